@@ -1,4 +1,4 @@
-"""A flow that stands in for a sync: it takes as long as it is told."""
+"""A stand-in for a sync flow, with a duration from its settings."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class StandinSettings(BaseModel):
 
 @flow(name="sync-standin")
 async def sync_standin(name: str, settings: StandinSettings, deep: bool = False) -> dict[str, object]:
-    """Take as long as the settings say."""
+    """Sleep for the seconds in the settings."""
     await asyncio.sleep(settings.seconds)
     return {"name": name, "deep": deep}

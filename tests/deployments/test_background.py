@@ -1,4 +1,4 @@
-"""What `up --detach` leaves behind when it says that nothing has started."""
+"""`up --detach`: failed starts and the log of starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deployments.supervisor.supervisor import up
 pytestmark = pytest.mark.server
 
 
-def test_what_did_not_start_in_time_leaves_nothing_running(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_start_leaves_no_process(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "_START_SECONDS", 2.0)
     with pytest.raises(TryAgain, match="did not start in time"):
         up(home, detach=True, announce=print)
@@ -25,9 +25,7 @@ def test_what_did_not_start_in_time_leaves_nothing_running(home: Home, monkeypat
     assert processes(home) == []
 
 
-def test_what_was_said_at_starts_is_kept_in_two_files_of_bounded_size(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_start_log_is_rotated(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     log = home.make().logs / "up.log"
     log.write_bytes(b"said long ago\n" * (LOG_BYTES // 10))
     monkeypatch.setattr(background, "_START_SECONDS", 0.0)
@@ -38,7 +36,7 @@ def test_what_was_said_at_starts_is_kept_in_two_files_of_bounded_size(
 
 
 def processes(home: Home) -> list[str]:
-    """What runs for a home."""
+    """Return the processes of a home."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

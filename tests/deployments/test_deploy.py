@@ -1,4 +1,4 @@
-"""What a deploy makes of a file on a real server, and what it keeps of the operator's changes there."""
+"""Deploys to a real server: the deployments of a file, and which changes made on the server are kept."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.server
 
 _PROJECT = Path(__file__).parents[2]
 _OF_THIS_DEPLOY = {"id", "created", "updated", "deployment_id", "concurrency_limit_id", "last_polled", "status"}
-"""Keys whose values differ between two deploys of the same file, or change while the worker polls."""
+"""Keys that differ between two deploys of the same file, or change while the worker polls."""
 
 _ANCHOR = "2026-01-01T"
 _SOURCES = """\
@@ -101,7 +101,7 @@ def client(server: Running) -> Iterator[Client]:
 
 @pytest.fixture
 def sources_file(server_home: Home, server: Running) -> Iterator[Path]:
-    """The server's sources file, absent; the deployments of its sources are deleted at the end."""
+    """The path of the server's sources file, absent at first. Its deployments are deleted at the end."""
     path = server_home.sources_file
     path.unlink(missing_ok=True)
     yield path
@@ -129,7 +129,7 @@ def test_sources_file_gives_the_deployments_of_prefect_deploy(
     server_home: Home, server: Running, sources_file: Path, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAIL_USER", "ada")
-    # An update has to take back nearly everything that the first file says.
+    # An update must revert nearly all values of the first file.
     plain = f"""{_SOURCES.partition("    description")[0]}\
     parameters: {{name: same-notes, settings: {{root: /srv/other}}}}
     work_pool: {{name: catchment}}
@@ -307,7 +307,7 @@ def test_schedule_that_the_operator_deleted_stays_deleted(server: Running, stand
     standin("pruned", seconds=1, schedules=_HOURLY)
     assert _deployment(server, "pruned")["parameters"]["settings"] == {"seconds": 1}
     assert _deployment(server, "pruned")["schedules"] == []
-    # The file names another time: it is wanted again.
+    # The file has another time now, so the schedule is created again.
     standin("pruned", seconds=1, schedules=_HOURLY.replace("3600", "7200"))
     assert [schedule["schedule"]["interval"] for schedule in _deployment(server, "pruned")["schedules"]] == [7200]
 
@@ -379,7 +379,7 @@ def test_concurrent_deploys_delete_no_new_source(
         deploy(server_home, server, ["meanwhile"])
 
     def listed(path: str) -> bool:
-        """Add a source between the moments at which the deploy has read the file and the server."""
+        """Add a source after the deploy has read the file and before it reads the server."""
         if path.endswith("/deployments/filter") and not added:
             added.append(pool.submit(add))
             wait(added, timeout=1)
@@ -428,7 +428,7 @@ def _names(text: str) -> list[str]:
 
 @contextlib.contextmanager
 def _proxy(server: Running, passes: Callable[[str], bool]) -> Iterator[Running]:
-    """The server behind a proxy that closes the connection instead of answering a request whose path does not pass."""
+    """A proxy of the server that closes the connection for requests whose path does not pass."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -459,7 +459,7 @@ def _named(client: Client, names: list[str]) -> list[dict[str, Any]]:
 
 
 def _comparable(client: Client, names: list[str]) -> dict[str, Any]:
-    """The deployments with their automations, without what differs between two deploys of the same file."""
+    """Return the deployments with their automations, without the keys that differ between two deploys of the same file."""
     found = {}
     for row in _named(client, names):
         related = client.get(f"/automations/related-to/prefect.deployment.{row['id']}").raise_for_status().json()
@@ -483,7 +483,7 @@ def _without_deploy(value: Any) -> Any:
     if isinstance(value, dict):
         kept = {key: inner for key, inner in value.items() if key not in _OF_THIS_DEPLOY}
         if not str(kept.get("anchor_date")).startswith(_ANCHOR):
-            # An interval without an anchor begins at the deploy.
+            # An interval without an anchor starts at the deploy.
             kept.pop("anchor_date", None)
         return {key: _without_deploy(inner) for key, inner in kept.items()}
     return [_without_deploy(inner) for inner in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Where the server's garbage is collected: never where the event loop would have to wait for a connection of SQLite."""
+"""Garbage collection in the server: the event loop never waits for an SQLite connection."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def waits(file: Path, how: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", _WAITS, file, how], capture_output=True, text=True, check=False)
 
 
-def test_a_transaction_ends_while_garbage_waits_for_a_connection_that_waits_for_it(tmp_path: Path) -> None:
+def test_garbage_collection_does_not_block_a_transaction(tmp_path: Path) -> None:
     file = tmp_path / "a.db"
     with sqlite3.connect(file) as made:
         made.execute("PRAGMA journal_mode = WAL")

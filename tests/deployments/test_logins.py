@@ -1,4 +1,4 @@
-"""When the logins by OAuth2 end, as `doctor` tells it, and what to do then."""
+"""The findings of `doctor` on the expiry of OAuth2 logins."""
 
 from __future__ import annotations
 

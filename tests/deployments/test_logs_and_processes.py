@@ -21,9 +21,7 @@ print(child.pid, flush=True)
 """
 
 
-def test_a_log_keeps_its_latest_lines_and_does_not_grow_without_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_log_is_bounded_and_keeps_its_latest_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "LOG_BYTES", 1_000)
     process = subprocess.Popen([sys.executable, "-c", "for i in range(1000): print('line', i)"], stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -38,7 +36,7 @@ def test_a_log_keeps_its_latest_lines_and_does_not_grow_without_end(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's device that is always full")
-def test_a_disk_that_takes_no_line_does_not_hold_up_the_process_and_is_told_of_afterwards(tmp_path: Path) -> None:
+def test_full_disk_drops_log_lines_and_reports_their_number(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     path.symlink_to("/dev/full")
     says = "for i in range(3000): print('a line of some length', i)\nprint(input(), flush=True)"
@@ -56,7 +54,7 @@ def test_a_disk_that_takes_no_line_does_not_hold_up_the_process_and_is_told_of_a
 
 
 @pytest.mark.parametrize("then", ["input()", "import signal; signal.signal(15, signal.SIG_IGN); input()"])
-def test_the_end_of_a_process_is_the_end_of_all_below_it_whatever_their_session(then: str) -> None:
+def test_stopping_a_process_kills_all_descendants(then: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", _PARENT.format(then=then)],
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The room that Prefect's database gives back, while another connection has it open."""
+"""Checking and shrinking Prefect's database file, beside an open connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MB = 1_000_000
 
 @contextmanager
 def used(home: Home) -> Iterator[sqlite3.Connection]:
-    """The database as a server holds it: in WAL mode, and open."""
+    """The database as a server uses it: in WAL mode, with an open connection."""
     with closing(sqlite3.connect(home.prefect / "prefect.db", isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode = WAL")
         yield database
@@ -38,7 +38,7 @@ def size(home: Home) -> int:
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-def test_what_was_deleted_is_given_back_beside_a_connection_that_is_open(home: Home) -> None:
+def test_free_space_is_returned_beside_an_open_connection(home: Home) -> None:
     prepare(home)
     with used(home) as database:
         fill(database)
@@ -52,7 +52,7 @@ def test_what_was_deleted_is_given_back_beside_a_connection_that_is_open(home: H
         assert shrink(home) == 0
 
 
-def test_a_database_made_before_is_rewritten_once_and_keeps_what_is_in_it(home: Home) -> None:
+def test_older_database_is_rewritten_once_and_keeps_its_rows(home: Home) -> None:
     with used(home) as database:
         fill(database)
         database.execute("DELETE FROM log WHERE rowid > 100")
@@ -66,7 +66,7 @@ def test_a_database_made_before_is_rewritten_once_and_keeps_what_is_in_it(home: 
         assert shrink(home) > 7 * _MB
 
 
-def test_a_database_that_is_being_written_is_left_alone_for_now(home: Home) -> None:
+def test_busy_database_is_not_shrunk(home: Home) -> None:
     prepare(home)
     with used(home) as database:
         fill(database)
@@ -79,7 +79,7 @@ def test_a_database_that_is_being_written_is_left_alone_for_now(home: Home) -> N
         assert size(home) < _MB
 
 
-def test_the_file_is_for_its_owner_alone(home: Home) -> None:
+def test_database_is_readable_by_its_owner_only(home: Home) -> None:
     prepare(home)
     assert (home.prefect / "prefect.db").stat().st_mode & 0o777 == 0o600
 
@@ -107,9 +107,7 @@ def _unfinished(file: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [_garbage, _torn, _newer, _unfinished])
-def test_a_database_that_no_server_can_use_is_kept_aside_and_a_new_one_begun(
-    home: Home, harm: Callable[[Path], None]
-) -> None:
+def test_unusable_database_is_renamed_and_replaced(home: Home, harm: Callable[[Path], None]) -> None:
     lay_tables(home.path)
     assert prepare(home) is None
     file = home.prefect / "prefect.db"
@@ -127,7 +125,7 @@ def test_a_database_that_no_server_can_use_is_kept_aside_and_a_new_one_begun(
 
 
 @pytest.mark.parametrize("tables", [[], ["CREATE TABLE alembic_version (version_num)"]])
-def test_a_database_that_was_only_begun_is_used(home: Home, tables: list[str]) -> None:
+def test_empty_database_is_used(home: Home, tables: list[str]) -> None:
     with closing(sqlite3.connect(home.prefect / "prefect.db")) as database, database:
         for statement in tables:
             database.execute(statement)
@@ -135,13 +133,11 @@ def test_a_database_that_was_only_begun_is_used(home: Home, tables: list[str]) -
     assert list(home.prefect.glob("prefect.db.kept-*")) == []
 
 
-def test_a_database_that_may_not_be_written_is_told_with_the_remedy_and_left_as_it_is(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_only_database_is_reported_with_the_remedy(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     lay_tables(home.path)
     file = home.prefect / "prefect.db"
     was = file.read_bytes()
-    # Root may write where others may not, and tests may run as root: SQLite is told instead.
+    # Tests may run as root, which may write anywhere. So SQLite is opened read-only instead.
     monkeypatch.setattr(
         "deployments.server.prefect_database._open",
         lambda path: closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)),
@@ -151,9 +147,7 @@ def test_a_database_that_may_not_be_written_is_told_with_the_remedy_and_left_as_
     assert file.read_bytes() == was
 
 
-def test_block_types_are_registered_once_in_a_database_and_again_with_other_packages(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_block_types_are_registered_once_per_set_of_packages(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     of_prefect = home.prefect / "memo_store.toml"
     lay_tables(home.path)
     assert set(block_type_settings(home).values()) == {"false"}

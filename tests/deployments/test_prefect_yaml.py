@@ -47,7 +47,7 @@ def test_shipped_prefect_yaml_defines_its_deployments() -> None:
     assert [(one.flow, one.name) for one in defined] == [("upkeep", "upkeep"), ("sync-obsidian", "example")]
 
 
-def test_the_folders_that_prefect_yaml_names_are_there() -> None:
+def test_folders_named_in_prefect_yaml_exist() -> None:
     deployments = prefect_file.read(_PROJECT / "prefect.yaml").deployments
     roots = [one.parameters["settings"]["root"] for one in deployments if "settings" in one.parameters]
     assert roots
@@ -55,7 +55,7 @@ def test_the_folders_that_prefect_yaml_names_are_there() -> None:
 
 
 def test_deploy_does_not_import_prefect(tmp_path: Path) -> None:
-    """Commands and the supervisor deploy: the import would take each of them a second."""
+    """Commands and the supervisor deploy; importing Prefect would take a second in each."""
     (tmp_path / "prefect.py").write_text("raise AssertionError('prefect was imported')")
     program = "import sys; from pathlib import Path; from deployments.sources import definition, deploy, prefect_file\n"
     program += "file = prefect_file.read(Path('prefect.yaml'))\n"
@@ -73,7 +73,7 @@ def test_environment_variables_are_filled_in(monkeypatch: pytest.MonkeyPatch) ->
     assert defined.fields["parameters"]["settings"] == {"at": [f"{_PROJECT}/a", "river"], "seconds": 1}
 
 
-def test_placeholders_of_an_automation_stay() -> None:
+def test_placeholders_of_an_automation_are_kept() -> None:
     trigger = "{expect: [weir.rose], parameters: {name: '{{ event.id }}'}}"
     [defined] = _definitions(_read(f"{_GOOD}    triggers: [{trigger}]\n"))
     assert defined.automations[0]["actions"][0]["parameters"] == {"name": "{{ event.id }}"}
@@ -114,20 +114,20 @@ def test_a_mistake_is_told_with_its_line(right: str, wrong: str, line: int, reme
         (prefect_file._File, prefect_models.PrefectYamlModel, set()),
     ],
 )
-def test_the_keys_are_those_that_prefect_reads(
+def test_accepted_keys_equal_those_of_prefect(
     ours: type[BaseModel], prefects: type[BaseModel], refused: set[str]
 ) -> None:
     assert set(ours.model_fields) - {"definitions"} == set(prefects.model_fields) - refused
 
 
-def test_prefect_toml_says_the_same_as_the_environment_of_our_processes() -> None:
+def test_prefect_toml_equals_our_environment_settings() -> None:
     written = dict(_flat(tomllib.loads((_PROJECT / "prefect.toml").read_text())))
     assert {key: str(value).lower() for key, value in written.items()} == {
         key: value.lower() for key, value in SETTINGS.items()
     }
 
 
-def test_every_setting_is_one_that_prefect_knows() -> None:
+def test_every_setting_is_known_to_prefect() -> None:
     known = {key for key, _ in _flat_model(Settings)}
     assert set(SETTINGS) <= known
 

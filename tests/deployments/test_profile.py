@@ -1,4 +1,4 @@
-"""What a run may take of the machine, and the variables by which a pool or a deployment says it."""
+"""The admission profile of a run, from job variables and settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _of_vault(settings: dict[str, Any], variables: dict[str, Any] | None = None)
 
 
 @pytest.mark.parametrize("kind", kinds())
-def test_every_kind_has_a_limit_of_its_own(kind: str) -> None:
+def test_every_kind_has_its_own_limit(kind: str) -> None:
     found = profile(f"sync-{kind}", {"name": "x", "settings": {}}, {})
 
     assert found.kind == kind
@@ -37,25 +37,25 @@ def test_settings_override_job_variables_and_those_the_connector() -> None:
     assert _of_vault({"resources": {"at_once": 2}}, {"memory_mb": 900, "at_once": 1}) == 2
 
 
-def test_wrong_resources_are_left_to_the_run_to_refuse() -> None:
+def test_invalid_resources_are_ignored_for_admission() -> None:
     assert _of_vault({"resources": {"memory": 3}}) == _of_vault({})
     assert _of_vault({"resources": "much"}) == _of_vault({})
     with pytest.raises(ValidationError):
         ObsidianSettings.model_validate({"root": "/x", "resources": {"memory": 3}})
 
 
-def test_the_priority_is_that_of_the_source() -> None:
+def test_priority_is_taken_from_the_source() -> None:
     assert profile("sync-obsidian", {"settings": {"priority": "high"}}, {}).priority is Priority.HIGH
     assert profile("sync-obsidian", {"settings": {"priority": "urgent"}}, {}).priority is Priority.NORMAL
 
 
-def test_other_flows_have_the_limit_of_their_job_variables() -> None:
+def test_other_flows_use_the_limit_of_their_job_variables() -> None:
     other = profile("report", {}, {"at_once": 2})
 
     assert (other.kind, other.at_once) == ("report", 2)
 
 
-def test_a_deployment_shows_the_resources_of_its_source() -> None:
+def test_job_variables_show_the_resources_of_a_source() -> None:
     settings = ObsidianSettings(root=Path("/vault"), resources=ResourceChanges(memory_mb=1_024))
 
     variables = job_variables("obsidian", settings, {"env": {"A": "1"}, "memory_mb": 700, "at_once": 1})

@@ -58,13 +58,13 @@ def deployed(server_home: Home, server: Running, tmp_path: Path) -> Iterator[Cal
         undeploy(server_home, server, name)
 
 
-def test_nothing_runs_in_a_new_home(home: Home) -> None:
+def test_new_home_has_no_running_system(home: Home) -> None:
     assert running(home) is None
     assert down(home) is False
     assert ui_login(home) is None
 
 
-def test_state_file_of_a_process_that_ended_means_nothing_runs(home: Home) -> None:
+def test_record_of_an_exited_process_is_ignored(home: Home) -> None:
     state = Running(4200, os.getpid(), _now(), 1, 2, auth_string(home))
     with supervisor_lock(home):
         record(home, state)
@@ -74,12 +74,12 @@ def test_state_file_of_a_process_that_ended_means_nothing_runs(home: Home) -> No
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"identity": 3}', '{"identity": "x", "port": 1}'])
-def test_a_damaged_state_file_means_that_nothing_runs(home: Home, text: str) -> None:
+def test_damaged_record_is_ignored(home: Home, text: str) -> None:
     state_file(home).write_text(text)
     assert running(home) is None
 
 
-def test_the_login_is_made_once_and_only_its_owner_reads_it(home: Home) -> None:
+def test_login_is_created_once_and_private(home: Home) -> None:
     first = auth_string(home)
     assert auth_string(home) == first
     assert first.startswith("catchment:")
@@ -88,7 +88,7 @@ def test_the_login_is_made_once_and_only_its_owner_reads_it(home: Home) -> None:
     assert first.partition(":")[2] not in repr(Running(1, 1, _now(), 1, 1, first))
 
 
-def test_a_login_that_was_left_empty_is_made_anew_and_never_used(home: Home) -> None:
+def test_empty_login_is_replaced(home: Home) -> None:
     (home.path / "ui-login").touch()
     login = auth_string(home)
     assert login.startswith("catchment:")
@@ -96,15 +96,13 @@ def test_a_login_that_was_left_empty_is_made_anew_and_never_used(home: Home) -> 
 
 
 @pytest.mark.parametrize("login", ["ada:pässword", "no colon", "ada:\0", "ada:a\nb"])
-def test_login_that_prefect_cannot_compare_is_refused_with_the_remedy(home: Home, login: str) -> None:
+def test_login_unsupported_by_prefect_is_refused_with_the_remedy(home: Home, login: str) -> None:
     (home.path / "ui-login").write_text(login)
     with pytest.raises(ConfigError, match=r"^ui-login is not user:password in ASCII; correct it, or delete it"):
         auth_string(home)
 
 
-def test_the_environment_of_our_processes_has_none_of_a_persons_own_prefect_settings(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_excludes_the_users_prefect_settings(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_API_KEY", "mine")
     monkeypatch.setenv("MY_TOKEN", "for a source")
     monkeypatch.setenv("no_proxy", "example.org")
@@ -116,7 +114,7 @@ def test_the_environment_of_our_processes_has_none_of_a_persons_own_prefect_sett
     assert environment["HOME"] == os.environ["HOME"]
 
 
-def test_a_port_that_is_taken_is_refused_with_the_remedy(home: Home) -> None:
+def test_port_in_use_is_refused_with_the_remedy(home: Home) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -126,7 +124,7 @@ def test_a_port_that_is_taken_is_refused_with_the_remedy(home: Home) -> None:
 
 
 @pytest.mark.server
-def test_the_server_wants_the_login_and_listens_on_the_loopback_alone(server: Running) -> None:
+def test_server_requires_login_and_listens_on_loopback_only(server: Running) -> None:
     assert httpx.get(f"{server.api_url}/health", trust_env=False).status_code == httpx.codes.OK
     body: dict[str, str] = {}
     assert httpx.post(f"{server.api_url}/flows/filter", json=body, trust_env=False).status_code == 401
@@ -166,7 +164,7 @@ def test_odd_login_of_a_request_is_refused(server: Running, login: bytes) -> Non
 
 
 @pytest.mark.server
-def test_the_pages_of_the_ui_may_talk_to_this_server_alone(server: Running) -> None:
+def test_ui_pages_may_connect_to_this_server_only(server: Running) -> None:
     page = httpx.get(f"{server.url}/v2/", trust_env=False)
     assert page.status_code == httpx.codes.OK
     rules = dict(rule.strip().split(" ", 1) for rule in page.headers["content-security-policy"].split(";"))
@@ -175,7 +173,7 @@ def test_the_pages_of_the_ui_may_talk_to_this_server_alone(server: Running) -> N
 
 
 @pytest.mark.server
-async def test_many_writers_at_once_wait_for_each_other_and_none_is_turned_away(server: Running) -> None:
+async def test_concurrent_writers_wait_and_none_is_rejected(server: Running) -> None:
     user, _, password = server.login.partition(":")
     async with httpx.AsyncClient(base_url=server.api_url, auth=(user, password), trust_env=False, timeout=30) as client:
         flow = (await client.post("/flows/", json={"name": "many-writers"})).json()
@@ -193,7 +191,7 @@ async def test_many_writers_at_once_wait_for_each_other_and_none_is_turned_away(
 
 
 @pytest.mark.server
-def test_the_password_is_in_no_command_line_and_no_file_is_open_to_others(server_home: Home, server: Running) -> None:
+def test_password_is_in_no_command_line_and_files_are_private(server_home: Home, server: Running) -> None:
     password = server.login.partition(":")[2]
     for pid in (server.pid, server.server_pid, server.worker_pid):
         assert password not in " ".join(psutil.Process(pid).cmdline())
@@ -203,14 +201,14 @@ def test_the_password_is_in_no_command_line_and_no_file_is_open_to_others(server
 
 
 @pytest.mark.server
-def test_up_says_that_it_runs_already(server_home: Home, server: Running) -> None:
+def test_up_reports_a_running_system(server_home: Home, server: Running) -> None:
     said: list[str] = []
     assert up(server_home, announce=said.append) == 0
     assert said == [f"Catchment is already running: {server.url}"]
 
 
 @pytest.mark.server
-def test_a_sync_is_started_followed_and_seen_to_its_end(server: Running, deployed: Callable[..., None]) -> None:
+def test_sync_is_started_and_followed_to_its_end(server: Running, deployed: Callable[..., None]) -> None:
     deployed("followed")
     seen: list[runs.RunView] = []
     end = runs.wait(server, runs.start_sync(server, "standin", "followed", deep=True), seen.append, timeout=PATIENCE)
@@ -222,7 +220,7 @@ def test_a_sync_is_started_followed_and_seen_to_its_end(server: Running, deploye
 
 
 @pytest.mark.server
-def test_waiting_no_longer_leaves_the_run_alone(server: Running, deployed: Callable[..., None]) -> None:
+def test_run_continues_after_the_wait_timed_out(server: Running, deployed: Callable[..., None]) -> None:
     deployed("patient", seconds=1)
     run = runs.start_sync(server, "standin", "patient")
     with pytest.raises(TryAgain, match="still running"):
@@ -231,13 +229,13 @@ def test_waiting_no_longer_leaves_the_run_alone(server: Running, deployed: Calla
 
 
 @pytest.mark.server
-def test_a_source_that_is_not_deployed_is_not_found(server: Running) -> None:
+def test_source_without_deployment_is_not_found(server: Running) -> None:
     with pytest.raises(NotFound):
         runs.start_sync(server, "standin", "nowhere")
 
 
 @pytest.mark.server
-def test_a_schedule_plans_the_next_run(server: Running, deployed: Callable[..., None]) -> None:
+def test_schedule_plans_the_next_run(server: Running, deployed: Callable[..., None]) -> None:
     deployed("planned", schedules=_HOURLY)
     [run] = until(lambda: planned(server, "planned", 1))
     assert run.why == "schedule"
@@ -245,7 +243,7 @@ def test_a_schedule_plans_the_next_run(server: Running, deployed: Callable[..., 
     assert run.at > _now()
 
 
-def test_a_server_that_cannot_be_started_is_told_with_its_log_and_leaves_nothing_running(
+def test_failed_server_start_names_its_log_and_leaves_no_process(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "prefect.py").write_text("raise ImportError('no such Prefect')\n")
@@ -259,7 +257,7 @@ def test_a_server_that_cannot_be_started_is_told_with_its_log_and_leaves_nothing
 
 
 @pytest.mark.server
-def test_a_server_and_a_worker_that_are_killed_are_started_again_and_the_dead_run_is_marked(
+def test_killed_server_and_worker_restart_and_the_dead_run_is_marked(
     server_home: Home, server: Running, deployed: Callable[..., None]
 ) -> None:
     deployed("struck", seconds=300)
@@ -276,7 +274,7 @@ def test_a_server_and_a_worker_that_are_killed_are_started_again_and_the_dead_ru
     assert (now.pid, now.port) == (server.pid, server.port)
     deployed("alive")
     assert runs.wait(now, runs.start_sync(now, "standin", "alive"), timeout=PATIENCE).state_type == "COMPLETED"
-    # The lease of the slot that the dead run had ends within a minute, and the next sweep sees it.
+    # The lease of the dead run's slot expires within a minute, and the next round corrects the run.
     until(lambda: runs.view(now, run).state_type == "CRASHED")
 
 
@@ -292,7 +290,7 @@ def _pids(home: Home) -> set[int]:
 
 
 def _ignore(line: str) -> None:
-    """Nobody listens."""
+    """Ignore the line."""
 
 
 def _now() -> datetime:

@@ -1,4 +1,4 @@
-"""What `up` keeps running, where the machine has no room: no process, or no disk, is left."""
+"""The supervisor's services on a machine without free processes or disk space, and the supervisor lock."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_worker_of_another_pool_writes_no_status_file(home: Home) -> None:
     assert list(home.run.iterdir()) == []
 
 
-def test_a_database_that_is_damaged_meanwhile_is_left_to_the_server(home: Home) -> None:
+def test_database_damaged_at_runtime_is_not_touched(home: Home) -> None:
     file = home.prefect / "prefect.db"
     with closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE kept (words TEXT)")
@@ -85,14 +85,12 @@ def test_a_database_that_is_damaged_meanwhile_is_left_to_the_server(home: Home) 
     assert shrink(home) == 0
 
 
-def test_who_only_looks_whether_catchment_is_being_started_keeps_nobody_from_it(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_the_lock_does_not_prevent_a_start(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str | None] = []
 
     class Supervisor:
         def __init__(self, *_: object) -> None:
-            """Nothing is needed."""
+            """Do nothing."""
 
         def supervise(self) -> None:
             begun.append(starting(home))
@@ -112,7 +110,7 @@ def test_up_is_refused_during_a_restore(home: Home) -> None:
         supervisor.up(home, announce=print)
 
 
-def test_an_end_that_is_asked_for_as_soon_as_somebody_can_is_heard(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_signal_right_after_the_lock_is_honoured(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted: list[bool] = []
 
     class Supervisor:
@@ -133,13 +131,13 @@ def test_an_end_that_is_asked_for_as_soon_as_somebody_can_is_heard(home: Home, m
     assert wanted == [True]
 
 
-def test_a_service_is_started_again_also_where_its_pid_cannot_be_written_down(home: Home) -> None:
+def test_service_restarts_while_its_pid_cannot_be_recorded(home: Home) -> None:
     class Standing:
         role, process, started, due, delay, pid = "worker", None, 1.0, 0.0, 1.0, 7
         starts = 0
 
         def died(self) -> None:
-            """It is dead already."""
+            """Return None: the exit was reported already."""
 
         def start(self) -> None:
             self.starts += 1

@@ -1,4 +1,4 @@
-"""When a server counts as one that answers nothing any more."""
+"""Detection of an unresponsive server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from deployments.supervisor.silence import Silence
 
 
 class Server:
-    """One that answers or does not, and a clock that a test moves on."""
+    """A health check with a settable result, and a clock that the test advances."""
 
     answers = True
     asked = 0
@@ -17,7 +17,7 @@ class Server:
         return self.answers
 
     def silent_after(self, silence: Silence, seconds: float) -> bool:
-        """Whether it is given up on within so many seconds, if it is looked at four times a second."""
+        """Whether the server counts as unresponsive within these seconds, checked at 4 Hz."""
         for _ in range(int(seconds * 4)):
             self.now += 0.25
             if silence.is_long():
@@ -25,7 +25,7 @@ class Server:
         return False
 
 
-def test_a_server_is_given_up_on_when_it_has_answered_nothing_for_a_while() -> None:
+def test_server_is_unresponsive_after_failed_checks_in_a_row() -> None:
     server = Server()
     silence = Silence(server, lambda: server.now)
     assert not server.silent_after(silence, 600)
@@ -34,7 +34,7 @@ def test_a_server_is_given_up_on_when_it_has_answered_nothing_for_a_while() -> N
     assert server.silent_after(silence, 10)
 
 
-def test_one_answer_is_enough_and_it_is_asked_rarely() -> None:
+def test_one_answer_resets_the_count_and_checks_are_rare() -> None:
     server = Server()
     silence = Silence(server, lambda: server.now)
     for _ in range(5):
@@ -45,7 +45,7 @@ def test_one_answer_is_enough_and_it_is_asked_rarely() -> None:
     assert server.asked < 50
 
 
-def test_a_look_that_comes_late_is_no_proof_of_silence() -> None:
+def test_late_check_counts_as_one_failure() -> None:
     server = Server()
     silence = Silence(server, lambda: server.now)
     server.answers = False

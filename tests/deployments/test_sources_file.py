@@ -70,12 +70,12 @@ def test_control_character_in_a_setting_is_refused_with_its_line(path: Path, key
         _load(path, text)
 
 
-def test_a_file_that_is_not_there_has_no_sources(path: Path) -> None:
+def test_missing_file_has_no_sources(path: Path) -> None:
     assert SourcesFile.load(path).entries == ()
     assert not path.exists()
 
 
-def test_an_entry_is_read_with_its_settings_schedules_watch_and_pause(path: Path) -> None:
+def test_entry_has_settings_schedules_watch_and_pause(path: Path) -> None:
     notes, papers = _load(path, _GOOD).entries
     assert (notes.name, notes.kind, notes.watch, notes.paused) == ("notes", "obsidian", True, False)
     assert notes.settings == ObsidianSettings(root=Path("/vault"))
@@ -84,7 +84,7 @@ def test_an_entry_is_read_with_its_settings_schedules_watch_and_pause(path: Path
     assert papers.settings == LocalFilesSettings(root=Path("/papers"), include=("*.pdf",))
 
 
-def test_what_was_added_is_read_back_the_same_and_only_its_owner_may_read_it(path: Path) -> None:
+def test_added_source_is_read_back_equal_and_private(path: Path) -> None:
     file = SourcesFile.load(path)
     entries = (
         _entry("a", watch=True),
@@ -101,7 +101,7 @@ def test_what_was_added_is_read_back_the_same_and_only_its_owner_may_read_it(pat
     assert [found.name for found in path.parent.iterdir()] == ["sources.yaml"]
 
 
-def test_adding_and_removing_leaves_the_rest_as_a_person_wrote_it(path: Path) -> None:
+def test_adding_and_removing_keeps_the_rest_of_the_text(path: Path) -> None:
     file = _load(path, _GOOD)
     file.add(_entry("new"))
     file.save()
@@ -118,7 +118,7 @@ def test_adding_and_removing_leaves_the_rest_as_a_person_wrote_it(path: Path) ->
     assert [entry.name for entry in SourcesFile.load(path).entries] == ["papers"]
 
 
-def test_the_last_source_can_be_removed_and_another_added(path: Path) -> None:
+def test_last_source_can_be_removed_and_another_added(path: Path) -> None:
     file = SourcesFile.load(path)
     file.add(_entry("only"))
     file.remove("only")
@@ -131,14 +131,14 @@ def test_the_last_source_can_be_removed_and_another_added(path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "deployments:\n", "deployments: # none\n# end", "pull: []", "deployments: []  # x\npull: []\n", "# x"]
 )
-def test_a_source_can_be_added_to_any_file_without_one(path: Path, text: str) -> None:
+def test_source_can_be_added_to_any_empty_file(path: Path, text: str) -> None:
     file = _load(path, text)
     file.add(_entry("first"))
     file.save()
     assert [entry.name for entry in SourcesFile.load(path).entries] == ["first"]
 
 
-def test_what_is_added_to_a_file_of_this_version_changes_nothing_else_and_keeps_no_copy(path: Path) -> None:
+def test_adding_to_a_current_file_keeps_the_rest_and_no_copy(path: Path) -> None:
     text = f"# mine\nversion: 1\n{_GOOD}"
     file = _load(path, text)
     assert not file.is_older
@@ -163,7 +163,7 @@ def test_what_is_added_to_a_file_of_this_version_changes_nothing_else_and_keeps_
         "",
     ],
 )
-def test_a_file_without_a_version_is_led_forward_and_kept_as_it_was(path: Path, text: str) -> None:
+def test_file_without_version_is_migrated_with_a_copy(path: Path, text: str) -> None:
     path.write_bytes(text.encode())
     file = SourcesFile.load(path)
     assert file.is_older
@@ -187,15 +187,13 @@ def test_a_file_without_a_version_is_led_forward_and_kept_as_it_was(path: Path, 
         ("-1", "write"),
     ],
 )
-def test_a_file_of_a_version_that_is_not_known_is_refused_whatever_else_is_in_it(
-    path: Path, version: str, said: str
-) -> None:
+def test_unknown_version_is_refused(path: Path, version: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as caught:
         _load(path, f"# mine\nversion: {version}\nsources: {{}}\n")
     assert str(caught.value).startswith("sources.yaml line 2: ")
 
 
-def test_a_program_that_is_killed_while_it_leads_a_file_forward_leaves_the_old_or_the_new(path: Path) -> None:
+def test_killed_migration_leaves_the_old_or_the_new_file(path: Path) -> None:
     new = f"{_GOOD}version: 1\n"
     seen = set()
     for at in itertools.count(1):
@@ -214,7 +212,7 @@ def test_a_program_that_is_killed_while_it_leads_a_file_forward_leaves_the_old_o
 
 
 def _killed(at: int, work: Callable[[], None]) -> int:
-    """Do this in a process that is killed before it opens, renames or removes a file the `at`-th time; its exit code."""
+    """Run an action in a process that is killed before its `at`-th open, rename or removal of a file. Returns the exit code."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -227,12 +225,12 @@ def _killed(at: int, work: Callable[[], None]) -> int:
     sys.addaudithook(kill)
     try:
         work()
-    except BaseException:  # noqa: BLE001 - the fork must not go on with the tests of its parent
+    except BaseException:  # noqa: BLE001 - the fork must not continue with the tests of its parent
         os._exit(8)
     os._exit(0)
 
 
-def test_an_entry_whose_anchor_others_use_is_not_removed(path: Path) -> None:
+def test_entry_with_a_used_anchor_is_not_removed(path: Path) -> None:
     text = _GOOD.replace("work_pool: {name: catchment}", "work_pool: &pool {name: catchment}", 1)
     text = text.replace("paused: true\n    work_pool: {name: catchment}", "work_pool: *pool")
     file = _load(path, text)
@@ -286,7 +284,7 @@ _WRONG = {
 
 
 @pytest.mark.parametrize("what", _WRONG)
-def test_a_mistake_is_told_with_its_line_and_the_remedy(path: Path, what: str) -> None:
+def test_mistake_is_reported_with_line_and_remedy(path: Path, what: str) -> None:
     right, wrong, line, remedy = _WRONG[what]
     assert right in _GOOD
     with pytest.raises(ConfigError) as caught:
@@ -297,14 +295,14 @@ def test_a_mistake_is_told_with_its_line_and_the_remedy(path: Path, what: str) -
     assert "\n" not in message
 
 
-def test_a_mistake_is_told_without_what_is_in_the_file(path: Path) -> None:
+def test_mistake_is_reported_without_values_of_the_file(path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         _load(path, _GOOD.replace("root: /vault", "root: [hunter2]"))
     assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize("tags", ["[watch:121s]", "[watch:5]", "[watch, watch:5s]", "[watch:-1s]"])
-def test_a_quiet_that_is_none_is_told_with_its_line(path: Path, tags: str) -> None:
+def test_invalid_quiet_period_is_reported_with_its_line(path: Path, tags: str) -> None:
     with pytest.raises(
         ConfigError, match=r"line \d+: invalid tag; write watch, or watch:5s for a quiet period of 0 to 120 seconds"
     ):
@@ -312,13 +310,13 @@ def test_a_quiet_that_is_none_is_told_with_its_line(path: Path, tags: str) -> No
 
 
 @pytest.mark.parametrize(("data", "said"), [(b"\xff\xfe", "UTF-8"), (b"- a\n- b\n", "mapping"), (b"\x00", "YAML")])
-def test_what_is_no_such_file_at_all_is_one_line(path: Path, data: bytes, said: str) -> None:
+def test_unreadable_file_is_reported_in_one_line(path: Path, data: bytes, said: str) -> None:
     path.write_bytes(data)
     with pytest.raises(ConfigError, match=said):
         SourcesFile.load(path)
 
 
-def test_a_file_with_a_byte_order_mark_and_windows_lines_is_read_and_edited(path: Path) -> None:
+def test_file_with_bom_and_windows_lines_is_read_and_edited(path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + _GOOD.replace("\n", "\r\n").encode())
     file = SourcesFile.load(path)
     file.add(_entry("new"))
@@ -326,7 +324,7 @@ def test_a_file_with_a_byte_order_mark_and_windows_lines_is_read_and_edited(path
     assert [entry.name for entry in SourcesFile.load(path).entries] == ["notes", "papers", "new"]
 
 
-def test_a_file_that_is_kept_elsewhere_stays_there(path: Path, tmp_path: Path) -> None:
+def test_linked_file_stays_at_its_target(path: Path, tmp_path: Path) -> None:
     kept = tmp_path / "dotfiles" / "mine.yaml"
     kept.parent.mkdir()
     kept.write_text(_GOOD)
@@ -338,7 +336,7 @@ def test_a_file_that_is_kept_elsewhere_stays_there(path: Path, tmp_path: Path) -
     assert [found.name for found in kept.parent.iterdir()] == ["mine.yaml"]
 
 
-def test_who_changes_nothing_writes_nothing(path: Path) -> None:
+def test_unchanged_file_is_not_written(path: Path) -> None:
     with SourcesFile.changing(path):
         pass
     assert not path.exists()

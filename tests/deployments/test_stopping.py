@@ -1,4 +1,4 @@
-"""What is left when `up` ends, by a signal or by force. Each of these needs a system of its own."""
+"""Stopping and killing `up`. Each test needs its own system."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ deployments:
 
 @pytest.fixture
 def start(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
-    """Start `up` in the foreground of a process of its own, and wait until it is ready."""
+    """Start `up` in the foreground of a child process, and wait until it is ready."""
     monkeypatch.setenv("PYTHONPATH", str(_PROJECT), prepend=os.pathsep)
     started = []
     lay_tables(home.path)
@@ -59,7 +59,7 @@ def start(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], 
         process.wait(PATIENCE)
 
 
-def test_a_kill_of_up_leaves_no_process_and_no_run_that_seems_to_go_on(
+def test_killed_up_leaves_no_process_and_no_active_run(
     home: Home, start: Callable[[], subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     process = start()
@@ -95,7 +95,7 @@ def test_a_kill_of_up_leaves_no_process_and_no_run_that_seems_to_go_on(
         assert sum(client.get(f"/flow_runs/{one}").is_success for one in overdue) == 1
 
 
-def test_what_is_still_being_started_is_stopped(
+def test_starting_system_is_stopped(
     home: Home, start: Callable[[], subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
@@ -125,7 +125,7 @@ def test_down_during_a_restart_ends_promptly(
     assert time.monotonic() - asked < 10
 
 
-def test_up_as_pid_1_becomes_ready_and_ends_by_a_signal(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_as_pid_1_becomes_ready_and_stops_on_a_signal(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     inside = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
     try:
         subprocess.run([*inside, "true"], check=True, capture_output=True)
@@ -155,7 +155,7 @@ sys.exit(main([]))
         outside.wait()
 
 
-def test_a_sources_file_that_is_wrong_is_told_and_stops_nothing(
+def test_invalid_sources_file_is_reported_and_stops_no_process(
     home: Home, start: Callable[[], subprocess.Popen[bytes]]
 ) -> None:
     home.sources_file.write_text("deployments:\n  - nam: x\n")
@@ -180,7 +180,7 @@ def _long_run(home: Home, state: Running, folder: Path) -> str:
 
 
 def _overdue(home: Home) -> list[str]:
-    """Let the first two planned runs lie in the past, as if nothing had run for hours; their ids."""
+    """Move the first two scheduled runs to the past, as after hours of downtime. Returns their IDs."""
     with contextlib.closing(sqlite3.connect(home.prefect / "prefect.db")) as database, database:
         planned = database.execute(
             "SELECT id FROM flow_run WHERE state_type = 'SCHEDULED' ORDER BY expected_start_time LIMIT 2"

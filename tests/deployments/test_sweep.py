@@ -1,4 +1,4 @@
-"""A process that stands still is ended by the second look, and one that works is not."""
+"""The supervisor kills processes that are stopped at two checks in a row."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def sweep(home: Home, monkeypatch: pytest.MonkeyPatch) -> Sweep:
-    """One that is due at every look."""
+    """A sweep that is due at every check."""
     monkeypatch.setattr("deployments.supervisor.sweep._SECONDS", 0.0)
     return Sweep(home)
 
 
-def test_what_was_stopped_at_two_looks_is_killed(sweep: Sweep, child: subprocess.Popen[bytes]) -> None:
+def test_process_stopped_at_two_checks_is_killed(sweep: Sweep, child: subprocess.Popen[bytes]) -> None:
     stop(child)
     sweep.run_if_due()
     assert child.poll() is None
@@ -38,7 +38,7 @@ def test_what_was_stopped_at_two_looks_is_killed(sweep: Sweep, child: subprocess
     assert child.wait(PATIENCE) == -signal.SIGKILL
 
 
-def test_what_goes_on_in_between_is_left_alone(sweep: Sweep, child: subprocess.Popen[bytes]) -> None:
+def test_process_resumed_between_checks_is_kept(sweep: Sweep, child: subprocess.Popen[bytes]) -> None:
     stop(child)
     sweep.run_if_due()
     child.send_signal(signal.SIGCONT)

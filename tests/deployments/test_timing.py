@@ -10,12 +10,12 @@ from deployments.sources.sources_file import schedule_of
 
 
 @pytest.mark.parametrize(("written", "meant"), [("90s", 90), ("15m", 900), ("2h", 7200), ("1d", 86400), ("1W", 604800)])
-def test_an_interval_is_a_number_and_a_unit(written: str, meant: int) -> None:
+def test_interval_is_a_number_and_a_unit(written: str, meant: int) -> None:
     assert seconds(written) == meant
 
 
 @pytest.mark.parametrize("written", ["", "15", "m", "5s", "-1h", "1.5h", "15 minutes", "1h30m"])
-def test_what_is_no_interval_is_refused_with_examples(written: str) -> None:
+def test_invalid_interval_is_refused_with_examples(written: str) -> None:
     with pytest.raises(ValueError, match="15m"):
         seconds(written)
 
@@ -55,12 +55,12 @@ def test_cron_lines_are_read(line: str) -> None:
         ("0 0 31 2,apr,JUN-6,9/5 *", "never occurs"),
     ],
 )
-def test_a_wrong_cron_line_is_refused_by_the_name_of_its_field(line: str, field: str) -> None:
+def test_invalid_cron_line_names_the_field(line: str, field: str) -> None:
     with pytest.raises(ValueError, match=field):
         check_cron(line)
 
 
-def test_each_way_of_saying_when_gives_one_schedule_with_the_same_slug_and_a_time_zone() -> None:
+def test_each_option_gives_one_schedule_with_slug_and_time_zone() -> None:
     every, cron, rrule = (
         schedule_of(every="15m")[0],
         schedule_of(cron="0 7 * * *")[0],
@@ -100,7 +100,7 @@ def test_each_way_of_saying_when_gives_one_schedule_with_the_same_slug_and_a_tim
         {"every": "5m", "cron": "* * * * *"},
     ],
 )
-def test_a_wrong_schedule_is_bad_input(asked: dict[str, str]) -> None:
+def test_invalid_schedule_is_bad_input(asked: dict[str, str]) -> None:
     with pytest.raises(BadInput):
         schedule_of(**asked)
 
@@ -125,11 +125,11 @@ def test_a_wrong_schedule_is_bad_input(asked: dict[str, str]) -> None:
         "DTSTART;TZID=Europe/Berlin:20260101T070000\nRRULE:FREQ=WEEKLY;BYDAY=MO",
     ],
 )
-def test_a_rule_that_the_server_finds_dates_for_is_taken_as_it_is(rule: str) -> None:
+def test_valid_recurrence_rule_is_unchanged(rule: str) -> None:
     assert schedule_of(rrule=rule)[0].rrule == rule
 
 
-def test_the_time_zone_of_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_zone_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", ":Asia/Kolkata")
     assert local_zone() == "Asia/Kolkata"
     monkeypatch.setenv("TZ", "../../etc/passwd")

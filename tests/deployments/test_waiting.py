@@ -1,4 +1,4 @@
-"""Waiting for a run whose server is away for a while."""
+"""Waiting for a run while the server is unreachable or fails."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _RUN = b'{"id": "1", "name": "papers: 1", "state": {"type": "COMPLETED", "name":
 
 class _Server(ThreadingHTTPServer):
     away = 0
-    """How many questions get no answer."""
+    """Number of requests without a response."""
     fails = 0
-    """To how many the answer is an error of the server's own."""
+    """Number of requests with an internal error as the response."""
 
 
 class _Answer(BaseHTTPRequestHandler):
@@ -41,7 +41,7 @@ class _Answer(BaseHTTPRequestHandler):
         self.wfile.write(_RUN)
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -57,9 +57,7 @@ def state(server: _Server) -> Running:
     return Running(server.server_address[1], os.getpid(), datetime.now(UTC), 0, 0, "ada:")
 
 
-def test_a_server_that_does_not_answer_for_a_while_is_asked_again(
-    server: _Server, state: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wait_survives_an_unreachable_server(server: _Server, state: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     server.away = 2
     assert runs.wait(state, "1").state_name == "Completed"
     server.away = 1_000
@@ -70,9 +68,7 @@ def test_a_server_that_does_not_answer_for_a_while_is_asked_again(
         runs.wait(state, "1")
 
 
-def test_a_server_that_cannot_answer_for_a_while_is_asked_again(
-    server: _Server, state: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wait_survives_server_errors(server: _Server, state: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     server.fails = 2
     assert runs.wait(state, "1").state_name == "Completed"
     server.fails = 1_000

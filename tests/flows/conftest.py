@@ -1,4 +1,4 @@
-"""Flows run in this process against the session's real server, and what the server then knows of them."""
+"""Flows that run in this process against the session's real server, and their records on the server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENDED = {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"}
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a person sees of a flow run, asked from the server's API."""
+    """The flow runs as the Prefect UI shows them, read from the server's API."""
 
     client: Client
 
@@ -31,12 +31,12 @@ class Window:
         return found
 
     def run_of(self, source: str) -> dict[str, Any]:
-        """The latest run of a source, which is named after it."""
+        """Return the latest run of a source, whose name starts with the source."""
         found = self.ask("flow_runs", flow_runs={"name": {"like_": f"{source}:"}}, sort="START_TIME_DESC")
         return found[0]
 
     def logs(self, runs: list[str], expected: str) -> list[str]:
-        """The log lines of runs, once the expected words are among them."""
+        """Return the log lines of runs, once the expected text is among them."""
 
         def look() -> list[str]:
             return [line["message"] for line in self.ask("logs", logs={"flow_run_id": {"any_": runs}}, limit=200)]
@@ -44,7 +44,7 @@ class Window:
         return until(look, lambda lines: any(expected in line for line in lines))
 
     def tasks(self, run: str, number: int) -> list[dict[str, Any]]:
-        """The task runs of a run and of its subflows, in the order of their start, once there are as many and all ended."""
+        """Return the task runs of a run and its subflows in the order of their start, once this many have ended."""
         return until(
             lambda: self._tasks(run),
             lambda tasks: len(tasks) >= number and all(task["state"]["type"] in _ENDED for task in tasks),
@@ -64,7 +64,7 @@ class Window:
 
 @pytest.fixture
 def window(server: Running, home: Home) -> Iterator[Window]:
-    """Flows of this test run on the server, with this test's own home."""
+    """Run the flows of this test on the server, with a separate home."""
     settings = {
         PREFECT_API_URL: f"{server.url}/api",
         PREFECT_API_AUTH_STRING: server.login,
@@ -72,6 +72,6 @@ def window(server: Running, home: Home) -> Iterator[Window]:
     }
     with temporary_settings(settings), api(server) as client:
         yield Window(client)
-        # What is still to be sent has to go before the server does.
+        # Send the pending events before the server stops.
         APILogWorker.drain_all()
         EventsWorker.drain_all()

@@ -1,4 +1,4 @@
-"""Runs of one source that meet: asked for while another is at work, or many at once, through the real worker."""
+"""Concurrent runs of one source: a run during another one, and many at once, through the real worker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.server
 def add(
     server: Running, server_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[str], Path]]:
-    """Add a source with one note; its folder."""
+    """Add a source with one note. Returns its folder."""
     monkeypatch.setenv("CATCHMENT_HOME", str(server_home.path))
 
     def added(name: str) -> Path:
@@ -74,11 +74,11 @@ def test_both_sides_name_the_state_alike() -> None:
         ({"name": "notes"}, {"name": "papers"}, False),
     ],
 )
-def test_a_run_stands_for_others_that_want_no_more(mine: dict[str, Any], other: dict[str, Any], does: bool) -> None:
+def test_run_covers_runs_that_compare_no_more(mine: dict[str, Any], other: dict[str, Any], does: bool) -> None:
     assert coalesce.covers(mine, other) is does
 
 
-def test_a_run_that_finds_another_at_work_is_no_error_and_one_more_follows(
+def test_run_during_another_sync_is_coalesced_into_a_new_one(
     server: Running, server_home: Home, add: Callable[[str], Path]
 ) -> None:
     folder = add("met")
@@ -97,7 +97,7 @@ def test_a_run_that_finds_another_at_work_is_no_error_and_one_more_follows(
         assert len(ledger.library.search("Written")) == 1
 
 
-def test_however_often_a_source_is_asked_for_few_syncs_follow_and_each_run_ends_well(
+def test_many_requested_runs_coalesce_into_few_syncs(
     server: Running, server_home: Home, add: Callable[[str], Path]
 ) -> None:
     add("asked")

@@ -1,4 +1,4 @@
-"""Consent as a person sees it in Prefect: a run that may not read says so and is no failure."""
+"""Consent in Prefect: a run without consent is skipped, and does not fail."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def found(home: Home) -> int:
         return len(ledger.library.search("letter"))
 
 
-def test_a_run_without_consent_is_skipped_and_reads_nothing(window: Window, folder: Path, home: Home) -> None:
+def test_run_without_consent_is_skipped_and_reads_no_item(window: Window, folder: Path, home: Home) -> None:
     withdraw(home, "refused")
     state = sync("refused", folder)
     assert (state.type.value, state.name) == ("COMPLETED", "Skipped")
@@ -55,7 +55,7 @@ def test_a_run_without_consent_is_skipped_and_reads_nothing(window: Window, fold
     assert found(home) == 0
 
 
-def test_a_run_whose_consent_is_withdrawn_ends_before_its_next_batch(
+def test_withdrawn_consent_ends_a_run_before_its_next_batch(
     window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim = Queue.claim

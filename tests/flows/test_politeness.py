@@ -1,4 +1,4 @@
-"""What holds a source back is to be seen in Prefect, and so is when a sync will be done."""
+"""Limits, blackout windows and breakers in Prefect, and the ETA of a sync."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def artifact(window: Window, key: str) -> dict[str, Any]:
     return found
 
 
-def test_a_rule_is_told_with_the_figures_of_each_sync(window: Window, folder: Path, ledger: Ledger) -> None:
+def test_rule_is_shown_with_the_figures_of_a_sync(window: Window, folder: Path, ledger: Ledger) -> None:
     ledger.throttles.put("kind:local_files", Rule(per_hour=500, at_once=1), "ada", "")
     sync("ruled", folder)
     assert "ruled: at once 1, per hour 500" in artifact(window, "ruled-summary")["description"]
@@ -66,7 +66,7 @@ def test_a_rule_is_told_with_the_figures_of_each_sync(window: Window, folder: Pa
     assert "ruled" not in artifact(window, "free-summary")["description"]
 
 
-def test_a_blackout_and_its_end_are_seen_in_the_runs(window: Window, folder: Path, ledger: Ledger) -> None:
+def test_blackout_and_its_end_show_in_the_runs(window: Window, folder: Path, ledger: Ledger) -> None:
     now = datetime.now(UTC)
     around = f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=1):%H:%M} UTC"
     ledger.throttles.put("all", Rule(blackouts=(around,)), "ada", "")
@@ -77,7 +77,7 @@ def test_a_blackout_and_its_end_are_seen_in_the_runs(window: Window, folder: Pat
     assert sync("dark", folder).name == "Completed"
 
 
-def test_a_breaker_that_opened_and_was_reset_is_seen_in_the_runs(window: Window, folder: Path, ledger: Ledger) -> None:
+def test_opened_and_reset_breaker_shows_in_the_runs(window: Window, folder: Path, ledger: Ledger) -> None:
     for _ in range(5):
         ledger.pacing.failed(HostLimits("files.example.org"), "broken", login=False)
     state = sync("broken", folder)
@@ -87,16 +87,14 @@ def test_a_breaker_that_opened_and_was_reset_is_seen_in_the_runs(window: Window,
     assert sync("broken", folder).name == "Completed"
 
 
-def test_a_long_sync_shows_its_progress_and_tells_when_it_will_be_done(
-    window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_sync_shows_progress_and_eta(window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "_EVERY_SECONDS", 0.0)
     sync("long", folder)
     shown = artifact(window, "long-progress")
     assert (shown["data"], shown["description"]) == (100.0, "long: done")
 
 
-async def test_what_is_on_its_way_to_the_server_is_not_shown_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pending_progress_update_does_not_follow_the_final_one(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
     begun = asyncio.Event()
     journeys = iter([0.2])
@@ -110,7 +108,7 @@ async def test_what_is_on_its_way_to_the_server_is_not_shown_after_the_end(monke
             shown.append(description)
 
         begun.set()
-        # What was sent arrives, whether somebody waits for it or not.
+        # A sent request arrives even if it is no longer awaited.
         await asyncio.shield(asyncio.create_task(arrive()))
 
     monkeypatch.setattr(report, "_EVERY_SECONDS", 0.0)
@@ -126,13 +124,13 @@ async def test_what_is_on_its_way_to_the_server_is_not_shown_after_the_end(monke
     assert shown == ["papers", "papers: done"]
 
 
-async def test_what_is_due_later_in_the_second_of_a_run_has_a_run_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_items_due_later_in_the_second_get_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
     runs: dict[str, datetime] = {}
 
     @asynccontextmanager
     async def server() -> AsyncIterator[Any]:
         async def create(_deployment: UUID, *, state: State, idempotency_key: str, **_: Any) -> Any:
-            # As the server does: a key that it knows makes no other run.
+            # Like the server: a known idempotency key creates no further run.
             runs.setdefault(idempotency_key, state.state_details.scheduled_time)
             return SimpleNamespace(id=uuid4())
 
@@ -147,7 +145,7 @@ async def test_what_is_due_later_in_the_second_of_a_run_has_a_run_of_its_own(mon
     assert list(runs.values()) == [noon, noon + timedelta(seconds=1)]
 
 
-async def test_the_forecast_is_told_with_the_progress_where_there_is_one() -> None:
+async def test_eta_is_shown_with_the_progress_if_known() -> None:
     noon = datetime.now().astimezone().replace(hour=12, minute=5)
     source = SimpleNamespace(name="papers")
     told: list[Any] = [noon, None, LedgerUnavailable("locked")]

@@ -1,4 +1,4 @@
-"""The artifacts that a sync leaves in Prefect."""
+"""The artifacts of a sync in Prefect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from tasks.report import artifact_key
 
 
-def test_sources_with_similar_names_have_artifact_keys_of_their_own() -> None:
+def test_similar_source_names_have_different_artifact_keys() -> None:
     names = ("my-notes", "my_notes", "my_-notes", "my-_notes", "my--notes", "my__notes")
     assert len({artifact_key(name, "summary") for name in names}) == len(names)
 

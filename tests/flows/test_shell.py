@@ -1,4 +1,4 @@
-"""Programs that a connector needs, run as shell operations: what comes back, and what is logged of them."""
+"""Programs of a connector as shell operations: their results, and their log lines."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ def _python(code: str) -> list[str]:
 
 @EITHER
 @pytest.mark.full
-def test_words_arrive_as_they_were_given(shell: Shell) -> None:
+def test_arguments_are_passed_unchanged(shell: Shell) -> None:
     hostile = ["a b", "$HOME", "`id`", "';exit 9;'", "*", "new\nline", "--flag", "ü\\n", ""]
     ended = shell([*_python("import sys; print(sys.argv[1:])"), *hostile], {}, 20)
     assert ended == Ended(0, f"{hostile}\n")
 
 
 @EITHER
-def test_both_outputs_and_the_exit_code_come_back_whatever_they_are(shell: Shell) -> None:
+def test_any_output_and_exit_code_are_returned(shell: Shell) -> None:
     code = r"import os, sys; os.write(1, b'out\xff\n'); os.write(2, b'err\n'); sys.exit(7)"
     assert shell(_python(code), {}, 20) == Ended(7, "out\ufffd\nerr\n")
 
 
 @EITHER
-def test_nothing_can_be_asked_of_a_person(shell: Shell) -> None:
+def test_program_has_no_standard_input(shell: Shell) -> None:
     assert shell(_python("import sys; print(repr(sys.stdin.read()))"), {}, 20) == Ended(0, "''\n")
 
 
 @EITHER
-def test_the_environment_is_added_to_that_of_the_process(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_extends_that_of_the_process(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEPT", "kept")
     code = "import os; print(os.environ['KEPT'], os.environ['ADDED'])"
     assert shell(_python(code), {"ADDED": "a 'quoted' $word"}, 20).said == "kept a 'quoted' $word\n"
 
 
 @EITHER
-def test_a_program_that_takes_too_long_is_stopped_with_all_that_it_began(shell: Shell, tmp_path: Path) -> None:
+def test_program_over_its_time_limit_is_killed_with_descendants(shell: Shell, tmp_path: Path) -> None:
     held, kept = tmp_path / "began", tmp_path / "ended"
     inner = (
         f"import pathlib, time; pathlib.Path({str(held)!r}).touch(); time.sleep(3); pathlib.Path({str(kept)!r}).touch()"
@@ -57,7 +57,7 @@ def test_a_program_that_takes_too_long_is_stopped_with_all_that_it_began(shell: 
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
     assert shell(_python(code), {}, 1.5).code is None
     assert held.exists()
-    # What was stopped cannot end: the next program begins after it would have.
+    # Run another program, which outlasts the killed one.
     shell(_python("import time; time.sleep(2)"), {}, 20)
     assert not kept.exists()
 
@@ -72,7 +72,7 @@ def test_silent_program_is_killed_and_one_with_progress_is_not(shell: Shell) -> 
 
 
 @EITHER
-def test_nothing_that_was_given_or_said_is_logged(
+def test_arguments_and_output_are_not_logged(
     shell: Shell, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logging.getLogger("prefect"), "propagate", True)
@@ -83,7 +83,7 @@ def test_nothing_that_was_given_or_said_is_logged(
     assert ("triggered with 1 commands" in caplog.text) == (shell is run_in_flow)
 
 
-def test_no_room_for_temporary_files_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_room_for_temporary_files_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "away"))
     with pytest.raises(HomeUnavailable, match=r"\(No such file or directory\).* check that .* has room") as raised:
         run_in_flow(_python("pass"), {}, 20)

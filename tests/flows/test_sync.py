@@ -1,4 +1,4 @@
-"""A sync as a person sees it in Prefect: names, subflows, states, caching, and nothing private."""
+"""A sync as Prefect shows it: names, subflows, states and caching, without private data."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sync(name: str, folder: Path, **settings: Any) -> State:
     return state
 
 
-def test_a_run_is_named_after_what_it_did_and_shows_its_parts(window: Window, folder: Path) -> None:
+def test_run_is_named_after_its_result_and_has_subflows(window: Window, folder: Path) -> None:
     for n in range(3):
         (folder / f"note {n}.md").write_text(f"# Note {n}")
     assert sync("parts", folder).name == "Completed"
@@ -62,7 +62,7 @@ def test_a_run_is_named_after_what_it_did_and_shows_its_parts(window: Window, fo
     assert re.fullmatch(how, artifact["description"])
 
 
-def test_nothing_to_do_is_said_and_costs_one_task_run(window: Window, folder: Path) -> None:
+def test_sync_without_changes_is_named_so_and_has_one_task_run(window: Window, folder: Path) -> None:
     (folder / "a.md").write_text("A")
     sync("idle", folder)
     sync("idle", folder)
@@ -71,7 +71,7 @@ def test_nothing_to_do_is_said_and_costs_one_task_run(window: Window, folder: Pa
     assert [task["name"] for task in window.tasks(run["id"], 1)] == ["discover"]
 
 
-def test_a_damaged_file_ends_quarantined_in_a_task_run_of_its_own(window: Window, folder: Path) -> None:
+def test_damaged_file_is_quarantined_in_its_own_task_run(window: Window, folder: Path) -> None:
     (folder / "good.md").write_text("Good")
     (folder / "bad.pdf").write_bytes(b"%PDF-1.7\nthis is no PDF")
     assert sync("damaged", folder).name == "Completed"
@@ -82,7 +82,7 @@ def test_a_damaged_file_ends_quarantined_in_a_task_run_of_its_own(window: Window
     assert item["state"]["message"] == "parse_error after attempt 1"
 
 
-def test_an_item_is_retried_in_its_task_run_as_its_policy_says(window: Window, folder: Path) -> None:
+def test_item_is_retried_in_its_task_run_by_policy(window: Window, folder: Path) -> None:
     (folder / "big.md").write_text("word " * 2_000_000)
     limits = {"stall_seconds": 0.01}
     state = sync("slow", folder, limits=limits, retry={"backoff": "immediate", "attempts": 3})
@@ -93,7 +93,7 @@ def test_an_item_is_retried_in_its_task_run_as_its_policy_says(window: Window, f
     assert item["state"]["message"] == "timeout after attempt 3"
 
 
-def test_a_source_that_goes_away_while_an_item_is_tried_again_fails_the_sync_and_not_the_item(
+def test_source_lost_during_a_retry_fails_the_sync_not_the_item(
     window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("big", "huge"):
@@ -122,7 +122,7 @@ def test_a_source_that_goes_away_while_an_item_is_tried_again_fails_the_sync_and
         assert ledger.queue.counts()["gone-meanwhile"][JobState.SUCCEEDED] == 2
 
 
-def test_an_item_that_may_not_be_begun_now_is_not_said_to_be_done(
+def test_deferred_item_is_not_reported_as_done(
     window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "big.md").write_text("word " * 2_000_000)
@@ -130,7 +130,7 @@ def test_an_item_that_may_not_be_begun_now_is_not_said_to_be_done(
     sync("used-up", folder, limits={"stall_seconds": 0.01}, retry=retry)
     with closing(Ledger.open(home.database_url)) as ledger:
         (job,) = ledger.queue.jobs()
-    # As where it is due, and the host's pace is used up: what is not due cannot be claimed either.
+    # As if the item were due and the host's rate limit used up: an item that is not due cannot be claimed either.
     monkeypatch.setattr(SourceSync, "jobs_to_process_alone", lambda *_: [job.id])
     assert sync("used-up", folder, retry=retry).is_completed()
     (item,) = [task for task in window.tasks(window.run_of("used-up")["id"], 2) if task["name"].startswith("item of")]
@@ -138,7 +138,7 @@ def test_an_item_that_may_not_be_begun_now_is_not_said_to_be_done(
 
 
 @pytest.mark.parametrize("step", ["jobs_to_process_alone", "finish"])
-def test_a_ledger_that_is_busy_between_two_steps_is_why_the_sync_ended(
+def test_busy_ledger_between_steps_is_the_error_of_the_sync(
     window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     original = getattr(SourceSync, step)
@@ -157,9 +157,7 @@ def test_a_ledger_that_is_busy_between_two_steps_is_why_the_sync_ended(
     assert (last.outcome, last.error) == ("cancelled", "The ledger is locked by another process")
 
 
-def test_a_ledger_that_is_busy_before_a_sync_begins_is_told_by_itself(
-    window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_busy_ledger_before_a_sync_is_reported(window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(*_: object, **__: object) -> None:
         raise LedgerUnavailable("The ledger is locked by another process") from ValueError("XYZZY".lower())
 
@@ -169,7 +167,7 @@ def test_a_ledger_that_is_busy_before_a_sync_begins_is_told_by_itself(
     assert "xyzzy" not in repr(window.logs([run], "LedgerUnavailable: The ledger is locked by another process"))
 
 
-def test_a_step_that_was_done_before_a_failure_downstream_is_cached(
+def test_step_completed_before_a_failure_is_cached(
     window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "a.md").write_text("A")
@@ -188,7 +186,7 @@ def _disk_full(*_arguments: object) -> None:
     raise LedgerUnavailable("the disk is full; make room and sync again")
 
 
-def test_a_subflow_that_cannot_begin_ends_the_sync_and_its_jobs_wait_for_the_next(
+def test_failed_subflow_start_leaves_its_jobs_to_the_next_sync(
     window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "a.md").write_text("A")
@@ -218,7 +216,7 @@ def test_slices_are_numbered_without_gaps(window: Window, folder: Path, monkeypa
     assert all(set(subflow["parameters"]) <= {"sync", "number", "first"} for subflow in subflows)
 
 
-def test_stopped_sync_ends_cancelled_and_the_next_goes_on(
+def test_stopped_sync_ends_cancelled_and_the_next_continues(
     window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flows.slices.BATCH", 2)
@@ -315,7 +313,7 @@ def test_event_loop_is_never_blocked_by_a_locked_ledger(
     assert max(gaps) < 0.5
 
 
-def test_a_sync_whose_server_was_away_for_too_long_has_crashed_for_it_is_gone_on_with_then(
+def test_sync_that_lost_the_server_ends_crashed_and_resumes(
     window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "a.md").write_text("A")
@@ -331,7 +329,7 @@ def test_a_sync_whose_server_was_away_for_too_long_has_crashed_for_it_is_gone_on
     assert sync("away", folder).is_completed()
 
 
-def test_a_sync_whose_deployment_was_deleted_meanwhile_ends_well(
+def test_sync_with_a_deleted_deployment_completes(
     window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "a.md").write_text("A")
@@ -347,7 +345,7 @@ def test_a_sync_whose_deployment_was_deleted_meanwhile_ends_well(
     assert "deleted" in window.run_of("undeployed")["state"]["message"]
 
 
-def test_what_was_to_be_told_to_those_that_wait_is_dropped_with_a_sync_that_fails(
+def test_failed_sync_does_not_complete_waiting_runs(
     window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def refused() -> None:
@@ -360,7 +358,7 @@ def test_what_was_to_be_told_to_those_that_wait_is_dropped_with_a_sync_that_fail
     assert "never retrieved" not in caplog.text
 
 
-def test_a_source_that_keeps_failing_ends_quarantined_and_is_left_alone(window: Window, folder: Path) -> None:
+def test_source_that_keeps_failing_is_quarantined_and_held(window: Window, folder: Path) -> None:
     (folder / "a.md").write_text("A")
     sync("unplugged", folder)
     folder.rename(folder.with_name("elsewhere"))
@@ -369,7 +367,7 @@ def test_a_source_that_keeps_failing_ends_quarantined_and_is_left_alone(window: 
     assert window.run_of("unplugged")["name"] == "unplugged: skipped"
 
 
-def test_nothing_private_is_in_the_window(window: Window, folder: Path) -> None:
+def test_prefect_shows_no_private_data(window: Window, folder: Path) -> None:
     (folder / "xyzzyname.md").write_text("# Xyzzytitle\n\nxyzzycontent [[xyzzylink]] ada@xyzzy.example")
     (folder / "xyzzybroken.pdf").write_bytes(b"%PDF-1.7\nxyzzybytes")
     sync("quiet", folder)
@@ -390,7 +388,7 @@ def test_nothing_private_is_in_the_window(window: Window, folder: Path) -> None:
     assert "secretfolder" not in seen
 
 
-def test_an_error_is_told_without_where_it_happened(window: Window, folder: Path) -> None:
+def test_error_is_reported_without_paths(window: Window, folder: Path) -> None:
     folder.rmdir()
     sync("gone", folder)
     run = window.run_of("gone")

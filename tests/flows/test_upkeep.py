@@ -17,7 +17,7 @@ from tests.flows.test_sync import sync
 pytestmark = pytest.mark.flow
 
 
-def test_upkeep_lets_go_of_what_is_old_only_and_checks_the_ledger(window: Window, tmp_path: Path, home: Home) -> None:
+def test_upkeep_deletes_expired_data_only_and_checks_the_ledger(window: Window, tmp_path: Path, home: Home) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "gone.md").write_text("A word that goes")

@@ -1,4 +1,4 @@
-"""A watcher on real folders, and a small stand-in for the server's API that tells what it was asked."""
+"""A watcher on real folders, and a small stand-in for the server's API that records the requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.waiting import PATIENCE
 
 @dataclass
 class StandinServer:
-    """Answers the watcher in place of the server. Runs take the changes, and begin and end when a test says so, or at once."""
+    """A stand-in for the server. Its runs take the changes, and start and end at once, or on command."""
 
     immediate: bool = True
     forgets: bool = False
@@ -59,7 +59,7 @@ class StandinServer:
         return 204, None
 
     def turn(self, state: str) -> None:
-        """The newest run goes on to another state."""
+        """Set the state of the newest run."""
         self.runs[-1]["state_type"] = state
         if state == "RUNNING":
             self.changes.take(self.runs[-1]["deployment"])
@@ -79,7 +79,7 @@ class StandinServer:
 
 @contextmanager
 def serving(standin: StandinServer) -> Iterator[None]:
-    """Let the stand-in answer, at the port it had before if it had one."""
+    """Serve the stand-in, on its previous port if it had one."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -125,7 +125,7 @@ def standin(home: Home) -> Iterator[StandinServer]:
 
 @contextmanager
 def announced(home: Home, port: int) -> Iterator[None]:
-    """Present this process as the supervisor of the home."""
+    """Record this process as the supervisor of the home."""
     with supervisor_lock(home):
         record(home, Running(port, 0, datetime.now(UTC), 0, 0, "standin:password"))
         yield
@@ -133,7 +133,7 @@ def announced(home: Home, port: int) -> Iterator[None]:
 
 @pytest.fixture
 def swift(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A moment of quiet is shorter, where a test does not depend on what counts as one change."""
+    """Shorten the quiet period, for tests that do not depend on it."""
     monkeypatch.setattr(debounce, "QUIET", 0.03)
     monkeypatch.setattr(debounce, "_RUNNING", (0.05, 0.2))
 
@@ -152,7 +152,7 @@ HOURLY = (Schedule.model_validate({"interval": 3_600, "timezone": "UTC", "slug":
 def add_source(
     home: Home, name: str, root: Path, schedules: tuple[Schedule, ...] = HOURLY, *, quiet: float | None = None
 ) -> None:
-    """Write a watched source down."""
+    """Add a watched source to sources.yaml."""
     file = SourcesFile.load(home.sources_file)
     file.add(SourceEntry(name, "local_files", LocalFilesSettings(root=root), schedules, watch=True, quiet=quiet))
     file.save()
@@ -160,7 +160,7 @@ def add_source(
 
 @contextmanager
 def watching(home: Home, standin: StandinServer | None = None, **options: Any) -> Iterator[list[str]]:
-    """A watcher at work, whose changes the runs of the stand-in take; the lines of its log."""
+    """Run a watcher, whose changes the stand-in's runs take. Yields the lines of its log."""
     lines: list[str] = []
     watcher = Watcher(home, standin.changes if standin else ChangedPaths(), lines.append, **options)
     thread = threading.Thread(target=watcher.run)
@@ -174,5 +174,5 @@ def watching(home: Home, standin: StandinServer | None = None, **options: Any) -
 
 
 def state_of(home: Home, name: str) -> WatchState | None:
-    """How the living watcher says that it watches a source."""
+    """Return the state of a source in the report of the running watcher."""
     return (read(home) or {}).get(name)

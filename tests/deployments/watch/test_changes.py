@@ -1,4 +1,4 @@
-"""The changed paths that the watcher and the worker share."""
+"""The changed paths that the watcher passes to the worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A clone of a repository: what is committed or checked out there is a change, what git does besides is none."""
+"""Watching a git clone: commits and checkouts are changes, other files of git are not."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def set_back(clone: Repository) -> None:
 
 
 def packed(clone: Repository) -> None:
-    """As a fetch or a clean-up leaves it: the names of all commits in one file."""
+    """Pack the references into one file, as a fetch or a clean-up does."""
     clone.git("pack-refs", "--all")
 
 
 @pytest.mark.usefixtures("swift")
 @pytest.mark.parametrize("change", [committed, amended, another_branch, set_back, packed])
-def test_what_is_committed_or_checked_out_is_followed_by_a_sync(
+def test_commit_or_checkout_starts_a_sync(
     change: Callable[[Repository], None], home: Home, clone: Repository, standin: StandinServer
 ) -> None:
     watch(home, clone.path)
@@ -74,7 +74,7 @@ def test_what_is_committed_or_checked_out_is_followed_by_a_sync(
 
 
 @pytest.mark.usefixtures("swift")
-def test_a_work_tree_that_is_one_of_several_is_watched_where_its_commits_are(
+def test_linked_work_tree_is_watched_in_its_git_directory(
     home: Home, clone: Repository, standin: StandinServer
 ) -> None:
     clone.git("worktree", "add", "--quiet", str(clone.path.parent / "beside"), "other")
@@ -86,7 +86,7 @@ def test_a_work_tree_that_is_one_of_several_is_watched_where_its_commits_are(
         until(lambda: len(standin.events) >= 2)
 
 
-def test_git_tells_where_it_keeps_a_clone(clone: Repository) -> None:
+def test_git_directory_of_a_clone_is_found(clone: Repository) -> None:
     bare = clone.path.parent / "bare.git"
     clone.git("clone", "--quiet", "--bare", str(clone.path), str(bare))
     clone.git("worktree", "add", "--quiet", str(clone.path.parent / "beside"), "other")
@@ -109,10 +109,10 @@ def test_git_tells_where_it_keeps_a_clone(clone: Repository) -> None:
         "worktrees/a/index",
     ],
 )
-def test_what_git_writes_besides_is_no_change(path: str) -> None:
+def test_other_files_of_git_are_ignored(path: str) -> None:
     assert not CloneRules().counts(path)
 
 
 @pytest.mark.parametrize("folder", ["objects", "objects/ab", "logs", "hooks", "refs/tags", "refs/remotes", "modules"])
-def test_where_git_keeps_no_branches_nothing_is_watched(folder: str) -> None:
+def test_folders_without_references_are_not_watched(folder: str) -> None:
     assert not CloneRules().watches(folder)

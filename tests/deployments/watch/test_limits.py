@@ -1,4 +1,4 @@
-"""Where watching ends: limits of the system, folders that may not be read, network disks, events that were lost."""
+"""Limits of watching: system limits, unreadable folders, network disks, and lost events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("swift")
 
 
 class Scarce(InotifyFD):
-    """An inotify instance that grants so many watches, and refuses folders of one name, whoever asks."""
+    """An inotify instance that grants a number of watches, and refuses folders of one name."""
 
     grants = 1_000_000
     refuses = b"private"
@@ -39,7 +39,7 @@ class Scarce(InotifyFD):
 
 
 class Slow(InotifyFD):
-    """An inotify instance that nobody reads before `may_read`."""
+    """An inotify instance that is not read before `may_read` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,12 +60,12 @@ def scarce() -> Iterator[Scarce]:
 
 
 def told(signs: queue.Queue[str | WatchEvent], wanted: str | WatchEvent) -> None:
-    """Wait until the tree tells this."""
+    """Wait for this event of the tree."""
     while signs.get(timeout=PATIENCE) != wanted:
         pass
 
 
-def test_folders_beyond_the_limit_are_watched_once_the_limit_is_raised(tmp_path: Path, scarce: Scarce) -> None:
+def test_folders_above_the_limit_are_watched_when_it_is_raised(tmp_path: Path, scarce: Scarce) -> None:
     for number in range(10):
         (tmp_path / str(number)).mkdir()
     scarce.grants = 4
@@ -82,7 +82,7 @@ def test_folders_beyond_the_limit_are_watched_once_the_limit_is_raised(tmp_path:
     told(signs, "9/note.md")
 
 
-def test_a_source_beyond_the_limit_says_so_and_is_watched_as_far_as_it_goes(
+def test_source_above_the_limit_is_limited_and_partly_watched(
     home: Home, root: Path, standin: StandinServer, scarce: Scarce
 ) -> None:
     scarce.grants = 1
@@ -97,9 +97,7 @@ def test_a_source_beyond_the_limit_says_so_and_is_watched_as_far_as_it_goes(
     ]
 
 
-def test_watcher_reports_itself_before_it_went_through_the_folders(
-    home: Home, root: Path, standin: StandinServer, scarce: Scarce
-) -> None:
+def test_watcher_reports_before_the_first_walk(home: Home, root: Path, standin: StandinServer, scarce: Scarce) -> None:
     was_listed = threading.Event()
 
     def open_late() -> Scarce:
@@ -115,7 +113,7 @@ def test_watcher_reports_itself_before_it_went_through_the_folders(
         until(lambda: state_of(home, "notes"))
 
 
-def test_a_user_without_a_free_instance_is_told(home: Home, root: Path, standin: StandinServer) -> None:
+def test_missing_inotify_instance_is_reported(home: Home, root: Path, standin: StandinServer) -> None:
     def refuse() -> InotifyFD:
         raise OSError(errno.EMFILE, "inotify instance limit reached")
 
@@ -129,7 +127,7 @@ def test_a_user_without_a_free_instance_is_told(home: Home, root: Path, standin:
     assert "max_user_instances" in state.remedy
 
 
-def test_a_folder_that_may_not_be_read_is_counted_and_taken_up_later(
+def test_unreadable_folder_is_counted_and_watched_later(
     home: Home, root: Path, standin: StandinServer, scarce: Scarce
 ) -> None:
     (root / "private").mkdir()
@@ -145,7 +143,7 @@ def test_a_folder_that_may_not_be_read_is_counted_and_taken_up_later(
         until(lambda: len(standin.events) == 3)
 
 
-def test_a_root_that_may_not_be_read_is_told_and_watched_once_it_may(
+def test_unreadable_root_is_reported_and_watched_later(
     home: Home, root: Path, standin: StandinServer, scarce: Scarce, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watcher_module, "_CHECK", 0.05)
@@ -161,9 +159,7 @@ def test_a_root_that_may_not_be_read_is_told_and_watched_once_it_may(
         until(lambda: len(standin.events) == 3)
 
 
-def test_events_that_the_kernel_dropped_lead_to_a_sync_and_to_watches_of_what_is_new(
-    home: Home, root: Path, standin: StandinServer
-) -> None:
+def test_dropped_events_start_a_sync_and_watch_new_folders(home: Home, root: Path, standin: StandinServer) -> None:
     pair = [root / "a.md", root / "b.md"]
     for file in pair:
         file.touch()
@@ -177,7 +173,7 @@ def test_events_that_the_kernel_dropped_lead_to_a_sync_and_to_watches_of_what_is
             os.utime(pair[number % 2])
         (root / "late").mkdir()
         slow.may_read.set()
-        # The events that are left reach the watcher in several batches, each of which may start a sync.
+        # The remaining events reach the watcher in several batches, each of which may start a sync.
         until(lambda: len(standin.events) >= 2)
         until(lambda: (state := state_of(home, "notes")) and state.folders == 3)
         before = len(standin.events)
@@ -186,7 +182,7 @@ def test_events_that_the_kernel_dropped_lead_to_a_sync_and_to_watches_of_what_is
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_watching_begins_again_when_its_thread_has_died(
+def test_dead_inotify_thread_is_replaced(
     home: Home, root: Path, standin: StandinServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watcher_module, "_CHECK", 0.05)
@@ -205,7 +201,7 @@ def test_watching_begins_again_when_its_thread_has_died(
     assert "the watching thread died; watching restarts" in lines
 
 
-def test_an_automation_that_does_not_answer_is_told(
+def test_unanswered_events_are_reported(
     home: Home, root: Path, standin: StandinServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deployments.watch.debounce._FIRST_ANSWER", 0.05)
@@ -217,7 +213,7 @@ def test_an_automation_that_does_not_answer_is_told(
         until(lambda: (state := state_of(home, "notes")) and state.state is Watching.WATCHING)
 
 
-def test_a_network_disk_is_told(
+def test_network_disk_is_reported(
     home: Home, root: Path, standin: StandinServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source_module, "network_disk", lambda path: "NFS")
@@ -230,19 +226,19 @@ def test_a_network_disk_is_told(
 @pytest.mark.parametrize(
     ("number", "name"), [(0x6969, "NFS"), (0xFF534D42, "SMB"), (0xEF53, None), (0x9123683E, None), (None, None)]
 )
-def test_network_file_systems_are_known_by_their_number(
+def test_network_file_systems_are_known_by_magic_number(
     number: int | None, name: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deployments.watch.disks.file_system", lambda path: number)
     assert network_disk(tmp_path) == name
 
 
-def test_a_disk_of_this_machine_is_no_network_disk(tmp_path: Path) -> None:
+def test_local_disk_is_no_network_disk(tmp_path: Path) -> None:
     assert network_disk(tmp_path) is None
     assert network_disk(tmp_path / "absent") is None
 
 
-def test_a_disk_of_which_all_is_watched_is_not_looked_through_over_and_over(
+def test_completely_watched_folder_is_walked_once(
     home: Home, root: Path, standin: StandinServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     walks: list[WatchTree] = []

@@ -1,4 +1,4 @@
-"""The watcher and its automations on the real server: from a saved file to a flow run."""
+"""The watcher and its automations on a real server: from a saved file to a flow run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def client(server: Running) -> Iterator[Client]:
 
 @pytest.fixture
 def watched_home(home: Home, server: Running) -> Iterator[Home]:
-    """A home of this test's own whose server is the shared one."""
+    """A home for this test that uses the shared server."""
     (home.path / "ui-login").write_text(server.login)
     with supervisor_lock(home):
         record(home, server)
@@ -37,7 +37,7 @@ def watched_home(home: Home, server: Running) -> Iterator[Home]:
 
 
 def deployed(client: Client, name: str) -> str:
-    """A deployment whose runs nobody takes up; its id."""
+    """Create a deployment whose runs no worker takes. Returns its ID."""
     flow = client.post("/flows/", json={"name": "sync-local_files"}).raise_for_status().json()["id"]
     body = {"name": name, "flow_id": flow, "tags": ["source"]}
     return str(client.post("/deployments/", json=body).raise_for_status().json()["id"])
@@ -64,7 +64,7 @@ def entry(name: str) -> SourceEntry:
     return SourceEntry(name, "local_files", LocalFilesSettings(root=Path("/nowhere")), watch=True)
 
 
-def test_a_saved_file_makes_a_flow_run_through_the_automation(watched_home: Home, root: Path, client: Client) -> None:
+def test_saved_file_starts_a_run_through_the_automation(watched_home: Home, root: Path, client: Client) -> None:
     deployment = deployed(client, "saved")
     add_source(watched_home, "saved", root)
     with watching(watched_home):
@@ -79,7 +79,7 @@ def test_a_saved_file_makes_a_flow_run_through_the_automation(watched_home: Home
     Server(watched_home).ensure([])
 
 
-def test_an_event_carries_the_name_of_the_source_and_no_path(watched_home: Home, root: Path, client: Client) -> None:
+def test_event_has_the_source_name_and_no_path(watched_home: Home, root: Path, client: Client) -> None:
     deployed(client, "quiet")
     add_source(watched_home, "quiet", root)
     query = {"filter": {"resource": {"id": [automation.resource("quiet")]}}}
@@ -92,7 +92,7 @@ def test_an_event_carries_the_name_of_the_source_and_no_path(watched_home: Home,
     Server(watched_home).ensure([])
 
 
-def test_ensuring_twice_changes_nothing_and_a_switch_turned_off_stays_off(server: Running, client: Client) -> None:
+def test_ensure_is_idempotent_and_keeps_disabled_automations(server: Running, client: Client) -> None:
     deployed(client, "twice")
     automation.ensure(server, [entry("twice")])
     (first,) = automations(client, "twice")
@@ -105,7 +105,7 @@ def test_ensuring_twice_changes_nothing_and_a_switch_turned_off_stays_off(server
     assert automations(client, "twice") == []
 
 
-def test_a_source_that_was_deployed_anew_keeps_one_automation(server: Running, client: Client) -> None:
+def test_redeployed_source_has_one_automation(server: Running, client: Client) -> None:
     before = deployed(client, "anew")
     automation.ensure(server, [entry("anew")])
     (first,) = automations(client, "anew")
@@ -119,7 +119,7 @@ def test_a_source_that_was_deployed_anew_keeps_one_automation(server: Running, c
     automation.ensure(server, [])
 
 
-def test_an_automation_of_a_persons_own_is_left_alone(server: Running, client: Client) -> None:
+def test_automations_of_the_user_are_kept(server: Running, client: Client) -> None:
     deployment = deployed(client, "own")
     body = {
         "name": "mine",
@@ -132,7 +132,7 @@ def test_an_automation_of_a_persons_own_is_left_alone(server: Running, client: C
     assert len(found) == 1
 
 
-def test_a_paused_source_and_its_runs_are_seen_as_they_are(watched_home: Home, client: Client) -> None:
+def test_status_of_paused_source_and_its_runs(watched_home: Home, client: Client) -> None:
     deployment = deployed(client, "seen")
     there = Server(watched_home)
     assert there.status("local_files", "absent").deployment is None

@@ -1,4 +1,4 @@
-"""Which changes count, and which folders are watched at all."""
+"""Which paths count, and which folders are watched."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ def rules(home: Home, tmp_path: Path) -> FolderRules:
 
 
 @pytest.mark.parametrize("path", ["note.md", "code", "code/main.py", ".gitignore", "code/.catchmentignore", "gone.md"])
-def test_a_wanted_path_or_an_ignore_file_counts(rules: FolderRules, path: str) -> None:
+def test_included_path_and_ignore_file_count(rules: FolderRules, path: str) -> None:
     assert rules.counts(path)
 
 
 @pytest.mark.parametrize(
     "path", [".note.md.swp", "a.tmp", "code/run.log", "node_modules", "node_modules/x/index.js", ".git/index"]
 )
-def test_what_the_connector_leaves_out_does_not_count(rules: FolderRules, path: str) -> None:
+def test_excluded_path_does_not_count(rules: FolderRules, path: str) -> None:
     assert not rules.counts(path)
 
 
-def test_an_ignore_file_holds_from_its_next_reading_on(rules: FolderRules, tmp_path: Path) -> None:
+def test_changed_ignore_file_applies_at_once(rules: FolderRules, tmp_path: Path) -> None:
     assert rules.counts("code/main.py")
     (tmp_path / "code" / ".catchmentignore").write_text("*.py")
     assert not rules.counts("code/main.py")
 
 
-def test_what_obsidian_writes_for_itself_does_not_count(home: Home, tmp_path: Path) -> None:
+def test_obsidian_configuration_does_not_count(home: Home, tmp_path: Path) -> None:
     (tmp_path / ".obsidian").mkdir()
     rules = FolderRules("obsidian", ObsidianSettings(root=tmp_path), home)
     assert not rules.counts(".obsidian/workspace.json")
@@ -48,7 +48,7 @@ def test_what_obsidian_writes_for_itself_does_not_count(home: Home, tmp_path: Pa
 
 
 @pytest.mark.parametrize("settings", [LocalFilesSettings, ObsidianSettings])
-def test_our_own_state_never_counts(settings: type[FolderSettings], home: Home, tmp_path: Path) -> None:
+def test_own_state_never_counts(settings: type[FolderSettings], home: Home, tmp_path: Path) -> None:
     kind = "obsidian" if settings is ObsidianSettings else "local_files"
     rules = FolderRules(kind, settings(root=tmp_path), home)
     own = str(home.path.relative_to(tmp_path))

@@ -1,4 +1,4 @@
-"""The watcher as a thread: its status, its restart after a crash, and its end."""
+"""The watcher thread: its report, its restart after a crash, and its stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The watches of one tree while its folders come, move and go."""
+"""The inotify watches of one tree while folders are added, moved and removed."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def tree(root: Path, signs: Signs) -> Iterator[WatchTree]:
 
 
 def told(signs: Signs, wanted: str | WatchEvent) -> list[str | WatchEvent]:
-    """Wait until the tree tells this; all that it told before."""
+    """Wait for this event of the tree. Returns the events before it."""
     before = []
     while (sign := signs.get(timeout=PATIENCE)) != wanted:
         before.append(sign)
     return before
 
 
-def test_a_moved_folder_tells_its_new_place(root: Path, tree: WatchTree, signs: Signs) -> None:
+def test_moved_folder_is_reported_at_its_new_path(root: Path, tree: WatchTree, signs: Signs) -> None:
     (root / "Projects" / "Deep").mkdir()
     told(signs, "Projects/Deep")
     (root / "Projects").rename(root / "Archive")
@@ -51,13 +51,13 @@ def test_a_moved_folder_tells_its_new_place(root: Path, tree: WatchTree, signs: 
     assert tree.folders == 3
 
 
-def test_a_folder_that_was_moved_out_is_not_watched_any_more(root: Path, tree: WatchTree, signs: Signs) -> None:
+def test_folder_moved_out_is_no_longer_watched(root: Path, tree: WatchTree, signs: Signs) -> None:
     (root / "Projects").rename(root.parent / "Projects")
     told(signs, "Projects")
     assert tree.folders == 1
 
 
-def test_a_folder_that_was_moved_over_an_empty_one_is_watched(root: Path, tree: WatchTree, signs: Signs) -> None:
+def test_folder_moved_over_an_empty_one_is_watched(root: Path, tree: WatchTree, signs: Signs) -> None:
     (root / "Empty").mkdir()
     told(signs, "Empty")
     (root / "Projects").rename(root / "Empty")
@@ -72,14 +72,14 @@ def move_away(root: Path) -> None:
 
 
 @pytest.mark.parametrize("lose", [move_away, shutil.rmtree])
-def test_the_loss_of_the_root_is_told_at_once(
+def test_loss_of_the_root_is_reported_at_once(
     lose: Callable[[Path], None], root: Path, tree: WatchTree, signs: Signs
 ) -> None:
     lose(root)
     told(signs, WatchEvent.ROOT)
 
 
-def test_folders_that_nobody_wants_cost_no_watch(root: Path, tree: WatchTree, signs: Signs) -> None:
+def test_excluded_folders_are_not_watched(root: Path, tree: WatchTree, signs: Signs) -> None:
     (root / ".git" / "objects").mkdir(parents=True)
     (root / ".git" / "objects" / "pack").touch()
     (root / "marker.md").touch()
@@ -87,14 +87,14 @@ def test_folders_that_nobody_wants_cost_no_watch(root: Path, tree: WatchTree, si
     assert tree.folders == 2
 
 
-def test_reading_a_file_tells_nothing(root: Path, tree: WatchTree, signs: Signs) -> None:
+def test_reading_a_file_emits_no_event(root: Path, tree: WatchTree, signs: Signs) -> None:
     (root / "Projects" / "Plan.md").read_text()
     list(root.rglob("*"))
     (root / "marker.md").touch()
     assert told(signs, "marker.md") == []
 
 
-def test_a_link_to_a_folder_is_not_followed_but_the_root_may_be_one(root: Path, tree: WatchTree, signs: Signs) -> None:
+def test_folder_links_are_not_followed_except_the_root(root: Path, tree: WatchTree, signs: Signs) -> None:
     (root.parent / "elsewhere").mkdir()
     (root / "link").symlink_to(root.parent / "elsewhere")
     told(signs, "link")
@@ -110,12 +110,12 @@ def test_a_link_to_a_folder_is_not_followed_but_the_root_may_be_one(root: Path, 
     descriptor.join()
 
 
-def test_a_name_that_is_not_utf_8_is_told_as_the_system_spells_it(root: Path, tree: WatchTree, signs: Signs) -> None:
+def test_non_utf8_name_is_reported_as_by_os(root: Path, tree: WatchTree, signs: Signs) -> None:
     Path(os.fsdecode(os.fsencode(root) + b"/caf\xe9.md")).touch()
     told(signs, os.fsdecode(b"caf\xe9.md"))
 
 
-def test_two_trees_on_the_same_folders_do_not_disturb_each_other(root: Path) -> None:
+def test_two_trees_on_the_same_folders_are_independent(root: Path) -> None:
     descriptor = InotifyFD()
     descriptor.start()
     outer: Signs = queue.Queue()
@@ -134,7 +134,7 @@ def test_two_trees_on_the_same_folders_do_not_disturb_each_other(root: Path) -> 
     descriptor.join()
 
 
-def test_a_folder_that_is_moved_out_is_told_as_one_that_was_watched(root: Path, tree: WatchTree, signs: Signs) -> None:
+def test_folder_moved_out_is_reported_as_removed_folder(root: Path, tree: WatchTree, signs: Signs) -> None:
     (root / "Projects" / "Plan.md").rename(root.parent / "Plan.md")
     (root / "Projects").rename(root.parent / "Projects")
     gone = [signs.get(timeout=PATIENCE) for _ in range(2)]
@@ -144,11 +144,11 @@ def test_a_folder_that_is_moved_out_is_told_as_one_that_was_watched(root: Path, 
     ]
 
 
-def test_a_folder_that_may_not_be_read_leaves_nothing_behind(root: Path, signs: Signs) -> None:
+def test_unreadable_folder_leaves_no_callback(root: Path, signs: Signs) -> None:
     kept: set[object] = set()
 
     class Refusing:
-        """Answers as watchdog does where access is refused."""
+        """Return -1, as watchdog does if access is refused."""
 
         def add_callback(self, path: bytes, _mask: object, _callback: object, id_: CallbackId) -> WatchDescriptor:
             kept.add(id_)
@@ -163,7 +163,7 @@ def test_a_folder_that_may_not_be_read_leaves_nothing_behind(root: Path, signs: 
     assert (tree.unreadable, len(kept)) == (1, 1)
 
 
-def test_a_stopped_tree_watches_nothing(root: Path, tree: WatchTree, signs: Signs) -> None:
+def test_stopped_tree_emits_no_events(root: Path, tree: WatchTree, signs: Signs) -> None:
     tree.stop()
     tree.stop()
     assert tree.folders == 0

@@ -1,4 +1,4 @@
-"""What a person does to files, and the syncs that are asked for: real folders, and a stand-in for the server."""
+"""Changes to files and the syncs that follow, on real folders with a stand-in for the server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def in_place(root: Path) -> None:
 
 
 def by_rename(root: Path) -> None:
-    """As vim, VS Code and Obsidian save: beside it, then over it."""
+    """Save like vim, VS Code and Obsidian: write another file, and rename it."""
     beside = root / "Projects" / ".Plan.md.swp"
     beside.write_text("another plan")
     beside.replace(root / "Projects" / "Plan.md")
@@ -71,7 +71,7 @@ def ignore_file_written(root: Path) -> None:
 
 
 def edited_without_a_trace(root: Path) -> None:
-    """Same size, same time of writing: only the time of the change tells."""
+    """Write a file of the same size and modification time: only its change time differs."""
     plan = root / "Projects" / "Plan.md"
     before = plan.stat()
     plan.write_text("nalp")
@@ -94,9 +94,7 @@ def edited_without_a_trace(root: Path) -> None:
         edited_without_a_trace,
     ],
 )
-def test_a_change_is_followed_by_a_sync(
-    change: Callable[[Path], None], home: Home, root: Path, standin: StandinServer
-) -> None:
+def test_change_starts_a_sync(change: Callable[[Path], None], home: Home, root: Path, standin: StandinServer) -> None:
     add_source(home, "notes", root)
     with watching(home, standin):
         until(lambda: len(standin.events) == 1)
@@ -105,10 +103,8 @@ def test_a_change_is_followed_by_a_sync(
 
 
 @pytest.mark.usefixtures("swift")
-def test_a_folder_that_is_moved_out_is_missed_whatever_files_are_wanted(
-    home: Home, root: Path, standin: StandinServer
-) -> None:
-    """As a file manager deletes it: into the trash, which is elsewhere."""
+def test_folder_moved_out_starts_a_sync_with_any_patterns(home: Home, root: Path, standin: StandinServer) -> None:
+    """Delete a folder as a file manager does: move it to the trash."""
     file = SourcesFile.load(home.sources_file)
     settings = LocalFilesSettings(root=root, include=("*.md",))
     file.add(SourceEntry("notes", "local_files", settings, HOURLY, watch=True))
@@ -119,12 +115,12 @@ def test_a_folder_that_is_moved_out_is_missed_whatever_files_are_wanted(
         until(lambda: len(standin.events) == 2)
 
 
-def test_all_that_an_editor_does_to_save_is_one_sync(home: Home, root: Path, standin: StandinServer) -> None:
+def test_one_save_starts_one_sync(home: Home, root: Path, standin: StandinServer) -> None:
     plan = root / "Projects" / "Plan.md"
     add_source(home, "notes", root)
     with watching(home, standin):
         until(lambda: len(standin.events) == 1)
-        # As vim does: it tries out the folder, keeps the old file beside, writes the new one, and drops the old one.
+        # As vim does: test the folder, rename the old file to a backup, write the new file, delete the backup.
         (plan.parent / "4913").touch()
         (plan.parent / "4913").unlink()
         plan.rename(plan.parent / "Plan.md~")
@@ -138,7 +134,7 @@ def test_all_that_an_editor_does_to_save_is_one_sync(home: Home, root: Path, sta
 
 
 def looked_again(standin: StandinServer) -> None:
-    """Wait until the watcher has looked at the server, and so has decided, twice more."""
+    """Wait until the watcher has read the server's runs, and so has decided, twice more."""
     before = standin.looks
     until(lambda: standin.looks >= before + 2)
 
@@ -161,7 +157,7 @@ def test_long_quiet_period_delays_only_the_changes_after_the_first(
 
 
 @pytest.mark.usefixtures("swift")
-def test_a_burst_during_a_sync_leads_to_one_further_sync(home: Home, root: Path, standin: StandinServer) -> None:
+def test_burst_during_a_sync_starts_one_further_sync(home: Home, root: Path, standin: StandinServer) -> None:
     standin.immediate = False
     add_source(home, "notes", root)
     with watching(home, standin):
@@ -184,7 +180,7 @@ def test_a_burst_during_a_sync_leads_to_one_further_sync(home: Home, root: Path,
 
 
 @pytest.mark.usefixtures("swift")
-def test_the_last_sync_of_an_unzipped_folder_sees_all_of_it(home: Home, root: Path, standin: StandinServer) -> None:
+def test_last_sync_of_an_unzipped_folder_is_complete(home: Home, root: Path, standin: StandinServer) -> None:
     archive = root.parent / "many.zip"
     with zipfile.ZipFile(archive, "w") as file:
         for number in range(2_000):
@@ -205,7 +201,7 @@ def test_the_last_sync_of_an_unzipped_folder_sees_all_of_it(home: Home, root: Pa
 
 
 @pytest.mark.usefixtures("swift")
-def test_what_changes_while_the_server_is_down_is_asked_for_when_it_is_up(home: Home, root: Path) -> None:
+def test_changes_during_a_server_outage_start_a_sync_later(home: Home, root: Path) -> None:
     standin = StandinServer()
     add_source(home, "notes", root)
     with watching(home, standin) as lines:
@@ -219,9 +215,7 @@ def test_what_changes_while_the_server_is_down_is_asked_for_when_it_is_up(home: 
 
 
 @pytest.mark.usefixtures("swift")
-def test_a_root_that_goes_away_and_comes_back_is_watched_again(
-    home: Home, root: Path, standin: StandinServer, often: None
-) -> None:
+def test_returning_root_is_watched_again(home: Home, root: Path, standin: StandinServer, often: None) -> None:
     add_source(home, "notes", root)
     with watching(home, standin) as lines:
         until(lambda: len(standin.events) == 1)
@@ -238,9 +232,7 @@ def test_a_root_that_goes_away_and_comes_back_is_watched_again(
     ]
 
 
-def test_a_root_whose_parent_folder_is_moved_is_gone(
-    home: Home, root: Path, standin: StandinServer, often: None
-) -> None:
+def test_root_with_a_moved_parent_is_gone(home: Home, root: Path, standin: StandinServer, often: None) -> None:
     vault = root / "Projects"
     add_source(home, "notes", vault)
     with watching(home, standin):
@@ -250,7 +242,7 @@ def test_a_root_whose_parent_folder_is_moved_is_gone(
 
 
 @pytest.mark.usefixtures("swift")
-def test_a_machine_that_slept_looks_again(
+def test_wake_from_sleep_starts_a_full_comparison(
     home: Home, root: Path, standin: StandinServer, often: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_source(home, "notes", root)
@@ -263,7 +255,7 @@ def test_a_machine_that_slept_looks_again(
 
 
 @pytest.mark.usefixtures("swift")
-def test_a_source_without_a_schedule_is_synced_now_and_then(
+def test_source_without_schedule_is_synced_periodically(
     home: Home, root: Path, standin: StandinServer, often: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watcher_module, "_FALLBACK", 0.1)
@@ -273,7 +265,7 @@ def test_a_source_without_a_schedule_is_synced_now_and_then(
 
 
 @pytest.mark.usefixtures("swift")
-def test_sources_come_and_go_while_the_watcher_runs(
+def test_sources_are_added_and_removed_while_watching(
     home: Home, root: Path, standin: StandinServer, often: None, tmp_path: Path
 ) -> None:
     (tmp_path / "papers").mkdir()
@@ -296,5 +288,5 @@ def test_sources_come_and_go_while_the_watcher_runs(
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The watcher looks at what nothing tells it of many times a second."""
+    """Let the watcher check its sources many times a second."""
     monkeypatch.setattr(watcher_module, "_CHECK", 0.05)

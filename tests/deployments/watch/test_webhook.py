@@ -1,4 +1,4 @@
-"""Deliveries of webhooks: only those with the right signature, each once, and a storm of them asks for few syncs."""
+"""Webhook deliveries: signatures, repetitions, bursts and limits."""
 
 from __future__ import annotations
 
@@ -64,21 +64,21 @@ def serving(home: Home) -> Iterator[Receiver]:
 
 @pytest.fixture
 def receiver(home: Home, standin: StandinServer, swift: None) -> Iterator[Receiver]:
-    """A receiver with two sources, one of all repositories of an owner."""
+    """A receiver with two sources, one with all repositories of an owner."""
     add_repositories(home, "weir", "ada/weir", "ada/dam")
     add_repositories(home, "all", "Ada/*")
     with serving(home) as receiver:
         yield receiver
 
 
-def test_a_delivery_has_the_sources_of_its_repository_synced(receiver: Receiver, standin: StandinServer) -> None:
+def test_delivery_starts_syncs_of_its_repository(receiver: Receiver, standin: StandinServer) -> None:
     assert deliver(receiver, body("Ada/Weir"), signed(body("Ada/Weir"), "1")) == 202
     until(lambda: sorted(standin.events) == ["all", "weir"])
     assert deliver(receiver, body("ada/mill"), signed(body("ada/mill"), "2")) == 202
     until(lambda: sorted(standin.events) == ["all", "all", "weir"])
 
 
-def test_a_storm_of_deliveries_is_few_syncs(receiver: Receiver, standin: StandinServer) -> None:
+def test_burst_of_deliveries_starts_few_syncs(receiver: Receiver, standin: StandinServer) -> None:
     for number in range(60):
         data = body(action=number)
         assert deliver(receiver, data, signed(data, str(number), "push")) == 202
@@ -87,7 +87,7 @@ def test_a_storm_of_deliveries_is_few_syncs(receiver: Receiver, standin: Standin
     assert len(standin.events) <= 30
 
 
-def test_what_is_not_signed_with_the_secret_is_refused(receiver: Receiver, standin: StandinServer) -> None:
+def test_wrong_signature_is_rejected(receiver: Receiver, standin: StandinServer) -> None:
     data = body()
     good = signed(data, "1")
     for bad in (
@@ -103,7 +103,7 @@ def test_what_is_not_signed_with_the_secret_is_refused(receiver: Receiver, stand
     assert deliver(receiver, data, good) == 202, "and none of them has used up the delivery"
 
 
-def test_a_delivery_counts_once_whatever_it_calls_itself(receiver: Receiver) -> None:
+def test_repeated_delivery_is_rejected_under_any_id(receiver: Receiver) -> None:
     data = body()
     assert deliver(receiver, data, signed(data, "1")) == 202
     assert deliver(receiver, data, signed(data, "1")) == 409
@@ -113,7 +113,7 @@ def test_a_delivery_counts_once_whatever_it_calls_itself(receiver: Receiver) -> 
     assert deliver(receiver, other, signed(other, "2")) == 202
 
 
-def test_deliveries_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_deliveries_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook, "_REMEMBERED", 3)
     gate = Gate(SECRET)
 
@@ -126,7 +126,7 @@ def test_deliveries_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch
     assert status(0) == 202, "it was forgotten"
 
 
-def test_what_tells_of_nothing_to_read_asks_for_no_sync(receiver: Receiver, standin: StandinServer) -> None:
+def test_irrelevant_event_starts_no_sync(receiver: Receiver, standin: StandinServer) -> None:
     for number, event in enumerate(("ping", "star", "workflow_run", "")):
         data = body(n=number)
         assert deliver(receiver, data, signed(data, str(number), event)) == 204
@@ -136,16 +136,14 @@ def test_what_tells_of_nothing_to_read_asks_for_no_sync(receiver: Receiver, stan
     assert standin.events == []
 
 
-def test_a_delivery_that_is_too_long_or_does_not_say_how_long_is_not_read(receiver: Receiver) -> None:
+def test_delivery_without_or_above_a_length_is_rejected(receiver: Receiver) -> None:
     assert deliver(receiver, b"", {**signed(b"", "1"), "Content-Length": "5000001"}) == 413
     with socket.create_connection(("127.0.0.1", receiver.port), timeout=10) as raw:
         raw.sendall(b"POST /github HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
         assert b" 411 " in raw.recv(1_000)
 
 
-def test_whoever_says_nothing_keeps_nobody_else_from_delivering_for_long(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent_connection_does_not_block_deliveries(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     idle = [socket.create_connection(("127.0.0.1", receiver.port), timeout=10) for _ in range(7)]
     try:
         assert deliver(receiver, body(), signed(body(), "1")) == 202
@@ -154,7 +152,7 @@ def test_whoever_says_nothing_keeps_nobody_else_from_delivering_for_long(
             one.close()
 
 
-def test_a_full_queue_refuses_what_may_be_delivered_again(home: Home, standin: StandinServer) -> None:
+def test_full_queue_rejects_deliveries_without_remembering_them(home: Home, standin: StandinServer) -> None:
     receiver = Receiver(home, SECRET, 0, lambda _: None)
 
     def take(number: int) -> int:
@@ -168,13 +166,13 @@ def test_a_full_queue_refuses_what_may_be_delivered_again(home: Home, standin: S
     receiver._http.server_close()
 
 
-def test_only_this_machine_can_deliver_and_a_taken_port_is_said(receiver: Receiver, home: Home) -> None:
+def test_receiver_is_loopback_only_and_reports_a_used_port(receiver: Receiver, home: Home) -> None:
     assert receiver._http.server_address[0] == "127.0.0.1"
     with pytest.raises(Refused, match="--port"):
         Receiver(home, SECRET, receiver.port, lambda _: None)
 
 
-def test_a_watched_source_of_repositories_says_whether_anybody_hears(
+def test_github_source_reports_whether_a_receiver_runs(
     home: Home, standin: StandinServer, swift: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deployments.watch.watcher._CHECK", 0.05)
@@ -190,7 +188,7 @@ def test_a_watched_source_of_repositories_says_whether_anybody_hears(
         until(lambda: (one := state_of(home, "weir")) and one.state is Watching.LIMITED)
 
 
-def test_who_trickles_keeps_nobody_else_from_delivering_for_long(
+def test_slow_connection_does_not_block_deliveries(
     home: Home, standin: StandinServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhook, "_SECONDS", 0.5)
@@ -223,7 +221,7 @@ def test_who_trickles_keeps_nobody_else_from_delivering_for_long(
                 one.close()
 
 
-def test_what_is_wrong_with_the_file_of_the_sources_is_said_once(home: Home) -> None:
+def test_invalid_sources_file_is_reported_once(home: Home) -> None:
     said: list[str] = []
     receiver = Receiver(home, SECRET, 0, said.append)
     with receiver._http:
@@ -238,7 +236,7 @@ def test_what_is_wrong_with_the_file_of_the_sources_is_said_once(home: Home) -> 
         assert len(said) == 2
 
 
-def test_a_receiver_that_ends_leaves_another_one_known(home: Home, standin: StandinServer) -> None:
+def test_second_receiver_is_known_after_the_first_stops(home: Home, standin: StandinServer) -> None:
     with serving(home):
         other = Receiver(home, SECRET, 0, lambda _: None)
         thread = threading.Thread(target=other.serve, daemon=True)
@@ -249,7 +247,7 @@ def test_a_receiver_that_ends_leaves_another_one_known(home: Home, standin: Stan
         assert is_served(home)
 
 
-def test_a_port_that_is_not_for_everybody_is_not_called_taken(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reserved_port_has_its_own_message(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 

@@ -1,4 +1,4 @@
-"""What the watcher hears is enough: after any history, looking only there leaves nothing for a look at everything."""
+"""The changed paths suffice: after any history, comparing only them finds the same changes as a full comparison."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LAST = "zz-the-last-thing-that-happens"
 
 
 class Ear:
-    """What a real tree of watches tells of a folder."""
+    """The changed paths that a real tree of watches reports for a folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -40,7 +40,7 @@ class Ear:
         self._heard.put(sign)
 
     def since(self) -> set[str | WatchEvent]:
-        """All that was told since this was asked last."""
+        """Return the paths reported since the last call."""
         self._count += 1
         last = f"{_LAST}-{self._count}"
         (self.root / last).touch()
@@ -77,9 +77,7 @@ def descriptor() -> Iterator[InotifyFD]:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(rounds=st.lists(st.lists(steps, min_size=1, max_size=6), min_size=1, max_size=5))
-def test_after_any_history_looking_where_something_changed_leaves_nothing_to_find(
-    descriptor: InotifyFD, rounds: list[list[Step]]
-) -> None:
+def test_changed_paths_suffice_after_any_history(descriptor: InotifyFD, rounds: list[list[Step]]) -> None:
     ledger = MemoryLedger()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name) / "root"
@@ -96,14 +94,14 @@ def test_after_any_history_looking_where_something_changed_leaves_nothing_to_fin
                 assert paths == heard
                 decides = any(path.rpartition("/")[2] == ".catchmentignore" for path in paths)
                 if decides:
-                    # As the watcher does: other folders may be wanted now.
+                    # As the watcher does, because the set of included folders may have changed.
                     tree.start()
                 ledger.sync(connector, paths=None if decides else paths)
                 assert ledger.documents() == on_disk(root)
                 assert ledger.sync(connector).item_changes == []
 
 
-def test_a_folder_that_is_moved_is_a_move_of_all_that_is_in_it(root: Path) -> None:
+def test_moved_folder_moves_all_its_items(root: Path) -> None:
     ledger, connector = MemoryLedger(), LocalFiles(LocalFilesSettings(root=root))
     (root / "Archive").mkdir()
     (root / "Projects" / "Deep").mkdir()
@@ -118,7 +116,7 @@ def test_a_folder_that_is_moved_is_a_move_of_all_that_is_in_it(root: Path) -> No
     assert report.deleted == report.new == set()
 
 
-def test_a_folder_that_another_took_the_place_of_is_looked_at_whole(root: Path) -> None:
+def test_replaced_folder_is_compared_completely(root: Path) -> None:
     ledger, connector = MemoryLedger(), LocalFiles(LocalFilesSettings(root=root))
     for name in ("one", "two"):
         (root / name / "below").mkdir(parents=True)
@@ -130,8 +128,8 @@ def test_a_folder_that_another_took_the_place_of_is_looked_at_whole(root: Path) 
     assert ledger.documents() == on_disk(root)
 
 
-def test_a_folder_that_is_gone_from_one_that_is_looked_at_whole_is_missed(root: Path) -> None:
-    """As a copying program does it: it deletes a folder, and then sets the time of the one that it was in."""
+def test_removed_folder_in_a_compared_one_is_found(root: Path) -> None:
+    """Change folders as a copying program does: delete one, then set the modification time of its parent."""
     ledger, connector = MemoryLedger(), LocalFiles(LocalFilesSettings(root=root))
     (root / "Projects" / "Deep").mkdir()
     (root / "Projects" / "Deep" / "a.md").write_text("a")
@@ -141,7 +139,7 @@ def test_a_folder_that_is_gone_from_one_that_is_looked_at_whole_is_missed(root: 
     assert ledger.documents() == on_disk(root)
 
 
-def test_what_another_folder_took_the_place_of_is_moved_with_all_below_it(root: Path) -> None:
+def test_displaced_folder_is_moved_with_all_items(root: Path) -> None:
     ledger, connector = MemoryLedger(), LocalFiles(LocalFilesSettings(root=root))
     for name in ("one/below", "two"):
         (root / name).mkdir(parents=True)
@@ -154,7 +152,7 @@ def test_what_another_folder_took_the_place_of_is_moved_with_all_below_it(root: 
     assert report.deleted == report.new == set()
 
 
-def test_a_folder_is_looked_at_whole_though_something_in_it_was_told_too(root: Path) -> None:
+def test_folder_is_compared_completely_despite_changed_paths(root: Path) -> None:
     ledger, connector = MemoryLedger(), LocalFiles(LocalFilesSettings(root=root))
     for name in ("one", "two"):
         (root / name / "between" / "below").mkdir(parents=True)
@@ -167,7 +165,7 @@ def test_a_folder_is_looked_at_whole_though_something_in_it_was_told_too(root: P
     assert ledger.documents() == on_disk(root)
 
 
-def test_only_the_folders_of_what_changed_are_looked_at(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_folders_of_changed_paths_are_listed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger, connector = MemoryLedger(), LocalFiles(LocalFilesSettings(root=root))
     for number in range(5):
         (root / f"{number}").mkdir()
@@ -203,7 +201,7 @@ def test_changed_paths_are_kept_until_a_run_takes_them(home: Home, root: Path, s
 
 def test_no_trailing_event_when_a_run_took_the_changes(home: Home, root: Path, standin: StandinServer) -> None:
     add_source(home, "notes", root, quiet=2.0)
-    # A file that is moved is one change; one that is written is several.
+    # A moved file is one change; a written file is several.
     for name in ("new.md", "newer.md"):
         (root.parent / name).write_text(name)
     with watching(home, standin):

@@ -46,14 +46,14 @@ asyncio.run(work())
 
 @dataclass
 class Pool:
-    """A work pool with a worker, and what a test asks of it. `flows` is the module its runs import; it may be edited."""
+    """A work pool with a worker. `flows` is the module of its runs, which a test may edit."""
 
     name: str
     client: Client
     environment: dict[str, str]
     flows: Path
     home: Home
-    """Where its worker says what it does; not the home of the server, which has a worker of its own."""
+    """The home for the worker's report; the server's home belongs to another worker."""
     worker: subprocess.Popen[bytes] | None = None
     _deployments: dict[str, str] = field(default_factory=dict)
 
@@ -102,12 +102,12 @@ class Pool:
         return answer
 
     def states(self, run: str) -> list[str]:
-        """The names of all states the run was in, the first first."""
+        """Return the names of all states of the run, in order."""
         found = self.client.get("/flow_run_states/", params={"flow_run_id": run}).raise_for_status().json()
         return [state["name"] for state in sorted(found, key=lambda state: str(state["timestamp"]))]
 
     def await_state(self, run: str, *types: str) -> dict[str, Any]:
-        # Prefect's engine calls a cancelled task a crash; the worker corrects it a moment later.
+        # Prefect's engine reports a cancelled task as a crash; the worker corrects that a moment later.
         wrong = _FINAL - set(types) - ({"CRASHED"} if "CANCELLED" in types else set())
 
         def there() -> dict[str, Any] | None:
@@ -136,9 +136,9 @@ def _pool(name: str, server: Running, home: Home, folders: pytest.TempPathFactor
         "CATCHMENT_HOME": str(own_home.path),
         "PYTHONPATH": str(folder),
         "CATCHMENT_PRELOAD": "worker_flows",
-        # Prefect's process worker keeps a folder there that only the first user of a machine may write to.
+        # Prefect's process worker uses a folder here that belongs to the first user of the machine.
         "TMPDIR": str(folder),
-        # So that no test passes because of a look that would have come anyway.
+        # Polling is slow, so that no test passes because of a poll instead of an event.
         "PREFECT_WORKER_QUERY_SECONDS": "60",
     }
     with api(server) as client:
@@ -151,7 +151,7 @@ def _pool(name: str, server: Running, home: Home, folders: pytest.TempPathFactor
 
 @pytest.fixture(scope="session")
 def pool(server: Running, server_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    """The pool of the whole session, made by Prefect's own command."""
+    """The pool of the whole session, created with Prefect's own command."""
     with _pool("warm-tests", server, server_home, tmp_path_factory) as pool:
         assert pool.prefect("work-pool", "create", pool.name, "--type", "warm").wait(PATIENCE) == 0
         pool.start_worker()
@@ -160,7 +160,7 @@ def pool(server: Running, server_home: Home, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def other_pool(server: Running, server_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    """A pool of this test's own, whose worker it may end."""
+    """A pool for one test, which may stop its worker."""
     with _pool(f"warm-{time.time_ns()}", server, server_home, tmp_path_factory) as pool:
         pool._post("/work_pools/", {"name": pool.name, "type": "warm"})
         pool.start_worker()

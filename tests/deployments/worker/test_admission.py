@@ -1,4 +1,4 @@
-"""How many runs live at once, and which come next: by readings and a clock that the test makes up."""
+"""The limit of concurrent runs and the order of their start, with given readings and times."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SMALL = Profile("notes")
 
 
 class _Clock:
-    """Feeds readings to a limit, two seconds apart."""
+    """Feeds readings to a limit, at intervals of two seconds."""
 
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
         self.at = 0.0
 
     def pass_by(self, seconds: float, cpu: float, memory: float) -> list[int]:
-        """Each limit that there was after a reading."""
+        """Return the limit after each reading."""
         return list(self._readings(seconds, cpu, memory))
 
     def _readings(self, seconds: float, cpu: float, memory: float) -> Iterator[int]:
@@ -38,7 +38,7 @@ class _Clock:
             yield self.limit.now
 
 
-def test_a_processor_that_stays_busy_has_one_run_less_at_a_time_down_to_two() -> None:
+def test_busy_processor_lowers_the_limit_to_two() -> None:
     seen = _Clock(Limit(4)).pass_by(60, *_BUSY)
 
     assert seen[:3] == [4, 4, 4]
@@ -46,7 +46,7 @@ def test_a_processor_that_stays_busy_has_one_run_less_at_a_time_down_to_two() ->
     assert seen[-1] == 2
 
 
-def test_memory_that_stays_short_has_one_run_less_at_a_time_and_never_none() -> None:
+def test_short_memory_lowers_the_limit_to_one() -> None:
     seen = _Clock(Limit(4)).pass_by(60, 0.1, 0.9)
 
     assert sorted(set(seen), reverse=True) == [4, 3, 2, 1]
@@ -54,13 +54,11 @@ def test_memory_that_stays_short_has_one_run_less_at_a_time_and_never_none() -> 
 
 
 @pytest.mark.parametrize(("cpu", "memory", "after"), [(0.81, 0.1, 2), (0.80, 0.1, 3), (0.1, 0.86, 2), (0.1, 0.85, 3)])
-def test_the_limit_goes_down_above_eighty_percent_of_the_processor_or_eighty_five_of_the_memory(
-    cpu: float, memory: float, after: int
-) -> None:
+def test_limit_falls_above_80_percent_cpu_or_85_percent_memory(cpu: float, memory: float, after: int) -> None:
     assert _Clock(Limit(3)).pass_by(8, cpu, memory)[-1] == after
 
 
-def test_a_short_peak_changes_nothing() -> None:
+def test_short_peak_keeps_the_limit() -> None:
     clock = _Clock(Limit(4))
 
     for _ in range(20):
@@ -70,7 +68,7 @@ def test_a_short_peak_changes_nothing() -> None:
     assert clock.limit.now == 4
 
 
-def test_a_machine_that_is_calm_again_has_all_its_runs_back_and_no_more() -> None:
+def test_calm_machine_restores_the_limit_up_to_the_cap() -> None:
     clock = _Clock(Limit(3))
     clock.pass_by(60, *_BUSY)
 
@@ -80,7 +78,7 @@ def test_a_machine_that_is_calm_again_has_all_its_runs_back_and_no_more() -> Non
     assert seen[-1] == 3
 
 
-def test_between_busy_and_calm_nothing_changes() -> None:
+def test_load_between_calm_and_hot_keeps_the_limit() -> None:
     clock = _Clock(Limit(4))
     clock.pass_by(8, *_BUSY)
     assert clock.limit.now == 3
@@ -88,7 +86,7 @@ def test_between_busy_and_calm_nothing_changes() -> None:
     assert set(clock.pass_by(600, *_BETWEEN)) == {3}
 
 
-def test_a_load_that_comes_with_the_last_run_does_not_make_the_limit_go_up_and_down() -> None:
+def test_limit_does_not_oscillate_with_the_load_of_one_run() -> None:
     clock = _Clock(Limit(3))
     changes = 0
     while clock.at < 3_600:
@@ -96,11 +94,11 @@ def test_a_load_that_comes_with_the_last_run_does_not_make_the_limit_go_up_and_d
         [after] = clock.pass_by(_EVERY, *(_BUSY if before == 3 else _CALM))
         changes += after != before
 
-    # Without a longer wait after each try it would be 300 in an hour.
+    # Without the growing delay it would be 300 in an hour.
     assert changes < 45
 
 
-def test_a_limit_that_stood_at_its_cap_moves_with_it() -> None:
+def test_limit_at_its_cap_follows_the_cap() -> None:
     limit = Limit(2)
     limit.set_cap(6)
     assert (limit.now, limit.cap) == (6, 6)
@@ -108,7 +106,7 @@ def test_a_limit_that_stood_at_its_cap_moves_with_it() -> None:
     assert (limit.now, limit.cap) == (1, 1)
 
 
-def test_a_limit_that_was_lowered_stays_low_when_the_cap_is_raised() -> None:
+def test_lowered_limit_stays_low_when_the_cap_is_raised() -> None:
     clock = _Clock(Limit(4))
     clock.pass_by(8, *_BUSY)
 
@@ -121,9 +119,7 @@ def test_a_limit_that_was_lowered_stays_low_when_the_cap_is_raised() -> None:
     st.integers(1, 8),
     st.lists(st.tuples(st.floats(0.1, 30), st.floats(0, 1), st.floats(0, 1)), max_size=60),
 )
-def test_whatever_the_readings_the_limit_is_between_one_and_the_cap_and_changes_by_one(
-    cap: int, readings: list[tuple[float, float, float]]
-) -> None:
+def test_limit_stays_in_bounds_and_changes_by_one(cap: int, readings: list[tuple[float, float, float]]) -> None:
     limit, at = Limit(cap), 0.0
     for pause, cpu, memory in readings:
         at += pause
@@ -141,14 +137,14 @@ def _names(waiting: list[WaitingRun[str]], live: list[Profile], limit: int = 4) 
     return [one.run for one in admit(waiting, live, Limit(limit))]
 
 
-def test_runs_begin_in_the_order_of_their_time_as_far_as_there_are_places() -> None:
+def test_runs_start_in_due_order_while_slots_are_free() -> None:
     waiting = [_waiting("third", minutes=2), _waiting("first"), _waiting("second", minutes=1)]
 
     assert _names(waiting, [_SMALL], 3) == ["first", "second"]
     assert _names(waiting, [_SMALL] * 3, 3) == []
 
 
-def test_a_kind_that_has_its_number_lets_others_pass() -> None:
+def test_kind_at_its_limit_lets_others_pass() -> None:
     mail = Profile("mail", at_once=1)
     waiting = [_waiting("mail", mail), _waiting("more mail", mail), _waiting("notes", minutes=1)]
 
@@ -156,7 +152,7 @@ def test_a_kind_that_has_its_number_lets_others_pass() -> None:
     assert _names(waiting, [mail]) == ["notes"]
 
 
-def test_priority_is_worth_a_minute_and_no_more() -> None:
+def test_priority_moves_the_due_time_by_a_minute() -> None:
     high, low = Profile("notes", priority=Priority.HIGH), Profile("notes", priority=Priority.LOW)
     waiting = [_waiting("low", low), _waiting("normal", minutes=0.5), _waiting("high", high, minutes=0.9)]
 
@@ -168,7 +164,7 @@ _profiles = st.builds(Profile, kind=st.sampled_from("abc"), at_once=st.none() | 
 
 
 @given(st.lists(_profiles, max_size=8), st.lists(_profiles, max_size=4), st.integers(1, 6))
-def test_no_bound_is_passed_and_a_run_starts_where_none_lives(
+def test_admission_obeys_all_limits_and_starts_a_run_if_idle(
     waiting: list[Profile], live: list[Profile], cap: int
 ) -> None:
     lines = [_waiting(str(i), profile, i) for i, profile in enumerate(waiting)]

@@ -12,7 +12,7 @@ CAUSE = "was killed by SIGKILL"
 
 
 def judge(blame: Blame, **steps: str | None) -> tuple[str | None, BlameDecision]:
-    """The source that is blamed, and the verdict. `steps` by source; None if they are unknown."""
+    """Return the blamed source and the decision. `steps` by source; None if they are unknown."""
     names: dict[UUID, str] = {uuid4(): name for name in steps}
     known = {run: step for run, name in names.items() if (step := steps[name]) is not None}
     verdict = blame.judge(CAUSE, names, known)

@@ -1,4 +1,4 @@
-"""The changed paths on their way from the watcher to a sync, which takes them once."""
+"""The changed paths from the watcher to a sync, which takes them once."""
 
 from __future__ import annotations
 

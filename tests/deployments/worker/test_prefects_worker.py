@@ -1,4 +1,4 @@
-"""What the warm worker takes from the inside of Prefect's worker: each name that another version of Prefect may change."""
+"""The internals of Prefect's worker that the warm worker uses: each private name that another Prefect version may change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OVERRIDDEN = {
     "_propose_submitting_state": ["self", "flow_run"],
     "_give_worker_labels_to_flow_run": ["self", "flow_run_id"],
 }
-"""The methods that are replaced, with their parameters."""
+"""The overridden methods, with their parameters."""
 USED = {
     "_get_scheduled_flow_runs": ["self"],
     "_submit_scheduled_flow_runs": ["self", "flow_run_response"],
@@ -35,18 +35,18 @@ USED = {
     "_submitting_flow_run_ids": None,
     "_work_pool_name": None,
 }
-"""What is read, written or called though its name says that it is Prefect's own; None for what is no method."""
+"""The private names that are read, set or called, with the parameters of methods; None for other attributes."""
 CALLED_BY_PREFECT = {
     "_submit_run": ["_propose_pending_state", "_runs_task_group", "_submitting_flow_run_ids"],
     "_submit_run_and_capture_errors": ["_propose_submitting_state", "_give_worker_labels_to_flow_run", "run"],
     "_submit_scheduled_flow_runs": ["_submitting_flow_run_ids", "_submit_run"],
     "_get_scheduled_flow_runs": ["_prefetch_seconds"],
 }
-"""Where Prefect has to go on using what is replaced or set."""
+"""The places in which Prefect must use the overridden or set names."""
 
 
 def names_of_self(source: str) -> set[str]:
-    """The names after `self.` in a piece of code."""
+    """Return the names after `self.` in source code."""
     tree = ast.parse(textwrap.dedent(source))
     return {
         node.attr
@@ -63,7 +63,7 @@ def assigned_to_self(source: str) -> set[str]:
     }
 
 
-def test_every_method_that_is_replaced_is_in_the_table() -> None:
+def test_every_overridden_method_is_listed() -> None:
     methods = {
         name for name, value in vars(WarmWorker).items() if inspect.isfunction(getattr(value, "__func__", value))
     }
@@ -71,7 +71,7 @@ def test_every_method_that_is_replaced_is_in_the_table() -> None:
     assert replaced == OVERRIDDEN.keys(), _MEND
 
 
-def test_every_name_of_prefects_own_that_is_used_is_in_the_table() -> None:
+def test_every_used_private_name_of_prefect_is_listed() -> None:
     source = inspect.getsource(WarmWorker)
     private = {name for name in names_of_self(source) if name.startswith("_")}
     inherited = vars(BaseWorker).keys() | assigned_to_self(inspect.getsource(BaseWorker.__init__))
@@ -80,7 +80,7 @@ def test_every_name_of_prefects_own_that_is_used_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", [*OVERRIDDEN, *USED])
-def test_prefect_still_has_it_as_it_was(name: str) -> None:
+def test_prefect_still_has_the_name_unchanged(name: str) -> None:
     wanted = {**OVERRIDDEN, **USED}[name]
     if wanted is None:
         there = names_of_self(inspect.getsource(BaseWorker))
@@ -92,6 +92,6 @@ def test_prefect_still_has_it_as_it_was(name: str) -> None:
 
 
 @pytest.mark.parametrize(("method", "name"), [(m, name) for m, names in CALLED_BY_PREFECT.items() for name in names])
-def test_prefect_still_uses_what_is_replaced(method: str, name: str) -> None:
+def test_prefect_still_calls_the_overridden_method(method: str, name: str) -> None:
     used = names_of_self(inspect.getsource(getattr(BaseWorker, method)))
     assert name in used, f"{method} of Prefect's worker does not use {name} any more: {_MEND}"

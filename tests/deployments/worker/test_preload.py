@@ -1,4 +1,4 @@
-"""What the runner knows of the files of its code."""
+"""Detection of changes to the files of the imported code."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from deployments.runner.preload import SourceFiles
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package that can be imported."""
+    """An importable package."""
     (tmp_path / "kept_apart").mkdir()
     (tmp_path / "kept_apart" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path / "kept_apart"
 
 
-def test_a_file_that_comes_or_goes_is_a_change(package: Path) -> None:
+def test_added_or_removed_file_is_a_change(package: Path) -> None:
     files = SourceFiles(["kept_apart"])
     assert not files.changed()
     (package / "new.py").touch()
@@ -27,15 +27,15 @@ def test_a_file_that_comes_or_goes_is_a_change(package: Path) -> None:
     assert not files.changed()
 
 
-def test_what_an_editor_keeps_beside_a_file_is_none(package: Path) -> None:
-    """Emacs notes who edits a file in a link that leads nowhere."""
+def test_lock_link_of_an_editor_is_no_change(package: Path) -> None:
+    """Emacs records the editing user in a dangling link."""
     (package / ".#__init__.py").symlink_to("ada@example.1")
     files = SourceFiles(["kept_apart"])
     (package / ".#new.py").symlink_to("ada@example.1")
     assert not files.changed()
 
 
-def test_a_link_that_leads_in_a_circle_or_through_a_file_is_none(package: Path) -> None:
+def test_circular_or_invalid_link_is_no_change(package: Path) -> None:
     (package / "circle.py").symlink_to("circle.py")
     (package / "through.py").symlink_to("__init__.py/further.py")
     assert not SourceFiles(["kept_apart"]).changed()

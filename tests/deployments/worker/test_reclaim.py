@@ -1,4 +1,4 @@
-"""What dead processes held in the ledger: decided by the processes that live, not by a clock."""
+"""Releasing the jobs of dead processes, decided by the running processes and not by a clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reclaim(home: Home) -> int:
 
 @pytest.fixture
 def process() -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
-    """Starts a process that waits; each is ended when the test is."""
+    """Start processes that wait, and kill them after the test."""
     started = []
 
     def start() -> subprocess.Popen[bytes]:
@@ -43,13 +43,13 @@ def process() -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
         one.communicate()
 
 
-def test_a_home_without_a_ledger_has_nothing_to_hand_back(home: Home) -> None:
+def test_home_without_ledger_has_no_jobs_to_release(home: Home) -> None:
     assert reclaim(home) == 0
     give_back(home, "gone:1:1", None, None)
     assert not (home.path / "ledger.db").exists()
 
 
-def test_the_jobs_of_a_dead_process_wait_again_and_its_sync_is_closed(
+def test_dead_process_releases_its_jobs_and_its_sync_is_closed(
     home: Home, process: Callable[[], subprocess.Popen[bytes]]
 ) -> None:
     worker = process()
@@ -64,7 +64,7 @@ def test_the_jobs_of_a_dead_process_wait_again_and_its_sync_is_closed(
     assert reclaim(home) == 0
 
 
-def test_after_a_reboot_a_process_with_the_same_pid_and_start_is_another_one(
+def test_same_pid_and_start_after_a_reboot_is_another_process(
     home: Home, process: Callable[[], subprocess.Popen[bytes]]
 ) -> None:
     boot, _, rest = identity(process().pid).partition(":")
@@ -76,7 +76,7 @@ def test_after_a_reboot_a_process_with_the_same_pid_and_start_is_another_one(
     assert outcome(home, source) == "crashed"
 
 
-def test_a_living_process_keeps_its_jobs_though_the_clock_says_that_their_lease_has_ended(home: Home) -> None:
+def test_running_process_keeps_jobs_with_an_expired_lease(home: Home) -> None:
     source = at_work(home, "notes", identity(), batch=_JOBS, lease=timedelta(hours=-1))
     assert reclaim(home) == 0
     assert jobs(home, source) == {JobState.RUNNING: _JOBS}
@@ -84,7 +84,7 @@ def test_a_living_process_keeps_its_jobs_though_the_clock_says_that_their_lease_
 
 
 @pytest.mark.parametrize(("attempts", "state"), [(1, JobState.QUARANTINED), (2, JobState.PENDING)])
-def test_a_job_that_was_alone_with_its_dead_process_is_tried_as_often_as_its_source_says(
+def test_isolated_job_of_a_dead_process_uses_up_its_attempts(
     home: Home, tmp_path: Path, attempts: int, state: JobState
 ) -> None:
     settings = ObsidianSettings.model_validate({"root": tmp_path, "retry": {"attempts": attempts}})
@@ -132,7 +132,7 @@ def test_culprit_is_held_with_the_reason(home: Home) -> None:
 
 
 def at_work(home: Home, name: str, owner: str, *, batch: int, lease: timedelta = timedelta(hours=1)) -> Source:
-    """A source in the middle of a sync by this process: some jobs, of which it works on a batch."""
+    """A source in the middle of a sync by this process, with pending jobs and a claimed batch."""
     with closing(Ledger.open(home.database_url)) as ledger:
         source = ledger.sources.put(name, "obsidian", Priority.NORMAL)
         sync = ledger.syncs.begin(source.id, run=f"run of {name}", owner=owner, code_version="1", alive=alive)

@@ -1,4 +1,4 @@
-"""Recovery on a real server, in a work pool without a worker: no run of it lives, unless a test says so."""
+"""Recovery on a real server, in a work pool without a worker: none of its runs is live unless a test sets that."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DeadPool:
-    """A work pool whose runs nobody executes, with the deployment of one source."""
+    """A work pool whose runs no worker executes, with the deployment of one source."""
 
     server: Running
     client: Client
@@ -49,14 +49,14 @@ class DeadPool:
         return self.recover(lambda client: recovery.resume(client, UUID(self.deployment)))
 
     def run(self, state: dict[str, Any], *, deep: bool = False) -> str:
-        """A run of the source that has this state."""
+        """Create a run of the source with this state."""
         body = {"state": {"type": "SCHEDULED", "state_details": {"scheduled_time": _TOMORROW}}}
         run = self.post(f"/deployments/{self.deployment}/create_flow_run", body | {"parameters": {"deep": deep}})["id"]
         self.post(f"/flow_runs/{run}/set_state", {"state": state, "force": True})
         return str(run)
 
     def task(self, run: str) -> str:
-        """A task that seems to be running."""
+        """Create a task run with the state Running."""
         body = {"flow_run_id": run, "task_key": "step", "dynamic_key": "0", "state": {"type": "RUNNING"}}
         return str(self.post("/task_runs/", body)["id"])
 
@@ -64,7 +64,7 @@ class DeadPool:
         return str(self.client.get(f"/{kind}/{run}").raise_for_status().json()["state_type"])
 
     def runs(self) -> list[dict[str, Any]]:
-        """The runs of the source, the latest first."""
+        """Return the runs of the source, latest first."""
         found = self.post("/flow_runs/filter", {"deployments": {"id": {"any_": [self.deployment]}}})
         return sorted(found, key=lambda run: str(run["created"]), reverse=True)
 

@@ -23,14 +23,14 @@ pytestmark = pytest.mark.server
 
 
 def lasting(pool: Pool, mark: str = "") -> str:
-    """A run that lasts a minute."""
+    """Start a run that lasts a minute."""
     run = pool.run("linger", mark=mark)
     pool.await_state(run, "RUNNING")
     return run
 
 
 def runner_of(pool: Pool) -> psutil.Process:
-    """The runner process of a pool's worker, which executes at least one run."""
+    """Return the runner process of a pool's worker, once it executes a run."""
     places = until(lambda: (found := WorkerStatus.read(pool.home)) and found.runner and found)
     assert places.runner is not None
     return psutil.Process(pid_of(places.runner))
@@ -122,7 +122,7 @@ def test_run_with_hanging_thread_is_cancelled_and_runner_replaced(other_pool: Po
     until(lambda: gone(runner))
 
 
-def test_runs_go_on_side_by_side(pool: Pool) -> None:
+def test_runs_execute_concurrently(pool: Pool) -> None:
     first, second = lasting(pool), lasting(pool)
     until(lambda: {first, second} <= _live(pool))
 
@@ -159,7 +159,7 @@ def test_kind_at_its_limit_lets_other_runs_pass(pool: Pool) -> None:
     pool.await_state(pool.run("answer"), "COMPLETED")
 
     assert pool.read(waiting)["state_type"] == "SCHEDULED"
-    # It waits for a run of its own deployment, which a further run slot would not help.
+    # It waits for a run of its own deployment, which a free run slot does not change.
     assert _places(pool, "waiting") == 0
     pool.cancel(first)
     pool.await_state(waiting, "COMPLETED")

@@ -1,4 +1,4 @@
-"""Flows that live, die and linger as the tests of the worker tell them. Each test run has a copy of its own."""
+"""Flows that wait, crash and hang, for the tests of the worker. Each test run has its own copy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def process_id() -> State[Any]:
 @flow
 async def linger(mark: str = "", seconds: float = 60) -> None:
     if mark:
-        # A process that knows nothing of Prefect, below the runner.
+        # A process below the runner that does not use Prefect.
         subprocess.Popen(["sleep", mark])
     await asyncio.sleep(seconds)
 
@@ -42,7 +42,7 @@ async def parent(seconds: float = 60) -> None:
 
 @flow
 async def block_thread(seconds: float) -> None:
-    """Wait in a thread that no cancellation reaches."""
+    """Wait in a thread that cannot be cancelled."""
     await asyncio.to_thread(time.sleep, seconds)
 
 
@@ -66,11 +66,11 @@ async def log_lines(word: str, lines: int) -> None:
 
 @flow
 def blocking() -> None:
-    """A sync flow, which would hold up all other runs of the runner."""
+    """A synchronous flow, which would block all other runs of the runner."""
 
 
 @flow
 async def changed_paths(name: str, changed_only: bool = False) -> State[Any]:
-    """Report the paths that the worker passed with this run, as a sync takes them."""
+    """Take and report the paths that the worker passed with this run, as a sync does."""
     paths = hints.take(flow_run.id)
     return Completed(message=str(None if paths is None else sorted(paths)))
