@@ -97,7 +97,7 @@ def read(task: ReadTask) -> bytes:
     return _read(task, raw, content_hash, masked(normalize(raw))).encode()
 
 
-def take_apart(document: bytes) -> bytes:
+def extract_document(document: bytes) -> bytes:
     """Return the encoded extraction (chunks, links and entities) of an encoded document."""
     return encode_extraction(extract(decode_document(document)))
 

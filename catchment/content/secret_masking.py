@@ -34,7 +34,7 @@ def masked(document: Document) -> Document:
     return replace(cleaned, warnings=(*document.warnings, f"{_WARNING}{kinds}"))
 
 
-def tells_of_secrets(document: Document) -> bool:
+def has_masked_secrets(document: Document) -> bool:
     """Return whether secrets were masked in the document."""
     return any(warning.startswith(_WARNING) for warning in document.warnings)
 

@@ -17,8 +17,8 @@ from typing import TypeVar
 from catchment.content.cache import Cache
 from catchment.content.codec import decode_document, decode_extraction
 from catchment.content.normalize import NORMALIZER
-from catchment.content.parsing import FORMAT, Content, Read, ReadTask, digest, read, take_apart
-from catchment.content.secret_masking import tells_of_secrets
+from catchment.content.parsing import FORMAT, Content, Read, ReadTask, digest, extract_document, read
+from catchment.content.secret_masking import has_masked_secrets
 from catchment.contracts import Connected, Connector
 from catchment.errors import CatchmentError, ItemError, LedgerError, Skipped, SourceError, StaleLease, Unexpected
 from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
@@ -192,7 +192,7 @@ class OpenBatch:
         self.normalize()
         documents = {r.content: d for r, d in self._documents() if r.content not in self._extractions}
         todo = list(documents)
-        for index, outcome in self._bench.parsed(take_apart, list(documents.values())):
+        for index, outcome in self._bench.parsed(extract_document, list(documents.values())):
             if not isinstance(outcome, Failed):
                 self._extractions[todo[index]] = outcome
                 continue
@@ -208,7 +208,7 @@ class OpenBatch:
         self._bench.cache.drop([self._keys[job_id] for job_id in self._reads])
         unchanged, ours = len(acks.skipped), set(acks.succeeded)
         documents = [one.document for one in outcomes if isinstance(one, Delivered) and one.job_id in ours]
-        secretive = sum(document is not None and tells_of_secrets(document) for document in documents)
+        secretive = sum(document is not None and has_masked_secrets(document) for document in documents)
         self._bench.add(succeeded=len(acks.succeeded), unchanged=unchanged, masked=secretive)
         if self._stopped is not None:
             raise self._stopped

@@ -1,4 +1,4 @@
-"""Short helpers to extract from text and to select results."""
+"""Short functions to extract from text and to select results."""
 
 from __future__ import annotations
 

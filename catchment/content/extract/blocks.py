@@ -190,11 +190,11 @@ class _Blocks:
             elif char in "-*+[0123456789":
                 if char == "-" and is_open and is_inside and _UNDERLINE.match(text, place):
                     break
-                found = self._item(place, column, base, stop, is_open and is_inside)
-                if found is None:
+                item = self._item(place, column, base, stop, is_open and is_inside)
+                if item is None:
                     break
                 self._close(kept, start)
-                width, place, column, base = found
+                width, place, column, base = item
                 containers.append(width)
             else:
                 break
@@ -307,7 +307,7 @@ class _Blocks:
     def _ends_later(self, until: re.Pattern[str], place: int) -> bool:
         """Return whether the end of a comment or of raw HTML follows anywhere after `place`."""
         if until not in self._last_ends:
-            self._last_ends[until] = max((found.start() for found in until.finditer(self._text)), default=-1)
+            self._last_ends[until] = max((match.start() for match in until.finditer(self._text)), default=-1)
         return self._last_ends[until] >= place
 
     def _hide(self, place: int, until: re.Pattern[str], is_fence: bool) -> None:
@@ -317,23 +317,23 @@ class _Blocks:
         """Read a line of fenced code or of hidden HTML."""
         until = self._hidden_until
         assert until is not None
-        found = None
+        closing = None
         if not self._is_fence:
-            found = until.search(self._text, place, stop)
+            closing = until.search(self._text, place, stop)
         elif indent < 4:
-            found = until.match(self._text, place)
-        if found:
-            self.leaves.append((self._hidden, found.end(), False))
+            closing = until.match(self._text, place)
+        if closing:
+            self.leaves.append((self._hidden, closing.end(), False))
             self._hidden = -1
         return stop + 1
 
     def _is_table_head(self, place: int) -> bool:
         """Return whether the line is the delimiter row of a table: the line above has the same number of cells."""
-        found = _DELIMITERS.match(self._text, place)
-        if found is None:
+        delimiters = _DELIMITERS.match(self._text, place)
+        if delimiters is None:
             return False
         head = self._text[self._last_line : self._text.find("\n", self._last_line)]
-        return "|" in head and _cells(head) == _cells(found[0])
+        return "|" in head and _cells(head) == _cells(delimiters[0])
 
     def _open_table(self) -> None:
         start, end = self._last_line, self._text.find("\n", self._last_line)

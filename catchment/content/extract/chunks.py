@@ -88,7 +88,7 @@ def _cut(text: str, start: int, limit: int) -> int:
     paragraph = text.rfind("\n\n", earliest, limit)
     if paragraph >= 0:
         return paragraph + 2
-    sentences = [found.end() for found in _SENTENCE_END.finditer(text, earliest, limit)]
+    sentences = [match.end() for match in _SENTENCE_END.finditer(text, earliest, limit)]
     if sentences:
         return sentences[-1]
     space = max(text.rfind(blank, earliest, limit) for blank in " \n\t")

@@ -22,14 +22,14 @@ def passages(text: str, headings: Sequence[Entity]) -> tuple[Chunk, ...]:
     stretches = _stretches(text)
     if len(stretches) > _MAX_STRETCHES:
         return chunks(text, headings)
-    found: list[Chunk] = []
+    parts: list[Chunk] = []
     for start, stop, is_aside in stretches:
         first = bisect_left(headings, start, key=_start)
         inside = headings[first : bisect_left(headings, stop, key=_start)]
         moved = [heading._replace(start=heading.start - start, end=heading.end - start) for heading in inside]
         for chunk in chunks(text[start:stop], moved):
-            found.append(Chunk(chunk.start + start, chunk.end + start, ASIDE if is_aside else chunk.heading))
-    return tuple(found)
+            parts.append(Chunk(chunk.start + start, chunk.end + start, ASIDE if is_aside else chunk.heading))
+    return tuple(parts)
 
 
 def stretches(text: str) -> list[tuple[str, bool]]:

@@ -216,7 +216,7 @@ class _Writer:
 
     def _end_code(self, start: int) -> None:
         """Close the fence, making it longer than any fence in the code."""
-        ticks = max((len(found[1]) for line in self._lines[start + 1 :] if (found := _TICKS.match(line))), default=0)
+        ticks = max((len(match[1]) for line in self._lines[start + 1 :] if (match := _TICKS.match(line))), default=0)
         fence = "`" * max(3, ticks + 1)
         self._lines[start] = self._lines[start].replace("```", fence)
         self._emit(fence)

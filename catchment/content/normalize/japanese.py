@@ -35,19 +35,19 @@ def from_euc_jp(data: bytes) -> str:
     """Decode EUC-JP. Raises ValueError for other bytes."""
     out, place = [], 0
     while place < len(data):
-        found = _EUC.match(data, place)
-        if found is None:
+        match = _EUC.match(data, place)
+        if match is None:
             raise ValueError("not EUC-JP")
-        plain, kana, supplement, pair = found.groups()
+        plain, kana, supplement, pair = match.groups()
         if plain is not None:
             out.append(plain.decode("ascii"))
         elif kana is not None:
             out.append(kana.decode("cp932"))
         elif supplement is not None:
-            out.append(found[0].decode("euc_jp"))
+            out.append(match[0].decode("euc_jp"))
         else:
             out.append(_pair(pair.translate(_LOW)))
-        place = found.end()
+        place = match.end()
     return "".join(out)
 
 

@@ -86,15 +86,15 @@ def _uncommented(body: str) -> str:
 def _marked(body: str) -> Iterator[tuple[int, str]]:
     """Yield offset and text of each heading with `#`."""
     if "#" in body:
-        for found in _HEADING.finditer(body):
-            yield found.start(), found[1]
+        for match in _HEADING.finditer(body):
+            yield match.start(), match[1]
 
 
 def _underlined(body: str) -> Iterator[tuple[int, str]]:
     """Yield offset and text of each heading underlined with `===` or `---`."""
     if "\n==" in body or "\n--" in body:
-        for found in _UNDERLINED.finditer("\n\n" + body):
-            yield found.start(1) - 2, found[1]
+        for match in _UNDERLINED.finditer("\n\n" + body):
+            yield match.start(1) - 2, match[1]
 
 
 def _unlinked(text: str) -> str:

@@ -42,10 +42,10 @@ def mail(data: bytes) -> Document:
         properties["signed"] = read.signed
     if read.encrypted:
         properties["encrypted"] = read.encrypted
-    carried = files(root)
-    if carried:
-        properties["attachments"] = [_attachment_fields(part) for part in carried[:_MAX_FILES]]
-    if any(part.media_type in _UNREADABLE or part.file_name.lower() == "winmail.dat" for part in carried):
+    attachments = files(root)
+    if attachments:
+        properties["attachments"] = [_attachment_fields(part) for part in attachments[:_MAX_FILES]]
+    if any(part.media_type in _UNREADABLE or part.file_name.lower() == "winmail.dat" for part in attachments):
         warnings.append("attachments in winmail.dat (Outlook) were not read")
     created = _created(root)
     if created is None or not words.moment(root.header("date")):

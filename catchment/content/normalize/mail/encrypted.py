@@ -27,7 +27,7 @@ def unarmored(text: str) -> tuple[str, str, str]:
     """Return the text without OpenPGP armor, the signature format and the encryption format ("" if not used)."""
     if "-----BEGIN PGP " not in text:
         return text, "", ""
-    plain, signed = _CLEARSIGNED.subn(lambda found: _DASHED.sub("", found[1]), text)
+    plain, signed = _CLEARSIGNED.subn(lambda match: _DASHED.sub("", match[1]), text)
     plain, hidden = _ARMORED.subn(ENCRYPTED, plain)
     return plain, "OpenPGP" if signed else "", "OpenPGP" if hidden else ""
 

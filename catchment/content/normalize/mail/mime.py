@@ -55,10 +55,10 @@ class Part:
     @cached_property
     def _content_type(self) -> tuple[str, dict[str, str]]:
         value = words.raw((self.headers.get("content-type") or [b""])[0])
-        found = _TYPE.match(value)
-        if found is None:
+        match = _TYPE.match(value)
+        if match is None:
             return ("text/plain" if value.strip() else self.default_type), _parameters(value)
-        return f"{found[1]}/{found[2]}".lower(), _parameters(value[found.end() :])
+        return f"{match[1]}/{match[2]}".lower(), _parameters(value[match.end() :])
 
     @property
     def media_type(self) -> str:
@@ -140,8 +140,8 @@ def parse(data: bytes) -> MimeTree:
     encoding = encoding_by_mark(data)
     if encoding:
         data = data.decode(encoding, "replace").removeprefix("\ufeff").encode("utf-8", "replace")
-    found = None if _NAME.match(data) else _FIRST_HEADER.search(data, 0, _MAX_JUNK)
-    return _tree(data, found.start() if found else 0, is_rewritten=encoding not in ("", "utf-8"))
+    first = None if _NAME.match(data) else _FIRST_HEADER.search(data, 0, _MAX_JUNK)
+    return _tree(data, first.start() if first else 0, is_rewritten=encoding not in ("", "utf-8"))
 
 
 def parse_entity(data: bytes) -> MimeTree:
@@ -235,10 +235,10 @@ def _headers(data: bytes, start: int, stop: int) -> tuple[dict[str, list[bytes]]
         if line[:1] in b" \t":
             if values is not None and len(values[-1]) < _MAX_HEADER:
                 values[-1] += b" " + line.lstrip()
-        elif found := _NAME.match(line):
+        elif match := _NAME.match(line):
             count += 1
-            values = headers.setdefault(found[1].decode("ascii").lower(), []) if count <= _MAX_HEADERS else [b""]
-            values.append(line[found.end() :])
+            values = headers.setdefault(match[1].decode("ascii").lower(), []) if count <= _MAX_HEADERS else [b""]
+            values.append(line[match.end() :])
         else:
             return headers, place
         place = after

@@ -164,8 +164,8 @@ def _arranged(data: bytes, media_type: str) -> bytes:
 
 
 def _first_heading(text: str) -> str | None:
-    found = re.search(r"^#{1,6} +(.+)$", text, re.MULTILINE)
-    return _words(found[1]) if found else None
+    match = re.search(r"^#{1,6} +(.+)$", text, re.MULTILINE)
+    return _words(match[1]) if match else None
 
 
 def _words(text: str | None) -> str | None:
@@ -184,10 +184,10 @@ def _rtf_words(data: bytes, text: str | None) -> str | None:
     """Decode the RTF escapes of characters beyond ASCII, which xberg leaves in metadata."""
     page = _RTF_PAGE.search(data, 0, 4_096)
 
-    def letter(found: re.Match[str]) -> str:
-        if found[1]:
-            return chr(int(found[1]) % 0x10000)
-        written = bytes.fromhex(found[2].replace("\\'", ""))
+    def letter(match: re.Match[str]) -> str:
+        if match[1]:
+            return chr(int(match[1]) % 0x10000)
+        written = bytes.fromhex(match[2].replace("\\'", ""))
         try:
             return written.decode(f"cp{page[1].decode()}" if page else "cp1252", "replace")
         except LookupError:

@@ -66,21 +66,21 @@ def _is_locked(container: Any, names: dict[str, str], media_type: str) -> bool:
 
 
 def _texts(container: Any, names: dict[str, str], media_type: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    lines: list[tuple[str, str]] = []
     try:
         if media_type == "application/msword" and "worddocument" in names:
             tables: dict[str, bytes] = {
                 name: _stream(container, names[name]) for name in ("0table", "1table") if name in names
             }
-            found.extend(
+            lines.extend(
                 islice(binary_texts.of_document(_stream(container, names["worddocument"]), tables), _MOST_LINES)
             )
         elif media_type == "application/vnd.ms-powerpoint" and "powerpoint document" in names:
             comments = binary_texts.of_slides(_stream(container, names["powerpoint document"]))
-            found.extend(("Comment: ", line) for line in islice(comments, _MOST_LINES))
+            lines.extend(("Comment: ", line) for line in islice(comments, _MOST_LINES))
     except (struct.error, IndexError):  # older than Word 97, or damaged: xberg reports it
         pass
-    return [pair for pair in dict.fromkeys(found) if pair[1]]
+    return [pair for pair in dict.fromkeys(lines) if pair[1]]
 
 
 def _stream(container: Any, name: str) -> bytes:

@@ -44,8 +44,8 @@ def _chart(root: Element) -> list[str]:
 
 def _labels(element: Element) -> Iterator[str]:
     for cache in ("strCache", "strLit", "multiLvlStrCache", "lvl", "txData"):
-        for found in element.iter(cache):
-            for value in chain(found.iter("v"), found.iter("pt")):
+        for values in element.iter(cache):
+            for value in chain(values.iter("v"), values.iter("pt")):
                 yield " ".join((value.text or "").split())
 
 

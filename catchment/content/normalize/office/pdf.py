@@ -44,7 +44,7 @@ def moment(data: bytes, text: str | None) -> datetime | None:
     if read is None:
         return None
     digits = read.strftime("%Y%m%d%H%M%S").encode()
-    written = next((found for found in _TIME.finditer(data) if found[1] == digits), None)
+    written = next((match for match in _TIME.finditer(data) if match[1] == digits), None)
     if written is None:
         return read
     ahead = timedelta(hours=int(written[3]), minutes=int(written[4] or 0))

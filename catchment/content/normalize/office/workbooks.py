@@ -109,17 +109,17 @@ class _Workbook:
 
     def _beside(self, related: list[Relation]) -> list[str]:
         """Return the comments, text boxes, charts and diagrams of a sheet, each as a paragraph."""
-        found: list[str] = []
+        paragraphs: list[str] = []
         try:
-            found += _comments(self._package, related)
+            paragraphs += _comments(self._package, related)
             for drawing in (relation for relation in related if relation.kind == "drawing"):
-                found += drawings.paragraphs(self._package.tree(drawing.target))
+                paragraphs += drawings.paragraphs(self._package.tree(drawing.target))
                 lines, warnings = drawings.beside(self._package, self._package.relations(drawing.target))
-                found += lines
+                paragraphs += lines
                 self._warnings += warnings
         except (ParseError, ResourceExhausted):
             self._warnings.append("comments or drawings of a sheet cannot be read")
-        return found
+        return paragraphs
 
     def value(self, kind: str, style: int, written: str) -> str:
         """Return a cell's value as text."""
@@ -225,13 +225,13 @@ class _SheetReader:
 
 def _place(reference: str) -> tuple[int, int] | None:
     """Return row and column of a reference such as B7, or of the first cell of a range."""
-    found = _PLACE.match(reference)
-    if found is None:
+    match = _PLACE.match(reference)
+    if match is None:
         return None
     column = 0
-    for letter in found[1]:
+    for letter in match[1]:
         column = column * 26 + ord(letter) - 64
-    return int(found[2]), column
+    return int(match[2]), column
 
 
 def _table(rows: dict[int, dict[int, str]]) -> str:
