@@ -230,7 +230,7 @@ def test_watcher_connects_only_with_consent(
         source = ledger.sources.get("mail").id
         ledger.consents.withdraw(source, {"messages"}, "operator")
         until_it_says(Watching.LIMITED)
-        until(lambda: watched.state().reason, lambda reason: "without consent" in reason)
+        until(lambda: watched.state().reason, lambda reason: reason == "no consent given")
         assert watched.state().remedy == "catchment consent give mail"
         ledger.purging.end(source, {"messages"}, "operator")
         ledger.consents.give(source, {"messages"}, "operator", None)
