@@ -104,12 +104,12 @@ def disk(path: Path) -> Finding:
         return Finding("disk", Verdict.FAIL, "home folder not found", remedy)
     except OSError as error:
         return Finding("disk", Verdict.FAIL, f"home folder not readable: {error.strerror}", "mount its disk")
-    said = f"{free / 1e9:.1f} GB free on the disk of the home folder"
+    text = f"{free / 1e9:.1f} GB free on the disk of the home folder"
     if free < _FULL:
-        return Finding("disk", Verdict.FAIL, said, "make room; nothing can be written")
+        return Finding("disk", Verdict.FAIL, text, "make room; nothing can be written")
     if free < _LITTLE:
-        return Finding("disk", Verdict.WARN, said, "make room before it is full; `catchment doctor` lists large files")
-    return Finding("disk", Verdict.OK, said)
+        return Finding("disk", Verdict.WARN, text, "make room before it is full; `catchment doctor` lists large files")
+    return Finding("disk", Verdict.OK, text)
 
 
 def ledger(url: str, checked: LastCheck | None, now: datetime) -> Finding:
@@ -123,14 +123,14 @@ def ledger(url: str, checked: LastCheck | None, now: datetime) -> Finding:
     except NotFound:
         return Finding("ledger", Verdict.OK, "none yet; created with the first source")
     except CatchmentError as error:
-        said, _, remedy = str(error).partition("; ")
-        return Finding("ledger", Verdict.FAIL, said, remedy)
+        text, _, remedy = str(error).partition("; ")
+        return Finding("ledger", Verdict.FAIL, text, remedy)
     if checked is None:
         return Finding("ledger", Verdict.OK, "OK; integrity check runs daily (none yet)")
     ago = f"{_span(now - checked.at)} ago"
     if checked.broken:
-        said = f"{checked.broken} invariants violated {ago}"
-        return Finding("ledger", Verdict.FAIL, said, "catchment ledger check --deep")
+        text = f"{checked.broken} invariants violated {ago}"
+        return Finding("ledger", Verdict.FAIL, text, "catchment ledger check --deep")
     return Finding("ledger", Verdict.OK, f"OK; integrity check passed {ago}")
 
 
@@ -141,9 +141,9 @@ def server(running: bool, answers: bool, transition: str | None = None) -> Findi
     if not running:
         return Finding("server", Verdict.FAIL, "Catchment is not running", "catchment up --detach")
     if not answers:
-        said = "the Prefect server does not respond"
+        text = "the Prefect server does not respond"
         return Finding(
-            "server", Verdict.FAIL, said, f"it restarts automatically; if this persists for a minute: {_RESTART}"
+            "server", Verdict.FAIL, text, f"it restarts automatically; if this persists for a minute: {_RESTART}"
         )
     return Finding("server", Verdict.OK, "the Prefect server responds")
 
@@ -153,11 +153,11 @@ def scheduler(plan: SchedulePlan, now: datetime) -> Finding:
     late = sorted(moment for moment in plan.late if now - moment > _LATE)
     if late:
         runs = "run is" if len(late) == 1 else "runs are"
-        said = f"{len(late)} {runs} late, the oldest by {_span(now - late[0])}"
-        return Finding("scheduler", Verdict.WARN, said, "see the load of the worker: catchment status")
+        text = f"{len(late)} {runs} late, the oldest by {_span(now - late[0])}"
+        return Finding("scheduler", Verdict.WARN, text, "see the load of the worker: catchment status")
     if plan.schedules and not plan.planned:
-        said = f"active schedules: {plan.schedules}, but no run is planned"
-        return Finding("scheduler", Verdict.WARN, said, f"if this persists for a minute: {_RESTART}")
+        text = f"active schedules: {plan.schedules}, but no run is planned"
+        return Finding("scheduler", Verdict.WARN, text, f"if this persists for a minute: {_RESTART}")
     if plan.next is None:
         return Finding("scheduler", Verdict.OK, "on time; no run planned")
     return Finding("scheduler", Verdict.OK, f"on time; next run in {_span(plan.next - now)}")
@@ -166,17 +166,17 @@ def scheduler(plan: SchedulePlan, now: datetime) -> Finding:
 def worker(last_seen: datetime | None, status: WorkerStatus | None, now: datetime) -> Finding:
     """Check that a worker is online, and report its load."""
     if last_seen is None or now - last_seen > _SILENT:
-        said = (
+        text = (
             "no worker is online" if last_seen is None else f"last heartbeat of the worker {_span(now - last_seen)} ago"
         )
         remedy = f"it restarts automatically; if this persists, see `catchment logs worker`, then: {_RESTART}"
-        return Finding("worker", Verdict.FAIL, said, remedy)
+        return Finding("worker", Verdict.FAIL, text, remedy)
     if status is None:
         return Finding("worker", Verdict.OK, "online")
-    said = f"online; {status.running} running, {status.waiting} waiting, at most {status.limit} at once"
+    text = f"online; {status.running} running, {status.waiting} waiting, at most {status.limit} at once"
     if status.limit < status.cap:
-        said += f" (reduced from {status.cap}: processor {status.cpu:.0%}, memory {status.memory:.0%} in use)"
-    return Finding("worker", Verdict.OK, said)
+        text += f" (reduced from {status.cap}: processor {status.cpu:.0%}, memory {status.memory:.0%} in use)"
+    return Finding("worker", Verdict.OK, text)
 
 
 def watcher(wanted: int, alive: bool) -> Finding:
@@ -197,8 +197,8 @@ def source(health: SourceHealth, now: datetime) -> Finding:
     if health.state == "paused":
         return Finding(probe, Verdict.OK, f"paused; {good}", again)
     if health.trouble is not None:
-        said, _, remedy = str(health.trouble).partition("; ")
-        return Finding(probe, Verdict.FAIL, f"{said}; {good}", remedy or f"catchment sources test {health.name}")
+        text, _, remedy = str(health.trouble).partition("; ")
+        return Finding(probe, Verdict.FAIL, f"{text}; {good}", remedy or f"catchment sources test {health.name}")
     if health.state == "held":
         return Finding(probe, Verdict.FAIL, f"held: {health.reason or 'repeated failures'}; {good}", again)
     if health.failed:
@@ -216,7 +216,7 @@ def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:
     findings: dict[str, Finding] = {}
     for consent in found:
         probe, give = f"consent {consent.source}", f"catchment consent give {consent.source}"
-        said = {
+        text = {
             "asked": (Verdict.WARN, f"no consent to read {consent.scope}", give),
             "expired": (Verdict.WARN, f"expired for {consent.scope}; not read", give),
             "withdrawn": (Verdict.OK, f"withdrawn for {consent.scope}; data deleted", ""),
@@ -226,12 +226,12 @@ def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:
                 f"catchment consent revoke {consent.source}",
             ),
         }.get(consent.state)
-        if said is None and consent.expires is not None:
+        if text is None and consent.expires is not None:
             left = consent.expires - now
             soon = left < _SOON
-            said = (Verdict.WARN if soon else Verdict.OK, f"expires in {_span(left)}", give if soon else "")
-        if said is not None:
-            finding = Finding(probe, *said)
+            text = (Verdict.WARN if soon else Verdict.OK, f"expires in {_span(left)}", give if soon else "")
+        if text is not None:
+            finding = Finding(probe, *text)
             findings[probe] = max(findings.get(probe, finding), finding, key=lambda f: list(Verdict).index(f.verdict))
     return list(findings.values())
 
@@ -247,19 +247,19 @@ def released(found: Iterable[tuple[str, int]]) -> list[Finding]:
 def _released(source: str, jobs: list[int]) -> Finding:
     numbers = ", ".join(map(str, jobs[:_JOBS_NAMED])) + (", …" if len(jobs) > _JOBS_NAMED else "")
     one = len(jobs) == 1
-    said = (
+    text = (
         f"{'1 job was' if one else f'{len(jobs)} jobs were'} claimed at least {RELEASED_OFTEN} times without finishing"
         f" ({'job' if one else 'jobs'} {numbers})"
     )
     remedy = f"see catchment jobs show {jobs[0]}; then: catchment sync {source} --wait"
-    return Finding(f"jobs {source}", Verdict.WARN, said, remedy)
+    return Finding(f"jobs {source}", Verdict.WARN, text, remedy)
 
 
 def last_check(home: Home) -> LastCheck | None:
     """Return the result of the last ledger check, or None."""
     try:
-        said = json.loads(_checked(home).read_text(encoding="utf-8"))
-        return LastCheck(datetime.fromisoformat(said["at"]), int(said["broken"]))
+        text = json.loads(_checked(home).read_text(encoding="utf-8"))
+        return LastCheck(datetime.fromisoformat(text["at"]), int(text["broken"]))
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 

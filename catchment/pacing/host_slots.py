@@ -12,8 +12,8 @@ from catchment.pacing.limits import HostLimits
 
 PATIENCE = 120.0
 """Seconds to wait for a slot before the transfer is left to a later sync."""
-_POLL = 0.03
-_LOOK = 0.5
+_POLL_SECONDS = 0.03
+_CHECK_SECONDS = 0.5
 """Seconds of use after which the process checks, between two transfers, whether another process is waiting."""
 
 
@@ -49,7 +49,7 @@ class HostSlots:
         self._changed = threading.Condition()
         self._free: list[int] = []
         """Slots being passed from one thread to another."""
-        self._looked: dict[int, float] = {}
+        self._checked: dict[int, float] = {}
         """Time of the last check for waiting processes, by ticket."""
         self._pending: int | None = None
         self._polled = 0.0
@@ -75,10 +75,10 @@ class HostSlots:
         with self._changed:
             self._waiting += 1
             try:
-                while (ticket := self._found()) is None:
+                while (ticket := self._available()) is None:
                     if self._clock() > deadline:
                         raise RateLimited(self._limits.host, PATIENCE)
-                    self._changed.wait(_POLL)
+                    self._changed.wait(_POLL_SECONDS)
                 return ticket
             finally:
                 self._waiting -= 1
@@ -86,13 +86,13 @@ class HostSlots:
                     self._withdraw()
                     self._release()
 
-    def _found(self) -> int | None:
+    def _available(self) -> int | None:
         """Return a slot if one is available: a free slot of this process, or the requested one once granted."""
         if self._free:
             return self._free.pop()
         if self._pending is None:
             self._pending, has_it = self._slots.ask(self._limits, self._source, self._owner)
-        elif self._clock() - self._polled < _POLL:
+        elif self._clock() - self._polled < _POLL_SECONDS:
             return None
         else:
             has_it = self._slots.granted(self._pending)
@@ -100,7 +100,7 @@ class HostSlots:
         if not has_it:
             return None
         ticket, self._pending = self._pending, None
-        self._looked[ticket] = self._clock()
+        self._checked[ticket] = self._clock()
         return ticket
 
     def _leave(self, ticket: int) -> None:
@@ -110,8 +110,8 @@ class HostSlots:
             self._free.append(ticket)
             if not self._waiting:
                 self._release()
-            elif now - self._looked[ticket] > _LOOK:
-                self._looked[ticket] = now
+            elif now - self._checked[ticket] > _CHECK_SECONDS:
+                self._checked[ticket] = now
                 # A slot that cannot be released now is reused by this process.
                 with suppress(LedgerUnavailable):
                     if self._slots.wanted(self._limits.host):
@@ -127,7 +127,7 @@ class HostSlots:
     def _give_back(self, ticket: int) -> None:
         self._slots.release(ticket)
         self._free.remove(ticket)
-        del self._looked[ticket]
+        del self._checked[ticket]
 
     def _withdraw(self) -> None:
         if self._pending is not None:

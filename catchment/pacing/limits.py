@@ -93,14 +93,14 @@ def read_headers(headers: Mapping[str, str], now: datetime | None = None) -> Rat
     Times are relative to the host's `Date` header, or to `now` without one, so that a wrong local clock has no effect. Invalid
     values are ignored. Durations are capped at one day.
     """
-    said = {name.lower(): value.strip() for name, value in headers.items()}
-    date = _moment(said.get("date")) or now or datetime.now(UTC)
-    after = said.get("retry-after")
+    values = {name.lower(): value.strip() for name, value in headers.items()}
+    date = _moment(values.get("date")) or now or datetime.now(UTC)
+    after = values.get("retry-after")
     retry_after = _number(after)
     if retry_after is None and (moment := _moment(after)) is not None:
         retry_after = max(0.0, (moment - date).total_seconds())
     retry_after = None if retry_after is None else min(retry_after, _LONGEST)
-    limit, remaining, reset = (_number(said.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining", "reset"))
+    limit, remaining, reset = (_number(values.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining", "reset"))
     return RateReport(
         retry_after,
         None if limit is None else int(min(limit, _MOST)),

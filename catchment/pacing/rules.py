@@ -29,7 +29,7 @@ class Rule:
 
     def on(self, limits: HostLimits) -> HostLimits:
         """Return `limits`, tightened by this rule."""
-        profile = min(filter(None, (limits.profile, self.profile)), key=lambda one: one.rate)
+        profile = min(filter(None, (limits.profile, self.profile)), key=lambda profile: profile.rate)
         return replace(limits, profile=profile, at_once=min(limits.at_once, self.at_once or limits.at_once))
 
     def as_json(self) -> dict[str, Any]:
@@ -37,15 +37,15 @@ class Rule:
         return {name: value for name, value in asdict(self).items() if value not in (None, (), False)}
 
     @classmethod
-    def of_json(cls, said: dict[str, Any]) -> Rule:
+    def of_json(cls, fields: dict[str, Any]) -> Rule:
         """Build a rule from the output of `as_json`."""
-        profile = said.get("profile")
-        read = {"profile": profile and RateProfile(profile), "blackouts": tuple(said.get("blackouts", ()))}
-        return cls(**(said | read))
+        profile = fields.get("profile")
+        read = {"profile": profile and RateProfile(profile), "blackouts": tuple(fields.get("blackouts", ()))}
+        return cls(**(fields | read))
 
     def __str__(self) -> str:
-        told = (f"{name.replace('_', ' ')} {_words(value)}".rstrip() for name, value in self.as_json().items())
-        return ", ".join(told) or "nothing"
+        parts = (f"{name.replace('_', ' ')} {_words(value)}".rstrip() for name, value in self.as_json().items())
+        return ", ".join(parts) or "nothing"
 
 
 def strictest(rules: Iterable[Rule]) -> Rule:
@@ -53,7 +53,7 @@ def strictest(rules: Iterable[Rule]) -> Rule:
     rules = list(rules)
     return Rule(
         paused=any(rule.paused for rule in rules),
-        profile=min(filter(None, (rule.profile for rule in rules)), key=lambda one: one.rate, default=None),
+        profile=min(filter(None, (rule.profile for rule in rules)), key=lambda profile: profile.rate, default=None),
         at_once=min(filter(None, (rule.at_once for rule in rules)), default=None),
         active=min(filter(None, (rule.active for rule in rules)), default=None),
         per_hour=min(filter(None, (rule.per_hour for rule in rules)), default=None),

@@ -150,8 +150,8 @@ class OpenBatch:
         except Exception as error:  # noqa: BLE001 - a defect triggered by one item must not stop the others
             cause = error
         if len(self.jobs) == 1:
-            told = cause if isinstance(cause, ItemError) else Unexpected.of(cause)
-            self._fail(self.jobs[0], Failed(told, describe(cause)))
+            reported = cause if isinstance(cause, ItemError) else Unexpected.of(cause)
+            self._fail(self.jobs[0], Failed(reported, describe(cause)))
             return {}
         return self._each_alone(step)
 
@@ -206,8 +206,8 @@ class OpenBatch:
         outcomes = self._outcomes()
         acks = self._bench.ledger.queue.deliver(self.token, outcomes)
         self._bench.cache.drop([self._keys[job_id] for job_id in self._reads])
-        unchanged, ours = len(acks.skipped), set(acks.succeeded)
-        documents = [one.document for one in outcomes if isinstance(one, Delivered) and one.job_id in ours]
+        unchanged, acknowledged = len(acks.skipped), set(acks.succeeded)
+        documents = [one.document for one in outcomes if isinstance(one, Delivered) and one.job_id in acknowledged]
         secretive = sum(document is not None and has_masked_secrets(document) for document in documents)
         self._bench.add(succeeded=len(acks.succeeded), unchanged=unchanged, masked=secretive)
         if self._stopped is not None:
@@ -312,14 +312,14 @@ class OpenBatch:
         for reading in hashed.values():
             by_normalizer[reading.normalizer].add(reading.content_hash)
         stored = {
-            (content_hash, normalizer): said
+            (content_hash, normalizer): facts
             for normalizer, hashes in by_normalizer.items()
-            for content_hash, said in self._bench.ledger.library.contents(hashes, normalizer).items()
+            for content_hash, facts in self._bench.ledger.library.contents(hashes, normalizer).items()
         }
         known = {
-            job_id: replace(r, fate="stored", title=r.title or said.title or "", modified=said.modified or r.modified)
+            job_id: replace(r, fate="stored", title=r.title or facts.title or "", modified=facts.modified or r.modified)
             for job_id, r in hashed.items()
-            if (said := stored.get(r.content))
+            if (facts := stored.get(r.content))
         }
         return known | {job_id: reading for job_id, reading in hashed.items() if reading.fate == "unchanged"}
 
@@ -364,12 +364,12 @@ class OpenBatch:
         self._bench.cache.drop([self._keys[job.id]])
         # The lease may be lost, for example if the source was removed. The failure is then irrelevant.
         with suppress(StaleLease):
-            self._say_failed(job, failed)
+            self._record_failure(job, failed)
         # Only now: if the ledger was busy, the whole step is repeated.
         self._reads.pop(job.id, None)
         self._failed.add(job.id)
 
-    def _say_failed(self, job: ClaimedJob, failed: Failed) -> None:
+    def _record_failure(self, job: ClaimedJob, failed: Failed) -> None:
         error, queue = failed.error, self._bench.ledger.queue
         if isinstance(error, Skipped):
             queue.deliver(self.token, [SkippedOutcome(job.id, error.skip_reason, None)])

@@ -61,7 +61,7 @@ class Progress:
             "changed since the plan, left for the next sync": self.left,
             "damaged caches replaced": self.caches_thrown_away,
         }
-        return ", ".join(f"{n} {what}" for what, n in figures.items() if n) or "nothing to do"
+        return ", ".join(f"{n} {label}" for label, n in figures.items() if n) or "nothing to do"
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,26 +251,26 @@ def _is_sound(kept: Kept) -> bool:
 def _folders(
     stored: Sequence[Stored], steps: Collection[Step], findings: Iterable[ProofFinding]
 ) -> Iterable[FolderProof]:
-    homes = {item.locator: item.container for item in stored} | {step.item: step.container for step in steps}
+    containers = {item.locator: item.container for item in stored} | {step.item: step.container for step in steps}
     by_folder: defaultdict[str, list[Stored]] = defaultdict(list)
     for item in stored:
         by_folder[item.container].append(item)
     flaws: defaultdict[str, defaultdict[Flaw, int]] = defaultdict(lambda: defaultdict(int))
     for finding in findings:
-        flaws[homes[finding.item]][finding.flaw] += 1
+        flaws[containers[finding.item]][finding.flaw] += 1
     at_source = _at_source(stored, steps)
     for name in sorted({*by_folder, *flaws, *at_source}):
-        mine = by_folder[name]
-        said = digest((item.locator, item.expected) for item in mine)
-        found = digest((item.locator, item.found) for item in mine)
+        items = by_folder[name]
+        expected = digest((item.locator, item.expected) for item in items)
+        actual = digest((item.locator, item.found) for item in items)
         yield FolderProof(
             name=name,
             source=at_source.get(name, 0),
-            ledger=sum(item.at_source for item in mine),
-            library=sum(item.found is not None for item in mine),
-            set_apart=sum(item.status in _APART for item in mine),
+            ledger=sum(item.at_source for item in items),
+            library=sum(item.found is not None for item in items),
+            set_apart=sum(item.status in _APART for item in items),
             flaws=dict(flaws[name]),
-            digest=said if said == found else None,
+            digest=expected if expected == actual else None,
         )
 
 
@@ -279,15 +279,15 @@ _APART = frozenset({ItemStatus.SKIPPED, ItemStatus.QUARANTINED, ItemStatus.SET_A
 
 def _at_source(stored: Sequence[Stored], steps: Iterable[Step]) -> dict[str, int]:
     """Return the number of items per folder at the source: the ledger's items, updated by the listing."""
-    there = {item.locator: item.container for item in stored if item.at_source}
+    present = {item.locator: item.container for item in stored if item.at_source}
     for step in steps:
         if step.was is not None:
-            there.pop(step.was, None)
+            present.pop(step.was, None)
         if step.action in (PlannedAction.DELETE, PlannedAction.HOLD):
-            there.pop(step.item, None)
+            present.pop(step.item, None)
         else:
-            there[step.item] = step.container
+            present[step.item] = step.container
     counts: defaultdict[str, int] = defaultdict(int)
-    for container in there.values():
+    for container in present.values():
         counts[container] += 1
     return dict(counts)

@@ -84,11 +84,11 @@ class _Before:
 
 
 def revoke(
-    home: Home, ledger: Ledger, source: Source, extent: Extent, actor: str, told: Callable[[int], None]
+    home: Home, ledger: Ledger, source: Source, extent: Extent, actor: str, on_progress: Callable[[int], None]
 ) -> PurgeProof:
     """Withdraw consent, delete the data, and verify the deletion. May be repeated to finish an interrupted purge.
 
-    `told` is called with the number of items deleted so far. Raises TryAgain if a sync does not end, or LedgerUnavailable.
+    `on_progress` is called with the number of items deleted so far. Raises TryAgain if a sync does not end, LedgerUnavailable.
     """
     purging = ledger.purging
     ledger.consents.withdraw(source.id, extent.scopes, actor)
@@ -98,7 +98,7 @@ def revoke(
     items = 0
     for number in purging.items(source.id, extent.covers):
         items += number
-        told(items)
+        on_progress(items)
     if extent.whole:
         purging.rest(source.id)
     # The cache can be rebuilt, so all entries are deleted, whichever source they belong to.
@@ -149,9 +149,9 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
         hits = ledger.library.search('"' + passage.replace('"', " ") + '"', limit=1_000)
         return any(hit.source == source.name and extent.covers(hit.item) for hit in hits)
 
-    ours = [*ledger.purging.files(), *_with_log(home.cache)]
-    in_files = {passage for file in ours for passage in _in_file(file, passages)}
-    others = (file for file in home.path.rglob("*") if file.is_file() and file not in ours)
+    own_files = [*ledger.purging.files(), *_with_log(home.cache)]
+    in_files = {passage for file in own_files for passage in _in_file(file, passages)}
+    others = (file for file in home.path.rglob("*") if file.is_file() and file not in own_files)
     copies = (
         str(file.relative_to(home.path))
         for file in others
@@ -185,7 +185,7 @@ def _is_copy(file: Path, source: Source, extent: Extent) -> bool:
 
 
 def _with_log(file: Path) -> list[Path]:
-    return [there for ending in ("", "-wal") if (there := Path(f"{file}{ending}")).exists()]
+    return [path for ending in ("", "-wal") if (path := Path(f"{file}{ending}")).exists()]
 
 
 def _in_file(file: Path, passages: Collection[str]) -> set[str]:

@@ -60,7 +60,7 @@ def scratch(store: Store, source_id: int, file: Path) -> Store:
     """Create a ledger in `file` with the records of the source, without its documents and history."""
     made = Store(URL.create("sqlite", database=str(file)), time.time)
     opening.prepare(made)
-    mine = (
+    tables = (
         (sources, sources.c.id == source_id),
         (marks, marks.c.source_id == source_id),
         (items, items.c.source_id == source_id),
@@ -68,7 +68,7 @@ def scratch(store: Store, source_id: int, file: Path) -> Store:
         (holds, (holds.c.source_id == source_id) & holds.c.resolved_at.is_(None)),
     )
     with store.read() as reading, made.write() as writing:
-        for table, which in mine:
+        for table, which in tables:
             _copy(reading, writing, table, which)
         numbers = [row._asdict() for row in reading.execute(select(counters.c.name.label("which"), counters.c.value))]
         # Continue the real counters, so that new IDs do not collide with copied ones.
@@ -85,15 +85,15 @@ def _copy(reading: Reading, writing: Writing, table: Table, which: ColumnElement
 def steps(store: Store, sync_id: int) -> list[Step]:
     """Return the action for each item affected by the listing in a scratch ledger, ordered by locator."""
     with store.read() as reading:
-        told: dict[int, dict[str, str | None]] = {}
+        events: dict[int, dict[str, str | None]] = {}
         for item_id, event, reason in reading.execute(_events()).all():
-            told.setdefault(item_id, {})[event] = reason
-        told_of = exists(select(history.c.id).where(history.c.item_id == items.c.id))
-        touched = (items.c.sync_id == sync_id) | (items.c.state == "missing") | told_of
+            events.setdefault(item_id, {})[event] = reason
+        has_events = exists(select(history.c.id).where(history.c.item_id == items.c.id))
+        touched = (items.c.sync_id == sync_id) | (items.c.state == "missing") | has_events
         columns = (items.c.id, items.c.locator, items.c.container, items.c.state, items.c.size)
         rows = reading.execute(select(*columns).where(touched).order_by(items.c.locator)).all()
         why = reading.execute(select(holds.c.reason).where(holds.c.resolved_at.is_(None))).scalar()
-    return [_step(told.get(row.id, {}), row, why) for row in rows]
+    return [_step(events.get(row.id, {}), row, why) for row in rows]
 
 
 def _events() -> Select[Any]:
@@ -101,24 +101,24 @@ def _events() -> Select[Any]:
     return statement.outerjoin(moves, moves.c.history_id == history.c.id).order_by(history.c.id)
 
 
-def _step(told: dict[str, str | None], row: Any, hold: str | None) -> Step:
-    reads = "pending" in told
+def _step(events: dict[str, str | None], row: Any, hold: str | None) -> Step:
+    reads = "pending" in events
     known: dict[str, Any] = {"item": row.locator, "container": row.container, "reads": reads, "size": row.size}
     if row.state == "missing":
         return Step(PlannedAction.HOLD, why=hold, **known)
     if row.state == "deleted":
         return Step(PlannedAction.DELETE, **known)
-    if "moved" in told:
-        return Step(PlannedAction.MOVE, was=(told["moved"] or "").removeprefix("from "), **known)
-    if "skipped" in told:
-        return Step(PlannedAction.SKIP, why=told["skipped"], **known)
+    if "moved" in events:
+        return Step(PlannedAction.MOVE, was=(events["moved"] or "").removeprefix("from "), **known)
+    if "skipped" in events:
+        return Step(PlannedAction.SKIP, why=events["skipped"], **known)
     for failed in ("quarantined", "retrying"):
-        if failed in told:
-            return Step(PlannedAction.FAIL, why=told[failed], **known)
-    if "returned" in told:
+        if failed in events:
+            return Step(PlannedAction.FAIL, why=events[failed], **known)
+    if "returned" in events:
         return Step(PlannedAction.RETURN, **known)
     if reads:
-        return Step(PlannedAction.ADD if told["pending"] == "new" else PlannedAction.CHANGE, **known)
+        return Step(PlannedAction.ADD if events["pending"] == "new" else PlannedAction.CHANGE, **known)
     return Step(PlannedAction.RELABEL, **known)
 
 

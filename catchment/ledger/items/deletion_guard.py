@@ -36,26 +36,28 @@ class Deletions:
             sync = writing.execute(select(syncs.c.source_id, syncs.c.owner).where(syncs.c.id == sync_id)).first()
             if sync is None:
                 raise NotFound(f"There is no sync {sync_id}; begin one first")
-            gone = _missing(writing, sync.source_id)
-            if not gone:
+            missing = _missing(writing, sync.source_id)
+            if not missing:
                 _close_hold(writing, sync.source_id, "came back")
                 _accept_seen_root(writing, sync.source_id)
                 return Settled(0, 0)
-            why = _suspicion(len(gone), _stayed(writing, sync.source_id), root_changed)
+            why = _suspicion(len(missing), _stayed(writing, sync.source_id), root_changed)
             if why:
-                _hold(writing, sync.source_id, sync_id, len(gone), why, sync.owner)
-                return Settled(0, len(gone))
+                _hold(writing, sync.source_id, sync_id, len(missing), why, sync.owner)
+                return Settled(0, len(missing))
             _close_hold(writing, sync.source_id, "few enough")
-        return Settled(self._delete(gone, sync.source_id, sync.owner, sync_id, "gone"), 0)
+        return Settled(self._delete(missing, sync.source_id, sync.owner, sync_id, "gone"), 0)
 
-    def _delete(self, gone: Sequence[int], source_id: int, actor: str, sync_id: int, reason: str) -> int:
+    def _delete(self, missing: Sequence[int], source_id: int, actor: str, sync_id: int, reason: str) -> int:
         """Delete the items that are still missing. Return their number."""
-        return self._in_parts(gone, source_id, lambda w, ids: _delete(w, ids, source_id, actor, sync_id, reason))
+        return self._in_parts(missing, source_id, lambda w, ids: _delete(w, ids, source_id, actor, sync_id, reason))
 
-    def _in_parts(self, gone: Sequence[int], source_id: int, action: Callable[[Writing, Sequence[int]], None]) -> int:
+    def _in_parts(
+        self, missing: Sequence[int], source_id: int, action: Callable[[Writing, Sequence[int]], None]
+    ) -> int:
         """Apply `action` to the items that are still missing. Return their number. May be repeated after a kill."""
         count = 0
-        for part in in_parts(gone, _DELETED_AT_ONCE):
+        for part in in_parts(missing, _DELETED_AT_ONCE):
             with self._store.write() as writing:
                 still = _missing(writing, source_id, part)
                 action(writing, still)
@@ -84,8 +86,8 @@ class Deletions:
         """Implement `Intake.apply_hold`."""
         with self._store.read() as reading:
             sync_id = _held(reading, source_id)
-            gone = _missing(reading, source_id)
-        count = self._delete(gone, source_id, actor, sync_id, reason)
+            missing = _missing(reading, source_id)
+        count = self._delete(missing, source_id, actor, sync_id, reason)
         with self._store.write() as writing:
             _close_hold(writing, source_id, "applied")
             _accept_seen_root(writing, source_id)
@@ -96,8 +98,8 @@ class Deletions:
         """Implement `Intake.drop_hold`."""
         with self._store.read() as reading:
             sync_id = _held(reading, source_id)
-            gone = _missing(reading, source_id)
-        count = self._in_parts(gone, source_id, lambda w, ids: _keep(w, ids, source_id, actor, sync_id))
+            missing = _missing(reading, source_id)
+        count = self._in_parts(missing, source_id, lambda w, ids: _keep(w, ids, source_id, actor, sync_id))
         with self._store.write() as writing:
             _close_hold(writing, source_id, "dropped")
             writing.record("hold dropped", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
@@ -125,11 +127,11 @@ class Deletions:
         return count
 
 
-def _missing(reading: Reading, source_id: int, those: Sequence[int] | None = None) -> Sequence[int]:
-    """Return the missing items that are not deleted, optionally among `those`."""
+def _missing(reading: Reading, source_id: int, among_ids: Sequence[int] | None = None) -> Sequence[int]:
+    """Return the missing items that are not deleted, optionally among `among_ids`."""
     statement = select(items.c.id).where(items.c.source_id == source_id, literal_column(MISSING))
-    if those is not None:
-        statement = statement.where(among(reading, items.c.id, those))
+    if among_ids is not None:
+        statement = statement.where(among(reading, items.c.id, among_ids))
     return reading.execute(statement.order_by(items.c.id)).scalars().all()
 
 
@@ -142,11 +144,11 @@ def _stayed(reading: Reading, source_id: int) -> int:
     return int(reading.execute(select(func.count()).where(there)).scalar_one())
 
 
-def _suspicion(gone: int, stayed: int, root_changed: bool) -> str:
+def _suspicion(missing: int, stayed: int, root_changed: bool) -> str:
     if root_changed:
         return "the root is another one than before"
-    if gone > max(_FEW, _SHARE * (gone + stayed)):
-        return f"{gone} of {gone + stayed} items are gone"
+    if missing > max(_FEW, _SHARE * (missing + stayed)):
+        return f"{missing} of {missing + stayed} items are gone"
     return ""
 
 
@@ -155,29 +157,29 @@ def _is_open(source_id: int) -> ColumnElement[bool]:
 
 
 def _hold(writing: Writing, source_id: int, sync_id: int, count: int, reason: str, actor: str) -> None:
-    mine = _is_open(source_id)
+    condition = _is_open(source_id)
     values = {"sync_id": sync_id, "number": count, "reason": reason}
-    known = writing.execute(select(holds.c.number).where(mine)).scalar()
+    known = writing.execute(select(holds.c.number).where(condition)).scalar()
     if known is None:
         row = {"id": writing.ids("holds")[0], "source_id": source_id, "held_at": writing.now}
         writing.execute(insert(holds).values(row | values))
     else:
-        writing.execute(update(holds).where(mine).values(values))
+        writing.execute(update(holds).where(condition).values(values))
     if known != count:
         writing.record("deletions held", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
 
 
 def _held(reading: Reading, source_id: int) -> int:
-    mine = _is_open(source_id)
-    sync_id = reading.execute(select(holds.c.sync_id).where(mine)).scalar()
+    condition = _is_open(source_id)
+    sync_id = reading.execute(select(holds.c.sync_id).where(condition)).scalar()
     if sync_id is None:
         raise NotFound("no held deletions; see `catchment deletions list`")
     return int(sync_id)
 
 
 def _close_hold(writing: Writing, source_id: int, how: str) -> None:
-    mine = _is_open(source_id)
-    writing.execute(update(holds).where(mine).values(resolved_at=writing.now, resolution=how))
+    condition = _is_open(source_id)
+    writing.execute(update(holds).where(condition).values(resolved_at=writing.now, resolution=how))
 
 
 def _accept_seen_root(writing: Writing, source_id: int) -> None:
@@ -188,9 +190,9 @@ def _accept_seen_root(writing: Writing, source_id: int) -> None:
 def _delete(writing: Writing, item_ids: Sequence[int], source_id: int, actor: str, sync_id: int, reason: str) -> None:
     """Delete items and withdraw their documents. Tombstones and document rows remain for a retention period."""
     for part in in_parts(item_ids):
-        mine = jobs.c.item_id.in_(part) & jobs.c.current
+        condition = jobs.c.item_id.in_(part) & jobs.c.current
         stopped = move(
-            writing, mine, UNFINISHED | {QUARANTINED}, CANCELLED, actor=actor, reason="deleted", sync_id=sync_id
+            writing, condition, UNFINISHED | {QUARANTINED}, CANCELLED, actor=actor, reason="deleted", sync_id=sync_id
         )
         resolve(writing, [row.id for row in stopped], "deleted")
         withdraw.withdraw_items(writing, part)

@@ -61,27 +61,33 @@ class Recording:
     def take(self, changes: Sequence[Upsert | Tombstone | Skip | Failure]) -> IntakeCounts:
         """Apply the rules. Tombstones come first, because a move consists of a tombstone and an upsert."""
         latest = {c.locator if isinstance(c, Tombstone) else c.item.locator: c for c in changes}
-        mine = items.c.source_id == self._source_id
+        of_source = items.c.source_id == self._source_id
         origins = {c.item.locator: c.came_from for c in latest.values() if isinstance(c, Upsert) and c.came_from}
         places = {*latest, *origins.values()}
-        recorded = {h.locator: h for h in self._load(mine & (items.c.state != "deleted"), items.c.locator, places)}
+        recorded = {
+            item.locator: item for item in self._load(of_source & (items.c.state != "deleted"), items.c.locator, places)
+        }
         self._bury(
             recorded[locator] for locator, c in latest.items() if isinstance(c, Tombstone) and locator in recorded
         )
         self._counts["unchanged"] += sum(isinstance(c, Tombstone) and n not in recorded for n, c in latest.items())
         seen = [c for c in latest.values() if not isinstance(c, Tombstone)]
-        came = {
-            new: recorded.pop(old) for new, old in origins.items() if new not in recorded and _left(recorded.get(old))
+        moved_in = {
+            new: recorded.pop(old)
+            for new, old in origins.items()
+            if new not in recorded and _is_missing(recorded.get(old))
         }
-        unknown = [c.item for c in seen if c.item.locator not in recorded and c.item.locator not in came]
-        gone = self._gone(unknown, {c.item.locator for c in seen} | {h.locator for h in came.values()})
+        unknown = [c.item for c in seen if c.item.locator not in recorded and c.item.locator not in moved_in]
+        missing_items = self._missing_items(
+            unknown, {c.item.locator for c in seen} | {item.locator for item in moved_in.values()}
+        )
         moving = exchanged_locators(recorded, [c.item for c in seen if isinstance(c, Upsert)])
         self._vacate(moving.values())
         for mover in moving.values():
             del recorded[mover.locator]
         recorded |= moving
         for change in seen:
-            match = recorded.get(place := change.item.locator) or came.get(place) or gone.take(change.item)
+            match = recorded.get(place := change.item.locator) or moved_in.get(place) or missing_items.take(change.item)
             if match is None:
                 self._add(change)
             else:
@@ -110,12 +116,12 @@ class Recording:
                 known = None if job_state is None else JobState(job_state)
                 yield RecordedItem(number, state, tuple(listed), job, version, known, reason, attempt or 0)
 
-    def _gone(self, unknown: Sequence[Item], seen: set[str]) -> MissingItems:
-        mine = items.c.source_id == self._source_id
+    def _missing_items(self, unknown: Sequence[Item], seen: set[str]) -> MissingItems:
+        of_source = items.c.source_id == self._source_id
         identities = {item.identity for item in unknown if item.identity is not None}
-        missing = self._load(mine & literal_column(MISSING), items.c.identity, identities)
-        deleted = self._load(mine & literal_column(DELETED), items.c.locator, (i.locator for i in unknown))
-        return MissingItems([h for h in missing if h.locator not in seen], list(deleted))
+        missing = self._load(of_source & literal_column(MISSING), items.c.identity, identities)
+        deleted = self._load(of_source & literal_column(DELETED), items.c.locator, (i.locator for i in unknown))
+        return MissingItems([item for item in missing if item.locator not in seen], list(deleted))
 
     # Rules
 
@@ -149,7 +155,7 @@ class Recording:
         seen = listed_values(change.item)
         moved = recorded.locator != change.item.locator
         returned = recorded.state != "present"
-        wanted = self._wanted(recorded, change, moved=moved)
+        job_reason = self._job_reason(recorded, change, moved=moved)
         if moved or returned or seen != recorded.listed:
             row = {"item_id": recorded.id, **dict(zip(LISTED_COLUMNS, seen, strict=True))}
             self._items.append(row)
@@ -158,15 +164,15 @@ class Recording:
             self._tell("moved", recorded.id, was_at=recorded.locator)
         elif returned:
             self._tell("returned", recorded.id)
-        if recorded.state == "deleted" and not wanted and recorded.is_done:
+        if recorded.state == "deleted" and not job_reason and recorded.is_done:
             self._returned.append(recorded.id)
-        if wanted:
+        if job_reason:
             if recorded.job is not None:
                 self._replaced.append(recorded.job)
-            self._enqueue({"id": recorded.id}, change, wanted)
-        self._counts[_verdict(moved, returned, wanted, seen != recorded.listed)] += 1
+            self._enqueue({"id": recorded.id}, change, job_reason)
+        self._counts[_verdict(moved, returned, job_reason, seen != recorded.listed)] += 1
 
-    def _wanted(self, recorded: RecordedItem, change: Upsert | Skip | Failure, *, moved: bool) -> str:
+    def _job_reason(self, recorded: RecordedItem, change: Upsert | Skip | Failure, *, moved: bool) -> str:
         """Return the reason for a new job, or "" if none is needed."""
         state = recorded.job_state
         if moved and isinstance(change, Upsert):
@@ -180,8 +186,8 @@ class Recording:
                 return "" if state in UNFINISHED or state is QUARANTINED else "failed"
             case Upsert():
                 skipped_by_listing = state is SKIPPED and recorded.attempt == 0
-                given_away = recorded.state == "deleted" and not recorded.version
-                again = skipped_by_listing or recorded.was_stopped or recorded.has_vanished or given_away
+                document_adopted = recorded.state == "deleted" and not recorded.version
+                again = skipped_by_listing or recorded.was_stopped or recorded.has_vanished or document_adopted
                 return "wanted again" if again else ""
 
     def _enqueue(self, item: dict[str, Any], change: Upsert | Skip | Failure, why: str) -> None:
@@ -263,9 +269,9 @@ class Recording:
 
     def _retire(self) -> None:
         for part in in_parts(self._replaced):
-            mine = jobs.c.id.in_(part)
-            self._move(mine, UNFINISHED | {QUARANTINED}, SUPERSEDED, reason="a newer version")
-            self._writing.execute(update(jobs).where(mine).values(current=False))
+            replaced = jobs.c.id.in_(part)
+            self._move(replaced, UNFINISHED | {QUARANTINED}, SUPERSEDED, reason="a newer version")
+            self._writing.execute(update(jobs).where(replaced).values(current=False))
             resolve(self._writing, part, "a newer version")
 
     def _write_jobs(self) -> None:
@@ -305,15 +311,15 @@ class Recording:
         )
 
 
-def _left(recorded: RecordedItem | None) -> bool:
+def _is_missing(recorded: RecordedItem | None) -> bool:
     return recorded is not None and recorded.state == "missing"
 
 
-def _verdict(moved: bool, returned: bool, wanted: str, different: bool) -> str:
+def _verdict(moved: bool, returned: bool, job_reason: str, different: bool) -> str:
     if moved:
         return "moved"
     if returned:
         return "revived"
-    if wanted:
+    if job_reason:
         return "changed"
     return "attributes" if different else "unchanged"

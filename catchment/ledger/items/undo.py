@@ -56,7 +56,7 @@ class Undone:
 
     def count(self, action: UndoAction) -> int:
         """Return the number of paths with this action."""
-        return sum(one is action for one in self.actions.values())
+        return sum(planned is action for planned in self.actions.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +139,8 @@ class Undo:
 def _forget(writing: Writing, rows: Sequence[tuple[int, int, str]]) -> None:
     """Delete the before-images of these syncs, sources and paths."""
     for (number, source_id), its in groupby(rows, key=itemgetter(0, 1)):
-        mine = (formers_table.c.source_id == source_id) & (formers_table.c.sync_id == number)
-        withdraw.forget_formers(writing, mine & among(writing, formers_table.c.path, [path for *_, path in its]))
+        condition = (formers_table.c.source_id == source_id) & (formers_table.c.sync_id == number)
+        withdraw.forget_formers(writing, condition & among(writing, formers_table.c.path, [path for *_, path in its]))
 
 
 def _found(reading: Reading, sync_id: int, paths: Sequence[str] | None = None) -> tuple[AnyRow, list[AnyRow]]:
@@ -187,9 +187,9 @@ def _close_open(writing: Writing, source: AnyRow, alive: Callable[[str], bool]) 
 
 def _begin(writing: Writing, source_id: int, sync_id: int, is_needed: bool) -> int | None:
     """Open a sync for the undo, if needed. Reuses the latest one if it is the same undo, interrupted by a kill."""
-    mine = syncs.c.source_id == source_id
+    condition = syncs.c.source_id == source_id
     latest = writing.execute(
-        select(syncs.c.id, syncs.c.outcome, syncs.c.summary).where(mine).order_by(syncs.c.id.desc()).limit(1)
+        select(syncs.c.id, syncs.c.outcome, syncs.c.summary).where(condition).order_by(syncs.c.id.desc()).limit(1)
     ).one()
     summary = {"undoes": sync_id}
     values = {"owner": process.identity(), "outcome": None, "ended_at": None}
@@ -237,8 +237,8 @@ def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, An
     # Separate queries, because each condition has its own index.
     for state in (items.c.state == "deleted", items.c.state != "deleted"):
         for part in in_parts(paths):
-            mine = (items.c.source_id == source_id) & among(reading, items.c.locator, part)
-            found |= {row.locator: row for row in reading.execute(statement.where(mine, state))}
+            condition = (items.c.source_id == source_id) & among(reading, items.c.locator, part)
+            found |= {row.locator: row for row in reading.execute(statement.where(condition, state))}
     return found
 
 
@@ -316,8 +316,8 @@ class _Undoing:
     def _replace_jobs(self, made: Sequence[tuple[int, str]], state: JobState) -> None:
         """Give items (ID, version) a new job that has ended in this state."""
         for part in in_parts([number for number, _ in made]):
-            mine = jobs.c.item_id.in_(part) & jobs.c.current
-            self._writing.execute(update(jobs).where(mine).values(current=False))
+            condition = jobs.c.item_id.in_(part) & jobs.c.current
+            self._writing.execute(update(jobs).where(condition).values(current=False))
         now, tried = self._writing.now, int(state is SUCCEEDED)
         moments = dict.fromkeys(("due", "enqueued_at", "not_before", "finished_at"), now)
         about = {"source_id": self._source_id, "current": True, "state": state.value, "reason": _WHY[state]}
@@ -369,6 +369,6 @@ class _Undoing:
         added = [row for row in rows if row["item_id"] not in old]
         numbers = writing.ids("documents", len(added)) if added else range(0)
         writing.insert_named(documents, [{"id": n, **row} for n, row in zip(numbers, added, strict=True)])
-        mine = among(writing, documents.c.item_id, [number for number, _ in places])
-        word_index.learn_names(writing, mine)
+        condition = among(writing, documents.c.item_id, [number for number, _ in places])
+        word_index.learn_names(writing, condition)
         set_hashes(writing, [number for number, _ in places])

@@ -28,17 +28,17 @@ _LONGEST_TITLE = 1_000
 def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
     """Implement `Queue.deliver`. Jobs whose content was purged meanwhile are requeued and count as stale."""
     wanted = {outcome.job_id: outcome for outcome in outcomes}
-    mine = _mine(writing, token, wanted)
-    delivered = {n: storable(o) for n in mine if isinstance(o := wanted[n], Delivered)}
-    skipped = {n: o for n in mine if isinstance(o := wanted[n], SkippedOutcome)}
+    held = _held(writing, token, wanted)
+    delivered = {n: storable(o) for n in held if isinstance(o := wanted[n], Delivered)}
+    skipped = {n: o for n in held if isinstance(o := wanted[n], SkippedOutcome)}
     kept = put_contents(writing, delivered.values())
     content = {n: kept[key] for n, o in delivered.items() if (key := (o.content_hash, o.normalizer)) in kept}
     lost = [n for n in delivered if n not in content]
     for number in lost:
         del delivered[number]
-    if _adopt(writing, mine, content):
-        mine = _mine(writing, token, wanted)
-    owner = next((row.owner for row in mine.values()), "nobody")
+    if _adopt(writing, held, content):
+        held = _held(writing, token, wanted)
+    owner = next((row.owner for row in held.values()), "nobody")
     _acknowledge(writing, delivered, SUCCEEDED, owner, None)
     _acknowledge(writing, lost, PENDING, owner, "content was purged")
     by_reason: defaultdict[SkipReason, list[int]] = defaultdict(list)
@@ -46,13 +46,13 @@ def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
         by_reason[outcome.reason].append(number)
     for reason, numbers in by_reason.items():
         _acknowledge(writing, numbers, SKIPPED, owner, reason.value)
-    _put_documents(writing, mine, delivered, content)
-    _pass_over(writing, mine, skipped)
-    _settle_quarantine(writing, {mine[n].item_id for n in (*delivered, *skipped)})
-    return Acks(list(delivered), list(skipped), [n for n in wanted if n not in mine] + lost)
+    _put_documents(writing, held, delivered, content)
+    _pass_over(writing, held, skipped)
+    _settle_quarantine(writing, {held[n].item_id for n in (*delivered, *skipped)})
+    return Acks(list(delivered), list(skipped), [n for n in wanted if n not in held] + lost)
 
 
-def _mine(writing: Writing, token: int, wanted: Iterable[int]) -> dict[int, AnyRow]:
+def _held(writing: Writing, token: int, wanted: Iterable[int]) -> dict[int, AnyRow]:
     """Return the jobs still held by this token, in the given order, with their items and documents."""
     statement = (
         select(
@@ -76,12 +76,12 @@ def _mine(writing: Writing, token: int, wanted: Iterable[int]) -> dict[int, AnyR
     return {number: found[number] for number in wanted if number in found}
 
 
-def _adopt(writing: Writing, mine: Mapping[int, AnyRow], content: Mapping[int, Content]) -> bool:
+def _adopt(writing: Writing, held: Mapping[int, AnyRow], content: Mapping[int, Content]) -> bool:
     """Transfer documents of missing items to new items with the same content: moves by copy and delete.
 
     Returns whether there were any. Empty contents are excluded, because they identify nothing.
     """
-    new = {n: c.id for n, c in content.items() if not c.is_new and mine[n].document_id is None}
+    new = {n: c.id for n, c in content.items() if not c.is_new and held[n].document_id is None}
     orphans: defaultdict[tuple[int, int], list[AnyRow]] = defaultdict(list)
     for part in in_parts(set(new.values())):
         left = (
@@ -94,7 +94,7 @@ def _adopt(writing: Writing, mine: Mapping[int, AnyRow], content: Mapping[int, C
         for row in writing.execute(left):
             orphans[row.source_id, row.content_id].append(row)
     adopted = [
-        (mine[n], orphans[key].pop()) for n, number in new.items() if orphans.get(key := (mine[n].source_id, number))
+        (held[n], orphans[key].pop()) for n, number in new.items() if orphans.get(key := (held[n].source_id, number))
     ]
     if not adopted:
         return False
@@ -132,39 +132,39 @@ def _acknowledge(writing: Writing, numbers: Iterable[int], to: JobState, owner: 
 
 def _put_documents(
     writing: Writing,
-    mine: Mapping[int, AnyRow],
+    held: Mapping[int, AnyRow],
     delivered: Mapping[int, Delivered],
     content: Mapping[int, Content],
 ) -> None:
     """Create or update the items' documents. An existing document keeps its ID."""
     if not delivered:
         return
-    changed = [n for n in delivered if mine[n].document_id is not None]
-    added = [n for n in delivered if mine[n].document_id is None]
+    changed = [n for n in delivered if held[n].document_id is not None]
+    added = [n for n in delivered if held[n].document_id is None]
     new_ids = dict(zip(added, writing.ids("documents", len(added)), strict=True)) if added else {}
     rows = {
         n: {
-            "id": new_ids[n] if n in new_ids else mine[n].document_id,
-            "item_id": mine[n].item_id,
-            "source_id": mine[n].source_id,
+            "id": new_ids[n] if n in new_ids else held[n].document_id,
+            "item_id": held[n].item_id,
+            "source_id": held[n].source_id,
             "content_id": content[n].id,
             "title": outcome.title[:_LONGEST_TITLE],
             "aliases": content[n].aliases,
             "properties": content[n].properties,
-            "path": mine[n].locator,
+            "path": held[n].locator,
             "modified": maybe_micros(outcome.modified),
             "metadata": to_json(outcome.metadata),
             "removed_at": None,
         }
         for n, outcome in delivered.items()
     }
-    live = {n for n in changed if mine[n].removed_at is None}
-    before_images.save_absent(writing, [(mine[n].source_id, mine[n].locator) for n in delivered if n not in live])
+    live = {n for n in changed if held[n].removed_at is None}
+    before_images.save_absent(writing, [(held[n].source_id, held[n].locator) for n in delivered if n not in live])
     _change_documents(writing, [rows[n] for n in changed])
     writing.insert_named(documents, [rows[n] for n in added])
     word_index.add_names(writing, [tuple(row[name] for name in word_index.NAMES) for row in rows.values()])
     set_hashes(writing, [row["item_id"] for row in rows.values()])
-    withdraw.drop_unused(writing, {mine[n].content_id for n in changed} - {content[n].id for n in changed})
+    withdraw.drop_unused(writing, {held[n].content_id for n in changed} - {content[n].id for n in changed})
 
 
 def _change_documents(writing: Writing, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -188,21 +188,21 @@ def set_hashes(writing: Writing, item_ids: Sequence[int]) -> None:
     writing.execute(update(items).where(among(writing, items.c.id, item_ids)).values(content_hash=its_hash))
 
 
-def _pass_over(writing: Writing, mine: Mapping[int, AnyRow], skipped: Mapping[int, SkippedOutcome]) -> None:
+def _pass_over(writing: Writing, held: Mapping[int, AnyRow], skipped: Mapping[int, SkippedOutcome]) -> None:
     """Keep or restore the documents of unchanged items, and withdraw those of skipped items."""
     kept = [n for n, o in skipped.items() if o.reason is SkipReason.UNCHANGED]
-    withdraw.restore_items(writing, [mine[n].item_id for n in kept if mine[n].removed_at is not None])
+    withdraw.restore_items(writing, [held[n].item_id for n in kept if held[n].removed_at is not None])
     withdraw.withdraw_items(
-        writing, [mine[n].item_id for n in skipped if n not in kept and mine[n].document_id is not None]
+        writing, [held[n].item_id for n in skipped if n not in kept and held[n].document_id is not None]
     )
 
 
 def _settle_quarantine(writing: Writing, item_ids: Iterable[int]) -> None:
     for part in in_parts(item_ids):
-        mine = (
+        statement = (
             select(quarantine.c.job_id)
             .join(jobs, jobs.c.id == quarantine.c.job_id)
             .where(among(writing, jobs.c.item_id, part), quarantine.c.resolved_at.is_(None))
         )
-        if open_entries := writing.execute(mine).scalars().all():
+        if open_entries := writing.execute(statement).scalars().all():
             resolve(writing, open_entries, "succeeded")

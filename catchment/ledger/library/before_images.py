@@ -78,8 +78,8 @@ def of_syncs(
     if paths is not None:
         mine &= among(reading, formers.c.path, paths)
     rows = reading.execute(select(formers).where(mine).order_by(formers.c.path, formers.c.sync_id.desc())).all()
-    gone = {row.sync_id for row in rows if row.kept_at == BEING_DELETED}
-    return list({row.path: row for row in rows if row.sync_id not in gone}.values())
+    deleted = {row.sync_id for row in rows if row.kept_at == BEING_DELETED}
+    return list({row.path: row for row in rows if row.sync_id not in deleted}.values())
 
 
 def after(reading: Reading, source_id: int, sync_id: int, paths: Iterable[str]) -> dict[str, Row[Any]]:
@@ -96,8 +96,8 @@ def after(reading: Reading, source_id: int, sync_id: int, paths: Iterable[str]) 
 
 def forget(writing: Writing, which: ColumnElement[bool]) -> set[int]:
     """Delete before-images. Return the contents that may now be unused."""
-    gone = delete(formers).where(which).returning(formers.c.content_id)
-    return {number for number in writing.execute(gone).scalars() if number is not None}
+    deleted = delete(formers).where(which).returning(formers.c.content_id)
+    return {number for number in writing.execute(deleted).scalars() if number is not None}
 
 
 def clamp_future_times(writing: Writing) -> None:

@@ -120,12 +120,12 @@ def _is_used() -> ColumnElement[bool]:
 def drop_unused(writing: Writing, content_ids: Iterable[int]) -> None:
     """Delete those contents that no document or before-image uses, with their chunks and index entries."""
     for part in in_parts(content_ids):
-        those = select(contents.c.id).where(contents.c.id.in_(part), ~_is_used())
-        gone = writing.execute(those).scalars().all()
-        if not gone:
+        unused_ids = select(contents.c.id).where(contents.c.id.in_(part), ~_is_used())
+        unused_contents = writing.execute(unused_ids).scalars().all()
+        if not unused_contents:
             continue
-        word_index.forget_chunks(writing, gone)
-        threads.forget(writing, gone)
+        word_index.forget_chunks(writing, unused_contents)
+        threads.forget(writing, unused_contents)
         for table in (chunks, links, entities):
-            writing.execute(delete(table).where(table.c.content_id.in_(gone)))
-        writing.execute(delete(contents).where(contents.c.id.in_(gone)))
+            writing.execute(delete(table).where(table.c.content_id.in_(unused_contents)))
+        writing.execute(delete(contents).where(contents.c.id.in_(unused_contents)))

@@ -46,11 +46,11 @@ def ask(
     source, host = names
     keys = [of_source(source), *([of_host(host)] if host else [])]
     found = _load(writing, keys)
-    asked = {key: breaker.ask(now, who, alive) for key, breaker in found.items()}
-    waits = [until - now for _, until in asked.values() if until is not None]
+    results = {key: breaker.ask(now, who, alive) for key, breaker in found.items()}
+    waits = [until - now for _, until in results.values() if until is not None]
     if waits:
         return max(waits), True
-    for key, (breaker, _) in asked.items():
+    for key, (breaker, _) in results.items():
         if breaker != found[key]:
             _save(writing, key, breaker)
     return None, bool(found)
@@ -76,10 +76,10 @@ def succeeded(writing: Writing, now: int, key: str) -> None:
 
 def reset(writing: Writing, key: str, actor: str) -> bool:
     """Clear the failures. Return whether there were any."""
-    there = bool(writing.execute(delete(breakers).where(breakers.c.key == key)).rowcount)
-    if there:
+    existed = bool(writing.execute(delete(breakers).where(breakers.c.key == key)).rowcount)
+    if existed:
         _tell(writing, "breaker reset", key, None, actor)
-    return there
+    return existed
 
 
 def every(reading: Reading, now: int, monotonic: MonotonicClock) -> list[BreakerRow]:
@@ -87,15 +87,15 @@ def every(reading: Reading, now: int, monotonic: MonotonicClock) -> list[Breaker
     return [
         BreakerRow(
             key,
-            one.position(now),
-            one.failures,
-            from_micros(monotonic.wall(one.opened, reading)) if one.opened is not None else None,
-            one.locked,
-            from_micros(monotonic.wall(one.opened + REST, reading))
-            if one.opened is not None and not one.locked
+            breaker.position(now),
+            breaker.failures,
+            from_micros(monotonic.wall(breaker.opened, reading)) if breaker.opened is not None else None,
+            breaker.locked,
+            from_micros(monotonic.wall(breaker.opened + REST, reading))
+            if breaker.opened is not None and not breaker.locked
             else None,
         )
-        for key, one in sorted(_load(reading).items())
+        for key, breaker in sorted(_load(reading).items())
     ]
 
 
@@ -103,18 +103,23 @@ def _load(reading: Reading, keys: Sequence[str] | None = None) -> dict[str, Brea
     statement = select(breakers.c.key, breakers.c.failures, breakers.c.opened, breakers.c.locked, breakers.c.prober)
     if keys is not None:
         statement = statement.where(breakers.c.key.in_(keys))
-    return {key: Breaker(*said) for key, *said in reading.execute(statement)}
+    return {key: Breaker(*fields) for key, *fields in reading.execute(statement)}
 
 
-def _save(writing: Writing, key: str, one: Breaker) -> None:
+def _save(writing: Writing, key: str, breaker: Breaker) -> None:
     writing.execute(delete(breakers).where(breakers.c.key == key))
-    values = {"failures": one.failures, "opened": one.opened, "locked": one.locked, "prober": one.prober}
+    values = {
+        "failures": breaker.failures,
+        "opened": breaker.opened,
+        "locked": breaker.locked,
+        "prober": breaker.prober,
+    }
     writing.execute(insert(breakers).values(key=key, **values))
 
 
 def _tell(writing: Writing, event: str, key: str, reason: str | None, actor: str = "pacing") -> None:
-    what, _, name = key.partition(":")
+    kind, _, name = key.partition(":")
     source_id = None
-    if what == "source":
+    if kind == "source":
         source_id = writing.execute(select(sources.c.id).where(sources.c.name == name)).scalar()
     writing.record(event, actor=actor, source_id=source_id, reason=f"{key}: {reason}" if reason else key)

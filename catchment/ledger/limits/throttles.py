@@ -176,20 +176,20 @@ def _counts(reading: Reading, source_id: int, monotonic: MonotonicClock) -> list
 
 def _running(reading: Reading, where: str) -> int:
     statement = select(func.count()).select_from(jobs).where(jobs.c.state == RUNNING.value)
-    what, _, name = where.partition(":")
+    kind, _, name = where.partition(":")
     if name:
-        column = sources.c.name if what == "source" else sources.c.kind
+        column = sources.c.name if kind == "source" else sources.c.kind
         statement = statement.join(sources, sources.c.id == jobs.c.source_id).where(column == name)
     return int(reading.execute(statement).scalar_one())
 
 
 def _tell(writing: Writing, where: str, before: Rule, after: Rule, actor: str, reason: str) -> None:
-    what, _, name = where.partition(":")
+    kind, _, name = where.partition(":")
     source_id = None
-    if what == "source":
+    if kind == "source":
         source_id = writing.execute(select(sources.c.id).where(sources.c.name == name)).scalar()
     event = "throttle cleared" if after == Rule() else "throttle set"
     if replace(before, paused=after.paused) == after:
         event = "paused" if after.paused else "resumed"
-    told = f"{where}: {after}, before: {before}" + (f"; {reason}" if reason else "")
-    writing.record(event, actor=actor, source_id=source_id, reason=told)
+    text = f"{where}: {after}, before: {before}" + (f"; {reason}" if reason else "")
+    writing.record(event, actor=actor, source_id=source_id, reason=text)
