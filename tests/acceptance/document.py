@@ -1,7 +1,7 @@
-"""Commands as documents show them: read from blocks marked `console`, typed into a shell, held against what is shown.
+"""Run the commands in `console` blocks of a document in a shell and compare their output with the document.
 
-A line that begins with `$ ` is typed. The lines below it must be in what it says, in this order; `…` stands for anything
-on a line, and alone on a line for any lines. A command ends with 0, or says otherwise: `# exits with 5`.
+A line that starts with `$ ` is a command. The lines below it must occur in its output, in this order. `…` matches any
+text within a line; a line of `…` matches any lines. Commands must exit with 0, unless marked: `# exits with 5`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ANYTHING = "…"
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A command that a document shows, where it stands, and what it is said to answer."""
+    """A command in a document, its location, and its expected output."""
 
     line: int
     words: str
@@ -29,18 +29,18 @@ class Typed:
 
     @property
     def code(self) -> int:
-        """The exit code that the document promises."""
+        """The documented exit code."""
         told = _EXIT.search(self.words)
         return int(told[1]) if told else 0
 
 
 def headings(document: Path) -> list[str]:
-    """The headings of a document's sections, in order."""
+    """Return the headings of a document's sections, in order."""
     return _HEADING.findall(document.read_text(encoding="utf-8"))
 
 
 def commands(document: Path, under: str | None = None) -> Iterator[Typed]:
-    """Every command that a document shows, or one of its sections, in order."""
+    """Return every command in a document or in one of its sections, in order."""
     text = document.read_text(encoding="utf-8")
     begin, end = 0, len(text)
     if under is not None:
@@ -64,9 +64,9 @@ def carry_out(
     under: str | None = None,
     before: Sequence[str] = (),
 ) -> int:
-    """Type every command of a document, or of a section, into a shell, in order, in this folder; how many there were.
+    """Run every command of a document or section in this folder, in order; return their number.
 
-    `before`: words that the shell is called with.
+    `before`: arguments that precede the shell.
     """
     shown = list(commands(document, under))
     for typed in shown:
@@ -89,7 +89,7 @@ def carry_out(
 
 
 def first_missing(shown: tuple[str, ...], said: str) -> str | None:
-    """The first line of a document that is not in what was said, after the lines before it."""
+    """Return the first expected line that is missing after the lines before it."""
     lines = iter(said.splitlines())
     for line in shown:
         if line.strip() == _ANYTHING:
@@ -105,5 +105,5 @@ def _pattern(line: str) -> re.Pattern[str]:
 
 
 def _even(line: str) -> str:
-    """How a table is aligned depends on its widest cell."""
+    """Collapse runs of spaces: the alignment of a table depends on its widest cell."""
     return " ".join(line.split())

@@ -1,4 +1,4 @@
-"""A person at a terminal: the installed command with a home of its own, and what it leaves running."""
+"""A user at a terminal: the installed command with a private home, and the processes that it starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SECONDS = 240
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one command said, and how it ended."""
+    """The output and exit code of a command."""
 
     asked: Sequence[str]
     code: int
@@ -37,16 +37,16 @@ class Said:
 
     @property
     def json(self) -> Any:
-        """What `--json` printed."""
+        """Return the parsed `--json` output."""
         return json.loads(self.out)
 
     def ok(self) -> Said:
-        """The same, if the command did what was asked."""
+        """Check that the command succeeded; return self."""
         assert self.code == 0, self
         return self
 
     def refused(self, code: int, *words: str) -> Said:
-        """The same, if it ended with this code and one line that holds these words."""
+        """Check that the command failed with this code and one line that contains these words; return self."""
         assert (self.code, len(self.err.splitlines())) == (code, 1), self
         assert self.err.startswith("catchment: "), self
         for word in words:
@@ -56,14 +56,14 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Types commands, in a folder that is not the project, with nothing set but the home."""
+    """Runs commands outside the project folder, with only the home configured."""
 
     home: Path
     before: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, *arguments: str | Path) -> Said:
-        """Type a command and wait until it ends. `before`: words typed before it."""
+        """Run a command and wait for it. `before`: arguments that precede it."""
         words = [*self.before, str(COMMAND), *map(str, arguments)]
         if arguments[0] == "up":
             lay_tables(self.home)
@@ -81,67 +81,67 @@ class Person:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a shell of a new machine sets, and the home."""
+        """Return the environment of a fresh shell plus the home."""
         kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
         return {**kept, "LANG": "C.UTF-8", "CATCHMENT_HOME": str(self.home), **self.variables}
 
     @property
     def running(self) -> Running:
-        """The server and worker, which must be up."""
+        """Return the server and worker, which must be running."""
         found = running(Home(self.home))
         assert found is not None, "nothing is up"
         return found
 
     def source(self, name: str) -> dict[str, Any]:
-        """What `status --json` says of a source."""
+        """Return the entry of `status --json` for a source."""
         found: dict[str, Any]
         (found,) = [source for source in self("status", "--json").ok().json["sources"] if source["name"] == name]
         return found
 
     def sync(self, name: str) -> dict[str, int]:
-        """Sync a source to its end; the figures of what was done."""
+        """Sync a source and return its counts."""
         summary: dict[str, int] = self("sync", name, "--wait", "--json").ok().json["summary"]
         return summary
 
     def sync_when_ready(self, name: str) -> None:
-        """Sync a source as a person does after an accident: again while it says `try again`."""
+        """Sync a source after an accident: repeat while the command reports `try again`."""
         said = until(lambda: self("sync", name, "--wait"), lambda said: said.code != 10)
         said.ok()
 
     def hits(self, words: str, source: str = "") -> list[dict[str, Any]]:
-        """What is found of these words, in all sources or in one."""
+        """Return the search hits for these words, in all sources or in one."""
         found: list[dict[str, Any]] = (
             self("search", words, "--json", *(["--source", source] if source else [])).ok().json
         )
         return found
 
     def documents(self, name: str) -> dict[str, int]:
-        """The number of the document of each item of a source that is in the library."""
+        """Return the document number of each item of a source in the library."""
         jobs = self("jobs", "list", "--source", name, "--state", "succeeded", "--limit", "100000", "--json").ok().json
         shown = [self("show", item, "--json") for item in sorted({job["item"] for job in jobs})]
-        # What was deleted at the source has a job that succeeded, and no document.
+        # A deleted item has a job that succeeded, but no document.
         return {said.json["item"]: said.json["document"] for said in shown if said.code == 0}
 
     def runs(self, *states: str) -> list[dict[str, Any]]:
-        """The flow runs of sources that the server has in these states; the daily upkeep is nobody's source."""
+        """Return the flow runs of sources in these states; the daily clean-up belongs to no source."""
         found = self.found("flow_runs", {"flow_runs": {"state": {"type": {"any_": states}}}})
         return [run for run in found if "upkeep" not in run["tags"]]
 
     def runs_of(self, name: str) -> list[dict[str, Any]]:
-        """All flow runs of a source that the server remembers."""
+        """Return all flow runs of a source that the server knows."""
         return self.found("flow_runs", {"deployments": {"name": {"any_": [name]}}})
 
     def states_of(self, name: str) -> list[str]:
-        """How the runs of a source stand: those that have not begun, then the latest to begin, whichever was asked for first.
+        """Return the states of a source's runs: unstarted runs first, then by start time, newest first.
 
-        The server adds those that a schedule foresees at any time: they are left out until they are begun.
+        Scheduled runs are left out until they start, because the server can add them at any time.
         """
         runs = [run for run in self.runs_of(name) if not (run["auto_scheduled"] and run["state_type"] == "SCHEDULED")]
         runs.sort(key=lambda run: str(run["start_time"] or run["end_time"] or "later"), reverse=True)
         return [run["state_type"] for run in runs]
 
     def seem_to_run(self) -> list[str]:
-        """The names of all runs, subflows and tasks that the server believes to go on."""
+        """Return the names of all runs, subflows and tasks that the server considers active."""
         going = {
             "operator": "or_",
             "type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]},
@@ -152,7 +152,7 @@ class Person:
         ]
 
     def found(self, kind: str, query: dict[str, Any]) -> list[dict[str, Any]]:
-        """What the server finds, which is asked again while it is away or too busy to answer."""
+        """Return the query result; repeat the query while the server is unavailable or busy."""
 
         def ask() -> list[dict[str, Any]] | None:
             try:
@@ -167,7 +167,7 @@ class Person:
         return found
 
     def processes(self) -> list[psutil.Process]:
-        """All that runs for this home."""
+        """Return all processes that run for this home."""
         mine = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
@@ -176,12 +176,12 @@ class Person:
         return mine
 
     def left(self) -> list[str]:
-        """What still runs for this home a moment after it should have ended."""
+        """Return the processes that still run for this home shortly after a shutdown."""
         return until(lambda: commands(self.processes()), lambda found: not found, seconds=20, must=False)
 
 
 def commands(processes: Iterable[psutil.Process]) -> list[str]:
-    """The command lines of those processes that have not ended meanwhile."""
+    """Return the command lines of the processes that have not exited."""
     lines = []
     for process in processes:
         with contextlib.suppress(psutil.Error):
@@ -191,7 +191,7 @@ def commands(processes: Iterable[psutil.Process]) -> list[str]:
 
 @contextlib.contextmanager
 def upright(person: Person) -> Iterator[Person]:
-    """A person whose server and worker are up, and are taken down in the end."""
+    """A user whose server and worker are up; they are stopped at the end."""
     person("up", "--detach").ok()
     try:
         yield person

@@ -1,4 +1,4 @@
-"""A home on a small disk: real, and seen only by the commands of the person who has it."""
+"""A home on a small, real disk that only the commands of one user can see."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE
 
 @contextmanager
 def small_disk(home: Path, *, folder: str = "", megabytes: int = 20) -> Iterator[Person]:
-    """A person whose home, or one folder of it, is a small disk. Needs root, for a namespace of its own."""
+    """A user whose home, or one folder of it, is on a small disk. Needs root for a private mount namespace."""
     disk = home / folder
     disk.mkdir(mode=0o700, parents=True)
     options = f"size={megabytes}m,mode=0700"
@@ -40,5 +40,5 @@ def small_disk(home: Path, *, folder: str = "", megabytes: int = 20) -> Iterator
 
 
 def within(person: Person, *words: str, check: bool = True) -> None:
-    """Run another program where the person's disk is."""
+    """Run another program in the user's mount namespace."""
     subprocess.run([*person.before, *words], check=check, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""The clock is set by hours, both ways, while the whole system works: nothing is lost, comes twice or stands still."""
+"""The clock is set by hours in both directions while the system works: no loss, duplicate or stall."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def large(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def watched(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small vault that is watched, and synced every minute."""
+    """A small watched vault that is synced every minute."""
     vault = tmp_path_factory.mktemp("watched") / "vault"
     generate(vault, _SMALL)
     person("sources", "add", "obsidian", vault, "--name", _WATCHED, "--every", "1m", "--watch").ok()
@@ -87,13 +87,13 @@ def test_set_back_by_two_hours_in_the_middle_of_a_sync(
     settled(person)
     (found,) = [finding for finding in person("doctor", "--json").json["findings"] if finding["probe"] == "clock"]
     assert found["verdict"] == "warn"
-    # The times of files are the system's, which no test sets: to these processes they lie an hour ahead.
+    # File times come from the system clock, which no test sets; for these processes they are an hour ahead.
     assert found["said"].startswith("the clock of the disk differs by +3600 s")
-    # The schedule goes on by the new clock.
+    # The schedule follows the new clock.
     until(lambda: planned_and_done(person), bool)
 
 
-def test_what_dies_after_the_clock_was_set_back_goes_on_as_ever(person: Person, large: Path, watched: Path) -> None:
+def test_killed_sync_resumes_after_the_clock_was_set_back(person: Person, large: Path, watched: Path) -> None:
     edit(large, _NOTES, 2)
     in_the_middle(person)
     for process in psutil.Process(person.running.worker_pid).children():
@@ -104,7 +104,7 @@ def test_what_dies_after_the_clock_was_set_back_goes_on_as_ever(person: Person, 
 
 
 def in_the_middle(person: Person) -> None:
-    """Return while the large vault is synced: some of it has come in, and some has not."""
+    """Wait until the sync of the large vault is half done."""
     with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
         before = brought_in(ledger)
         person("sync", _LARGE).ok()
@@ -112,12 +112,12 @@ def in_the_middle(person: Person) -> None:
 
 
 def brought_in(ledger: Ledger) -> int:
-    """How many jobs of the large vault have ended well, those of earlier versions with them."""
+    """Return the number of succeeded jobs of the large vault, including those of earlier versions."""
     return len(ledger.queue.jobs(source=_LARGE, state=JobState.SUCCEEDED, limit=100_000))
 
 
 def goes_on(person: Person) -> None:
-    """Wait until every note of the large vault is in the library in its present version, and no job is left."""
+    """Wait until every note of the large vault is current in the library and no job is left."""
     until(lambda: unfinished(person), lambda jobs: not jobs)
     source = person.source(_LARGE)
     assert source["documents"] == _NOTES
@@ -132,7 +132,7 @@ def unfinished(person: Person) -> dict[str, int]:
 
 
 def settled(person: Person) -> None:
-    """Nothing seems to run that does not, no place is kept, and health finds nothing that has failed."""
+    """Check that no dead run is considered active, no slot is held, and health reports no failure."""
     until(lambda: [name for name in person.seem_to_run() if _LARGE in name], lambda found: not found)
     person("ledger", "check", "--deep").ok()
     assert person.sync(_LARGE)["jobs"] == 0
@@ -144,10 +144,10 @@ def settled(person: Person) -> None:
 
 
 def planned_and_done(person: Person) -> list[str]:
-    """The runs that the schedule planned and that were completed since the clock was set back."""
+    """Return the scheduled runs that completed since the clock was set back."""
     query = {
         "deployments": {"name": {"any_": [_WATCHED]}},
-        # For the system it is an hour earlier than for this test.
+        # The system clock is an hour behind the clock of this test.
         "flow_runs": {"start_time": {"before_": (datetime.now(UTC) - timedelta(minutes=30)).isoformat()}},
     }
     found = person.found("flow_runs", query)

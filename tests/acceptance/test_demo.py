@@ -1,4 +1,4 @@
-"""The demo, as a newcomer runs it: from nothing to searches, and a second time."""
+"""The demo for a new user: run from an empty state, then run again."""
 
 from __future__ import annotations
 
@@ -16,58 +16,58 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 @pytest.fixture(scope="module")
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Person:
-    """A person who has nothing yet; the demo's state goes where they say."""
+    """A user without any state, whose demo state has its own folder."""
     return Person(tmp_path_factory.mktemp("demo") / "state")
 
 
 @pytest.fixture(scope="module")
 def first(newcomer: Person) -> Iterator[Said]:
-    """What the first demo says."""
+    """The output of the first demo."""
     yield newcomer("demo", "--exit", "--home", newcomer.home)
     newcomer("down")
 
 
 @pytest.fixture(scope="module")
 def second(newcomer: Person, first: Said) -> Said:
-    """What the same demo says when everything is in the library already."""
+    """The output of the second demo, when all items are in the library already."""
     return newcomer("demo", "--exit", "--home", newcomer.home)
 
 
-def test_the_demo_ends_well(first: Said) -> None:
+def test_demo_succeeds(first: Said) -> None:
     first.ok()
 
 
-def test_it_shows_what_came_in_from_both_sources(first: Said) -> None:
+def test_demo_shows_the_items_of_both_sources(first: Said) -> None:
     rows = {line.split()[0]: line.split()[1:] for line in first.out.splitlines() if line.startswith(("vault", "proj"))}
     assert "SOURCE" in first.out
     assert int(rows["vault"][0]) >= 80
     assert int(rows["project"][0]) >= 100
 
 
-def test_it_shows_the_quarantine_with_its_reasons(first: Said) -> None:
+def test_demo_shows_the_quarantine_with_its_reasons(first: Said) -> None:
     lines = [line for line in first.out.splitlines() if "scan-1987-flood-marks.pdf" in line]
     assert lines
     assert all("parse_error" in line for line in lines)
 
 
-def test_it_shows_searches_with_their_hits(first: Said) -> None:
+def test_demo_shows_searches_with_their_hits(first: Said) -> None:
     blocks = first.out.split("\ncatchment search ")[1:]
     places = [block.splitlines()[2] for block in blocks]
     expected = ("Notes on swarming.md", "minutes-general-meeting.docx", "Quote for the pump.eml", "Daily/", "味噌汁.md")
     assert [name for name, place in zip(expected, places, strict=True) if name not in place] == []
 
 
-def test_it_shows_where_the_ui_is_and_how_to_get_in(first: Said, newcomer: Person) -> None:
+def test_demo_shows_the_ui_address_and_login(first: Said, newcomer: Person) -> None:
     assert "Prefect UI: http://127.0.0.1:" in first.out
     assert str(newcomer.home / "ui-login") in first.out
 
 
-def test_it_says_how_far_it_is(first: Said) -> None:
+def test_demo_shows_its_progress(first: Said) -> None:
     told = [line for line in first.out.splitlines() if line.startswith(("vault: ", "project: ", "→ "))]
     assert len(told) >= 4
 
 
-def test_a_second_demo_finds_nothing_to_do_and_says_so(second: Said) -> None:
+def test_second_demo_reports_no_changes(second: Said) -> None:
     second.ok()
     assert "→ vault: nothing to do" in second.out
     assert "→ project: nothing to do" in second.out
@@ -80,12 +80,12 @@ def test_a_second_demo_shows_the_same_library(first: Said, second: Said) -> None
     assert first_hits == second_hits
 
 
-def test_nothing_is_left_running(second: Said, newcomer: Person) -> None:
+def test_demo_leaves_no_process_running(second: Said, newcomer: Person) -> None:
     assert newcomer.left() == []
 
 
-def test_a_folder_of_the_persons_own_is_taken_instead(second: Said, newcomer: Person, tmp_path: Path) -> None:
-    # Made up here: the demo has read this file as well.
+def test_demo_accepts_a_folder_of_the_user(second: Said, newcomer: Person, tmp_path: Path) -> None:
+    # Generated at run time, because the demo also reads this test file.
     word = f"w{uuid4().hex}"
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "bees.md").write_text(f"# Bees\n\nThe {word} stays in.\n")
@@ -97,7 +97,7 @@ def test_a_folder_of_the_persons_own_is_taken_instead(second: Said, newcomer: Pe
     assert newcomer.left() == []
 
 
-def test_a_folder_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+def test_missing_demo_folder_is_reported_at_once(tmp_path: Path) -> None:
     person = Person(tmp_path / "state")
     person("demo", "--exit", "--home", person.home, "--source", tmp_path / "nothing").refused(2, "not a folder")
     assert not person.home.exists()

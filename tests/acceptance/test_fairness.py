@@ -1,4 +1,4 @@
-"""Four unequal sources that are asked for at once, the largest first, through the real server and worker."""
+"""Four sources of unequal size, synced at once with the largest first, through the real server and worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 _SIZES = (9_600, 4_800, 2_400, 1_200)
 
 
-def test_small_sources_are_done_while_a_large_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_sources_finish_during_a_large_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CATCHMENT_HOME", str(tmp_path / "home"))
     lay_tables(tmp_path / "home")
     figures = measure(tmp_path, _SIZES)

@@ -1,4 +1,4 @@
-"""Killed in the middle of a sync, whatever it is that dies: it goes on without a person, and every note is there once."""
+"""Kill one component during a sync: the sync resumes without intervention, and every note is ingested once."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
 
 
 def in_the_middle(person: Person, name: str, vault: Path) -> None:
-    """Return in the middle of the first sync of a source."""
+    """Wait until the first sync of a source is half done."""
     person("up", "--detach").ok()
     accidents.in_the_middle(person, name, vault, _NOTES, "--set", "preset=local")
 
 
 def interrupted(person: Person, name: str) -> None:
-    """Make sure that the accident stopped the sync."""
+    """Check that the accident interrupted the sync."""
     jobs = person.source(name)["jobs"]
     assert 0 < jobs["succeeded"] < _NOTES, jobs
 
 
 def goes_on(person: Person, name: str) -> None:
-    """Wait until a run that nobody asked for is there, and then until it has brought everything in."""
+    """Wait for an automatic run, and until it has ingested everything."""
     until(lambda: person.states_of(name)[1:], lambda before: before == ["CRASHED"])
     ended = until(lambda: person.states_of(name), lambda found: found[:1] == ["COMPLETED"])
     assert ended == ["COMPLETED", "CRASHED"]
 
 
 def all_is_well(person: Person, name: str) -> None:
-    """Every note is in the library once, the ledger is sound, and nothing seems to run that does not."""
+    """Check that every note is in the library once, the ledger is sound, and no dead run is considered active."""
     source = person.source(name)
     assert source["documents"] == _NOTES
     unfinished = {state: number for state, number in source["jobs"].items() if number and state != "succeeded"}
@@ -64,11 +64,11 @@ def all_is_well(person: Person, name: str) -> None:
     assert len(listed) == len({job["item"] for job in listed}) == _NOTES
     person("ledger", "check", "--deep").ok()
     until(person.seem_to_run, lambda found: found == [])
-    # The source's one place was given back: the next sync begins at once.
+    # The source's slot was released: the next sync starts at once.
     assert person.sync(name)["jobs"] == 0
 
 
-def test_the_worker_is_killed(person: Person, vault: Path) -> None:
+def test_killed_worker(person: Person, vault: Path) -> None:
     in_the_middle(person, "worker", vault)
     os.killpg(person.running.worker_pid, signal.SIGKILL)
     interrupted(person, "worker")
@@ -76,14 +76,14 @@ def test_the_worker_is_killed(person: Person, vault: Path) -> None:
     all_is_well(person, "worker")
 
 
-def test_the_server_is_killed(person: Person, vault: Path) -> None:
+def test_killed_server(person: Person, vault: Path) -> None:
     in_the_middle(person, "server", vault)
     os.kill(person.running.server_pid, signal.SIGKILL)
     until(lambda: person.states_of("server"), lambda found: found[:1] == ["COMPLETED"])
     all_is_well(person, "server")
 
 
-def test_the_runner_is_killed(person: Person, vault: Path) -> None:
+def test_killed_runner(person: Person, vault: Path) -> None:
     in_the_middle(person, "run", vault)
     worker = person.running.worker_pid
     kill(executing(person, "run")[0])
@@ -93,7 +93,7 @@ def test_the_runner_is_killed(person: Person, vault: Path) -> None:
     assert person.running.worker_pid == worker
 
 
-def test_the_runner_of_four_syncs_is_killed(person: Person, vault: Path) -> None:
+def test_killed_runner_of_four_syncs(person: Person, vault: Path) -> None:
     names = ("oak", "elm", "ash", "fir")
     for name in names:
         person("sources", "add", "obsidian", vault, "--name", name, "--set", "preset=local").ok()
@@ -110,7 +110,7 @@ def test_the_runner_of_four_syncs_is_killed(person: Person, vault: Path) -> None
         )
 
 
-def test_only_the_parsers_of_a_run_are_killed(person: Person, vault: Path) -> None:
+def test_killed_parsers_of_a_run(person: Person, vault: Path) -> None:
     in_the_middle(person, "parsers", vault)
     for process in parsers(person, "parsers"):
         kill(process)
@@ -118,7 +118,7 @@ def test_only_the_parsers_of_a_run_are_killed(person: Person, vault: Path) -> No
     all_is_well(person, "parsers")
 
 
-def test_a_run_that_stands_still_is_ended_and_goes_on(person: Person, vault: Path) -> None:
+def test_stalled_run_is_terminated_and_resumed(person: Person, vault: Path) -> None:
     in_the_middle(person, "still", vault)
     for process in executing(person, "still"):
         process.suspend()
@@ -127,7 +127,7 @@ def test_a_run_that_stands_still_is_ended_and_goes_on(person: Person, vault: Pat
     all_is_well(person, "still")
 
 
-def test_the_supervisor_is_killed(person: Person, vault: Path) -> None:
+def test_killed_supervisor(person: Person, vault: Path) -> None:
     in_the_middle(person, "supervisor", vault)
     os.kill(person.running.pid, signal.SIGKILL)
     assert person.left() == []
@@ -139,7 +139,7 @@ def test_the_supervisor_is_killed(person: Person, vault: Path) -> None:
     all_is_well(person, "supervisor")
 
 
-def test_everything_is_killed_and_the_machine_starts_anew(person: Person, vault: Path) -> None:
+def test_kill_of_all_processes_and_reboot(person: Person, vault: Path) -> None:
     in_the_middle(person, "all", vault)
     supervisor = person.running.pid
     for process in sorted(person.processes(), key=lambda process: process.pid != supervisor):
@@ -152,7 +152,7 @@ def test_everything_is_killed_and_the_machine_starts_anew(person: Person, vault:
     all_is_well(person, "all")
 
 
-def test_a_home_that_is_moved_away_takes_with_it_all_that_runs(person: Person, tmp_path: Path) -> None:
+def test_moving_the_home_stops_all_its_processes(person: Person, tmp_path: Path) -> None:
     assert person.processes()
     person.home.rename(tmp_path / "elsewhere")
     until(person.processes, lambda found: not found)

@@ -1,4 +1,4 @@
-"""A source from `up` and `sources add` to `remove` and `down`, by every command that a person has, in this order."""
+"""The life of a source from `up` and `sources add` to `remove` and `down`, through every user command in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three notes, one damaged PDF, one file that nobody can read as text, and one that a rule leaves out."""
+    """Three notes, a damaged PDF, a file that is not valid text, and a file excluded by a rule."""
     folder = tmp_path_factory.mktemp("papers") / "papers"
     (folder / "Bees").mkdir(parents=True)
     (folder / "Bees" / "Hive 03.md").write_text("# Hive 03\n\nThe excluder stays in until August. #bees\n")
@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def person(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[Person]:
-    """A person whose server is up and who has synced the folder as `papers`, every hour, without `*.tmp`."""
+    """A user whose server is up and who syncs the folder as `papers` every hour, without `*.tmp`."""
     with upright(Person(tmp_path_factory.mktemp("life") / "home")) as person:
         options = ["--name", "papers", "--every", "1h", "--set", 'exclude=["*.tmp"]', "--set", "retry.attempts=2"]
         person("sources", "add", "local_files", folder, *options).ok()
@@ -43,7 +43,7 @@ def person(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[P
 
 
 def entry(person: Person) -> int:
-    """The job of the one item in quarantine."""
+    """The job of the only quarantined item."""
     (found,) = person("quarantine", "list", "--json").ok().json
     assert (found["source"], found["item"], found["reason"]) == ("papers", "cut.pdf", "parse_error")
     assert found["attempts"] >= 1
@@ -60,13 +60,13 @@ def test_the_source_is_listed_with_its_schedule(person: Person) -> None:
         "priority": "normal",
         "schedule": "every 1 h",
     }
-    # The server plans a moment after it was told.
+    # The server plans runs shortly after the deployment.
     shown = until(lambda: person("sources", "show", "papers", "--json").ok().json, lambda shown: shown["next_run"])
     assert shown["settings"]["exclude"] == ["*.tmp"]
     assert [sync["outcome"] for sync in shown["syncs"]] == ["completed"]
 
 
-def test_status_says_how_it_stands(person: Person) -> None:
+def test_status_shows_the_state_of_the_source(person: Person) -> None:
     source = person.source("papers")
     assert (source["kind"], source["documents"]) == ("local_files", 3)
     wanted = {"succeeded": 3, "quarantined": 1, "skipped": 1, "running": 0, "pending": 0, "retrying": 0}
@@ -115,7 +115,7 @@ def test_quarantine_is_reviewed_noted_counted_and_retried(person: Person) -> Non
     assert entry(person) == int(job)
 
 
-def test_why_is_told_of_what_is_here_and_of_what_is_not(person: Person, folder: Path) -> None:
+def test_why_explains_present_and_absent_items(person: Person, folder: Path) -> None:
     def because(path: Path) -> str:
         return person("why", path).ok().out
 
@@ -141,11 +141,11 @@ def test_a_pause_outlives_down_and_up(person: Person) -> None:
     person("sync", "papers").refused(5, "paused")
     person("sources", "resume", "papers").ok()
     assert person.source("papers")["state"] == "active"
-    # Prefect plans the runs of a deployment a moment after it was resumed.
+    # Prefect plans the runs of a deployment shortly after it is resumed.
     until(lambda: person("sources", "show", "papers", "--json").ok().json["next_run"], bool)
 
 
-def test_a_blackout_puts_a_sync_off_until_it_is_over(person: Person) -> None:
+def test_blackout_defers_a_sync_until_its_end(person: Person) -> None:
     now, hour = datetime.now().astimezone(), timedelta(hours=1)
     window = f"{now - hour:%H:%M}-{now + hour:%H:%M}"
     person("throttle", "set", "papers", "--blackout", window).ok()
@@ -157,11 +157,11 @@ def test_a_blackout_puts_a_sync_off_until_it_is_over(person: Person) -> None:
     person("throttle", "clear", "papers").ok()
 
 
-def test_after_a_restart_there_is_nothing_to_do(person: Person) -> None:
+def test_sync_after_a_restart_finds_no_changes(person: Person) -> None:
     assert person.sync("papers")["jobs"] == 0
 
 
-def test_an_item_is_given_up_until_it_changes(person: Person, folder: Path) -> None:
+def test_discarded_item_is_skipped_until_it_changes(person: Person, folder: Path) -> None:
     person("quarantine", "discard", str(entry(person)), "--reason", "scanned anew").ok()
     assert person("quarantine", "list", "--json").ok().json == []
     assert person.sync("papers")["jobs"] == 0
@@ -192,7 +192,7 @@ def test_errors_have_the_documented_exit_codes(person: Person, folder: Path, tmp
     assert not nobody.home.exists()
 
 
-def test_a_removed_source_leaves_nothing(person: Person, folder: Path) -> None:
+def test_removed_source_leaves_no_data(person: Person, folder: Path) -> None:
     person("sources", "remove", "papers", "--yes").ok()
     assert person.hits("excluder") == []
     assert person("jobs", "list", "--json").ok().json == []
@@ -206,7 +206,7 @@ def test_a_removed_source_leaves_nothing(person: Person, folder: Path) -> None:
     assert (folder / "Water.md").exists()
 
 
-def test_down_leaves_nothing_running_and_may_be_said_twice(person: Person) -> None:
+def test_down_stops_all_processes_and_can_be_repeated(person: Person) -> None:
     port = person.running.port
     assert person("down").ok().out == "stopped\n"
     assert person.left() == []
@@ -216,7 +216,7 @@ def test_down_leaves_nothing_running_and_may_be_said_twice(person: Person) -> No
     assert person("down").ok().out == "Catchment was not running\n"
 
 
-def test_the_home_is_all_there_is_and_nobody_else_reads_it(person: Person) -> None:
+def test_all_state_is_in_the_home_and_private(person: Person) -> None:
     for path in [person.home, *person.home.rglob("*")]:
         assert path.lstat().st_mode & 0o077 == 0, path.relative_to(person.home)
     shutil.rmtree(person.home)

@@ -1,4 +1,4 @@
-"""What an operator does: every command of the operating guide, schedules that survive, and what `up` says when it cannot."""
+"""Operator tasks: every command of the operating guide, persistent schedules, and errors of `up`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ SCHEDULES = {"by-interval": ("--every", "20m"), "by-cron": ("--cron", "0 7 * * 1
 
 @pytest.fixture
 def newcomer(tmp_path: Path) -> Iterator[tuple[Person, Path]]:
-    """A person with a vault and two folders in their home folder, where the command is on the path; and that folder."""
+    """A user with a vault and two folders in the home folder and the command on the path; yields the user and that
+    folder.
+    """
     folder = tmp_path / "me"
     shutil.copytree(PROJECT / "examples" / "vault", folder / "Vault")
     for name in ("Papers", "Archive"):
@@ -37,19 +39,19 @@ def newcomer(tmp_path: Path) -> Iterator[tuple[Person, Path]]:
 
 
 def _systemctl(folder: Path) -> Path:
-    """Last on the path: a machine without systemd writes the unit as well, and nobody reads it."""
+    """Last on the path. A machine without systemd also writes the unit file, but no process reads it."""
     (folder / "bin").mkdir()
     (folder / "bin" / "systemctl").write_text("#!/bin/sh\n")
     (folder / "bin" / "systemctl").chmod(0o700)
     return folder / "bin"
 
 
-def test_every_command_of_the_operating_guide_does_what_it_says(newcomer: tuple[Person, Path]) -> None:
+def test_every_command_of_the_operating_guide_works_as_documented(newcomer: tuple[Person, Path]) -> None:
     person, folder = newcomer
     assert document.carry_out(PROJECT / "docs" / "operating.md", person.environment, folder) > 20
 
 
-def test_a_document_that_shows_something_else_is_found_out() -> None:
+def test_document_with_wrong_output_is_detected() -> None:
     assert document.first_missing(("one …", "…", "three"), "one  a\ntwo\nthree\n") is None
     assert document.first_missing(("one …", "three", "two"), "one  a\ntwo\nthree\n") == "two"
     assert document.first_missing(("on",), "one\n") == "on"
@@ -57,7 +59,7 @@ def test_a_document_that_shows_something_else_is_found_out() -> None:
 
 @pytest.fixture(scope="module")
 def planner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    """A person whose system is up, with a source for each way to say when."""
+    """A user whose system is up, with one source for each type of schedule."""
     base = tmp_path_factory.mktemp("planner")
     person = Person(base / "home")
     for name, when in SCHEDULES.items():
@@ -68,7 +70,7 @@ def planner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     assert person.left() == []
 
 
-def test_every_way_to_say_when_is_planned_by_the_server(planner: Person) -> None:
+def test_server_plans_every_type_of_schedule(planner: Person) -> None:
     for name in SCHEDULES:
         runs = until(lambda name=name: planner("sources", "next", name, "--json").ok().json, bool)
         assert {run["why"] for run in runs} == {"schedule"}
@@ -81,7 +83,7 @@ def test_every_way_to_say_when_is_planned_by_the_server(planner: Person) -> None
     assert "FREQ=WEEKLY;BYDAY=MO" in schedules["by-rule"]["rrule"]
 
 
-def test_a_pause_and_its_end_survive_a_restart_and_another_deploy(planner: Person) -> None:
+def test_pause_and_resume_survive_a_restart_and_a_redeployment(planner: Person) -> None:
     def planned(name: str) -> list[dict[str, str]]:
         found: list[dict[str, str]] = planner("sources", "next", name, "--json").ok().json
         return found
@@ -90,7 +92,7 @@ def test_a_pause_and_its_end_survive_a_restart_and_another_deploy(planner: Perso
         planner("sources", "pause", name).ok()
     planner("sources", "resume", "by-rule").ok()
     file = planner.home / "sources.yaml"
-    # Another time is another deploy, which in Prefect ends a pause.
+    # A changed schedule causes another deployment, which in Prefect ends a pause.
     file.write_text(file.read_text().replace("0 7 * * 1-5", "30 8 * * *").replace("BYHOUR=6", "BYHOUR=9"))
     planner("down").ok()
     planner("up", "--detach").ok()
@@ -114,7 +116,7 @@ def test_the_health_page_of_the_ui_is_kept_up_to_date(planner: Person) -> None:
     assert "/" not in page["data"].replace("logs/worker.log", "")
 
 
-def test_up_says_that_the_ledger_is_damaged_and_starts_nothing(tmp_path: Path) -> None:
+def test_up_reports_a_damaged_ledger_and_starts_no_process(tmp_path: Path) -> None:
     person = Person(tmp_path / "home")
     (tmp_path / "papers").mkdir()
     person("sources", "add", "local_files", tmp_path / "papers", "--name", "papers").ok()

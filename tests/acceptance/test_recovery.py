@@ -1,4 +1,4 @@
-"""Stopping in the middle of much work, a server that is away for a while, and a database that does not grow for ever."""
+"""Stopping under load, a temporarily unavailable server, and a database of bounded size."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ def by_down(person: Person) -> None:
 
 
 @pytest.mark.parametrize("stop", [by_ctrl_c, by_sigterm, by_down], ids=["ctrl-c", "sigterm", "down"])
-def test_a_stop_in_the_middle_of_much_work_leaves_nothing_running(
-    person: Person, vault: Path, stop: Callable[[Person], None]
-) -> None:
+def test_stop_under_load_leaves_no_process_running(person: Person, vault: Path, stop: Callable[[Person], None]) -> None:
     name = stop.__name__.replace("_", "-")
     person("down").ok()
     with foreground(person) as up:
@@ -78,7 +76,7 @@ def test_a_stop_in_the_middle_of_much_work_leaves_nothing_running(
     person("sources", "remove", name, "--yes").ok()
 
 
-def test_a_server_that_was_away_is_back_and_the_sync_has_gone_on(person: Person, tmp_path: Path) -> None:
+def test_sync_continues_during_a_server_outage(person: Person, tmp_path: Path) -> None:
     person("up", "--detach").ok()
     generate(tmp_path / "vault", _MANY)
     in_the_middle(person, "away", tmp_path / "vault", _MANY, "--set", "preset=local")
@@ -92,7 +90,7 @@ def test_a_server_that_was_away_is_back_and_the_sync_has_gone_on(person: Person,
     until(person.seem_to_run, lambda found: found == [])
 
 
-def test_what_is_old_leaves_prefects_database_and_the_file_shrinks(person: Person, tmp_path: Path) -> None:
+def test_old_runs_leave_the_prefect_database_and_the_file_shrinks(person: Person, tmp_path: Path) -> None:
     generate(tmp_path / "vault", _SMALL)
     person("up", "--detach").ok()
     person("sources", "add", "obsidian", tmp_path / "vault", "--name", "often").ok()
@@ -113,7 +111,7 @@ def test_what_is_old_leaves_prefects_database_and_the_file_shrinks(person: Perso
 
 @contextmanager
 def foreground(person: Person) -> Iterator[psutil.Popen]:
-    """`catchment up` as a person starts it in a terminal, ready to work."""
+    """Run `catchment up` in a terminal until it is ready."""
     with psutil.Popen([COMMAND, "up"], env=person.environment, cwd="/", stdout=subprocess.DEVNULL) as process:
         try:
             until(lambda: running(Home(person.home)), bool)
@@ -124,7 +122,7 @@ def foreground(person: Person) -> Iterator[psutil.Popen]:
 
 
 def believed_to_run(person: Person) -> dict[str, int]:
-    """What a server that is down would believe to go on, when it is started again."""
+    """Return the runs and tasks that a stopped server would consider active after a restart."""
     active = "state_type IN ('PENDING', 'RUNNING', 'CANCELLING') OR state_name = 'AwaitingRetry'"
     with closing(sqlite3.connect(person.home / "prefect" / "prefect.db")) as database:
         return {
@@ -140,7 +138,7 @@ def rows(database: Path, table: str, which: str = "true") -> int:
 
 
 def age(database: Path, *, days: int) -> None:
-    """Let everything that has happened have happened so many days earlier."""
+    """Shift all recorded events back by this number of days."""
     moments = (("flow_run", "end_time"), ("events", "occurred"), ("event_resources", "occurred"))
     with closing(sqlite3.connect(database)) as connection, connection:
         for table, moment in moments:

@@ -1,4 +1,4 @@
-"""Each runbook in the situation that it is for: its commands say what it says that they say, and afterwards it is over."""
+"""Each runbook in its situation: its commands give the documented output, and afterwards the problem is solved."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 _RUNBOOKS = PROJECT / "docs" / "runbooks.md"
 _ELSEWHERE = ["Too many folders are to be watched"]
-"""What `test_watch_limits` carries out: it needs a system in a world of its own."""
+"""Covered by `test_watch_limits`, which needs a system in a separate user namespace."""
 _HERE = [heading for heading in document.headings(_RUNBOOKS) if heading not in _ELSEWHERE]
 _MANY = 60
-"""Papers whose sync, which is not hurried, is caught in the middle."""
+"""Number of papers whose unhurried sync can be interrupted midway."""
 
 
 @dataclass(frozen=True)
 class Desk:
-    """A person, and the folder that `~` is."""
+    """A user, and the folder to which `~` expands."""
 
     person: Person
     home: Path
@@ -55,7 +55,7 @@ class Desk:
         (self.papers / name).write_text(text)
 
     def begin(self) -> None:
-        """Three papers of a source `papers`, synced; the system is up."""
+        """Start the system and sync three papers as the source `papers`."""
         self.person("up", "--detach").ok()
         if any(source["name"] == "papers" for source in self.person("sources", "list", "--json").ok().json):
             self.person("sources", "remove", "papers", "--yes").ok()
@@ -72,7 +72,7 @@ _SITUATIONS: dict[str, Situation] = {}
 
 
 def situation(heading: str) -> Callable[[Callable[[Desk], None]], Callable[[Desk], None]]:
-    """What brings the situation of a runbook about, at a desk that is as `begin` leaves it."""
+    """Register a function that creates the situation of a runbook at a desk prepared by `begin`."""
 
     def register(bring_about: Callable[[Desk], None]) -> Callable[[Desk], None]:
         @contextmanager
@@ -88,7 +88,7 @@ def situation(heading: str) -> Callable[[Callable[[Desk], None]], Callable[[Desk
 
 
 def world(heading: str) -> Callable[[Situation], Situation]:
-    """What brings the situation of a runbook about that needs a world of its own around it."""
+    """Register a function that creates the situation of a runbook and needs its own environment."""
 
     def register(made: Situation) -> Situation:
         _SITUATIONS[heading] = made
@@ -109,14 +109,14 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 
 
 @pytest.mark.parametrize("heading", _HERE)
-def test_a_runbook_helps(desk: Desk, heading: str) -> None:
+def test_runbook_solves_its_situation(desk: Desk, heading: str) -> None:
     with _SITUATIONS[heading](desk) as there:
         environment = there.person.environment
         done = document.carry_out(_RUNBOOKS, environment, there.home, under=heading, before=there.person.before)
     assert done
 
 
-def test_there_is_no_situation_without_a_runbook() -> None:
+def test_every_situation_has_a_runbook() -> None:
     assert list(_SITUATIONS) == _HERE
 
 

@@ -1,4 +1,4 @@
-"""The safety of a library, end to end: plans, undo, proof, backup and restore, and a quarantine that heals itself."""
+"""The safety of a library, end to end: plans, undo, proof, backup and restore, and auto-retry of quarantined items."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 @pytest.fixture(scope="module")
 def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Person, Path]]:
-    """A person whose system is up, with papers that were synced; and their folder."""
+    """A user whose system is up and whose papers were synced, and the folder of papers."""
     base = tmp_path_factory.mktemp("keeper")
     folder = base / "papers"
     folder.mkdir()
@@ -32,7 +32,7 @@ def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Person, P
 
 
 def said_by(person: Person, item: str) -> str:
-    """What the library has of an item."""
+    """Return the library's text of an item."""
     shown = person("show", item, "--json")
     return str(shown.json["text"]) if shown.code == 0 else ""
 
@@ -72,7 +72,7 @@ def test_a_sync_follows_its_plan_and_is_undone(keeper: tuple[Person, Path], tmp_
     assert "once more" in said_by(person, "1.md")
 
 
-def test_a_library_is_proved_and_repaired_while_it_is_up(keeper: tuple[Person, Path]) -> None:
+def test_library_is_proved_and_repaired_while_the_system_runs(keeper: tuple[Person, Path]) -> None:
     person, folder = keeper
     person.sync("papers")
     assert person("prove", "papers", "--json").ok().json["holds"]
@@ -84,9 +84,7 @@ def test_a_library_is_proved_and_repaired_while_it_is_up(keeper: tuple[Person, P
     assert said_by(person, "4.md").strip() == "Not synced yet"
 
 
-def test_a_backup_beside_syncs_is_restored_when_the_ledger_is_damaged(
-    keeper: tuple[Person, Path], tmp_path: Path
-) -> None:
+def test_backup_made_during_syncs_restores_a_damaged_ledger(keeper: tuple[Person, Path], tmp_path: Path) -> None:
     person, folder = keeper
     for n in range(200):
         (folder / f"more {n}.md").write_text(f"One of many papers: {n}\n")
@@ -108,7 +106,7 @@ def test_a_backup_beside_syncs_is_restored_when_the_ledger_is_damaged(
     person("ledger", "check", "--deep").ok()
 
 
-def test_a_setting_that_changed_tries_again_what_was_given_up(keeper: tuple[Person, Path]) -> None:
+def test_changed_setting_retries_quarantined_items(keeper: tuple[Person, Path]) -> None:
     person, _ = keeper
     [entry] = person("quarantine", "list", "--json").ok().json
     person.sync("papers")

@@ -1,4 +1,6 @@
-"""What lives and gets nowhere: a sync in a lock, a server that answers nothing. Each is ended, and what it was at goes on."""
+"""Live processes without progress: a sync blocked by a lock, a server without responses. Each is replaced, and work
+resumes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _SILENT = 60
 
 @pytest.fixture(scope="module")
 def stuck(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which a file says what is to get stuck."""
+    """The folder in which a file selects the process to block."""
     return tmp_path_factory.mktemp("stuck")
 
 
@@ -31,7 +33,7 @@ def person(stuck: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pe
     assert person.left() == []
 
 
-def test_a_sync_that_is_stuck_in_a_lock_is_ended_and_goes_on(person: Person, stuck: Path, tmp_path: Path) -> None:
+def test_sync_blocked_by_a_lock_is_terminated_and_resumed(person: Person, stuck: Path, tmp_path: Path) -> None:
     generate(tmp_path / "vault", _NOTES)
     (stuck / "sync").touch()
     impatient = ("--set", "limits.stall_seconds=2")
@@ -45,7 +47,7 @@ def test_a_sync_that_is_stuck_in_a_lock_is_ended_and_goes_on(person: Person, stu
         (crashed,) = [run for run in person.runs_of("notes") if run["state_type"] == "CRASHED"]
         return str(crashed["state"]["message"])
 
-    # Prefect's engine calls the run crashed first, and the worker adds the reason when the runner reports the end.
+    # Prefect's engine marks the run as crashed first; the worker adds the reason when the runner reports its exit.
     until(reason, lambda message: "made no progress" in message)
     until(lambda: person.states_of("notes")[:1], lambda latest: latest == ["COMPLETED"])
     source = person.source("notes")
@@ -53,7 +55,7 @@ def test_a_sync_that_is_stuck_in_a_lock_is_ended_and_goes_on(person: Person, stu
     person("ledger", "check", "--deep").ok()
 
 
-def test_a_server_that_lives_and_answers_nothing_is_replaced(person: Person, stuck: Path, tmp_path: Path) -> None:
+def test_unresponsive_server_is_replaced(person: Person, stuck: Path, tmp_path: Path) -> None:
     generate(tmp_path / "vault", _NOTES)
     before = person.running.server_pid
     (stuck / "server").touch()

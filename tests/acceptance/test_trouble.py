@@ -1,4 +1,4 @@
-"""What goes wrong on a person's machine: one line with the remedy, the documented exit code, and nothing lost."""
+"""Problems on the user's machine: one line with the remedy, the documented exit code, and no data loss."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOTES = 1_500
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Person:
-    """A person for whom nothing runs."""
+    """A user without running processes."""
     return Person(tmp_path / "home")
 
 
@@ -41,18 +41,18 @@ def nothing_was_added(person: Person) -> None:
     assert person("sources", "list", "--json").ok().json == []
 
 
-def test_a_path_that_is_not_there(alone: Person, tmp_path: Path) -> None:
+def test_missing_path(alone: Person, tmp_path: Path) -> None:
     alone("sources", "add", "local_files", tmp_path / "notthere", "--name", "papers").refused(2, "notthere")
     nothing_was_added(alone)
 
 
-def test_a_file_in_place_of_a_folder(alone: Person, vault: Path) -> None:
+def test_file_in_place_of_a_folder(alone: Person, vault: Path) -> None:
     alone("sources", "add", "local_files", vault / "bees.md", "--name", "papers").refused(2, "bees.md", "folder")
     nothing_was_added(alone)
 
 
-def test_a_folder_that_may_not_be_read(alone: Person, vault: Path) -> None:
-    # Without its capabilities root has no more rights than anybody, and the rights of the folder count.
+def test_unreadable_folder(alone: Person, vault: Path) -> None:
+    # Without capabilities root is subject to the folder's permissions.
     person = Person(alone.home, before=powerless())
     vault.chmod(0)
     try:
@@ -62,7 +62,7 @@ def test_a_folder_that_may_not_be_read(alone: Person, vault: Path) -> None:
         vault.chmod(0o700)
 
 
-def test_a_home_that_may_not_be_written(alone: Person, vault: Path, tmp_path: Path) -> None:
+def test_read_only_home(alone: Person, vault: Path, tmp_path: Path) -> None:
     person = Person(tmp_path / "locked" / "home", before=powerless())
     (tmp_path / "locked").mkdir(mode=0o500)
     person("sources", "add", "obsidian", vault, "--name", "notes").refused(3)
@@ -75,7 +75,7 @@ def test_a_vault_without_its_obsidian_folder(alone: Person, vault: Path) -> None
     nothing_was_added(alone)
 
 
-def test_a_name_that_is_taken(alone: Person, vault: Path) -> None:
+def test_duplicate_source_name(alone: Person, vault: Path) -> None:
     alone("sources", "add", "obsidian", vault, "--name", "notes").ok()
     alone("sources", "add", "local_files", vault, "--name", "notes").refused(2, "already")
     (listed,) = alone("sources", "list", "--json").ok().json
@@ -101,7 +101,7 @@ def test_an_unknown_key_in_the_file_of_the_sources(alone: Person, vault: Path) -
     alone("config", "validate").ok()
 
 
-def test_a_server_that_is_down(alone: Person, vault: Path) -> None:
+def test_server_that_is_down(alone: Person, vault: Path) -> None:
     alone("sources", "add", "obsidian", vault, "--name", "notes").ok()
     alone("sync", "notes", "--wait").refused(10, "catchment up")
     alone("status").ok()
@@ -109,7 +109,7 @@ def test_a_server_that_is_down(alone: Person, vault: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["--detach"]])
-def test_a_port_that_is_taken(alone: Person, options: list[str]) -> None:
+def test_port_in_use(alone: Person, options: list[str]) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -151,7 +151,7 @@ def test_a_full_disk_when_a_source_is_added(small: Person, vault: Path) -> None:
     small("ledger", "check", "--deep").ok()
 
 
-def test_a_full_disk_can_be_looked_at(small: Person, vault: Path) -> None:
+def test_full_disk_permits_read_only_commands(small: Person, vault: Path) -> None:
     small("sources", "add", "obsidian", vault, "--name", "notes").ok()
     within(small, "dd", "if=/dev/zero", f"of={small.home}/fill", "bs=4k", check=False)
     small("sources", "pause", "notes").refused(10, "disk is full", "try again")
@@ -178,7 +178,7 @@ def test_a_disk_that_fills_while_a_sync_writes(tmp_path: Path) -> None:
     assert "full" in said.err.splitlines()[-1], said
 
 
-def test_a_disk_that_is_full_for_a_while_under_a_running_system(tmp_path: Path) -> None:
+def test_temporarily_full_disk_under_a_running_system(tmp_path: Path) -> None:
     notes = 200
     generate(tmp_path / "papers", notes)
     with small_disk(tmp_path / "home", megabytes=100) as disk, upright(replace(disk, variables=UNHURRIED)) as small:
@@ -193,7 +193,7 @@ def test_a_disk_that_is_full_for_a_while_under_a_running_system(tmp_path: Path) 
         small("ledger", "check", "--deep").ok()
 
 
-def test_a_full_disk_of_the_backups_leaves_no_half_of_one(tmp_path: Path, vault: Path) -> None:
+def test_full_backup_disk_leaves_no_partial_backup(tmp_path: Path, vault: Path) -> None:
     with small_disk(tmp_path / "home", folder="backups", megabytes=1) as person:
         person("sources", "add", "obsidian", vault, "--name", "notes").ok()
         fill = person.home / "backups" / "fill"
@@ -205,7 +205,7 @@ def test_a_full_disk_of_the_backups_leaves_no_half_of_one(tmp_path: Path, vault:
         person("backup").ok()
 
 
-def test_a_disk_that_became_read_only_can_be_looked_at(tmp_path: Path) -> None:
+def test_read_only_disk_permits_read_only_commands(tmp_path: Path) -> None:
     (tmp_path / "papers").mkdir()
     (tmp_path / "papers" / "gauge.md").write_text("# Gauge\n\nThe barometer falls.\n")
     with small_disk(tmp_path / "100 % mine") as person:
@@ -221,7 +221,7 @@ def test_a_disk_that_became_read_only_can_be_looked_at(tmp_path: Path) -> None:
         person("sources", "pause", "papers").ok()
 
 
-def test_a_home_that_no_address_can_name_is_refused(tmp_path: Path) -> None:
+def test_home_path_that_no_url_can_represent_is_refused(tmp_path: Path) -> None:
     Person(tmp_path / "what?")("sources", "list").refused(2, "question mark", "rename")
     assert list(tmp_path.iterdir()) == []
 
@@ -233,7 +233,7 @@ def small(tmp_path: Path) -> Iterator[Person]:
 
 
 def powerless() -> tuple[str, ...]:
-    """What makes a command of root's obey the rights of files; nothing where the tests do not run as root."""
+    """Return the command prefix that makes root subject to file permissions; empty for other users."""
     if os.getuid() != 0:
         return ()
     setpriv = shutil.which("setpriv")

@@ -1,4 +1,4 @@
-"""A user who may watch only a few folders: the kernel itself refuses, in a user namespace whose limit is low."""
+"""A low inotify limit, enforced by the kernel in a user namespace."""
 
 from __future__ import annotations
 
@@ -32,16 +32,14 @@ def allow(number: int) -> str:
 
 @pytest.fixture(scope="module")
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    """A person who is root in a world of their own, in which a user may watch ten folders."""
+    """A user who is root in a user namespace in which a user can watch ten folders."""
     before = ("unshare", "--user", "--map-root-user", "sh", "-c", f'{allow(_ALLOWED)} && exec "$@"', "sh")
     with upright(Person(tmp_path_factory.mktemp("limits") / "home", before)) as person:
         yield person
     assert person.left() == []
 
 
-def test_what_is_beyond_the_limit_is_told_found_by_the_schedule_and_watched_when_the_limit_is_raised(
-    person: Person, tmp_path: Path
-) -> None:
+def test_folders_beyond_the_watch_limit_are_reported_and_watched_later(person: Person, tmp_path: Path) -> None:
     vault = tmp_path / "vault"
     (vault / ".obsidian").mkdir(parents=True)
     for number in range(_FOLDERS):
@@ -66,7 +64,7 @@ def test_what_is_beyond_the_limit_is_told_found_by_the_schedule_and_watched_when
 
 
 def raising(person: Person, folder: Path) -> dict[str, str]:
-    """The environment of a person whose `sudo` raises the limit of their world, and ends when the watcher has seen it."""
+    """Return an environment whose `sudo` raises the limit of the namespace and waits until the watcher has noticed."""
     (folder / "bin").mkdir()
     sudo = folder / "bin" / "sudo"
     inside = f"nsenter --user --preserve-credentials --target {person.running.pid}"
@@ -78,7 +76,7 @@ def raising(person: Person, folder: Path) -> dict[str, str]:
 
 
 def watched(person: Person) -> dict[str, Any]:
-    """How the watcher says that it watches the vault."""
+    """Return the state of the vault's watch as the watcher reports it."""
     return person.source("papers")["watch"] or {"state": "not yet"}
 
 

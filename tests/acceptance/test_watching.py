@@ -1,4 +1,4 @@
-"""A watched vault and what befalls it: whatever is done to its files is in the library soon, once, and never by halves."""
+"""A watched vault: every file change is ingested soon, exactly once, and never partially."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _SOON = 60
 
 @dataclass(frozen=True, slots=True)
 class Vault:
-    """A watched vault on the disk, and what the library has of it."""
+    """A watched vault on disk and its library contents."""
 
     root: Path
     ledger: Ledger
 
     def write(self, path: str, text: str) -> str:
-        """Write a note in which there is one word that nothing else has; the word."""
+        """Write a note that contains a unique word; return the word."""
         word = new_word()
         note = self.root / path
         note.parent.mkdir(parents=True, exist_ok=True)
@@ -47,20 +47,20 @@ class Vault:
         return word
 
     def found(self, word: str) -> list[str]:
-        """The items that a search for the word finds."""
+        """Return the items that a search for the word finds."""
         return [hit.item for hit in self.ledger.library.search(word)]
 
     def await_found(self, word: str, *items: str) -> None:
-        """Wait until a search for the word finds these items and no others."""
+        """Wait until a search for the word finds exactly these items."""
         until(lambda: sorted(self.found(word)), lambda found: found == sorted(items))
 
     def documents(self) -> dict[str, int]:
-        """The number of each document, by its item."""
+        """Return the document number of each item."""
         source = self.ledger.sources.get(_NAME).id
         return {named.locator: named.document for named in self.ledger.library.names(source)}
 
     def await_all(self) -> None:
-        """Wait until the library has what is on the disk: nothing is missing and there is no ghost."""
+        """Wait until the library matches the disk: no missing and no ghost items."""
         there = {
             str(path.relative_to(self.root))
             for path in self.root.rglob("*.md")
@@ -69,7 +69,7 @@ class Vault:
         until(lambda: there ^ self.documents().keys(), lambda differs: not differs)
 
     def times_brought_in(self, item: str) -> int:
-        """How many versions of an item have come into the library."""
+        """Return the number of ingested versions of an item."""
         done = self.ledger.queue.jobs(source=_NAME, state=JobState.SUCCEEDED, limit=100_000)
         return sum(job.item == item for job in done)
 
@@ -87,7 +87,7 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
 
 @pytest.fixture(scope="module")
 def vault(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vault]:
-    """A vault of sixty notes that is watched; its schedule comes once a day, so that what is found is found by watching."""
+    """A watched vault of sixty notes. Its schedule is daily, so changes are found by watching."""
     root = tmp_path_factory.mktemp("vault") / "vault"
     (root / ".obsidian").mkdir(parents=True)
     for number in range(60):
@@ -104,14 +104,14 @@ def vault(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def at_rest(person: Person, vault: Vault) -> Vault:
-    """The vault while nothing is on its way."""
+    """The vault while no sync is pending."""
     vault.await_all()
     until(lambda: person.runs("PENDING", "RUNNING"), lambda runs: not runs)
     return vault
 
 
 @pytest.mark.parametrize("save", EDITORS.values(), ids=EDITORS.keys())
-def test_a_save_is_in_the_library_once_however_an_editor_does_it(at_rest: Vault, save: Save) -> None:
+def test_save_is_ingested_once_for_every_editor_strategy(at_rest: Vault, save: Save) -> None:
     item, word = "0/Note 1.md", new_word()
     before = at_rest.times_brought_in(item)
     save(at_rest.root / item, f"# Note 1\n\n{word}\n")
@@ -120,12 +120,12 @@ def test_a_save_is_in_the_library_once_however_an_editor_does_it(at_rest: Vault,
     assert at_rest.times_brought_in(item) == before + 1
 
 
-def test_a_note_that_is_written_slowly_is_never_in_the_library_by_halves(at_rest: Vault) -> None:
+def test_slowly_written_note_is_never_ingested_partially(at_rest: Vault) -> None:
     first, last, other = new_word(), new_word(), ""
     begun = time.monotonic()
     with (at_rest.root / "slow.md").open("w") as file:
         file.write(f"{first}\n")
-        # Until another note, saved meanwhile, has been found: a sync has seen the half-written one then.
+        # Wait until a note saved meanwhile is found, which shows that a sync has seen the incomplete note.
         while time.monotonic() < begun + 3 or not (other and at_rest.found(other)):
             file.write("one more line\n")
             file.flush()
@@ -139,7 +139,7 @@ def test_a_note_that_is_written_slowly_is_never_in_the_library_by_halves(at_rest
     assert at_rest.times_brought_in("slow.md") == 1
 
 
-def test_a_folder_that_is_moved_keeps_its_documents_and_one_that_is_moved_out_leaves_none(at_rest: Vault) -> None:
+def test_moved_folder_keeps_its_documents_and_a_removed_one_does_not(at_rest: Vault) -> None:
     elsewhere = at_rest.root.parent / "elsewhere"
     elsewhere.mkdir()
     word = new_word()
@@ -157,7 +157,7 @@ def test_a_folder_that_is_moved_keeps_its_documents_and_one_that_is_moved_out_le
     at_rest.await_all()
 
 
-def test_another_branch_is_checked_out(at_rest: Vault) -> None:
+def test_branch_checkout_is_followed(at_rest: Vault) -> None:
     def git(*words: str) -> None:
         who = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
         subprocess.run(["git", *who, *words], cwd=at_rest.root, check=True, capture_output=True)
@@ -182,7 +182,7 @@ def test_another_branch_is_checked_out(at_rest: Vault) -> None:
     at_rest.await_all()
 
 
-def test_what_is_saved_while_nothing_runs_is_found_afterwards(person: Person, at_rest: Vault) -> None:
+def test_changes_during_downtime_are_found_afterwards(person: Person, at_rest: Vault) -> None:
     person("down").ok()
     word = at_rest.write("1/Note 10.md", "saved at night")
     (at_rest.root / "1" / "Note 11.md").unlink()
@@ -191,7 +191,7 @@ def test_what_is_saved_while_nothing_runs_is_found_afterwards(person: Person, at
     at_rest.await_all()
 
 
-def test_an_event_that_is_lost_with_its_automation_is_made_good(person: Person, at_rest: Vault) -> None:
+def test_event_lost_with_its_automation_is_recovered(person: Person, at_rest: Vault) -> None:
     with api(person.running) as client:
         query = {"automations": {"name": {"any_": [automation.title(_NAME)]}}}
         (there,) = client.post("/automations/filter", json=query).raise_for_status().json()
@@ -201,7 +201,7 @@ def test_an_event_that_is_lost_with_its_automation_is_made_good(person: Person, 
         assert len(client.post("/automations/filter", json=query).raise_for_status().json()) == 1
 
 
-def test_an_event_that_comes_three_times_brings_nothing_in_twice(person: Person, at_rest: Vault) -> None:
+def test_tripled_event_creates_no_duplicates(person: Person, at_rest: Vault) -> None:
     before = at_rest.times_brought_in("0/Note 3.md")
     word = at_rest.write("0/Note 3.md", "told of again and again")
     server = Server(Home(person.home))
@@ -214,7 +214,7 @@ def test_an_event_that_comes_three_times_brings_nothing_in_twice(person: Person,
 
 
 def of_now(runs: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Without those that wait for their schedule."""
+    """Return the runs that do not wait for their schedule."""
     return [run for run in runs if run["state_type"] != "SCHEDULED" or not run["auto_scheduled"]]
 
 
@@ -227,9 +227,7 @@ def test_save_during_a_worker_crash_is_found(person: Person, at_rest: Vault) -> 
     until(lambda: watched(person), lambda state: state is status.Watching.WATCHING)
 
 
-def test_a_root_that_goes_away_loses_nothing_and_is_watched_again_when_it_returns(
-    person: Person, at_rest: Vault
-) -> None:
+def test_missing_root_keeps_its_documents_and_is_watched_on_return(person: Person, at_rest: Vault) -> None:
     documents = at_rest.documents()
     away = at_rest.root.with_name("unplugged")
     at_rest.root.rename(away)
@@ -245,7 +243,7 @@ def test_a_root_that_goes_away_loses_nothing_and_is_watched_again_when_it_return
 
 
 def watched(person: Person) -> status.Watching | None:
-    """How the living watcher says that it watches the vault."""
+    """Return the state of the vault's watch as the live watcher reports it."""
     said = (status.read(Home(person.home)) or {}).get(_NAME)
     return said.state if said else None
 

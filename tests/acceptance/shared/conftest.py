@@ -1,4 +1,4 @@
-"""One server for the tests that only use it; those that start, stop or kill one have their own."""
+"""One server for the tests that only use it. Tests that start, stop or kill a server have their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tests.connectors.imap.dovecot import PASSWORD
 
 @pytest.fixture(scope="session")
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    """A person whose server is up, with secrets in variables; tests share it, so each names its sources differently."""
+    """A user whose server is up and whose secrets are in environment variables. Tests share it and use distinct source
+    names.
+    """
     variables = {"MAIL_PASSWORD": PASSWORD, "HUB_TOKEN": TOKEN, "HOOK": "a secret that the webhook shares"}
     with upright(Person(tmp_path_factory.mktemp("acceptance") / "home", variables=variables)) as person:
         yield person

@@ -1,4 +1,4 @@
-"""Consent to an account of mail, with a real server of mail: asked, kept to, taken back, and nothing left of it."""
+"""Consent to a mail account on a real IMAP server: requested, enforced, withdrawn and purged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHARED = b"The pump at North Mill was opened, and a new seal is ordered for Marc
 
 @pytest.fixture(scope="module")
 def dovecot() -> Iterator[Dovecot]:
-    """A server with two messages; one brings a file of its own, and one that is in a folder on the disk too."""
+    """A server with two messages; one has an attachment, the other one has a copy of a local file attached."""
     for server in serving():
         with server.person() as mine:
             mine.append("INBOX", message(1, "Zebrafinch", LETTER))
@@ -32,7 +32,7 @@ def dovecot() -> Iterator[Dovecot]:
 
 @pytest.fixture(scope="module")
 def person(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    """A person who has a folder `pumps` in the library."""
+    """A user with a folder `pumps` in the library."""
     folder = tmp_path_factory.mktemp("pumps")
     (folder / "pump.txt").write_bytes(SHARED)
     person("sources", "add", "local_files", folder, "--name", "pumps").ok()
@@ -43,17 +43,17 @@ def person(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def holding(person: Person, *words: bytes) -> set[Path]:
-    """The files of the home that hold one of these words, Prefect's database and the logs among them."""
+    """Return the files of the home that contain one of these words, including Prefect's database and the logs."""
     files = (file for file in person.home.rglob("*") if file.is_file())
     return {file.relative_to(person.home) for file in files if any(word in file.read_bytes() for word in words)}
 
 
 def found(person: Person, words: str) -> list[str]:
-    """The sources that have these words."""
+    """Return the sources that contain these words."""
     return [hit["source"] for hit in person.hits(words)]
 
 
-def test_mail_is_read_only_as_long_as_a_person_agrees(person: Person, dovecot: Dovecot) -> None:
+def test_mail_is_read_only_with_consent(person: Person, dovecot: Dovecot) -> None:
     account = f"{USER}@127.0.0.1:{dovecot.port}"
     add = ["sources", "add", "imap", account, "--name", "letters", "--set", "security=none", "--watch"]
     add += ["--secret", "password=env:MAIL_PASSWORD"]
@@ -61,7 +61,7 @@ def test_mail_is_read_only_as_long_as_a_person_agrees(person: Person, dovecot: D
     assert "letters" not in [source["name"] for source in person("status", "--json").ok().json["sources"]]
 
     person(*add, "--consent", "--for", "90d").ok()
-    # The watcher may have been quicker.
+    # The watcher may have synced first.
     person.sync("letters")
     assert person.source("letters")["documents"] == 4
     assert (found(person, "zebrafinch"), found(person, "quokkas")) == (["letters"], ["letters", "letters"])
@@ -78,7 +78,7 @@ def test_mail_is_read_only_as_long_as_a_person_agrees(person: Person, dovecot: D
     assert holding(person, b"zebrafinch", b"Zebrafinch", b"quokkas", b"Quokkas") == set()
     person("ledger", "check", "--deep").ok()
 
-    # Neither a sync, nor the schedule, nor the watcher reads it again.
+    # Neither a sync, the schedule nor the watcher reads the account again.
     person("sync", "letters").refused(5, "withdrawn", "catchment consent give letters")
     reason = until(lambda: (read(Home(person.home)) or {})["letters"].reason, lambda said: "consent" in said)
     assert reason == "no consent given"

@@ -1,4 +1,4 @@
-"""What is said at GitHub, as a person brings it in: the installed command, its server and worker, and a server of the API."""
+"""GitHub discussions end to end: the installed command, its server and worker, and a fake GitHub API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.acceptance
 
 @pytest.fixture(scope="module")
 def hub() -> Iterator[GitHubServer]:
-    """A server with a private repository of what three people said about a weir."""
+    """A server with a private repository in which three people discuss a weir."""
     with serving_hub() as server:
         repo = server.repo("ada/weir", private=True)
         sluice = repo.open("The sluice sticks", "It has to be \x1b[31mmended\x1b[0m before the flood, see #2.")
@@ -45,7 +45,7 @@ def proxy(hub: GitHubServer) -> Iterator[Proxy]:
 
 @pytest.fixture(scope="module")
 def person(person: Person, proxy: Proxy) -> Iterator[Person]:
-    """A person who has synced the repository as `weir`."""
+    """A user who has synced the repository as `weir`."""
     said = person(*adding(proxy, "weir"), "--secret", "token=env:HUB_TOKEN", "--watch").ok()
     assert "of 5000 requests remaining this hour" in said.out
     assert person.sync("weir")["succeeded"] == 4
@@ -64,7 +64,7 @@ def adding(proxy: Proxy, name: str) -> list[str]:
 
 
 def items(person: Person, words: str) -> list[str]:
-    """The items that hold these words."""
+    """Return the items that contain these words."""
     return [hit["item"] for hit in person.hits(words, "weir")]
 
 
@@ -78,22 +78,22 @@ def test_issues_comments_and_releases_are_found(person: Person, repo: Repo) -> N
     assert "\x1b" not in person("show", str(sluice["document"])).ok().out
 
 
-def test_a_sync_without_changes_asks_three_questions_that_cost_nothing(person: Person, proxy: Proxy) -> None:
+def test_sync_without_changes_sends_three_free_requests(person: Person, proxy: Proxy) -> None:
     proxy.forget()
     done = person.sync("weir")
     assert (done["listed"], done.get("requests", 0)) == (0, 0)
-    # The health page may ask for the repository, and for what is left of the hour, at any time.
+    # The health page can request the repository and the remaining rate limit at any time.
     asked = {path for path in proxy.paths if not path.endswith("/rate_limit")}
     assert (len(asked), proxy.free) == (3, 3)
 
 
-def test_what_is_left_of_the_hour_is_shown(person: Person, proxy: Proxy) -> None:
+def test_remaining_hourly_rate_limit_is_shown(person: Person, proxy: Proxy) -> None:
     (host,) = [one for one in person("throttle", "show", "--json").ok().json["hosts"] if one["allowed"] == 5_000]
     assert 4_400 < host["left"] <= 4_500, "a tenth is left to others"
     assert TOKEN not in json.dumps(host)
 
 
-def test_a_delivery_of_a_webhook_brings_a_comment_in(person: Person, repo: Repo) -> None:
+def test_webhook_delivery_ingests_a_comment(person: Person, repo: Repo) -> None:
     command = [str(COMMAND), "webhook", "serve", "--secret", "env:HOOK", "--port", "0"]
     hook = subprocess.Popen(command, env=person.environment, stdout=subprocess.PIPE, text=True)
     try:
@@ -123,23 +123,21 @@ def test_a_delivery_of_a_webhook_brings_a_comment_in(person: Person, repo: Repo)
         hook.stdout.close()
 
 
-def test_a_host_that_wants_a_pause_gets_it_and_the_sync_has_not_failed(
-    person: Person, proxy: Proxy, repo: Repo
-) -> None:
+def test_requested_pause_is_respected_and_the_sync_does_not_fail(person: Person, proxy: Proxy, repo: Repo) -> None:
     repo.open("Later", "Moss grows on it.")
     proxy.harm = lambda exchange: exchange.respond(403, {"message": "secondary rate limit"}, Retry_After="8")
     try:
         said = person("sync", "weir", "--wait")
     finally:
         proxy.harm = None
-    # Another sync, that the webhook asked for, may be the one that is told to wait.
+    # The sync that the webhook started may receive the wait request instead.
     assert said.code == 0 or "requested by the host" in said.err
     assert person.source("weir")["state"] == "active"
     assert "FAILED" not in person.states_of("weir")
     assert until(lambda: items(person, "moss"), bool), "it goes on by itself when the time has come"
 
 
-def test_a_revoked_token_holds_the_source_with_the_remedy(person: Person, hub: GitHubServer) -> None:
+def test_revoked_token_pauses_the_source_and_names_the_remedy(person: Person, hub: GitHubServer) -> None:
     hub.tokens.clear()
     assert person("sync", "weir", "--wait").code != 0
     assert person.source("weir")["state"] == "held"
@@ -149,12 +147,12 @@ def test_a_revoked_token_holds_the_source_with_the_remedy(person: Person, hub: G
     assert person.sync("weir")["listed"] == 0
 
 
-def test_a_repository_that_cannot_be_seen_is_not_added(person: Person, proxy: Proxy) -> None:
+def test_inaccessible_repository_is_not_added(person: Person, proxy: Proxy) -> None:
     person(*adding(proxy, "no")).refused(10, "ada/weir: not found at", "provide a token")
     person(*adding(proxy, "no"), "--secret", "token=env:NO_SUCH").refused(3, "NO_SUCH: variable not set")
 
 
-def test_all_of_it_adds_up_and_the_token_is_written_nowhere(person: Person) -> None:
+def test_health_and_ledger_are_sound_and_the_token_is_not_stored(person: Person) -> None:
     person("ledger", "check", "--deep").ok()
     for path in person.home.rglob("*"):
         if path.is_file():

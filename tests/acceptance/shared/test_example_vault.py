@@ -1,4 +1,4 @@
-"""The example vault, synced by the product, leads to what examples/EXPECTED.yaml says."""
+"""The example vault, synced by the product, gives the results in examples/EXPECTED.yaml."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IMAGES = {".jpg", ".png"}
 
 @pytest.fixture(scope="module")
 def synced(person: Person) -> Person:
-    """A person who has added the example vault as `example` and synced it."""
+    """A user who has added the example vault as `example` and synced it."""
     person("sources", "add", "obsidian", PROJECT / "examples" / "vault", "--name", "example").ok()
     person.sync("example")
     return person
@@ -33,7 +33,7 @@ def jobs(synced: Person) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def report(synced: Person) -> dict[str, Any]:
-    """What `vault report` says; links are broken in this vault, so it exits with 1."""
+    """Return the output of `vault report`. This vault has broken links, so the command exits with 1."""
     said = synced("vault", "report", "example", "--json")
     assert said.code == 1, said
     found: dict[str, Any] = said.json
@@ -49,35 +49,35 @@ def test_every_file_is_an_item(synced: Person, jobs: list[dict[str, Any]]) -> No
 @pytest.mark.parametrize(
     "search", [*_EXPECTED["searches"], *_EXPECTED["other_searches"]], ids=lambda search: search["words"]
 )
-def test_a_search_finds_it_first(synced: Person, search: dict[str, str]) -> None:
+def test_expected_document_is_the_first_hit(synced: Person, search: dict[str, str]) -> None:
     hits = synced("search", "--source", "example", "--json", *search["words"].split()).ok().json
     assert [nfc(hit["item"]) for hit in hits[:1]] == [nfc(search["first"])]
 
 
-def test_what_cannot_be_read_is_in_quarantine_with_its_reason(synced: Person) -> None:
+def test_unreadable_files_are_quarantined_with_their_reasons(synced: Person) -> None:
     listed = synced("quarantine", "list", "--source", "example", "--json").ok().json
     assert [{"item": entry["item"], "reason": entry["reason"]} for entry in listed] == _EXPECTED["quarantined"]
 
 
-def test_what_is_no_document_is_skipped_with_its_reason(jobs: list[dict[str, Any]]) -> None:
+def test_unsupported_files_are_skipped_with_their_reasons(jobs: list[dict[str, Any]]) -> None:
     skipped = [{"item": job["item"], "reason": job["reason"]} for job in jobs if job["state"] == "skipped"]
     assert [one for one in skipped if Path(one["item"]).suffix not in _IMAGES] == _EXPECTED["skipped"]
 
 
-def test_all_else_is_in_the_library(synced: Person, jobs: list[dict[str, Any]]) -> None:
+def test_all_other_files_are_in_the_library(synced: Person, jobs: list[dict[str, Any]]) -> None:
     elsewhere = {entry["item"] for entry in [*_EXPECTED["quarantined"], *_EXPECTED["skipped"]]}
     succeeded = {job["item"] for job in jobs if job["state"] == "succeeded"}
     assert {item for item in succeeded ^ {job["item"] for job in jobs} if Path(item).suffix not in _IMAGES} == elsewhere
     assert synced.source("example")["documents"] == len(succeeded)
 
 
-def test_what_was_odd_is_told_with_the_document(synced: Person, jobs: list[dict[str, Any]]) -> None:
+def test_warnings_are_shown_with_the_document(synced: Person, jobs: list[dict[str, Any]]) -> None:
     notes = [job["item"] for job in jobs if job["item"] in _EXPECTED["warned"] or job["item"].startswith("Inbox/")]
     warned = [item for item in notes if synced("show", item, "--json").ok().json["warnings"]]
     assert sorted(warned) == sorted(_EXPECTED["warned"])
 
 
-def test_broken_links_are_reported_and_no_others(report: dict[str, Any]) -> None:
+def test_exactly_the_broken_links_are_reported(report: dict[str, Any]) -> None:
     assert flaws(report, "broken_link") == sorted((link["from"], link["target"]) for link in _EXPECTED["broken_links"])
 
 
@@ -93,14 +93,14 @@ def test_all_backlinks_are_found(synced: Person, backlinks: dict[str, Any]) -> N
     assert sorted(sources) == sorted(map(nfc, backlinks["from"]))
 
 
-def test_one_content_in_two_places_is_told_at_each(synced: Person) -> None:
+def test_duplicate_content_is_reported_at_both_paths(synced: Person) -> None:
     for one, other in _EXPECTED["identical"]:
         for item in (one, other):
             places = synced("show", item, "--json").ok().json["places"]
             assert sorted(place["item"] for place in places) == [one, other]
 
 
-def test_a_second_sync_finds_nothing_to_do(synced: Person) -> None:
+def test_second_sync_finds_no_changes(synced: Person) -> None:
     said = synced("sync", "example", "--wait").ok()
     assert said.out == "example: nothing to do\n"
 

@@ -1,4 +1,4 @@
-"""What a person does to files between two syncs, and what becomes of their documents."""
+"""File operations between two syncs and their effect on documents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTES = {
 
 @dataclass(frozen=True)
 class Rounds:
-    """The documents, at first, after all that was done to the files, after one came back; and what the second one did."""
+    """The documents at first, after all file operations and after one file returned, and the counts of the second sync."""
 
     person: Person
     root: Path
@@ -75,7 +75,7 @@ def found(rounds: Rounds, words: str) -> list[str]:
     return [hit["item"] for hit in rounds.person.hits(words, "identity")]
 
 
-def test_everything_was_there_at_first(rounds: Rounds) -> None:
+def test_first_sync_ingests_all_files(rounds: Rounds) -> None:
     assert rounds.before.keys() == _NOTES.keys()
 
 
@@ -88,7 +88,7 @@ def test_everything_was_there_at_first(rounds: Rounds) -> None:
         ("Case.md", "case.md", "barometer"),
     ],
 )
-def test_what_was_renamed_keeps_its_document_and_its_history(rounds: Rounds, old: str, new: str, word: str) -> None:
+def test_renamed_file_keeps_its_document_and_history(rounds: Rounds, old: str, new: str, word: str) -> None:
     assert old not in rounds.after
     assert rounds.after[new] == rounds.before[old]
     assert found(rounds, word) == [new]
@@ -96,7 +96,7 @@ def test_what_was_renamed_keeps_its_document_and_its_history(rounds: Rounds, old
     assert "moved" in [event["event"] for event in told["history"]]
 
 
-def test_moves_read_and_parse_nothing(rounds: Rounds) -> None:
+def test_moves_need_no_read_and_no_parsing(rounds: Rounds) -> None:
     assert rounds.second["moved"] == 4
     assert (rounds.second["jobs"], rounds.second["parsed"]) == (3, 3)
 
@@ -117,22 +117,22 @@ def test_a_file_with_an_old_time_is_found_at_once(rounds: Rounds) -> None:
     assert found(rounds, "sextant") == ["old.md"]
 
 
-def test_what_was_not_touched_is_not_touched(rounds: Rounds) -> None:
+def test_untouched_files_are_unchanged(rounds: Rounds) -> None:
     assert rounds.after["stays.md"] == rounds.before["stays.md"]
 
 
-def test_what_is_deleted_leaves_the_library_and_comes_back_when_it_is_there_again(rounds: Rounds) -> None:
+def test_deleted_file_leaves_the_library_and_can_return(rounds: Rounds) -> None:
     assert rounds.second["deleted"] == 1
     assert "gone.md" not in rounds.after
     assert "gone.md" in rounds.again
     assert found(rounds, "dinghy") == ["gone.md"]
 
 
-def test_the_ledger_is_sound_after_all_that(rounds: Rounds) -> None:
+def test_ledger_is_sound_after_all_file_operations(rounds: Rounds) -> None:
     rounds.person("ledger", "check", "--deep").ok()
 
 
-def test_an_emptied_root_deletes_nothing_until_a_person_says_so(person: Person, tmp_path: Path) -> None:
+def test_emptied_root_deletes_no_documents_without_approval(person: Person, tmp_path: Path) -> None:
     root, elsewhere = tmp_path / "vault", tmp_path / "elsewhere"
     (root / ".obsidian").mkdir(parents=True)
     elsewhere.mkdir()
@@ -170,7 +170,7 @@ def test_an_emptied_root_deletes_nothing_until_a_person_says_so(person: Person, 
     person("ledger", "check", "--deep").ok()
 
 
-def test_a_root_that_is_gone_deletes_nothing_and_is_held_in_the_end(person: Person, tmp_path: Path) -> None:
+def test_missing_root_deletes_no_documents_and_pauses_the_source(person: Person, tmp_path: Path) -> None:
     root = tmp_path / "disk"
     root.mkdir()
     (root / "log.md").write_text("# Log\n\nThe windlass creaks.\n")

@@ -1,4 +1,4 @@
-"""Mail as a person brings it in: a real server of mail, the installed command, its server and its worker."""
+"""Mail end to end: a real IMAP server, the installed command, its server and its worker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 @pytest.fixture(scope="module")
 def dovecot() -> Iterator[Dovecot]:
-    """A server with three messages, one of which carries a file."""
+    """A server with three messages, one of which has an attachment."""
     for server in serving():
         with server.person() as person:
             person.append("INBOX", message(1, "The sluice", "The sluice has to be mended before the flood.\n"))
@@ -32,7 +32,7 @@ def dovecot() -> Iterator[Dovecot]:
 
 @pytest.fixture(scope="module")
 def person(person: Person, dovecot: Dovecot) -> Iterator[Person]:
-    """A person who has synced the account as `mail`."""
+    """A user who has synced the account as `mail`."""
     said = person(*_adding(dovecot, "mail"), "--secret", "password=env:MAIL_PASSWORD", "--watch").ok()
     assert "2 of 2 folders" in said.out
     person.sync("mail")
@@ -47,11 +47,11 @@ def _adding(dovecot: Dovecot, name: str) -> list[str]:
 
 
 def items(person: Person, words: str) -> list[str]:
-    """The messages that hold these words."""
+    """Return the messages that contain these words."""
     return [hit["item"] for hit in person.hits(words, "mail")]
 
 
-def test_messages_and_what_is_attached_are_found(person: Person) -> None:
+def test_messages_and_attachments_are_found(person: Person) -> None:
     (sluice,) = person.hits("sluice", "mail")
     assert sluice["title"] == "The sluice"
     assert sluice["item"].startswith("INBOX;UIDVALIDITY=")
@@ -63,13 +63,13 @@ def test_messages_and_what_is_attached_are_found(person: Person) -> None:
     assert person.source("mail")["documents"] == 4
 
 
-def test_the_source_can_be_tested_and_says_what_it_can_do(person: Person) -> None:
+def test_source_test_reports_the_server_capabilities(person: Person) -> None:
     said = person("sources", "test", "mail").ok().out
     assert "2 of 2 folders" in said
     assert "not encrypted, QRESYNC, CONDSTORE, IDLE" in said
 
 
-def test_a_sync_without_changes_does_nothing(person: Person) -> None:
+def test_sync_without_changes_queues_no_jobs(person: Person) -> None:
     assert person.sync("mail")["listed"] == 0
 
 
@@ -81,7 +81,7 @@ def test_a_moved_and_a_deleted_message_are_followed(person: Person, dovecot: Dov
         mine.move([first], "Archiv/Bäche")
         mine.delete_messages([second])
         mine.expunge()
-    # The watcher may have been quicker.
+    # The watcher may have synced first.
     person.sync("mail")
     (moved,) = person.hits("sluice", "mail")
     assert (moved["document"], moved["item"].partition(";")[0]) == (before, "Archiv/Bäche")
@@ -90,7 +90,7 @@ def test_a_moved_and_a_deleted_message_are_followed(person: Person, dovecot: Dov
     person("ledger", "check", "--deep").ok()
 
 
-def test_a_new_message_is_in_the_library_without_being_asked_for(person: Person, dovecot: Dovecot) -> None:
+def test_new_message_is_ingested_automatically(person: Person, dovecot: Dovecot) -> None:
     until(lambda: read(Home(person.home)) or {}, lambda said: "mail" in said and not said["mail"].reason)
     with dovecot.person() as mine:
         mine.append("INBOX", message(20, "Swarm", "A swarm hangs in the old pear tree.\n"))
@@ -109,9 +109,7 @@ def test_a_secret_may_be_kept_in_a_block(person: Person, dovecot: Dovecot) -> No
     assert person.sync("blocked")["succeeded"] == 3
 
 
-def test_a_refused_login_holds_the_source_and_shows_the_remedy(
-    person: Person, dovecot: Dovecot, tmp_path: Path
-) -> None:
+def test_refused_login_pauses_the_source_and_names_the_remedy(person: Person, dovecot: Dovecot, tmp_path: Path) -> None:
     secret = tmp_path / "password"
     secret.write_text(PASSWORD)
     secret.chmod(0o644)
@@ -129,7 +127,7 @@ def test_a_refused_login_holds_the_source_and_shows_the_remedy(
     assert person.sync("filed")["succeeded"] == 3
 
 
-def test_an_account_that_cannot_be_added_says_why(person: Person, dovecot: Dovecot) -> None:
+def test_failed_addition_of_an_account_reports_the_reason(person: Person, dovecot: Dovecot) -> None:
     add = ["sources", "add", "imap"]
     person(*add, "nobody", "--name", "no").refused(2, "user@host")
     person(*add, "ada@mail.example.org", "--name", "no", "--set", "security=none").refused(2)
@@ -138,9 +136,7 @@ def test_an_account_that_cannot_be_added_says_why(person: Person, dovecot: Dovec
     person(*_adding(dovecot, "no"), "--set", "host=x", "--secret", "password=env:MAIL_PASSWORD").refused(2, "location")
 
 
-def test_the_same_pdf_in_a_mail_and_on_a_disk_is_one_parsed_document_with_two_places(
-    person: Person, dovecot: Dovecot, tmp_path: Path
-) -> None:
+def test_pdf_in_mail_and_on_disk_is_parsed_once(person: Person, dovecot: Dovecot, tmp_path: Path) -> None:
     plan = pdf("The weir was rebuilt with larch. " * 3_000)
     (tmp_path / "weir.pdf").write_bytes(plan)
     person("sources", "add", "local_files", tmp_path, "--name", "drawings").ok()
@@ -151,7 +147,7 @@ def test_the_same_pdf_in_a_mail_and_on_a_disk_is_one_parsed_document_with_two_pl
         mine.append("Plans", message(31, "Re: Plans", "It is a good one.\n", answers=30))
     person(*_adding(dovecot, "plans"), "--set", "include=[Plans]", "--secret", "password=env:MAIL_PASSWORD").ok()
     done = person.sync("plans")
-    # The messages may be known from the source that is watched.
+    # The messages may have been fetched for the watched source already.
     assert (done["succeeded"], done["parsed"] + done["reused"]) == (3, 3) and done["parsed"] <= 2
     (found,) = person.hits("larch")
     places = {place["source"]: place["item"] for place in found["places"]}
@@ -164,10 +160,10 @@ def test_the_same_pdf_in_a_mail_and_on_a_disk_is_one_parsed_document_with_two_pl
     person("ledger", "check", "--deep").ok()
 
 
-def test_no_secret_is_written_anywhere(person: Person) -> None:
+def test_secrets_are_never_stored(person: Person) -> None:
     for path in person.home.rglob("*"):
         if path.is_file():
             held = path.read_bytes()
-            # Prefect encrypts what its blocks hold.
+            # Prefect encrypts the contents of its blocks.
             assert PASSWORD.encode() not in held, path.relative_to(person.home)
             assert b"wrong horse" not in held, path.relative_to(person.home)

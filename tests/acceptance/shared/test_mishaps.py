@@ -1,4 +1,6 @@
-"""Mishaps of a folder in a running system: the library holds what is there; `tests/hazards` does all of them to the engine."""
+"""Folder mishaps in a running system: the library matches the folder. `tests/hazards` tests all mishaps without a
+server.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,11 @@ _OF_ALL_KINDS = (
     "a sparse file of 300 MB",
     "a pipe among the files",
 )
-"""One of each kind; `make hazards` does the others too."""
+"""One mishap of each type; `make hazards` covers the others."""
 
 
 @pytest.mark.parametrize("name", _OF_ALL_KINDS)
-def test_what_is_held_after_a_mishap_is_right(person: Person, name: str, tmp_path: Path) -> None:
+def test_library_is_correct_after_a_mishap(person: Person, name: str, tmp_path: Path) -> None:
     (mishap,) = [mishap for mishap in mishaps() if mishap.name == name]
     verdict, _, _ = meet(Catchment(person), mishap, tmp_path / told(name))
     assert verdict.right, verdict

@@ -1,4 +1,4 @@
-"""Files of repositories as a person brings them in: a clone on this machine, and a copy of what is at a host."""
+"""Repository files end to end: a local clone, and a mirror of a repository at a host."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Gauge:
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    """A repository with a program, a text and a copied library."""
+    """A repository with a program, a text and a vendored library."""
     work = Repository.made(tmp_path_factory.mktemp("repositories") / "weir")
     work.put("src/gauge.py", _TOOL)
     work.put("README.md", "# The weir\n\nHow the sluice is opened.\n" * 5)
@@ -47,14 +47,14 @@ def host(tmp_path_factory: pytest.TempPathFactory, work: Repository) -> Iterator
 
 @pytest.fixture(scope="module")
 def copied(person: Person, host: GitHost) -> str:
-    """The name of the source of the repository at its host, which was synced."""
+    """Return the name of the source for the hosted repository, which was synced."""
     location = f"{host.address}/ada/weir"
     person("sources", "add", "github", location, "--name", "copied", "--set", "include=[code]", "--consent").ok()
     assert person.sync("copied")["succeeded"] == 2
     return "copied"
 
 
-def test_a_clone_on_this_machine_is_read_without_a_network(person: Person, work: Repository) -> None:
+def test_local_clone_is_read_without_network_access(person: Person, work: Repository) -> None:
     said = person("sources", "add", "github", work.path, "--name", "clone").ok()
     assert "weir: clone at " in said.out
     figures = person.sync("clone")
@@ -65,7 +65,7 @@ def test_a_clone_on_this_machine_is_read_without_a_network(person: Person, work:
     assert not (work.path / ".git/index.lock").exists()
 
 
-def test_a_copy_of_a_repository_is_fetched_and_followed(
+def test_mirror_of_a_repository_is_fetched_and_updated(
     person: Person, copied: str, host: GitHost, work: Repository
 ) -> None:
     before = person("show", "ada/weir:README.md", "--json").ok().json["document"]
@@ -82,7 +82,7 @@ def test_a_copy_of_a_repository_is_fetched_and_followed(
     assert (after["item"], after["document"]) == ("ada/weir:READ.md", before)
 
 
-def test_a_secret_in_a_file_is_in_nothing_that_is_kept(person: Person, copied: str) -> None:
+def test_secret_in_a_file_is_never_stored(person: Person, copied: str) -> None:
     assert person.hits(_SECRET) == []
     shown = person("show", "ada/weir:src/gauge.py").ok().out
     assert "«GitHub token»" in shown
@@ -90,14 +90,14 @@ def test_a_secret_in_a_file_is_in_nothing_that_is_kept(person: Person, copied: s
     assert keeping == []
 
 
-def test_no_log_tells_where_the_copy_is_or_what_git_was_asked(person: Person, copied: str, host: GitHost) -> None:
+def test_logs_contain_neither_mirror_path_nor_git_arguments(person: Person, copied: str, host: GitHost) -> None:
     logs = "".join(path.read_text(errors="replace") for path in (person.home / "logs").rglob("*") if path.is_file())
     assert "triggered with 1 commands" in logs
     for told in (str(person.home / "copies"), "ada/weir", host.address, "gauge.py"):
         assert told not in logs
 
 
-def test_a_copy_goes_with_its_source(person: Person, host: GitHost) -> None:
+def test_mirror_is_removed_with_its_source(person: Person, host: GitHost) -> None:
     location = f"{host.address}/ada/weir"
     person("sources", "add", "github", location, "--name", "short", "--set", "include=[code]", "--consent").ok()
     person.sync("short")
@@ -107,7 +107,7 @@ def test_a_copy_goes_with_its_source(person: Person, host: GitHost) -> None:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """All that is kept in the home, but for the copies themselves, which hold what their hosts do."""
+    """Return all files of the home except the mirrors, which contain whatever their hosts serve."""
     for path in folder.rglob("*"):
         if path.is_file() and folder / "copies" not in path.parents:
             yield path

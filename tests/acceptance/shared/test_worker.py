@@ -1,4 +1,4 @@
-"""The worker beside other work: fewer runs at once on a busy machine, and Prefect's own worker in its place."""
+"""The worker under load: fewer concurrent runs on a busy machine. Also, Prefect's process worker as a replacement."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def _busy_machine() -> Iterator[None]:
             burner.wait()
 
 
-def test_a_busy_machine_has_fewer_runs_at_once_and_they_still_run(person: Person, tmp_path: Path) -> None:
+def test_busy_machine_limits_concurrent_runs_and_completes_them(person: Person, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "note.md").write_text("# A willow")
     person("sources", "add", "local_files", folder, "--name", "beside").ok()
 
     with _busy_machine():
-        # The limit may be low since before; it is this that is to be seen, and told.
+        # The limit may have been reduced earlier; this test checks that the reduction is visible and reported.
         until(
             lambda: WorkerStatus.read(Home(person.home)),
             lambda said: said is not None and said.cpu > HOT_CPU and 1 <= said.limit < said.cap,
@@ -63,7 +63,7 @@ def test_a_busy_machine_has_fewer_runs_at_once_and_they_still_run(person: Person
     assert "Runs at once: " in (person.home / "logs" / "worker.log").read_text()
 
 
-def test_the_process_worker_of_prefect_syncs_a_source(person: Person, tmp_path: Path) -> None:
+def test_prefect_process_worker_syncs_a_source(person: Person, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "note.md").write_text("# Alder\n\nThe stockworkerword is in here.\n")
@@ -93,7 +93,7 @@ def test_worker_commands_of_the_internals_page_work(person: Person, tmp_path: Pa
 
 
 class _Prefect:
-    """Prefect's own command, as a person types it who has set only where the server is."""
+    """Prefect's command in an environment that sets only the server address."""
 
     def __init__(self, person: Person, folder: Path) -> None:
         running = person.running
