@@ -1,6 +1,7 @@
 """`python -m benchmarks.relevance.scale [COUNT …]`: the duration of searches in libraries of generated passages.
 
-Passages of sixty words by Zipf's law, in a separate library for each count. Writes build/search_scale.json.
+Passages of sixty words by Zipf's law, in a separate library for each count. `cpu ms` is the median processor time.
+Writes build/search_scale.json.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.relevance.scale", description=__doc__)
     parser.add_argument("counts", nargs="*", type=int, default=COUNTS, help="passages (default: %(default)s)")
     report = {}
-    print(f"{'':22}{'passages':>10}{'p50 ms':>9}{'p95 ms':>9}{'hits':>10}")
+    print(f"{'':22}{'passages':>10}{'p50 ms':>9}{'p95 ms':>9}{'cpu ms':>9}{'hits':>10}")
     for count in parser.parse_args().counts:
         with empty("search_scale") as place:
             home, settings = Home(place), GeneratedSettings(notes=count, vocabulary=_VOCABULARY, length=_LENGTH)
@@ -44,14 +45,15 @@ def main() -> None:
 
 
 def _measure(ledger: Ledger, kind: str, count: int, asked: Sequence[str]) -> Mapping[str, float]:
-    seconds, hits = [], 0
+    seconds, work, hits = [], [], 0
     for query in asked:
-        begun = time.perf_counter()
+        begun, worked = time.perf_counter(), time.process_time()
         hits += search(ledger, query, _NOW).total
         seconds.append(time.perf_counter() - begun)
-    p50, p95 = percentiles(seconds)
-    print(f"{kind:22}{count:10,}{p50:9.1f}{p95:9.1f}{hits / len(asked):10,.0f}", flush=True)
-    return {"p50": p50, "p95": p95, "hits": hits / len(asked)}
+        work.append(time.process_time() - worked)
+    (p50, p95), (cpu, _) = percentiles(seconds), percentiles(work)
+    print(f"{kind:22}{count:10,}{p50:9.1f}{p95:9.1f}{cpu:9.1f}{hits / len(asked):10,.0f}", flush=True)
+    return {"p50": p50, "p95": p95, "cpu": cpu, "hits": hits / len(asked)}
 
 
 def queries() -> dict[str, list[str]]:
