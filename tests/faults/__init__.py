@@ -1,1 +1,1 @@
-"""Faults that no file, process or network of a test can make: a clock that is set while everything runs."""
+"""Fault injection across the whole system: clocks, disks, kills, networks and versions."""

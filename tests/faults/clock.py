@@ -1,4 +1,4 @@
-"""The wall's clock of other processes, set at will: a library of ours is preloaded into them, compiled for the occasion."""
+"""Control the system clock of other processes with a preloaded C library, compiled at test time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class WallClock:
-    """The clock of all processes that are started with `variables`, and of those that they start."""
+    """The clock of all processes started with `variables`, and of their children."""
 
     variables: dict[str, str]
     _file: mmap.mmap
 
     @classmethod
     def make(cls, folder: Path) -> WallClock:
-        """One that shows the time. Needs a C compiler."""
+        """Return a clock that shows the real time. Needs a C compiler."""
         compiler = shutil.which("cc")
         assert compiler, "the clock is a small library in C; install gcc and libc6-dev"
         library, file = folder / "clock.so", folder / "clock"
@@ -36,5 +36,5 @@ class WallClock:
         return cls({"LD_PRELOAD": str(library), "WALL_CLOCK_FILE": str(file)}, shared)
 
     def set(self, hours: float) -> None:
-        """Let it run so many hours ahead of the system's from now on; behind it when negative."""
+        """Run `hours` ahead of the system clock from now on; behind it if negative."""
         self._file[:] = int(hours * 3_600e9).to_bytes(_BYTES, "little", signed=True)

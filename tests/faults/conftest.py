@@ -1,4 +1,4 @@
-"""A place where works are done on a bad disk, and the states that they begin from."""
+"""A workshop with a faulty disk, and the states from which its tasks start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
 
 @pytest.fixture(scope="module")
 def states(shop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The place as it is at first; with the folder in the library as it was; and as it is now, with a backup of before."""
+    """The workshop initially, after a sync of the first folder contents, and now, with a backup of the earlier state."""
     folder = tmp_path_factory.mktemp("states")
     shop.papers.mkdir()
     (shop.place / "kept").mkdir(parents=True)
@@ -50,6 +50,6 @@ def _change(papers: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def same_chance(request: pytest.FixtureRequest, times: int) -> None:
-    """Have an ordinary run draw the same numbers each time; a longer one draws others."""
+    """Seed ordinary runs identically; longer runs draw new numbers."""
     if times == 1:
         random.seed(request.node.name)

@@ -1,8 +1,8 @@
-"""Crash points: the moments at which a process may be killed, found by listening, without a line in the product.
+"""Crash points: the moments at which a process can be killed, observed without hooks in the product.
 
-In a forked process `listen` hears every transaction of SQLite begin, commit and be at work, every move of a job from state
-to state, and every change of a file's name, and tells each by a readable name: the function of the product at which it
-happens, and what happens. `lived` runs a process to its end, or to its kill, and waits until nothing of it is left.
+In a forked process, `listen` observes every SQLite transaction (begin, commit, progress), every job transition and
+every file rename. It reports each under a readable name: the product function and the event. `lived` runs a process to
+its end, or to its kill, and waits until all its children are gone.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from catchment.model import JobState
 PROJECT = Path(__file__).parents[2]
 ARROW = " → "
 WITHIN = ("within a statement", "within a copy")
-"""Moments that come after so many steps or pages, which are not as many each time."""
+"""Moments counted in steps or pages; their number varies between runs."""
 
 _PRODUCT = tuple(f"{PROJECT / folder}/" for folder in ("catchment", "connectors", "deployments", "console"))
 _BENEATH = frozenset(str(PROJECT / "catchment" / "ledger" / f"{name}.py") for name in ("db/database", "db/job_states"))
-"""Through these every function of the ledger goes."""
+"""Functions of the ledger that wrap every other one, and are skipped in names."""
 _FILE_TRUTHS = ("replace", "rename", "link", "unlink", "mkdir", "rmdir", "fsync")
 _STEPS = 2_000
-"""Instructions of SQLite's machine between two moments within one statement."""
+"""SQLite virtual machine instructions between two moments within one statement."""
 _PAGES = 8
-"""Pages of a copy between two moments within it."""
+"""Pages between two moments within a copy."""
 _SECONDS = 240
 
 Heard = Callable[[str], None]
@@ -51,20 +51,20 @@ Heard = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a process ended: its exit code, or the signal that killed it as a negative number; and what it said of an error."""
+    """The result of a process: its exit code, or the negated signal that killed it, and its error output."""
 
     code: int
     said: str
 
 
 def lived(work: Callable[[], None], note: Path, *, seconds: float | None = None) -> End:
-    """Do something in a forked process, and wait until it and every process that it started are gone; `note`: a scratch file.
+    """Call a function in a forked process and wait for it and all its descendants. `note` is a scratch file.
 
-    It is killed after so many `seconds`, if it still lives then. An orphan that stays behind is an error.
+    The process is killed after `seconds`, if set. A remaining orphan is an error.
     """
     note.unlink(missing_ok=True)
     near, far = os.pipe()
-    # What is here already is not looked through, and so not copied, by each process that is forked.
+    # Freeze existing objects, so that garbage collection in forked processes does not copy them.
     gc.freeze()
     child = os.fork()
     if child == 0:
@@ -79,7 +79,7 @@ def lived(work: Callable[[], None], note: Path, *, seconds: float | None = None)
             os._exit(code)
     os.close(far)
     try:
-        # Every process that came of it holds the far end, whoever is its parent by now.
+        # Every descendant inherits the other end of the pipe, even after it is reparented.
         gone = select.select([near], [], [], _SECONDS if seconds is None else seconds)[0]
         if not gone:
             os.kill(child, signal.SIGKILL)
@@ -93,7 +93,7 @@ def lived(work: Callable[[], None], note: Path, *, seconds: float | None = None)
 
 
 def killing(name: str, occurrence: int) -> Heard:
-    """Kills this process, without a word, at the n-th moment (from 1) of this name."""
+    """Return a listener that kills this process with SIGKILL at occurrence `occurrence` (from 1) of the moment `name`."""
     seen: Counter[str] = Counter()
 
     def heard(moment: str) -> None:
@@ -105,7 +105,7 @@ def killing(name: str, occurrence: int) -> Heard:
 
 
 def listen(heard: Heard) -> None:
-    """Hear, from now on, of the moments of this process's main thread. For a forked process: it is never undone."""
+    """Observe the moments of this process's main thread from now on. Only for forked processes: it cannot be undone."""
     ears = _Ears(heard, os.getpid())
     move = job_states.move
     for module in list(sys.modules.values()):
@@ -128,7 +128,7 @@ def listen(heard: Heard) -> None:
 
 
 class _Ears:
-    """What tells a listener of the moments of one process."""
+    """Reports the moments of one process to a listener."""
 
     connect: Callable[..., sqlite3.Connection]
 
@@ -137,7 +137,7 @@ class _Ears:
         self._process = process
 
     def hear(self, what: str) -> None:
-        # Which moments other threads have, and when, is not the same each time.
+        # The moments of other threads vary from run to run.
         if os.getpid() != self._process or threading.current_thread() is not threading.main_thread():
             return
         if (where := _where(sys._getframe(1))) is not None:
@@ -196,7 +196,7 @@ class _Ears:
 
 
 def _where(frame: FrameType | None) -> str | None:
-    """The innermost function of the product, of those that are more than the way into the database; None in a test's own."""
+    """Return the innermost product function outside the database wrappers; None in test code."""
     while frame is not None:
         file = frame.f_code.co_filename
         if file.startswith(_PRODUCT) and file not in _BENEATH:

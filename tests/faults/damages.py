@@ -1,4 +1,4 @@
-"""What a bad disk does to the files of a ledger: the places of each kind in them, and what becomes of a place."""
+"""Damage to the files of a ledger: the locations of each type in them, and the ways to corrupt a location."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 PAGE = 8192
 
 _INTERIOR = {2: 12, 5: 12}
-"""The first byte of a page of a tree that has pages below it, and where the list of its cells begins."""
+"""The first byte of an interior B-tree page, and the offset of its cell pointers."""
 
 Files = Mapping[str, bytes]
-"""The ledger and what is beside it, by the end of their names: `` (the ledger itself), `-wal`, `-shm`."""
+"""The ledger and its companion files by suffix: `` (the ledger itself), `-wal`, `-shm`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Some bytes of a file, and others of the same length, which may come into their place."""
+    """A range of bytes in a file, and another range of the same length that can replace it."""
 
     file: str
     at: int
@@ -30,7 +30,10 @@ class Place:
 
 
 def damaged(files: Files, place: Place, how: str) -> Files:
-    """The files when the place is not what was written there. Raises ValueError where it would be the same."""
+    """Return the files with this place corrupted.
+
+    Raises: ValueError if the bytes would be unchanged.
+    """
     data = files[place.file]
     was, other = (data[at : at + place.size] for at in (place.at, place.other))
     is_now = HOW[how](was, other)
@@ -40,7 +43,7 @@ def damaged(files: Files, place: Place, how: str) -> Files:
 
 
 def _one_byte(was: bytes, _: bytes) -> bytes:
-    # Of the bytes that say something.
+    # Choose among the nonzero bytes.
     at = random.choice([n for n, byte in enumerate(was) if byte] or [0])
     return was[:at] + bytes([was[at] ^ 1 << random.randrange(8)]) + was[at + 1 :]
 
@@ -55,7 +58,7 @@ HOW: Mapping[str, Callable[[bytes, bytes], bytes]] = {
 
 
 def places(file: Path) -> dict[str, Place]:
-    """The places of each kind in a ledger that has no log."""
+    """Return one place of each type in a ledger without a log."""
     with closing(sqlite3.connect(file)) as database:
         roots = dict(database.execute("SELECT name, rootpage FROM sqlite_master WHERE rootpage > 0").fetchall())
     data = file.read_bytes()
@@ -90,7 +93,7 @@ def places(file: Path) -> dict[str, Place]:
 
 
 def _cells(data: bytes, page: int) -> Iterator[int]:
-    """Where the cells of a page begin in the file."""
+    """Return the offsets of a page's cells in the file."""
     begin = (page - 1) * PAGE
     header = begin + (100 if page == 1 else 0)
     (number,) = struct.unpack_from(">H", data, header + 3)
@@ -100,18 +103,18 @@ def _cells(data: bytes, page: int) -> Iterator[int]:
 
 
 def _below(data: bytes, page: int) -> int:
-    """The first leaf of the tree that begins with this page."""
+    """Return the first leaf of the tree with this root page."""
     while data[(page - 1) * PAGE + (100 if page == 1 else 0)] in _INTERIOR:
         (page,) = struct.unpack_from(">I", data, next(_cells(data, page)))
     return page
 
 
 def _overflow(data: bytes, root: int) -> int:
-    """A page on which a long text goes on: the first one of the last row, which is the longest."""
+    """Return an overflow page of the last row, which is the longest."""
     page = root
     while data[(page - 1) * PAGE] in _INTERIOR:
         (page,) = struct.unpack_from(">I", data, (page - 1) * PAGE + 8)
-    # The last cell of a row that goes on elsewhere ends with the number of the page.
+    # The last cell of a row with overflow ends with the overflow page number.
     cells = sorted(_cells(data, page))
     ends = [*cells[1:], page * PAGE]
     for end in ends:

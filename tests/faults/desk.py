@@ -1,4 +1,6 @@
-"""A desk at which the engine works without a server: a folder of papers, a home, and what must be true of both in the end."""
+"""A desk: a folder of papers and a home on which the engine works without a server, and the checks of their final
+state.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,9 @@ from tests.engine.hostile import Hostile
 BATCH = 4
 SOURCE = "papers"
 _POLICY = Policy(retry=RetryPolicy(backoff="immediate", attempts=20))
-"""More attempts than a life has kills: who dies with a job more often has it quarantined, and rightly."""
+"""More attempts than a life has kills: an item whose process dies too often is rightly quarantined."""
 PATIENT = Policy(retry=RetryPolicy(backoff="fixed", initial=600, maximum=600))
-"""What failed waits longer than any test."""
+"""The backoff exceeds the duration of any test."""
 _FINAL = frozenset(
     {JobState.SUCCEEDED, JobState.SKIPPED, JobState.QUARANTINED, JobState.CANCELLED, JobState.SUPERSEDED}
 )
@@ -37,7 +39,7 @@ _TEMPORARY = (".unfinished", ".new", "-journal", "etilqs")
 
 
 class Desk:
-    """All of it lies in one folder, so that each life begins at a desk of its own."""
+    """One folder contains everything, so that each life starts at a separate desk."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -55,24 +57,24 @@ class Desk:
     # The folder
 
     def write(self, name: str, text: str) -> None:
-        """Put a paper into the folder; one that says so already is left as it is."""
+        """Write a paper; a paper that already has this text is left unchanged."""
         file = self.papers / name
         file.parent.mkdir(parents=True, exist_ok=True)
         if not file.exists() or file.read_text(encoding="utf-8") != text:
             file.write_text(text, encoding="utf-8")
 
     def remove(self, *names: str) -> None:
-        """Take papers out of the folder, if they are there."""
+        """Remove papers from the folder, if present."""
         for name in names:
             (self.papers / name).unlink(missing_ok=True)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a paper another name, if it is there."""
+        """Rename a paper, if present."""
         if (self.papers / old).exists():
             (self.papers / old).rename(self.papers / new)
 
     def times_read(self) -> Counter[str]:
-        """How often each paper was read."""
+        """Return the number of reads of each paper."""
         return Counter({file.name: file.stat().st_size for file in self.reads.iterdir()})
 
     # The engine
@@ -83,7 +85,7 @@ class Desk:
 
     @property
     def circumstances(self) -> Fingerprints:
-        """Those of a sync now; a scene may change the settings."""
+        """Return the current fingerprints; a scene can change the settings."""
         file = self.aside / "settings"
         return {"program": "1", "settings": file.read_text() if file.exists() else "1", "login": ""}
 
@@ -97,13 +99,13 @@ class Desk:
 
     @contextmanager
     def syncing(self, policy: Policy = _POLICY) -> Iterator[SourceSync]:
-        """A sync, as a run of the warm worker begins one."""
+        """Open a sync as a run of the warm worker does."""
         now = self.circumstances
         with open_sync(self.home, self.connector, SOURCE, policy, Priority.NORMAL, now=now) as sync:
             yield sync
 
     def sync(self, policy: Policy = _POLICY, plan: Plan | None = None) -> dict[str, int]:
-        """Bring the source up to date, in small batches; what fails is worked on alone, as often as it may be tried."""
+        """Sync the source in small batches; failing items are processed alone until they are out of attempts."""
         with self.syncing(policy) as sync:
             if plan is not None:
                 sync.discovery.through = PlanFilter(plan, sync.progress)
@@ -118,7 +120,7 @@ class Desk:
             return sync.finish("completed")
 
     def last_sync(self) -> int:
-        """The number of the last sync."""
+        """Return the number of the last sync."""
         with self.ledger() as ledger:
             last = ledger.syncs.last(self.source(ledger).id)
             assert last is not None
@@ -126,9 +128,9 @@ class Desk:
 
 
 def all_is_well(desk: Desk, expected: Mapping[str, str], quarantined: frozenset[str]) -> None:
-    """Every document is there once and says what it should, every job has ended in one state, and nothing lies about.
+    """Check that every document exists once with the expected text, every job is finished, and no remains are left.
 
-    `expected`: what each document of the source says; `quarantined`: the items that cannot be read.
+    `expected`: the text of each document of the source; `quarantined`: the unreadable items.
     """
     with desk.ledger() as ledger:
         source = desk.source(ledger)
@@ -147,7 +149,7 @@ def all_is_well(desk: Desk, expected: Mapping[str, str], quarantined: frozenset[
         same({row.item for row in rows if row.state is JobState.QUARANTINED}, quarantined)
         same(_done_twice(ledger), {})
         same([sync for sync in ledger.syncs.recent(limit=1_000) if sync.outcome is None], [])
-        # What the dead had is taken from them by whoever asks next.
+        # The next caller takes over the resources of dead processes.
         same([place for place in ledger.pacing.places() if alive(place.owner)], [])
         with closing(Cache(desk.home.cache)) as cache:
             forget_done(cache, ledger)
@@ -156,7 +158,7 @@ def all_is_well(desk: Desk, expected: Mapping[str, str], quarantined: frozenset[
 
 
 def same(found: object, wanted: object) -> None:
-    """Assert it, and say so where it is not."""
+    """Assert equality with a message."""
     assert found == wanted, f"{found} is not {wanted}"
 
 
@@ -169,10 +171,10 @@ def _done_twice(ledger: Ledger) -> dict[int, int]:
 
 def _nothing_lies_about(desk: Desk) -> None:
     for folder in (desk.home.path, desk.home.run, desk.home.path / "backups", desk.aside):
-        # Whoever writes there next clears away what was left.
+        # The next writer in the folder removes temporary files.
         atomic_files.unfinished(folder / "any")
     files = [*desk.home.path.rglob("*"), *desk.temporary.rglob("*"), *desk.aside.rglob("*")]
-    # What a restore replaced is kept with all that was beside it.
+    # A restore keeps the replaced ledger with its companion files.
     names = [str(file.relative_to(desk.place)) for file in files if not file.parent.name.startswith("replaced-")]
     same([name for name in names if any(ending in name for ending in _TEMPORARY)], [])
     same(list(desk.temporary.iterdir()), [])

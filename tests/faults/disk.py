@@ -1,4 +1,4 @@
-"""A disk that fails on order, for other processes: a library of ours is preloaded into them, compiled for the occasion."""
+"""Inject disk faults into other processes with a preloaded C library, compiled at test time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _FOR_EVER = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens from the operation with the number `at` on (0: nothing does): `many` fail with `error`.
+    """From operation number `at` on (0: never), `many` operations fail with `error`.
 
-    With `half`, the first of them, if it writes, writes only a half. Reading fails where the path holds `unreadable`.
+    With `half`, the first of them, if it is a write, writes only half. Reads fail if the path contains `unreadable`.
     """
 
     at: int = 0
@@ -33,22 +33,22 @@ class Fault:
 
     @classmethod
     def full(cls, at: int) -> Fault:
-        """The disk fills: one write comes to half of its bytes, and nothing is taken any more."""
+        """The disk fills up: one write is cut in half, and all later writes fail."""
         return cls(at, half=True)
 
     @classmethod
     def broken_once(cls, at: int) -> Fault:
-        """One operation fails as on a worn-out disk."""
+        """One operation fails with an I/O error."""
         return cls(at, many=1, error=errno.EIO)
 
     @classmethod
     def broken(cls, at: int) -> Fault:
-        """The disk takes nothing any more."""
+        """All operations fail with I/O errors from now on."""
         return cls(at, error=errno.EIO)
 
     @classmethod
     def unreadable_at(cls, word: str) -> Fault:
-        """Files with this word in their path cannot be read as on a worn-out disk."""
+        """Reads of files with this word in their path fail with I/O errors."""
         return cls(error=errno.EIO, unreadable=word)
 
 
@@ -61,7 +61,7 @@ class Note:
 
 
 class BadDisk:
-    """The disk below `folder`, for all processes that are started with `variables`, and for those that they start."""
+    """The disk below `folder`, for all processes started with `variables`, and for their children."""
 
     def __init__(self, orders: Path, library: Path | None = None) -> None:
         handle = os.open(orders, os.O_RDWR)
@@ -73,7 +73,7 @@ class BadDisk:
 
     @classmethod
     def make(cls, folder: Path) -> BadDisk:
-        """One that works well until it is told otherwise; what it consists of is put into `folder`. Needs a C compiler."""
+        """Return a disk without faults and put its files into `folder`. Needs a C compiler."""
         compiler = shutil.which("cc")
         assert compiler, "the disk is a small library in C; install gcc and libc6-dev"
         library, orders = folder / "disk.so", folder / "orders"
@@ -82,26 +82,26 @@ class BadDisk:
         return cls(orders, library)
 
     def order(self, folder: Path, fault: Fault) -> None:
-        """Begin to count anew below this folder, and to fail as this says."""
+        """Reset the counter and inject this fault below this folder."""
         path, word = f"{folder}/".encode(), fault.unreadable.encode()
         assert len(path) < _FOLDER and len(word) < _WORD
-        # Nothing counts while the orders change.
+        # Suspend counting while the orders change.
         self._put(False, 0, 0, 0, False)
         self._shared[_NUMBERS.size :] = path.ljust(_FOLDER, b"\0") + word.ljust(_WORD, b"\0") + bytes(_NOTES)
         self._put(True, fault.at, fault.many, fault.error, fault.half)
 
     def heal(self) -> None:
-        """Let everything go well from now on; what was counted stays."""
+        """Stop injecting faults; the counts remain."""
         self._shared[: _NUMBERS.size] = _NUMBERS.pack(*[0] * 5, *self._numbers()[5:])
 
     @property
     def struck(self) -> int:
-        """How many operations failed since the last order."""
+        """Return the number of failed operations since the last order."""
         return int(self._numbers()[6])
 
     @property
     def notes(self) -> list[Note]:
-        """The operations since the last order."""
+        """Return the operations since the last order."""
         noted = self._numbers()[7]
         assert noted < _NOTES, "more was done than can be noted; do less at a time"
         begin = _NUMBERS.size + _FOLDER + _WORD

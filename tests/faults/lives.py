@@ -1,4 +1,4 @@
-"""Lives: a scene is played by processes that are killed at given moments, until one of them comes to the end."""
+"""Lives: processes that play a scene are killed at given moments until one of them reaches the end."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from tests.faults.rehearsal import rehearse
 from tests.faults.scenes import Scene
 
 _MEMORY = Path("/dev/shm")
-"""A kill leaves what was written, so that nothing need be on a disk."""
+"""A kill preserves written data, so the files can be in memory."""
 
 
 @contextmanager
 def a_place() -> Iterator[Path]:
-    """A folder for one life after the other, gone afterwards."""
+    """Yield a folder for consecutive lives and remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="lives-", dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
         yield Path(folder)
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The n-th moment of a name (from 1) in an act, by its position in the scene."""
+    """The n-th occurrence (from 1) of a named moment in an act, given by its position in the scene."""
 
     act: int
     name: str
@@ -42,7 +42,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A life in which nobody was killed: how often each moment came in each act, in order; the reads; and how long it took."""
+    """A life without kills: the number of each moment per act, in order; the reads; and the duration."""
 
     acts: tuple[dict[str, int], ...]
     reads: Counter[str]
@@ -50,7 +50,7 @@ class Recording:
 
 
 class Life:
-    """One desk, and the processes at it."""
+    """One desk and its processes."""
 
     def __init__(self, scene: Scene, place: Path) -> None:
         _be_ready()
@@ -83,7 +83,7 @@ class Life:
         return Recording(tuple(acts), Counter(reads), seconds)
 
     def begin(self) -> None:
-        """Do what comes before the acts."""
+        """Run the preparation before the acts."""
 
         def play() -> None:
             desk = Desk(self._place)
@@ -93,7 +93,9 @@ class Life:
         self._ended(lived(play, self._note))
 
     def killed_at(self, point: Point) -> bool:
-        """Go on from where the last process was killed, up to this point or the end of its act; whether it was killed there."""
+        """Continue after the last kill up to this point or the end of its act; return whether the process was killed
+        there.
+        """
 
         def play() -> None:
             desk = Desk(self._place)
@@ -105,7 +107,7 @@ class Life:
         return self._was_killed(lived(play, self._note))
 
     def killed_after(self, seconds: float) -> bool:
-        """Go on from where the last process was killed; whether the end was not reached in so many seconds."""
+        """Continue after the last kill; return whether the process was killed after `seconds`, before the end."""
 
         def play() -> None:
             desk = Desk(self._place)
@@ -114,7 +116,7 @@ class Life:
         return self._was_killed(lived(play, self._note, seconds=seconds))
 
     def end(self, recording: Recording) -> None:
-        """Go on to the end, where all must be well, with at most one batch read again for each kill."""
+        """Continue to the end and check the final state; each kill may cost at most one repeated batch."""
 
         def play() -> None:
             desk = Desk(self._place)
@@ -145,7 +147,7 @@ class Life:
         assert end.code == 0, f"{self._scene.name}:\n{end.said}"
 
     def _still_sound(self, desk: Desk) -> None:
-        """Right after a kill every invariant of the ledger holds, if there is one yet."""
+        """Check the invariants of the ledger right after a kill, if the ledger exists."""
         if self._scene.unsound or not (desk.home.path / "ledger.db").exists():
             return
         with suppress(NotFound), closing(Ledger.inspect(desk.home.database_url)) as ledger:
@@ -154,5 +156,5 @@ class Life:
 
 @functools.cache
 def _be_ready() -> None:
-    """Do here, once, what is slow the first time, instead of in each of the hundreds of processes that are forked."""
+    """Do slow first-time work once here instead of in each of the hundreds of forked processes."""
     rehearse()

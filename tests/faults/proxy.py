@@ -1,4 +1,4 @@
-"""Between the Prefect server and those who ask it: passes bytes on, and does harm while a test says so."""
+"""A proxy between the Prefect server and its clients that forwards bytes and injects faults."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MOST = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """What is done to those who ask. `slow`: seconds before each answer. `cut`: of so many answers one ends in the middle.
+    """A fault for clients. `slow`: seconds before each response. `cut`: one of this many responses is truncated.
 
-    `busy`: each question is answered with status 503. `silent`: nothing is answered. `refused`: nobody listens.
-    `deaf`: there are no streams of events.
+    `busy`: each request gets status 503. `silent`: no responses. `refused`: connections are refused. `deaf`: event
+    streams are unavailable.
     """
 
     slow: float = 0
@@ -33,13 +33,13 @@ class Harm:
 
 
 class Proxy:
-    """A proxy on a port of its own, which stays the same. `target` is a port for the server, free so far."""
+    """A proxy on a fixed port. `target` is an unused port for the server."""
 
     def __init__(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.target: int = free.getsockname()[1]
         self.harmed = 0
-        """How many connections and answers were harmed, in all."""
+        """The total number of affected connections and responses."""
         self._harm = Harm()
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -48,12 +48,12 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Return the proxy's address."""
         return f"http://127.0.0.1:{self._port}"
 
     @contextlib.contextmanager
     def doing(self, harm: Harm) -> Iterator[None]:
-        """Do harm to what is asked from now on, and to the connections that there are; afterwards all is well again."""
+        """Inject a fault into existing connections and new requests within the block."""
         self._harm = harm
         if harm.refused:
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -68,7 +68,7 @@ class Proxy:
             self._hang_up()
 
     def close(self) -> None:
-        """Listen no more, and hang up on all."""
+        """Stop listening and close all connections."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._hang_up()
@@ -97,7 +97,7 @@ class Proxy:
             harm, question = self._harm, _question(client)
             if harm.silent:
                 self.harmed += 1
-                # Until whoever asks gives up, or the harm is over.
+                # Wait until the client disconnects or the fault ends.
                 client.recv(_MOST)
             elif harm.busy:
                 self.harmed += 1
@@ -137,7 +137,7 @@ class Proxy:
 
 
 def _question(client: socket.socket) -> bytes:
-    """The first question of a connection, whole."""
+    """Return the first complete request of a connection."""
     said = b""
     while b"\r\n\r\n" not in said:
         if not (data := client.recv(_MOST)):

@@ -1,4 +1,4 @@
-"""A revision that no program has yet: a column, a table with what was there, a table made anew, an index made anew."""
+"""A future revision: adds a column and a table with data, and rebuilds a table and an index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Nine or more statements, any of which may be the last."""
+    """Execute at least nine statements; any of them can be the last before a kill."""
     op.add_column("items", sa.Column("weight", sa.Integer(), nullable=False, server_default="1"))
     op.execute("UPDATE items SET weight = 2 WHERE state = 'present'")
     op.create_table(

@@ -1,4 +1,4 @@
-"""One sync of one note, so that later forks of this process have everything imported and compiled."""
+"""Sync one note, so that later forks of this process have everything imported and compiled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOTE = "---\ntags: [rehearsal]\n---\n# A note\n\nIt [[links]] to another.\n"
 
 
 def rehearse() -> None:
-    """Bring a note into a ledger in a temporary folder, twice, and remove both."""
+    """Ingest a note into a ledger in a temporary folder twice, then remove both."""
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as place:
         home, folder = Home(Path(place) / "home"), Path(place) / "notes"
         folder.mkdir()

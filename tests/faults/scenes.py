@@ -1,6 +1,6 @@
-"""Scenes in which processes are killed: what a person and the engine do to a ledger, act by act.
+"""Scenes in which processes are killed: the actions of users and the engine on a ledger, act by act.
 
-An act that was killed is done again from its beginning, as a person or the next run does it; one that has ended is not.
+A killed act is repeated from its start, as a user or the next run would. A completed act is not repeated.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HOST = HostLimits("example.org", "ada", at_once=1)
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """`before` goes well; in one of the `acts` a process is killed. Then the library has what is `expected`."""
+    """`before` succeeds; a process is killed in one of the `acts`. Afterwards the library must equal `expected`."""
 
     name: str
     before: Sequence[Act]
@@ -48,11 +48,11 @@ class Scene:
     expected: Callable[[Desk], Mapping[str, str]]
     quarantined: frozenset[str] = frozenset()
     unsound: bool = False
-    """Whether `before` leaves a ledger that is damaged, for the acts to mend."""
+    """Whether `before` leaves a damaged ledger that the acts repair."""
 
 
 def folder(desk: Desk) -> dict[str, str]:
-    """What the library should have: the papers that can be read."""
+    """Return the expected library contents: the readable papers."""
     return {
         str(file.relative_to(desk.papers)): file.read_text(encoding="utf-8")
         for file in desk.papers.rglob("*.md")
@@ -61,11 +61,11 @@ def folder(desk: Desk) -> dict[str, str]:
 
 
 def nothing(_: Desk) -> dict[str, str]:
-    """What the library should have of a source that was purged."""
+    """Return the expected library contents of a purged source."""
     return {}
 
 
-# What a person writes
+# Changes by users
 
 
 def papers(desk: Desk) -> None:
@@ -98,18 +98,18 @@ def sync(desk: Desk) -> None:
     desk.sync()
 
 
-# Trouble while jobs wait or run
+# Failures while jobs wait or run
 
 
 def failing(desk: Desk) -> None:
-    """Two papers fail the first time, and are to be tried again much later."""
+    """Two papers fail on their first attempt and are retried much later."""
     for name in ("one", "two"):
         desk.write(f"flaky {name}.md", f"At the second try it speaks of {name}")
     desk.sync(PATIENT)
 
 
 def changed_while_waiting(desk: Desk) -> None:
-    """Papers change or go while their jobs wait, for the first time or for another."""
+    """Papers are changed or deleted while their jobs wait for their first or a later attempt."""
     desk.write("flaky one.md", "It speaks of epsilon now")
     desk.remove("flaky two.md")
     for n in range(5):
@@ -121,14 +121,14 @@ def changed_while_waiting(desk: Desk) -> None:
 
 
 def _list(desk: Desk) -> None:
-    """List what is there, and leave it in the queue."""
+    """List the folder and leave the jobs in the queue."""
     with desk.syncing(PATIENT) as opened:
         opened.discover()
         opened.finish("completed")
 
 
 def changed_at_work(desk: Desk) -> None:
-    """Papers change, go or are given up while they are worked on; what is not done then is handed back."""
+    """Papers are changed, deleted or discarded while they are processed; unfinished jobs are released."""
     with desk.syncing() as opened:
         opened.discover()
         token = opened.claim(4)
@@ -138,7 +138,7 @@ def changed_at_work(desk: Desk) -> None:
             rows = ledger.queue.jobs(state=JobState.RUNNING)
             running = sorted((row for row in rows if row.item.startswith("c/")), key=lambda row: row.item)
             ledger.queue.renew(token, [row.id for row in running], timedelta(minutes=5))
-            # Of a life with many kills fewer may be left.
+            # After many kills fewer jobs may be left.
             for row in running[:1]:
                 ledger.queue.cancel(row.id, "operator", "not this one")
         for row in running[1:2]:
@@ -147,13 +147,13 @@ def changed_at_work(desk: Desk) -> None:
 
 
 def written_anew(desk: Desk) -> None:
-    """All that an operator gave up is another text by now."""
+    """Every discarded paper has new text."""
     for n in (0, 2, 3, 4):
         desk.write(f"c/{n}.md", f"Paper {n} speaks of theta{n}anew")
 
 
 def one_at_a_time(desk: Desk) -> None:
-    """Each job is claimed alone; who dies with it so often that its attempts are used up has it quarantined."""
+    """Each job is claimed alone; an item whose process dies until it is out of attempts is quarantined."""
     for n in range(3):
         desk.write(f"c/{n}.md", f"Paper {n} speaks of kappa{n}")
     with desk.syncing() as opened:
@@ -164,7 +164,7 @@ def one_at_a_time(desk: Desk) -> None:
 
 
 def died_with_it(desk: Desk) -> None:
-    """A process that is gone had a job alone, once too often."""
+    """A dead process had claimed a job alone on its last attempt."""
     desk.write("deadly.md", "Who reads it dies, it speaks of lambda")
     _list(desk)
     with desk.ledger() as ledger:
@@ -176,7 +176,7 @@ def died_with_it(desk: Desk) -> None:
 
 
 def runner_lost(desk: Desk) -> None:
-    """The runner is gone, through no fault of its sources; they get the attempt back."""
+    """The runner is lost through no fault of its sources; their attempts are refunded."""
     for n in range(2):
         desk.write(f"unlucky {n}.md", f"Paper {n} was being read when the runner was killed, it speaks of nu{n}")
     _list(desk)
@@ -185,11 +185,11 @@ def runner_lost(desk: Desk) -> None:
         ledger.queue.give_back("gone", None)
 
 
-# The quarantine
+# Quarantine
 
 
 def quarantine_worked(desk: Desk) -> None:
-    """An operator looks at each entry, notes, tries again."""
+    """An operator reviews each entry, adds notes and retries."""
     with desk.ledger() as ledger:
         for entry in ledger.quarantine.list():
             ledger.quarantine.note(entry.job, "looked at", "operator")
@@ -201,7 +201,7 @@ def other_settings(desk: Desk) -> None:
 
 
 def discarded(desk: Desk) -> None:
-    """One is given up, the others when they are old."""
+    """One entry is discarded, the others after an age limit."""
     with desk.ledger() as ledger:
         for entry in ledger.quarantine.list()[:1]:
             ledger.quarantine.discard(entry.job, "operator", "of no use")
@@ -214,7 +214,7 @@ def unreadable_papers(desk: Desk) -> None:
 
 
 def readable_now(desk: Desk) -> None:
-    """One is gone, one is another text, which nobody reads either."""
+    """One paper is deleted, another one is changed but still unreadable."""
     desk.remove("unreadable 0.md")
     desk.write("unreadable 1.md", "Nobody reads this one, still")
 
@@ -249,13 +249,13 @@ def remember_sync(desk: Desk) -> None:
 
 
 def undone(desk: Desk) -> None:
-    """The sync that was remembered is undone."""
+    """Undo the remembered sync."""
     with desk.ledger() as ledger:
         ledger.undo.undo(int((desk.aside / "sync").read_text()), "operator", "by mistake", alive)
 
 
 def undo_undone(desk: Desk) -> None:
-    """So is the undo: the latest that did anything, for one that is killed when it is done was done again."""
+    """Undo the undo: the latest effective one, because an undo that is killed when complete is repeated."""
     chosen = desk.aside / "undo"
     with desk.ledger() as ledger:
         if not chosen.exists():
@@ -271,11 +271,11 @@ def _latest(ledger: Ledger, source_id: int) -> int:
     raise AssertionError("there is nothing to undo")
 
 
-# Upkeep
+# Clean-up
 
 
 def upkeep(desk: Desk) -> None:
-    """What is done once a day, as if a month had passed."""
+    """Run the daily clean-up a month later."""
     with desk.ledger() as ledger, closing(Cache(desk.home.cache)) as cache:
         ledger.intake.purge(NOW)
         ledger.undo.purge(NOW, 0)
@@ -291,7 +291,7 @@ def vacuumed(desk: Desk) -> None:
 
 @contextmanager
 def _newer_program() -> Iterator[None]:
-    """Be a program to whose tables the ledger has to be led forward; what that does is not of interest here."""
+    """Act as a newer program that migrates the ledger; the migration's effects are tested elsewhere."""
     revision, schema.REVISION = schema.REVISION, "0002"
     try:
         yield
@@ -345,7 +345,7 @@ def followed(desk: Desk) -> None:
 
 
 def damaged(desk: Desk) -> None:
-    """What a bad disk does: passages end early, a document is gone, the index is empty."""
+    """Damage by a bad disk: truncated chunks, a missing document, an empty index."""
     if (desk.aside / "damaged").exists():
         return
     with desk.ledger() as ledger, ledger._store.write() as writing:
@@ -410,7 +410,7 @@ def resumed(desk: Desk) -> None:
 
 
 def login_failed(desk: Desk) -> None:
-    """The source is held, unless it is already."""
+    """Pause the source after a refused login, unless it is paused already."""
     with suppress(NotNow), desk.syncing() as opened:
         opened.finish("failed", LoginFailed("the login was refused; renew it"))
 
@@ -421,7 +421,7 @@ def failed_once(desk: Desk) -> None:
 
 
 def stopped(desk: Desk) -> None:
-    """The sync is asked to stop in the middle."""
+    """The sync is stopped midway."""
     with desk.syncing() as opened:
         opened.discover()
         if (token := opened.claim(2)) is not None:
@@ -432,7 +432,7 @@ def stopped(desk: Desk) -> None:
 
 
 def owner_died(desk: Desk) -> None:
-    """A sync whose owner is gone is closed by another process."""
+    """Another process closes a sync whose owner is gone."""
     with desk.ledger() as ledger:
         source = desk.source(ledger)
         ledger.syncs.begin(source.id, run=None, owner="gone", code_version="1", alive=alive)
@@ -440,7 +440,7 @@ def owner_died(desk: Desk) -> None:
 
 
 def host_asked(desk: Desk) -> None:
-    """Requests are made of a host, which fails, is left alone, and answers again."""
+    """Send requests to a host that fails, is backed off, and recovers."""
     me = identity()
     with desk.ledger() as ledger:
         pacing = ledger.pacing

@@ -1,4 +1,4 @@
-"""The ledger when the clock on the wall is set by an hour, by days, beyond 2038, or while the machine is off."""
+"""The ledger when the system clock is set by an hour, by days, beyond 2038, or while the machine is off."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.ledger.world import START, TIMEOUT, Clock, World, jobs_of, note, note
 pytestmark = pytest.mark.faults
 
 BEYOND_2038 = datetime(2038, 1, 19, 3, 14, 8, tzinfo=UTC)
-"""The second that 32 bits cannot count."""
+"""The first second that overflows 32 bits."""
 JUMPS = {
     "an hour forward": timedelta(hours=1),
     "an hour back": timedelta(hours=-1),
@@ -38,7 +38,7 @@ REFUSED = FailureInfo(Reason.PERMISSION_DENIED, FailureClass.PERMANENT, "AccessD
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """A source and an open sync; every invariant must hold at the end."""
+    """A source and an open sync. All invariants are checked at the end."""
     clock = Clock()
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     made = World(url, clock, Ledger.open(url, clock=clock, monotonic=clock.steady))
@@ -50,19 +50,19 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture(params=JUMPS.values(), ids=JUMPS.keys())
 def jump(request: pytest.FixtureRequest) -> timedelta:
-    """By how much the clock is set."""
+    """The amount by which the clock is set."""
     found: timedelta = request.param
     return found
 
 
 @pytest.fixture(params=[False, True], ids=["while it runs", "while the machine is off"])
 def off(request: pytest.FixtureRequest) -> bool:
-    """Whether the machine is off when that happens."""
+    """Whether the machine is off during the change."""
     found: bool = request.param
     return found
 
 
-def test_what_lives_keeps_its_jobs_and_what_died_loses_them_once(world: World, jump: timedelta) -> None:
+def test_live_owner_keeps_its_jobs_and_dead_owner_loses_them_once(world: World, jump: timedelta) -> None:
     world.see(*notes(4))
     mine = world.claim(2, owner="lives")
     world.claim(2, owner="dies")
@@ -77,7 +77,7 @@ def test_what_lives_keeps_its_jobs_and_what_died_loses_them_once(world: World, j
     assert done == [1, 1, 1, 1]
 
 
-def test_who_lost_its_jobs_to_a_clock_that_jumped_changes_nothing_any_more(world: World) -> None:
+def test_owner_that_lost_its_jobs_to_a_clock_jump_cannot_write(world: World) -> None:
     world.see(note("held.md"))
     late = world.claim(owner="late")
     world.clock.set(days=1)
@@ -91,17 +91,17 @@ def test_who_lost_its_jobs_to_a_clock_that_jumped_changes_nothing_any_more(world
     assert world.deliver(taken).succeeded == jobs_of(taken)
 
 
-def test_no_job_waits_longer_than_its_policy_says(world: World, jump: timedelta, off: bool) -> None:
+def test_no_job_waits_longer_than_its_policy(world: World, jump: timedelta, off: bool) -> None:
     job = failed(world, wait=timedelta(hours=1))
     set_clock(world, jump, off=off)
-    # What was to wait may come early when the clock is set forward.
+    # A wait can end early when the clock is set forward.
     world.claim()
     world.clock.forward(hours=1, seconds=2)
     assert world.state(job) == "running" or jobs_of(world.claim(fresh=False)) == [job]
     world.ledger.queue.cancel(job, "operator", "enough")
 
 
-def test_a_job_that_failed_while_the_clock_was_ahead_waits_no_longer_after_a_power_cut(world: World) -> None:
+def test_power_cut_does_not_extend_a_backoff_started_by_a_fast_clock(world: World) -> None:
     world.clock.set(days=1)
     failed(world, wait=timedelta(minutes=10))
     set_clock(world, timedelta(days=-1), off=True)
@@ -110,16 +110,16 @@ def test_a_job_that_failed_while_the_clock_was_ahead_waits_no_longer_after_a_pow
     assert len(world.claim(fresh=False).jobs) == 1
 
 
-def test_a_host_gets_the_rest_that_it_asked_for_and_no_more(world: World, jump: timedelta, off: bool) -> None:
+def test_host_pause_lasts_exactly_as_requested(world: World, jump: timedelta, off: bool) -> None:
     ask(world, RateReport(retry_after=600))
     set_clock(world, jump, off=off)
-    # Nobody knows how long a machine was off: a clock that shows a later time is believed.
+    # The duration of a power-off is unknown: a clock that shows a later time is trusted.
     assert ask(world).charge is None or (off and jump > timedelta())
     world.clock.forward(seconds=601)
     assert ask(world).charge is not None
 
 
-def test_no_tokens_come_from_setting_the_clock(world: World, jump: timedelta) -> None:
+def test_setting_the_clock_creates_no_tokens(world: World, jump: timedelta) -> None:
     while ask(world).charge is not None:
         pass
     set_clock(world, jump)
@@ -128,7 +128,7 @@ def test_no_tokens_come_from_setting_the_clock(world: World, jump: timedelta) ->
     assert ask(world).charge is not None
 
 
-def test_a_breaker_is_open_for_a_minute_and_not_for_ever(world: World, jump: timedelta, off: bool) -> None:
+def test_breaker_stays_open_for_a_minute(world: World, jump: timedelta, off: bool) -> None:
     for _ in range(5):
         world.ledger.pacing.failed(LIMITS, "notes", login=False)
     set_clock(world, jump, off=off)
@@ -137,7 +137,7 @@ def test_a_breaker_is_open_for_a_minute_and_not_for_ever(world: World, jump: tim
     assert world.ledger.pacing.not_before("notes", LIMITS, ME) is None
 
 
-def test_a_quota_of_an_hour_is_not_given_twice_and_comes_back(world: World, jump: timedelta, off: bool) -> None:
+def test_hourly_quota_is_granted_once_and_renewed(world: World, jump: timedelta, off: bool) -> None:
     world.ledger.throttles.put("all", Rule(per_hour=2), "operator", "")
     world.see(*notes(6))
     world.deliver(begun := world.claim())
@@ -149,7 +149,7 @@ def test_a_quota_of_an_hour_is_not_given_twice_and_comes_back(world: World, jump
     assert len(world.deliver(world.claim()).succeeded) == 2
 
 
-def test_consent_ends_by_the_clock_and_is_there_again_when_the_clock_was_wrong(world: World) -> None:
+def test_consent_expires_by_the_clock_and_returns_after_a_correction(world: World) -> None:
     given = world.ledger.consents
     given.give(world.source.id, {"notes"}, "operator:anna", world.clock.moment + timedelta(days=7))
     for days in (8, 5_000):
@@ -161,7 +161,7 @@ def test_consent_ends_by_the_clock_and_is_there_again_when_the_clock_was_wrong(w
 
 
 @pytest.mark.parametrize("days", [1, 40, 5_000])
-def test_nothing_is_let_go_of_early_because_the_clock_was_ahead_for_a_while(world: World, days: int) -> None:
+def test_temporarily_fast_clock_expires_no_data_early(world: World, days: int) -> None:
     deleted(world)
     world.clock.forward(days=20)
     world.clock.set(days=days)
@@ -172,12 +172,12 @@ def test_nothing_is_let_go_of_early_because_the_clock_was_ahead_for_a_while(worl
     assert purged(world) == (0, 0)
     world.clock.forward(days=9)
     assert purged(world) == (0, 0)
-    # Nobody remembers how old it was when the clock went back: at the latest, its thirty days begin then.
+    # The age at the time of the clock change is unknown: the thirty days start no later than that.
     world.clock.forward(days=22)
     assert purged(world) == (1, 2)
 
 
-def test_what_was_deleted_while_the_clock_was_ahead_is_let_go_of_in_the_end(world: World, off: bool) -> None:
+def test_tombstone_from_a_fast_clock_expires_eventually(world: World, off: bool) -> None:
     world.clock.set(days=5_000)
     deleted(world)
     set_clock(world, timedelta(days=-5_000), off=off)
@@ -188,7 +188,7 @@ def test_what_was_deleted_while_the_clock_was_ahead_is_let_go_of_in_the_end(worl
     assert purged(world) == (1, 2)
 
 
-def test_what_was_deleted_while_the_clock_was_behind_is_kept_as_long(world: World) -> None:
+def test_tombstone_from_a_slow_clock_is_kept_for_the_full_period(world: World) -> None:
     world.clock.set(days=-5_000)
     deleted(world)
     world.clock.set(days=5_000)
@@ -199,7 +199,7 @@ def test_what_was_deleted_while_the_clock_was_behind_is_kept_as_long(world: Worl
     assert purged(world) == (1, 2)
 
 
-def test_another_login_helps_at_once_what_failed_while_the_clock_was_ahead(world: World) -> None:
+def test_new_login_retries_failures_from_a_fast_clock_at_once(world: World) -> None:
     begin(world, login="x")
     world.clock.set(days=5_000)
     world.see(note("a.md"))
@@ -209,7 +209,7 @@ def test_another_login_helps_at_once_what_failed_while_the_clock_was_ahead(world
     assert begin(world, login="y") == 1
 
 
-def test_the_history_tells_that_the_clock_was_set(world: World) -> None:
+def test_history_records_the_clock_change(world: World) -> None:
     for days in (1, -1):
         world.clock.set(days=days)
         world.claim()
@@ -218,7 +218,7 @@ def test_the_history_tells_that_the_clock_was_set(world: World) -> None:
 
 
 def set_clock(world: World, by: timedelta, *, off: bool = False) -> None:
-    """Set the clock; `off`: and start the machine anew."""
+    """Set the clock; with `off`, also reboot the machine."""
     world.clock.set(seconds=by.total_seconds())
     if off:
         world.clock.reboot()
@@ -227,7 +227,7 @@ def set_clock(world: World, by: timedelta, *, off: bool = False) -> None:
 
 
 def failed(world: World, *, wait: timedelta) -> int:
-    """A job that is to be tried again after a while."""
+    """Return a job that failed and waits for its retry."""
     world.see(note("failed.md"))
     batch = world.claim(1)
     world.ledger.queue.fail(batch.token, batch.jobs[0].id, TIMEOUT, retry_at=world.clock.moment + wait)
@@ -239,7 +239,7 @@ def ask(world: World, *said: RateReport) -> Answer:
 
 
 def deleted(world: World) -> None:
-    """One note of ten is deleted at the source."""
+    """Delete one of ten notes at the source."""
     world.ingest(*notes(10))
     begin(world)
     world.lose("n/3.md")
@@ -248,12 +248,12 @@ def deleted(world: World) -> None:
 
 
 def purged(world: World) -> tuple[int, int]:
-    """How many tombstones are let go of, and how many syncs that could be undone; as once a day."""
+    """Run the daily clean-up; return the numbers of expired tombstones and of expired undoable syncs."""
     return world.ledger.intake.purge(MONTH), world.ledger.undo.purge(MONTH, FOREVER)
 
 
 def begin(world: World, **circumstances: str) -> int:
-    """The next sync; how many entries of the quarantine it lets try again."""
+    """Start the next sync; return the number of quarantine entries that it retries."""
     world.ledger.syncs.end(world.sync.id, "completed", {})
     world.sync = world.ledger.syncs.begin(
         world.source.id, run=None, owner="w", code_version="1", alive=lambda _: False, circumstances=circumstances

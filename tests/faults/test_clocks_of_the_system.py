@@ -1,4 +1,4 @@
-"""The whole system when the clock is set back by a day while it is down, and goes on beyond 2038 and back while it is up."""
+"""The whole system when the clock is set back by a day while it is down, and beyond 2038 and back while it is up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def person(clock: WallClock, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def vault(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small vault that is watched, and synced every minute."""
+    """A small watched vault that is synced every minute."""
     vault = tmp_path_factory.mktemp("vault") / "vault"
     generate(vault, _NOTES)
     person("sources", "add", "obsidian", vault, "--name", _NAME, "--every", "1m", "--watch").ok()
@@ -48,9 +48,7 @@ def vault(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return vault
 
 
-def test_a_clock_that_was_set_back_while_nothing_ran_leaves_no_gap_in_a_schedule(
-    person: Person, clock: WallClock, vault: Path
-) -> None:
+def test_clock_set_back_during_downtime_leaves_no_schedule_gap(person: Person, clock: WallClock, vault: Path) -> None:
     person("down").ok()
     back = timedelta(hours=-26)
     clock.set(back / timedelta(hours=1))
@@ -58,7 +56,7 @@ def test_a_clock_that_was_set_back_while_nothing_ran_leaves_no_gap_in_a_schedule
     goes_on(person, vault, back)
 
 
-def test_the_seconds_go_on_beyond_what_32_bits_can_count(person: Person, clock: WallClock, vault: Path) -> None:
+def test_system_works_beyond_32_bit_seconds(person: Person, clock: WallClock, vault: Path) -> None:
     forward = BEYOND_2038 - timedelta(seconds=5) - datetime.now(UTC)
     clock.set(forward / timedelta(hours=1))
     goes_on(person, vault, forward)
@@ -66,13 +64,13 @@ def test_the_seconds_go_on_beyond_what_32_bits_can_count(person: Person, clock: 
     saved_and_found(person, vault)
 
 
-def test_twelve_years_back_leave_nothing_waiting(person: Person, clock: WallClock, vault: Path) -> None:
+def test_clock_set_back_by_twelve_years_leaves_no_run_waiting(person: Person, clock: WallClock, vault: Path) -> None:
     clock.set(0)
     goes_on(person, vault, timedelta())
 
 
 def goes_on(person: Person, vault: Path, ahead: timedelta) -> None:
-    """What is saved is found, the schedule plans the next minutes, nothing is done twice, and nothing has failed."""
+    """Check that a save is found, the schedule plans the next minutes, no work is repeated, and no run has failed."""
     saved_and_found(person, vault)
     in_two_minutes = timedelta(minutes=2)
     until(
@@ -88,6 +86,6 @@ def goes_on(person: Person, vault: Path, ahead: timedelta) -> None:
 
 
 def planned(person: Person) -> list[datetime]:
-    """When the source runs next, by its schedule."""
+    """Return the next scheduled run of the source."""
     runs = person("sources", "next", _NAME, "--json").ok().json
     return [datetime.fromisoformat(run["at"]) for run in runs if run["why"] == "schedule"]

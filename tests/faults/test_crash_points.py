@@ -1,4 +1,4 @@
-"""Killed at every transition, every commit and every change of a file's name, the engine goes on and ends as it would have."""
+"""Kill the engine at every transition, commit and rename: it resumes and reaches the same final state."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Points = dict[str, list[Point]]
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder for one life after the other."""
+    """A folder for consecutive lives."""
     with a_place() as folder:
         yield folder
 
 
 @pytest.fixture(scope="module")
 def recordings() -> dict[str, Recording]:
-    """Of each scene, by its name."""
+    """The recording of each scene by name."""
     found = {}
     for scene in SCENES:
         with a_place() as folder:
@@ -39,7 +39,9 @@ def recordings() -> dict[str, Recording]:
 
 @pytest.fixture(scope="module")
 def points(recordings: dict[str, Recording], times: int) -> Points:
-    """Where to kill in each scene: at the first and the last moment of each name over all scenes, and at more of them."""
+    """The kill points of each scene: the first and last occurrence of each moment over all scenes, and a sample of
+    others.
+    """
     everywhere: defaultdict[str, list[tuple[str, Point]]] = defaultdict(list)
     for scene, recording in recordings.items():
         for act, heard in enumerate(recording.acts):
@@ -54,7 +56,7 @@ def points(recordings: dict[str, Recording], times: int) -> Points:
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_killed_at_any_of_its_points_a_scene_ends_as_if_nobody_had_been(
+def test_kill_at_any_crash_point_leads_to_the_same_final_state(
     scene: Scene, place: Path, recordings: dict[str, Recording], points: Points, record_property: Callable[..., None]
 ) -> None:
     left, recording = sorted(points[scene.name], key=lambda point: point.act), recordings[scene.name]
@@ -62,7 +64,7 @@ def test_killed_at_any_of_its_points_a_scene_ends_as_if_nobody_had_been(
     while left:
         life = Life(scene, place)
         life.begin()
-        # What an earlier kill of the same life has already brought about is tried again at the beginning of another.
+        # A later process first repeats the effects of earlier kills of the same life.
         due, spared = left[:_KILLS_IN_A_LIFE], left[_KILLS_IN_A_LIFE:]
         missed = [point for point in due if not life.killed_at(point)]
         life.end(recording)
@@ -73,11 +75,11 @@ def test_killed_at_any_of_its_points_a_scene_ends_as_if_nobody_had_been(
 
 
 def _is_fleeting(point: Point) -> bool:
-    """Whether the moment may be missed in a life that is like the recorded one."""
+    """Return whether the moment may be absent from a life that resembles the recorded one."""
     return point.name.endswith(WITHIN)
 
 
-def test_all_scenes_together_have_every_arrow_and_every_commit_of_the_ledger(recordings: dict[str, Recording]) -> None:
+def test_scenes_cover_every_transition_and_commit_of_the_ledger(recordings: dict[str, Recording]) -> None:
     heard = {name for recording in recordings.values() for act in recording.acts for name in act}
     arrows = {name.partition(": ")[2] for name in heard if ARROW in name}
     assert arrows == {f"{old}{ARROW}{new}" for old, followers in ARROWS.items() for new in followers}
@@ -87,7 +89,7 @@ def test_all_scenes_together_have_every_arrow_and_every_commit_of_the_ledger(rec
 
 
 def committing() -> set[str]:
-    """Every function of the ledger that opens a writing transaction."""
+    """Return every function of the ledger that opens a write transaction."""
     found = set()
     for file in (PROJECT / "catchment" / "ledger").rglob("*.py"):
         for name, node in _functions(ast.parse(file.read_text(encoding="utf-8")), ()):
@@ -107,5 +109,5 @@ def _functions(tree: ast.AST, within: tuple[str, ...]) -> Iterator[tuple[str, as
             yield from _functions(node, (*within, node.name))
 
 
-def test_an_ordinary_run_has_at_least_three_hundred_kills(points: Points) -> None:
+def test_ordinary_run_has_at_least_three_hundred_kills(points: Points) -> None:
     assert sum(not _is_fleeting(point) for chosen in points.values() for point in chosen) >= 300

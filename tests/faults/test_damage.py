@@ -1,4 +1,4 @@
-"""Pages and files that a disk gives back other than they were written: found, told with what helps, and never made anew."""
+"""Corrupted pages and files are detected, reported with a remedy, and never replaced by empty ones."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def _zeros(page: bytes) -> bytes:
 
 
 def _torn(page: bytes) -> bytes:
-    """The second half is what another file had there."""
+    """Tear a page: the second half comes from another file."""
     return page[: len(page) // 2] + random.randbytes(len(page) // 2)
 
 
 @pytest.mark.parametrize("damage", [_noise, _zeros, _torn])
-def test_a_damaged_page_is_found_and_told_and_a_backup_brings_all_back(
+def test_damaged_page_is_reported_and_a_backup_restores_all_data(
     shop: Workshop, states: dict[str, Path], damage: Callable[[bytes], bytes], times: int
 ) -> None:
     shop.begin_from(states["backed up"])
@@ -60,18 +60,18 @@ def test_a_damaged_page_is_found_and_told_and_a_backup_brings_all_back(
         if checked.done["code"] != 0:
             assert checked.done["code"] == 1, about
         else:
-            # What is said of a page that is sound by itself is compared with the rest: all of it is as it was.
+            # A page that is consistent in itself is compared with the others: the data must be unchanged.
             assert damage is _torn, about
         assert found.done["code"] in (0, 1), about
         assert restored.done["code"] == 0, (about, restored)
         assert texts_of(looked) == good, about
         (aside,) = shop.home.glob("replaced-*")
-        # A sound first page is told that the ledger has no log any more.
+        # A consistent first page claims that the ledger has no log.
         assert (aside / "ledger.db").read_bytes()[_HEADER:] == broken[_HEADER:], about
         shutil.rmtree(aside)
 
 
-def test_a_ledger_that_was_cut_anywhere_is_found_and_left_as_it_is(shop: Workshop, states: dict[str, Path]) -> None:
+def test_ledger_truncated_anywhere_is_reported_and_unchanged(shop: Workshop, states: dict[str, Path]) -> None:
     shop.begin_from(states["backed up"])
     shop.well("vacuum")  # every page is in use
     file = shop.home / "ledger.db"
@@ -86,7 +86,7 @@ def test_a_ledger_that_was_cut_anywhere_is_found_and_left_as_it_is(shop: Worksho
 
 
 @pytest.mark.parametrize("word", ["ledger.db", "sources.yaml"])
-def test_what_cannot_be_read_is_told_in_one_line_with_what_helps(
+def test_unreadable_file_is_reported_in_one_line_with_the_remedy(
     shop: Workshop, states: dict[str, Path], word: str
 ) -> None:
     shop.begin_from(states["backed up"])
@@ -98,7 +98,7 @@ def test_what_cannot_be_read_is_told_in_one_line_with_what_helps(
     assert "check the disk" in said.err, said
 
 
-def test_a_cache_that_is_damaged_is_thrown_away_and_the_sync_says_so(shop: Workshop, states: dict[str, Path]) -> None:
+def test_damaged_cache_is_discarded_and_reported_by_the_sync(shop: Workshop, states: dict[str, Path]) -> None:
     shop.begin_from(states["old"])
     for rest in shop.home.glob("cache.db-*"):
         rest.unlink()

@@ -1,4 +1,4 @@
-"""Every kind of place in a ledger's files, damaged in every way: told with what helps or harmless, and brought back."""
+"""Damage to every type of location in a ledger's files is reported with a remedy or harmless, and can be restored."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SHORT = {
     *(("schema cookie", "noise"), ("counters", "another's"), ("words' index", "another's"), ("overflow", "torn")),
     ("schema", "one byte"),
 }
-"""What an ordinary run damages: one of each answer, and what was not found before."""
+"""The damage tested by ordinary runs: one of each response, and former defects."""
 
 
 def _each(names: list[str]) -> list[object]:
@@ -55,18 +55,18 @@ def _each(names: list[str]) -> list[object]:
 
 @dataclass
 class Ledgers:
-    """Ledgers that are kept: one that is closed, and one whose last syncs are in its log; what each holds."""
+    """Saved ledgers, one closed and one whose last syncs are only in its log, with their texts."""
 
     closed: Path
     texts: Texts
     logged: Path
-    """The place as it was killed: all of the second half of the papers is in the log only."""
+    """The state after a kill: the second half of the papers is only in the log."""
     after: Texts
     taken: socket.socket = field(default_factory=socket.socket)
 
     @property
     def commands(self) -> list[list[str]]:
-        """What a person types: to look, to change something, and to start. The port is taken, so that nothing is started."""
+        """User commands that read, write and start. The port is in use, so that no server is started."""
         looking = [["ledger", "check", "--deep"], ["status"], ["search", "paper"], ["jobs", "list", "--limit", "5"]]
         port = str(self.taken.getsockname()[1])
         return [*looking, ["quarantine", "retry", "--all"], ["up", "--detach", "--port", port]]
@@ -93,7 +93,7 @@ def ledgers(shop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     for n in range(5):
         (shop.papers / f"{n}.md").write_text(_paper(n, "second"))
     with closing(sqlite3.connect(shop.home / "ledger.db")) as database:
-        # While somebody has it open the log stays.
+        # The log persists while a connection is open.
         database.execute("SELECT count(*) FROM sources").fetchone()
         shop.well("sync")
         (shop.papers / "5.md").write_text(_paper(5, "second"))
@@ -121,7 +121,7 @@ def _files(shop: Workshop) -> Files:
 
 
 def _each_says_what_helps(commands: list[list[str]], came: list[Came]) -> bool:
-    """Whether any command told of the damage; each that did not do what was asked said in one line what helps."""
+    """Check that each failed command named the remedy in one line; return whether any command reported the damage."""
     told = False
     for words, one in zip(commands, came, strict=True):
         code, err = one.done["code"], one.done["err"]
@@ -131,7 +131,7 @@ def _each_says_what_helps(commands: list[list[str]], came: list[Came]) -> bool:
         elif code == 0:
             assert "restore" not in err, about
         elif code == 10:
-            # A file whose header has a version of the format to come can be read and not be written, as far as SQLite knows.
+            # SQLite can read, but not write, a file whose header has a newer format version.
             assert err == "catchment: ledger: file cannot be read or written; check its disk and owner\n", about
             told = True
         else:
@@ -150,7 +150,7 @@ def _a_restore_brings_all_back(shop: Workshop, texts: Texts) -> None:
 
 
 @pytest.mark.parametrize(("place", "how"), _each(_PLACES))
-def test_each_place_of_a_ledger_that_is_damaged_is_told_or_is_harmless(
+def test_damage_to_each_ledger_location_is_reported_or_harmless(
     shop: Workshop, ledgers: Ledgers, place: str, how: str
 ) -> None:
     shop.begin_from(ledgers.closed)
@@ -166,7 +166,7 @@ def test_each_place_of_a_ledger_that_is_damaged_is_told_or_is_harmless(
         assert not _each_says_what_helps(ledgers.commands, came)
         texts = texts_of(looked)
         assert texts.keys() == ledgers.texts.keys()
-        # A bit of a text may make another letter of the same word of it, or another mark between two words.
+        # A changed bit in a text may only alter the case of a letter or a separator between words.
         assert how == "one byte" or texts == ledgers.texts
     else:
         assert _each_says_what_helps(ledgers.commands, came)
@@ -178,20 +178,18 @@ def test_each_place_of_a_ledger_that_is_damaged_is_told_or_is_harmless(
     "share",
     [pytest.param(0.9, marks=pytest.mark.faults), *(pytest.param(n, marks=pytest.mark.soak) for n in (0.0, 0.5))],
 )
-def test_a_log_that_was_cut_leaves_a_ledger_of_an_earlier_moment(
-    shop: Workshop, ledgers: Ledgers, share: float
-) -> None:
+def test_truncated_log_yields_an_earlier_snapshot(shop: Workshop, ledgers: Ledgers, share: float) -> None:
     shop.begin_from(ledgers.logged)
     files = _files(shop)
     _put(shop, {"-wal": files["-wal"][: int(len(files["-wal"]) * share)]})
-    # The moment may be one in the middle of a sync, whose jobs the next one takes back.
+    # The snapshot may be in the middle of a sync, whose jobs the next sync takes over.
     assert not _each_says_what_helps(ledgers.commands[1:], shop.do(*ledgers.commands[1:]))
     shop.well("sync")
     assert shop.texts() == ledgers.after
 
 
 @pytest.mark.faults
-def test_the_log_of_another_ledger_is_told_and_left(shop: Workshop, ledgers: Ledgers, tmp_path: Path) -> None:
+def test_log_of_another_ledger_is_reported_and_unchanged(shop: Workshop, ledgers: Ledgers, tmp_path: Path) -> None:
     shop.begin_from(ledgers.closed)
     with closing(sqlite3.connect(tmp_path / "other.db", isolation_level=None)) as other:
         other.execute("PRAGMA page_size = 8192")

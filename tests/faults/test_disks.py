@@ -1,4 +1,4 @@
-"""A disk that fills up or wears out at any write, flush or rename: what was there is kept, and the rest is done afterwards."""
+"""A disk that fills up or fails at any write, flush or rename: stored data is kept, and the work completes afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.faults.workshop import Workshop, texts_of
 pytestmark = [pytest.mark.faults, pytest.mark.long]
 
 _ALL_FROM = 10
-"""So many times as many faults as in an ordinary run are all that there can be."""
+"""The multiple of the ordinary number of faults that covers all of them."""
 _OF_A_KIND = 3
 _REMEDY = re.compile(r"; ")
 _FAULTS: list[Callable[[int], Fault]] = [Fault.full, Fault.broken_once, Fault.broken]
@@ -38,7 +38,7 @@ _OTHER = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A work, and the state it begins from."""
+    """A task and its initial state."""
 
     work: str
     state: str
@@ -55,7 +55,7 @@ _CASES = [
 
 
 @pytest.mark.parametrize("case", _CASES, ids=lambda case: f"{case.work} {case.state}")
-def test_whatever_operation_the_disk_fails_at_nothing_is_lost_and_the_work_is_done_afterwards(
+def test_disk_failure_at_any_operation_loses_no_data(
     shop: Workshop, states: dict[str, Path], case: Case, times: int
 ) -> None:
     shop.begin_from(states[case.state])
@@ -69,7 +69,7 @@ def test_whatever_operation_the_disk_fails_at_nothing_is_lost_and_the_work_is_do
         shop.begin_from(states[case.state])
         (came,) = shop.do(case.work, fault=fault)
         about = (fault, notes[fault.at - 1], came)
-        # How many pages are written depends on what random numbers there are among the words; the last ones may not be reached.
+        # The number of written pages depends on random numbers among the words, so the last operations may not occur.
         struck += bool(shop.disk.struck)
         if came.error:
             assert _REMEDY.search(came.message), about
@@ -86,9 +86,7 @@ def test_whatever_operation_the_disk_fails_at_nothing_is_lost_and_the_work_is_do
     assert struck > len(tried) / 2
 
 
-def test_a_ledger_that_is_led_forward_is_the_old_or_the_new_whatever_operation_fails(
-    shop: Workshop, states: dict[str, Path], times: int
-) -> None:
+def test_migration_is_atomic_when_any_disk_operation_fails(shop: Workshop, states: dict[str, Path], times: int) -> None:
     def begin() -> None:
         shop.begin_from(states["new"])
         shop.home.mkdir(mode=0o700, exist_ok=True)
@@ -119,9 +117,7 @@ def test_a_ledger_that_is_led_forward_is_the_old_or_the_new_whatever_operation_f
     assert struck > len(tried) / 2
 
 
-def test_small_files_that_are_the_truth_are_the_old_or_the_new_whatever_operation_fails(
-    shop: Workshop, states: dict[str, Path]
-) -> None:
+def test_essential_files_are_replaced_atomically_despite_disk_failures(shop: Workshop, states: dict[str, Path]) -> None:
     _before_saving(shop, states)
     shop.well("save")
     for at in range(1, len(shop.disk.notes) + 1):
@@ -159,7 +155,7 @@ def _before_saving(shop: Workshop, states: dict[str, Path]) -> None:
         ("restore", ["home/ledger.db"]),
     ],
 )
-def test_bytes_are_on_the_disk_before_they_have_the_name_and_the_name_is_before_anything_goes_on(
+def test_file_is_flushed_before_its_rename_and_the_rename_is_flushed(
     shop: Workshop, states: dict[str, Path], work: str, files: list[str]
 ) -> None:
     if work == "save":
@@ -178,7 +174,7 @@ def test_bytes_are_on_the_disk_before_they_have_the_name_and_the_name_is_before_
         assert after == Note("flush", folder), notes
 
 
-def test_what_a_restore_replaces_is_on_the_disk_before_it_is_replaced(shop: Workshop, states: dict[str, Path]) -> None:
+def test_restore_flushes_the_replaced_ledger_before_replacing_it(shop: Workshop, states: dict[str, Path]) -> None:
     shop.begin_from(states["backed up"])
     shop.well("restore")
     notes = [(note.what, re.sub(r"replaced-[^/]+", "aside", note.file)) for note in shop.disk.notes]
@@ -192,7 +188,7 @@ def _unfinished(place: Path) -> list[str]:
 
 
 def _worth_trying(notes: Sequence[Note], times: int) -> list[Fault]:
-    """Of each kind of operation on each file the first, the last and some between fail, one way or another; or all of them."""
+    """Select the operations that fail: the first, the last and some others per operation type and file; or all of them."""
     if times >= _ALL_FROM:
         return [fault(number) for number in range(1, len(notes) + 1) for fault in _FAULTS]
     kinds: defaultdict[tuple[str, str], list[int]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Events that are lost, doubled or come in another order: in the end the library is as the source, and nothing comes twice."""
+"""Lost, duplicated and reordered events: the library finally equals the source, without duplicates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.waiting import PATIENCE, until
 pytestmark = pytest.mark.faults
 
 _LAST = "zz-the-last-thing-that-happens"
-# A file that was edited without a trace in size and time, and moved before anybody looked, seems only moved.
+# A file edited with unchanged size and time and moved before the next listing appears to be only moved.
 _STEPS = steps.filter(lambda step: step[0] is not _keep_times)
 _ROUNDS = st.lists(st.lists(_STEPS, min_size=1, max_size=6), min_size=1, max_size=4)
 _PROPERTY = settings(
@@ -43,7 +43,7 @@ _PROPERTY = settings(
 
 
 class Folder:
-    """A folder under real watches, what they told of it, and the watcher that is told as a test wants."""
+    """A watched folder, its recorded events, and a watcher that receives them as the test decides."""
 
     def __init__(self, descriptor: InotifyFD, root: Path, home: Home) -> None:
         self.root = root
@@ -59,7 +59,7 @@ class Folder:
         self._rounds = 0
 
     def change(self, todo: Sequence[Step]) -> list[str]:
-        """Do something to the files; what the kernel told of it, in its order."""
+        """Change the files; return the kernel's events in order."""
         for step, place, argument in todo:
             step(self.root, place, argument)
         self._rounds += 1
@@ -71,19 +71,19 @@ class Folder:
             assert isinstance(sign, str)
             told.append(sign)
         if any(path.rpartition("/")[2] == ".catchmentignore" for path in told):
-            # As the watcher does: other folders may be wanted now.
+            # As the watcher does: the set of watched folders may have changed.
             self.tree.start()
         return [path for path in told if not path.startswith(_LAST)]
 
     def tell(self, told: Sequence[str]) -> None:
-        """Let the watcher hear this, and have a sync that looks only where it heard something."""
+        """Pass these events to the watcher and run a sync restricted to the reported paths."""
         for path in told:
             self.watcher.handle(0.0, path)
         if not self._changes.is_taken("papers"):
             self.ledger.sync(self.connector, paths=self._changes.take("papers"))
 
     def scan(self) -> None:
-        """The sync of a schedule, which looks at everything."""
+        """Run a scheduled sync, which compares everything."""
         self.ledger.sync(self.connector)
 
     def is_in_the_library(self) -> bool:
@@ -117,17 +117,17 @@ def watched(descriptor: InotifyFD) -> Iterator[Folder]:
 
 @_PROPERTY
 @given(rounds=_ROUNDS, seed=st.integers(0, 1_000))
-def test_doubled_and_reordered_events_leave_nothing_to_find(
+def test_scan_finds_no_changes_after_doubled_and_reordered_events(
     descriptor: InotifyFD, rounds: list[list[Step]], seed: int
 ) -> None:
-    # What the kernel tells differs from one time to the next; how it is shaken does not.
+    # The kernel's events differ between runs; their shuffling does not.
     chance = random.Random(seed)
     with watched(descriptor) as folder:
         for todo in rounds:
             told = [path for path in folder.change(todo) for _ in range(chance.choice((1, 1, 2, 3)))]
             chance.shuffle(told)
             middle = chance.randint(0, len(told))
-            # The two ends of a rename may come to different syncs, the new one first.
+            # The two events of a rename can reach different syncs, the new path first.
             folder.tell(told[:middle])
             folder.tell(told[middle:])
             assert folder.is_in_the_library()
@@ -136,7 +136,7 @@ def test_doubled_and_reordered_events_leave_nothing_to_find(
 
 @_PROPERTY
 @given(rounds=_ROUNDS, seed=st.integers(0, 1_000))
-def test_what_no_event_told_is_found_by_the_next_scan_and_only_once(
+def test_unreported_change_is_found_once_by_the_next_scan(
     descriptor: InotifyFD, rounds: list[list[Step]], seed: int
 ) -> None:
     chance = random.Random(seed)
@@ -151,7 +151,7 @@ def test_what_no_event_told_is_found_by_the_next_scan_and_only_once(
 
 @_PROPERTY
 @given(rounds=_ROUNDS, seed=st.integers(0, 1_000))
-def test_events_of_long_ago_do_no_harm(descriptor: InotifyFD, rounds: list[list[Step]], seed: int) -> None:
+def test_old_events_do_no_harm(descriptor: InotifyFD, rounds: list[list[Step]], seed: int) -> None:
     chance = random.Random(seed)
     with watched(descriptor) as folder:
         told = [path for todo in rounds for path in folder.change(todo)]
@@ -171,7 +171,7 @@ class Unreliable(World):
             self.a_run_comes()
 
     def server_is_killed(self) -> None:
-        """It took the event and is killed before anything comes of it; then it is up again."""
+        """The server accepts the event, is killed before acting on it, and restarts."""
         self.emitted_at = None
 
     def an_old_event_fires(self) -> None:
@@ -188,7 +188,7 @@ class Unreliable(World):
         max_size=60,
     )
 )
-def test_no_change_is_lost_by_a_server_that_forgets_and_repeats(actions: list[tuple[str, ...]]) -> None:
+def test_unreliable_server_loses_no_change(actions: list[tuple[str, ...]]) -> None:
     world = Unreliable()
     for name, *values in actions:
         getattr(world, name)(*values)
@@ -197,9 +197,7 @@ def test_no_change_is_lost_by_a_server_that_forgets_and_repeats(actions: list[tu
     assert world.debounce.wake_at() == math.inf
 
 
-def test_deliveries_of_a_webhook_in_any_order_and_twice_ask_for_each_source_and_have_one_run_waiting(
-    home: Home, times: int
-) -> None:
+def test_repeated_webhook_deliveries_leave_one_pending_run_per_source(home: Home, times: int) -> None:
     standin = StandinServer(immediate=False)
     with serving(standin), announced(home, standin.port):
         add_repositories(home, "weir", "ada/weir")

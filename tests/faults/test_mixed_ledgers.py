@@ -1,4 +1,4 @@
-"""Homes and ledgers that were mixed up: copied to another machine, put beside another's files, taken for one another."""
+"""Mixed-up homes and ledgers: copied to another machine, combined with files of another home, or swapped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def at(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[Path], Papers]:
-    """The papers as a home has them: a machine of its own, as far as the ledger can tell."""
+    """Return the papers as one home sees them, with a separate machine identity."""
     monkeypatch.delenv("CATCHMENT_DATABASE_URL", raising=False)
 
     def papers(place: Path) -> Papers:
@@ -54,13 +54,13 @@ def texts(numbers: range, text: str = "paper") -> dict[str, str]:
 
 
 def replaced(folder: Path, numbers: range, text: str = "paper") -> None:
-    """What another machine has in a folder of that name."""
+    """Replace the folder by that of another machine with the same name."""
     folder.rename(folder.with_name("papers of the first machine"))
     written(folder, numbers, text)
 
 
 def crash(papers: Papers) -> None:
-    """Read and parse everything, and end before anything is delivered."""
+    """Read and parse everything, then exit before the delivery."""
     with open_sync(papers.home, papers.connector, "papers", Policy(), Priority.NORMAL) as sync:
         sync.discover()
         token = sync.claim(1_000)
@@ -68,7 +68,7 @@ def crash(papers: Papers) -> None:
         sync.normalize(token)
 
 
-def test_a_home_that_is_used_where_the_folder_is_another_one_deletes_nothing(
+def test_home_used_with_another_folder_deletes_no_documents(
     tmp_path: Path, folder: Path, at: Callable[[Path], Papers]
 ) -> None:
     first = at(tmp_path / "first")
@@ -85,7 +85,7 @@ def test_a_home_that_is_used_where_the_folder_is_another_one_deletes_nothing(
     second.ledger.close()
 
 
-def test_two_copies_of_a_home_that_read_the_same_folder_both_have_all_of_it_once(
+def test_two_copies_of_a_home_both_ingest_the_folder_once(
     tmp_path: Path, folder: Path, at: Callable[[Path], Papers]
 ) -> None:
     first = at(tmp_path / "first")
@@ -103,7 +103,7 @@ def test_two_copies_of_a_home_that_read_the_same_folder_both_have_all_of_it_once
         papers.ledger.close()
 
 
-def test_a_ledger_in_the_place_of_another_takes_no_text_from_what_that_one_left(
+def test_swapped_ledger_takes_no_text_from_the_cache_of_another(
     tmp_path: Path, folder: Path, at: Callable[[Path], Papers]
 ) -> None:
     first = at(tmp_path / "first")
@@ -113,7 +113,7 @@ def test_a_ledger_in_the_place_of_another_takes_no_text_from_what_that_one_left(
     second = at(tmp_path / "second")
     crash(second)
     second.ledger.close()
-    # The ledger of the one beside the cache of the other: the numbers of the jobs are the same.
+    # One ledger beside the cache of the other: the job numbers are the same.
     shutil.copy2(tmp_path / "second" / "ledger.db", tmp_path / "first" / "ledger.db")
     mixed = at(tmp_path / "first")
     mixed.sync()
@@ -122,7 +122,7 @@ def test_a_ledger_in_the_place_of_another_takes_no_text_from_what_that_one_left(
     mixed.ledger.close()
 
 
-def test_a_ledger_beside_the_sources_of_another_home_refuses_what_it_knows_otherwise(
+def test_ledger_refuses_sources_of_another_home_that_conflict(
     tmp_path: Path, folder: Path, at: Callable[[Path], Papers]
 ) -> None:
     papers = at(tmp_path / "first")
@@ -142,7 +142,7 @@ def test_a_ledger_beside_the_sources_of_another_home_refuses_what_it_knows_other
     papers.ledger.close()
 
 
-def test_the_sync_of_a_process_of_another_machine_is_closed_and_gone_on_with(
+def test_sync_of_a_process_on_another_machine_is_closed_and_resumed(
     tmp_path: Path, at: Callable[[Path], Papers]
 ) -> None:
     first = at(tmp_path / "first")
@@ -160,7 +160,7 @@ def test_the_sync_of_a_process_of_another_machine_is_closed_and_gone_on_with(
     second.ledger.close()
 
 
-def test_a_copy_of_a_home_is_not_taken_for_the_one_that_runs(tmp_path: Path) -> None:
+def test_copied_home_is_distinguished_from_the_running_one(tmp_path: Path) -> None:
     home = Home(tmp_path / "home").make()
     with supervisor_lock(home):
         record(home, Running(4200, os.getpid(), datetime.now(UTC), 1, 2, ""))
@@ -173,7 +173,7 @@ def test_a_copy_of_a_home_is_not_taken_for_the_one_that_runs(tmp_path: Path) -> 
         assert running(Home(tmp_path / "moved")) is not None
 
 
-def test_two_ledgers_that_are_swapped_between_syncs_keep_what_is_theirs(
+def test_ledgers_swapped_between_syncs_keep_their_data(
     tmp_path: Path, folder: Path, at: Callable[[Path], Papers]
 ) -> None:
     for place in ("first", "second"):

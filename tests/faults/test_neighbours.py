@@ -1,4 +1,4 @@
-"""What else is on the machine: several `up` and `down` at once, the upkeep beside a sync."""
+"""Concurrent commands: several `up` and `down` at once, and the daily clean-up during a sync."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_500), pytest.mark.long]
 _FEW = 20
 _UPS = 3
 _PATIENCE = 400
-"""Seconds for what takes a few on a quiet machine."""
+"""Seconds allowed for an operation that takes a few on an idle machine."""
 
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Person, list[tuple[int, str]]]]:
-    """A person who typed `up --detach` in several terminals at once, and what each of them said."""
+    """Run `up --detach` several times at once; return the user and the output of each command."""
     person = Person(tmp_path_factory.mktemp("neighbours") / "home")
     started = [typed(person, "up", "--detach") for _ in range(_UPS)]
     try:
@@ -42,7 +42,7 @@ def person(together: tuple[Person, list[tuple[int, str]]]) -> Person:
 
 
 def typed(person: Person, *words: str) -> subprocess.Popen[str]:
-    """A command that is not waited for."""
+    """Start a command without waiting for it."""
     return subprocess.Popen(
         [COMMAND, *words],
         env=person.environment,
@@ -55,13 +55,13 @@ def typed(person: Person, *words: str) -> subprocess.Popen[str]:
 
 
 def said(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """How a command ended, and what it said."""
+    """Return the exit code and output of a command."""
     out, _ = process.communicate(timeout=_PATIENCE)
     return process.returncode, out
 
 
 def all_is_well(person: Person, name: str, notes: int) -> None:
-    """Every note is in the library once, the ledger is sound, and nothing seems to run that does not."""
+    """Check that every note is in the library once, the ledger is sound, and no dead run is considered active."""
     source = person.source(name)
     unfinished = {state: number for state, number in source["jobs"].items() if number and state != "succeeded"}
     assert (source["documents"], unfinished) == (notes, {})
@@ -71,7 +71,7 @@ def all_is_well(person: Person, name: str, notes: int) -> None:
     until(person.seem_to_run, lambda found: found == [])
 
 
-def test_of_several_ups_at_once_one_starts_and_the_others_say_so(
+def test_concurrent_ups_start_one_system(
     together: tuple[Person, list[tuple[int, str]]],
 ) -> None:
     person, told = together
@@ -87,7 +87,7 @@ def test_of_several_ups_at_once_one_starts_and_the_others_say_so(
     until(lambda: person("status", "--json").ok().json["server"]["answers"], bool)
 
 
-def test_a_sync_by_hand_and_the_upkeep_do_not_keep_one_another_from_it(person: Person, tmp_path: Path) -> None:
+def test_manual_sync_and_daily_clean_up_do_not_block_each_other(person: Person, tmp_path: Path) -> None:
     generate(tmp_path / "vault", _FEW)
     person("sources", "add", "obsidian", tmp_path / "vault", "--name", "few").ok()
     with api(person.running) as client:
@@ -105,7 +105,7 @@ def test_a_sync_by_hand_and_the_upkeep_do_not_keep_one_another_from_it(person: P
     assert until(state, lambda found: found not in ("SCHEDULED", "PENDING", "RUNNING")) == "COMPLETED"
 
 
-def test_an_up_while_two_downs_go_on_waits_for_them_and_starts(person: Person) -> None:
+def test_up_waits_for_concurrent_downs_and_starts(person: Person) -> None:
     before = person.running
     home = Home(person.home)
     downs = [typed(person, "down")]

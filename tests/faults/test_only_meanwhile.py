@@ -1,4 +1,4 @@
-"""What is so only until a sync has seen half of it leaves no trace: at any place in the listing, however the sync ends."""
+"""Temporary changes during an incomplete sync leave no trace, at any position in the listing, for any end of the sync."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(600), pytest.mark.long]
 FILES = ("a.md", "sub/a.md", "sub/b.md", "sub/deep/c.md", "sub/deep/d.md", "other/e.md")
 
 _STEP = 3
-"""An ordinary run has one of so many places, a longer one has all."""
+"""Ordinary runs test every n-th position; longer runs test all."""
 
 REFUSED: set[str] = set()
-"""Folders that cannot be listed: real rights do not stop the user root."""
+"""Folders that cannot be listed. File permissions do not stop root."""
 
 
 def rename(old: str, new: str) -> Callable[[Disk], None]:
@@ -81,7 +81,7 @@ ENDS = {
 
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    # Else so few files would all be told before the first checkpoint.
+    # The default would report so few files before the first checkpoint.
     monkeypatch.setattr(tree, "_CHANGES_PER_CHECKPOINT", 1)
     monkeypatch.setattr(diff, "_UNCHANGED_PER_CHECKPOINT", 1)
     list_it = Lister.list
@@ -102,7 +102,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
 
 @pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("what", MEANWHILE)
-def test_what_is_so_only_while_a_sync_ends_early_changes_nothing(
+def test_temporary_changes_during_an_incomplete_sync_leave_no_trace(
     engine: Engine, what: str, how: str, times: int
 ) -> None:
     disk, (begin, undo) = engine.disks["papers"], MEANWHILE[what]

@@ -1,4 +1,4 @@
-"""Killed at moments that nobody chose, wherever its threads and parsers are, the engine goes on and ends as it would have."""
+"""Kill the engine at random moments, in any thread or parser: it resumes and reaches the same final state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AT_WORK = {
     [pytest.param(scene, marks=_AT_WORK[scene.name]) for scene in SCENES if scene.name in _AT_WORK],
     ids=lambda scene: scene.name,
 )
-def test_killed_at_random_moments_a_scene_ends_as_if_nobody_had_been(
+def test_kills_at_random_moments_lead_to_the_same_final_state(
     scene: Scene, times: int, record_property: Callable[..., None]
 ) -> None:
     seed = random.randrange(1_000_000)

@@ -1,4 +1,4 @@
-"""Schedules over the days on which summer time begins and ends, planned again and again as the server does it."""
+"""Schedules around daylight-saving changes, planned repeatedly as the server does."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ CHANGES = {
     "autumn in New York": ("America/New_York", datetime(2027, 11, 7, 6, tzinfo=UTC)),
 }
 _LOOKS = [timedelta(minutes=minutes) for minutes in (-3_000, -1_500, -130, -70, -20, 0, 20, 70, 130, 1_500)]
-"""When the server looks, counted from the change."""
+"""The times at which the server plans, relative to the change."""
 
 
 @pytest.fixture(params=CHANGES.values(), ids=CHANGES.keys())
 def change(request: pytest.FixtureRequest) -> tuple[str, datetime]:
-    """A time zone, and a moment at which its clocks are set."""
+    """A time zone and the moment of its clock change."""
     found: tuple[str, datetime] = request.param
     return found
 
@@ -34,7 +34,7 @@ def change(request: pytest.FixtureRequest) -> tuple[str, datetime]:
     "line",
     ["30 1 * * *", "0 2 * * *", "30 2 * * *", "0 3 * * *"],
 )
-def test_a_cron_line_of_each_day_comes_once_on_each_day(change: tuple[str, datetime], line: str) -> None:
+def test_daily_cron_schedule_runs_once_a_day(change: tuple[str, datetime], line: str) -> None:
     zone, moment = change
     comes_once_a_day(planned(CronSchedule(cron=line, timezone=zone), moment))
 
@@ -46,7 +46,7 @@ def test_a_cron_line_of_each_day_comes_once_on_each_day(change: tuple[str, datet
         "FREQ=DAILY;BYHOUR=2;BYMINUTE=30;BYSECOND=0",
     ],
 )
-def test_a_recurrence_rule_of_each_day_comes_once_on_each_day(change: tuple[str, datetime], rule: str) -> None:
+def test_daily_recurrence_rule_runs_once_a_day(change: tuple[str, datetime], rule: str) -> None:
     zone, moment = change
     comes_once_a_day(planned(RRuleSchedule(rrule=rule, timezone=zone), moment))
 
@@ -54,7 +54,7 @@ def test_a_recurrence_rule_of_each_day_comes_once_on_each_day(change: tuple[str,
 @pytest.mark.parametrize(
     ("line", "step"), [("*/15 * * * *", _HOUR / 4), ("0 * * * *", _HOUR), ("0 */2 * * *", 2 * _HOUR)]
 )
-def test_a_cron_line_of_each_hour_shows_no_time_twice_and_pauses_for_an_hour_at_most(
+def test_hourly_cron_schedule_repeats_no_time_and_skips_at_most_an_hour(
     change: tuple[str, datetime], line: str, step: timedelta
 ) -> None:
     zone, moment = change
@@ -64,7 +64,7 @@ def test_a_cron_line_of_each_hour_shows_no_time_twice_and_pauses_for_an_hour_at_
 
 
 @pytest.mark.parametrize("step", [_HOUR / 4, _HOUR, 24 * _HOUR])
-def test_an_interval_is_an_hour_longer_at_most(change: tuple[str, datetime], step: timedelta) -> None:
+def test_interval_is_extended_by_at_most_an_hour(change: tuple[str, datetime], step: timedelta) -> None:
     zone, moment = change
     added = datetime(2027, 1, 1, 2, 30, tzinfo=ZoneInfo(zone))
     runs = planned(IntervalSchedule(interval=step, timezone=zone, anchor_date=added), moment)
@@ -72,7 +72,7 @@ def test_an_interval_is_an_hour_longer_at_most(change: tuple[str, datetime], ste
 
 
 def planned(schedule: CronSchedule | RRuleSchedule | IntervalSchedule, change: datetime) -> list[datetime]:
-    """Every run that the server plans around the change, by the clock on the wall there."""
+    """Return every run that the server plans around the change, in local time."""
     zone = ZoneInfo(schedule.timezone or "UTC")
 
     async def looks() -> set[datetime]:
@@ -83,7 +83,7 @@ def planned(schedule: CronSchedule | RRuleSchedule | IntervalSchedule, change: d
 
 
 def _ahead(schedule: CronSchedule | RRuleSchedule | IntervalSchedule) -> int:
-    """How many runs the server plans: three, and those of an hour."""
+    """Return the number of runs that the server plans: three, or those of an hour."""
     frequent = (isinstance(schedule, CronSchedule) and "*/15" in schedule.cron) or (
         isinstance(schedule, IntervalSchedule) and schedule.interval < _HOUR
     )
@@ -97,7 +97,7 @@ def comes_once_a_day(runs: list[datetime]) -> None:
 
 
 def longest_pause(runs: list[datetime], change: datetime, step: timedelta) -> timedelta:
-    """The longest time without a run around the change."""
+    """Return the longest time without a run around the change."""
     around = [run.astimezone(UTC) for run in runs]
     if step < 12 * _HOUR:
         around = [run for run in around if change - 2 * _HOUR <= run <= change + 2 * _HOUR + step]

@@ -1,4 +1,6 @@
-"""Programs and ledgers of different versions: led forward once, with what it was kept, whole after any kill; never backward."""
+"""Programs and ledgers of different versions: migrated once with a backup copy, intact after any kill, never
+downgraded.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +38,13 @@ _MOST_STEPS = 500
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A ledger that was lived in, of the program's revision."""
+    """A populated ledger of the program's revision."""
     return kept(schema.REVISION, tmp_path)
 
 
 @pytest.fixture
 def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The program is of the next version, to which the ledger is an old one; its migrations."""
+    """Make the program one of the next version, for which the ledger is old; yields its migrations."""
     folder = tmp_path / "later"
     become_later_with(monkeypatch, folder)
     return folder
@@ -70,12 +72,12 @@ def revision(url: str) -> str | None:
 
 
 def copies(file: Path) -> list[Path]:
-    """What was kept of it, and what should not be there."""
+    """Return the backup copies and the unexpected files."""
     return sorted(path for path in file.parent.iterdir() if path.is_file() and not path.name.startswith(file.name))
 
 
 def sound(url: str, before: dict[str, list[object]]) -> None:
-    """The ledger is led forward, and says all that it said before."""
+    """Check that the ledger is migrated and its data is unchanged."""
     ledger = Ledger.open(url)
     assert ledger.check(deep=True) == []
     assert len(ledger.library.search("says", limit=100)) == 29
@@ -88,7 +90,7 @@ def sound(url: str, before: dict[str, list[object]]) -> None:
 
 
 @pytest.mark.parametrize("kept_revision", _REVISIONS)
-def test_a_ledger_of_every_revision_there_ever_was_is_led_to_this_one(kept_revision: str, tmp_path: Path) -> None:
+def test_ledger_of_every_past_revision_is_migrated(kept_revision: str, tmp_path: Path) -> None:
     file = kept(kept_revision, tmp_path)
     ledger = Ledger.open(address(file))
     assert ledger.check(deep=True) == []
@@ -99,11 +101,11 @@ def test_a_ledger_of_every_revision_there_ever_was_is_led_to_this_one(kept_revis
     assert _schema(address(file)) == _schema(fresh), "a revision is never edited: later changes are later revisions"
 
 
-def test_a_ledger_of_this_revision_is_kept_for_the_programs_to_come() -> None:
+def test_ledger_of_this_revision_is_stored_for_future_programs() -> None:
     assert schema.REVISION in _REVISIONS, "keep one: python -m tests.faults.versions"
 
 
-def test_an_older_ledger_is_led_forward_and_what_it_was_is_kept(old: Path, later: Path) -> None:
+def test_older_ledger_is_migrated_after_a_copy(old: Path, later: Path) -> None:
     before = told(address(old))
     ledger = Ledger.open(address(old))
     led = ledger.migrated
@@ -119,16 +121,14 @@ def test_an_older_ledger_is_led_forward_and_what_it_was_is_kept(old: Path, later
     again.close()
 
 
-def test_a_program_that_is_killed_anywhere_while_it_leads_forward_is_followed_by_one_that_does_it(
-    old: Path, later: Path
-) -> None:
+def test_migration_killed_anywhere_is_completed_by_the_next_program(old: Path, later: Path) -> None:
     before, kept_copy = told(address(old)), old.with_name("ledger-0002.backup.db")
     for step in range(1, _MOST_STEPS):
         end = in_child(lambda at=step: (die_at(at), Ledger.open(address(old)).close()))()  # type: ignore[misc]
         if end == 0:
             break
         assert end == -signal.SIGKILL
-        # The last kill comes when it is done.
+        # The last kill occurs after the migration is complete.
         assert told(address(old)) == before, step
         if kept_copy.exists():
             assert (revision(address(kept_copy)), told(address(kept_copy))) == ("0002", before), step
@@ -137,11 +137,11 @@ def test_a_program_that_is_killed_anywhere_while_it_leads_forward_is_followed_by
     assert copies(old) == [kept_copy]
 
 
-def test_a_program_that_is_killed_anywhere_while_it_makes_a_ledger_is_followed_by_one_that_does_it(
+def test_creation_killed_anywhere_is_completed_by_the_next_program(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "new" / "ledger.db"
-    # Most of it is one table like another.
+    # Most statements create similar tables.
     for step in (*range(1, 30), *range(30, _MOST_STEPS, 25)):
         end = in_child(lambda at=step: (die_at(at), Ledger.open(address(file)).close()))()  # type: ignore[misc]
         ledger = Ledger.open(address(file))
@@ -154,7 +154,7 @@ def test_a_program_that_is_killed_anywhere_while_it_makes_a_ledger_is_followed_b
     assert 100 < step < _MOST_STEPS - 25
 
 
-def test_programs_that_find_an_older_ledger_at_once_lead_it_forward_once(old: Path, later: Path) -> None:
+def test_concurrent_programs_migrate_a_ledger_once(old: Path, later: Path) -> None:
     before = told(address(old))
     start, go = os.pipe()
 
@@ -174,9 +174,7 @@ def test_programs_that_find_an_older_ledger_at_once_lead_it_forward_once(old: Pa
     sound(address(old), before)
 
 
-def test_a_ledger_that_somebody_uses_is_not_led_forward(
-    old: Path, later: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ledger_in_use_is_not_migrated(old: Path, later: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catchment.ledger.admin.migrations.LOCK_WAIT_SECONDS", 0.2)
     before = told(address(old))
     with closing(sqlite3.connect(old)) as other:
@@ -187,7 +185,7 @@ def test_a_ledger_that_somebody_uses_is_not_led_forward(
     sound(address(old), before)
 
 
-def test_a_disk_without_room_for_the_copy_leaves_the_ledger_as_it_is(old: Path, later: Path) -> None:
+def test_full_disk_that_prevents_the_copy_leaves_the_ledger_unchanged(old: Path, later: Path) -> None:
     before, room = told(address(old)), old.stat().st_size // 2
 
     def opened() -> None:
@@ -204,7 +202,7 @@ def test_a_disk_without_room_for_the_copy_leaves_the_ledger_as_it_is(old: Path, 
 
 @pytest.fixture
 def home(tmp_path: Path, old: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home of a person whose ledger is of the program's revision."""
+    """The home of a user whose ledger has the program's revision."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     old.rename(home / "ledger.db")
@@ -217,9 +215,7 @@ _READING = [["status"], ["search", "says"], ["ledger", "check"], ["jobs", "list"
 _WRITING = [["sources", "pause", "notes"], ["quarantine", "retry", "--all"], ["up", "--detach"]]
 
 
-def test_an_older_program_refuses_a_newer_ledger_in_one_line_and_changes_nothing(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_older_program_refuses_a_newer_ledger_in_one_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = home / "ledger.db"
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("UPDATE revision SET version_num = '9999'")
@@ -234,7 +230,7 @@ def test_an_older_program_refuses_a_newer_ledger_in_one_line_and_changes_nothing
     assert file.read_bytes() == data
 
 
-def test_a_newer_program_asks_for_an_up_where_it_only_reads(
+def test_read_only_command_of_a_newer_program_suggests_up(
     home: Path, later: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = (home / "ledger.db").read_bytes()
@@ -245,14 +241,14 @@ def test_a_newer_program_asks_for_an_up_where_it_only_reads(
     assert (home / "ledger.db").read_bytes() == data
 
 
-def test_up_leads_the_ledger_forward_and_says_so_in_one_line(
+def test_up_migrates_the_ledger_and_reports_it_in_one_line(
     home: Path, later: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = told(address(home / "ledger.db"))
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        # The ledger comes first: that the port is taken keeps the rest from being started.
+        # The ledger is migrated first; the port is in use, so the rest does not start.
         assert main(["up", "--detach", "--port", str(other.getsockname()[1])]) == 10
     said, _ = capsys.readouterr().err.splitlines()
     assert said == (
@@ -263,7 +259,7 @@ def test_up_leads_the_ledger_forward_and_says_so_in_one_line(
     assert main(["status"]) == 0
 
 
-def test_a_command_leads_nothing_forward_under_a_system_that_runs(
+def test_command_does_not_migrate_under_a_running_system(
     home: Path, later: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("console.session.running", object)
@@ -273,7 +269,7 @@ def test_a_command_leads_nothing_forward_under_a_system_that_runs(
     assert (home / "ledger.db").read_bytes() == data
 
 
-def test_what_was_kept_can_be_brought_back_by_either_program(
+def test_copy_can_be_restored_by_either_program(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = home / "ledger.db"
@@ -292,7 +288,7 @@ def test_what_was_kept_can_be_brought_back_by_either_program(
 
 @pytest.fixture
 def on_postgres(postgres: str) -> Iterator[str]:  # noqa: F811
-    """A lived-in ledger on a database of its own."""
+    """A populated ledger in a separate PostgreSQL database."""
     engine = create_engine(postgres, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(text("DROP DATABASE IF EXISTS versions"))
@@ -304,9 +300,7 @@ def on_postgres(postgres: str) -> Iterator[str]:  # noqa: F811
 
 
 @pytest.mark.postgres
-def test_on_postgresql_a_program_that_is_killed_anywhere_is_followed_by_one_that_does_it(
-    on_postgres: str, later: Path
-) -> None:
+def test_killed_migration_on_postgresql_is_completed_by_the_next_program(on_postgres: str, later: Path) -> None:
     before = told(on_postgres)
     for step in range(1, _MOST_STEPS):
         if in_child(lambda at=step: (die_at(at), Ledger.open(on_postgres)))() == 0:  # type: ignore[misc]
@@ -317,9 +311,7 @@ def test_on_postgresql_a_program_that_is_killed_anywhere_is_followed_by_one_that
 
 
 @pytest.mark.postgres
-def test_on_postgresql_programs_that_find_an_older_ledger_at_once_lead_it_forward_once(
-    on_postgres: str, later: Path
-) -> None:
+def test_concurrent_programs_on_postgresql_migrate_a_ledger_once(on_postgres: str, later: Path) -> None:
     before = told(on_postgres)
 
     def opened() -> None:

@@ -1,4 +1,4 @@
-"""A server that is slow, busy, cut off, silent or away for the worker, its runs and the watcher: what was begun goes on."""
+"""A slow, busy, unreachable, silent or stopped server for the worker, its runs and the watcher: started work continues."""
 
 from __future__ import annotations
 
@@ -30,30 +30,32 @@ _BETWEEN = PROJECT / "tests" / "faults" / "between"
 
 @dataclass(frozen=True)
 class Divided:
-    """A person whose worker, runs and watcher have a proxy between themselves and the server."""
+    """A user whose worker, runs and watcher reach the server only through a proxy."""
 
     person: Person
     proxy: Proxy
 
     def in_the_middle(self, name: str, vault: Path, *how: str) -> None:
-        """Return in the middle of the first sync of a source."""
+        """Wait until the first sync of a source is half done."""
         accidents.in_the_middle(self.person, name, vault, _NOTES, "--set", "preset=local", *how)
 
     def suffer(self, harm: Harm, seconds: float) -> None:
-        """Let so many seconds pass in which this harm is done."""
+        """Inject this fault for `seconds`."""
         before = self.proxy.harmed
         with self.proxy.doing(harm):
             time.sleep(seconds)
         assert harm.refused or self.proxy.harmed > before
 
     def worker_seen(self) -> str:
-        """How the server sees the worker."""
+        """Return the worker's status according to the server."""
         with api(self.person.running) as client:
             (worker,) = client.post(f"/work_pools/{POOL}/workers/filter", json={}).raise_for_status().json()
             return str(worker["status"])
 
     def all_is_well(self, name: str, notes: int = _NOTES) -> None:
-        """The sync went on to its end, or another one for it; all is there once, and nothing seems to run that does not."""
+        """Check that the sync or a successor completed, every note is in the library once, and no dead run is
+        considered active.
+        """
         until(lambda: self.person.states_of(name)[:1], lambda latest: latest == ["COMPLETED"])
         source = until(lambda: self.person.source(name), lambda source: source["documents"] >= notes)
         unfinished = {state: number for state, number in source["jobs"].items() if number and state != "succeeded"}
@@ -62,7 +64,7 @@ class Divided:
         assert len(listed) == len({job["item"] for job in listed}) == notes
         self.person("ledger", "check", "--deep").ok()
         until(self.person.seem_to_run, lambda found: found == [])
-        # The source's one place was given back.
+        # The source's slot was released.
         assert self.person.sync(name)["jobs"] == 0
 
 
@@ -96,7 +98,7 @@ _HARMS = {
 
 
 @pytest.mark.faults
-def test_a_sync_goes_on_through_all_that_can_be_between_it_and_the_server(divided: Divided, vault: Path) -> None:
+def test_sync_continues_through_every_network_fault(divided: Divided, vault: Path) -> None:
     divided.in_the_middle("all", vault)
     for harm in _HARMS.values():
         divided.suffer(harm, _SHORT)
@@ -106,9 +108,7 @@ def test_a_sync_goes_on_through_all_that_can_be_between_it_and_the_server(divide
 @pytest.mark.parametrize(
     "seconds", [pytest.param(10, marks=pytest.mark.faults), pytest.param(90, marks=pytest.mark.soak)]
 )
-def test_a_server_that_was_away_for_long_is_asked_again_and_what_was_saved_meanwhile_is_found(
-    divided: Divided, vault: Path, seconds: int
-) -> None:
+def test_changes_during_a_long_server_outage_are_found_afterwards(divided: Divided, vault: Path, seconds: int) -> None:
     name, word = f"away-{seconds}", f"zqmeanwhile{seconds}"
     divided.in_the_middle(name, vault, "--watch")
     with divided.proxy.doing(Harm(refused=True)):
@@ -120,7 +120,7 @@ def test_a_server_that_was_away_for_long_is_asked_again_and_what_was_saved_meanw
 
 @pytest.mark.soak
 @pytest.mark.parametrize("how", _HARMS)
-def test_a_sync_goes_on_although_all_of_it_is_harmed(divided: Divided, vault: Path, how: str) -> None:
+def test_sync_continues_through_a_permanent_network_fault(divided: Divided, vault: Path, how: str) -> None:
     divided.in_the_middle(how, vault)
     divided.suffer(_HARMS[how], 60)
     divided.all_is_well(how)
@@ -128,7 +128,7 @@ def test_a_sync_goes_on_although_all_of_it_is_harmed(divided: Divided, vault: Pa
 
 @pytest.mark.soak
 @pytest.mark.parametrize("how", ["silent", "refused"])
-def test_a_server_that_was_away_for_ten_minutes_is_asked_again(divided: Divided, vault: Path, how: str) -> None:
+def test_clients_reconnect_after_a_ten_minute_server_outage(divided: Divided, vault: Path, how: str) -> None:
     name = f"{how}-for-long"
     divided.in_the_middle(name, vault)
     divided.suffer(_HARMS[how], 600)
@@ -136,9 +136,10 @@ def test_a_server_that_was_away_for_ten_minutes_is_asked_again(divided: Divided,
 
 
 @pytest.mark.soak
-def test_a_worker_that_stood_still_until_the_server_gave_it_up_goes_on(divided: Divided, vault: Path) -> None:
+def test_worker_declared_offline_while_stopped_continues(divided: Divided, vault: Path) -> None:
     divided.in_the_middle("still", vault)
-    # The supervisor would kill what stands still for half a minute: both stand still, as on a machine that is out of breath.
+    # The supervisor would kill a worker that stalls for half a minute, so both are stopped, as on an overloaded
+    # machine.
     still = [psutil.Process(divided.person.running.pid), psutil.Process(divided.person.running.worker_pid)]
     for process in still:
         process.suspend()

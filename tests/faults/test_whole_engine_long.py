@@ -1,4 +1,4 @@
-"""The model of the whole engine over longer histories; `--times` makes more of them, and then others each time."""
+"""The model of the whole engine over longer histories; `--times` adds more, with other random choices each time."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from tests.engine.test_whole_engine import run_machine
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 
-def test_long_histories_of_mishaps_leave_a_library_that_is_what_the_sources_are(tmp_path: Path, times: int) -> None:
+def test_library_matches_its_sources_after_long_histories(tmp_path: Path, times: int) -> None:
     run_machine(tmp_path, 4 * times, 50)

@@ -1,7 +1,7 @@
-"""Programs and ledgers of several versions: a later program, and a ledger of each revision as it was then.
+"""Programs and ledgers of several versions: a later program, and a stored ledger of each revision.
 
-`python -m tests.faults.versions` keeps a ledger of the program's revision in `ledgers`, for the programs to come; it is made
-once for each revision, and never again.
+`python -m tests.faults.versions` stores a ledger of the program's revision in `ledgers` for future programs. It is
+created once per revision and never changed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FILE_EVENTS = {"os.rename", "os.remove", "sqlite3.connect"}
 
 
 def become_later(folder: Path) -> None:
-    """Be a program of the next version from now on. `folder` is for its migrations."""
+    """Act as a program of the next version from now on. `folder` receives its migrations."""
     versions = folder / "versions"
     shutil.copytree(migrations._HERE / "versions", versions, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy2(_LATER, versions)
@@ -52,7 +52,7 @@ def become_later(folder: Path) -> None:
 
 
 def live_in(url: str) -> None:
-    """Give an empty ledger something of everything: documents, a move, a deletion, a quarantine, a hold, a history."""
+    """Populate an empty ledger: documents, a move, a deletion, a quarantine entry, a hold, a history."""
     clock = Clock()
     world = World(url, clock, Ledger.open(url, clock=clock))
     world.ingest(*notes(30))
@@ -71,7 +71,7 @@ def live_in(url: str) -> None:
 
 
 def told(url: str) -> dict[str, list[Any]]:
-    """Every row of every table, of the columns that the program of today knows."""
+    """Return every row of every table, with the columns of the current program."""
     engine = create_engine(url)
     with engine.connect() as connection:
         rows = {
@@ -84,19 +84,19 @@ def told(url: str) -> dict[str, list[Any]]:
 
 
 def kept(revision: str, folder: Path) -> Path:
-    """A ledger as the program of that revision left it, in a file in this folder."""
+    """Copy the stored ledger of a revision to this folder; return the file."""
     file = folder / "ledger.db"
     file.write_bytes(gzip.decompress((_LEDGERS / f"{revision}.db.gz").read_bytes()))
     return file
 
 
 def kept_revisions() -> list[str]:
-    """The revisions of which a ledger is kept."""
+    """Return the revisions with a stored ledger."""
     return sorted(file.name.partition(".")[0] for file in _LEDGERS.glob("*.db.gz"))
 
 
 def die_at(step: int) -> None:
-    """Kill this process, without a word, at so manieth a statement, commit or change of a file's name."""
+    """Kill this process with SIGKILL at statement, commit or rename number `at`."""
     steps = count(1)
 
     def look(*_: Any, **__: Any) -> None:

@@ -1,8 +1,8 @@
-"""What is done on a bad disk: works of the engine on one home, each in a process of its own, forked from one that is ready.
+"""Tasks on a faulty disk: engine operations on one home, each in a process forked from a prepared one.
 
-`python -m tests.faults.works` reads a line of JSON, `{"works": [NAME or COMMAND LINE, …], "home": PATH}`; one process does them
-all, and answers with what came of each.
-Beside the home is `kept`, where backups go; the folder `papers`, which is the source, is beside both.
+`python -m tests.faults.works` reads lines of JSON, `{"works": [NAME or COMMAND LINE, …], "home": PATH}`. One process
+executes all tasks of a line and returns their results. Backups are in `kept`, and the source is `papers`, both beside
+the home.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COPY = "copy.db"
 
 
 def sync(home: Home) -> dict[str, int]:
-    """Bring the folder into the library."""
+    """Sync the folder."""
     connector = LocalFiles(LocalFiles.settings(root=home.path.parents[1] / NAME))
     with open_sync(home, connector, NAME, Policy(), Priority.NORMAL) as opened:
         opened.discover()
@@ -49,18 +49,18 @@ def sync(home: Home) -> dict[str, int]:
 
 
 def back_up_home(home: Home) -> list[str]:
-    """Keep a copy."""
+    """Make a backup."""
     with closing(Ledger.inspect(home.database_url)) as ledger:
         return ledger.back_up(home.path.parent / "kept" / COPY, {"sources.yaml": b"deployments: []\n"})
 
 
 def restore(home: Home) -> list[str]:
-    """Bring the copy back."""
+    """Restore the backup."""
     return backup.restore(home.path / "ledger.db", home.path.parent / "kept" / COPY).broken
 
 
 def save(home: Home) -> None:
-    """Replace the small files that are the truth of something: the sources, the login of the server, a secret."""
+    """Replace the small essential files: the sources, the server login, a secret."""
     sources = SourcesFile.load(home.sources_file)
     settings = LocalFiles.settings(root=home.path.parents[1] / NAME)
     sources.add(SourceEntry(NAME, LocalFiles.kind, settings))
@@ -71,13 +71,13 @@ def save(home: Home) -> None:
 
 
 def vacuum(home: Home) -> None:
-    """Give room back."""
+    """Vacuum the ledger."""
     with closing(Ledger.open(home.database_url)) as ledger:
         ledger.vacuum(lambda _: False)
 
 
 def purge(home: Home) -> bool:
-    """Take consent back and delete all that came from there."""
+    """Withdraw consent and purge the source."""
     with closing(Ledger.open(home.database_url)) as ledger:
         source = ledger.sources.get(NAME)
         extent = Extent(frozenset({WHOLE}), lambda _: True, whole=True)
@@ -85,7 +85,7 @@ def purge(home: Home) -> bool:
 
 
 def lead_forward(home: Home) -> list[str]:
-    """Open the ledger with a program of the next version, which leads it forward; the invariants that it breaks."""
+    """Migrate the ledger with a program of the next version; return the violated invariants."""
     with tempfile.TemporaryDirectory() as folder:
         become_later(Path(folder) / "later")
         with closing(Ledger.open(home.database_url)) as ledger:
@@ -93,7 +93,7 @@ def lead_forward(home: Home) -> list[str]:
 
 
 def look(home: Home) -> dict[str, Any]:
-    """What is in the library: each item with its text, as often as it is there; and the invariants that do not hold."""
+    """Return each item of the library with its text, once per occurrence, and the violated invariants."""
     with closing(Ledger.inspect(home.database_url)) as ledger:
         with ledger._store.read() as reading:
             rows = reading.connection.exec_driver_sql(
@@ -105,7 +105,7 @@ def look(home: Home) -> dict[str, Any]:
 
 
 def command(home: Home, words: list[str]) -> dict[str, Any]:
-    """Type a command."""
+    """Run a command."""
     os.environ["CATCHMENT_HOME"] = str(home.path)
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
@@ -126,7 +126,7 @@ WORKS: dict[str, Callable[[Home], Any]] = {
 
 
 def main() -> None:
-    """Do one work after the other, until there is nothing more to read."""
+    """Execute tasks until the end of the input."""
     rehearse()
     gc.freeze()
     for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""Where works are done on a bad disk, and what came of them."""
+"""A workshop that executes tasks on a faulty disk, and their results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Texts = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """What came of a work: its result, or the error that it ended with."""
+    """The result of a task, or its error."""
 
     done: Any = None
     error: str = ""
@@ -32,7 +32,7 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """How a command ended, and what it said."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -40,7 +40,7 @@ class Said:
 
 
 class Workshop:
-    """Where works are done: a process of their own, whose disk does as it is told, and a place with a home and its source."""
+    """A process whose disk injects faults on order, and a place with a home and its source."""
 
     def __init__(self, folder: Path) -> None:
         self.place = folder / "place"
@@ -64,7 +64,7 @@ class Workshop:
         return self.place.parent / "papers"
 
     def do(self, *works: str | list[str], fault: Fault | None = None) -> list[Came]:
-        """Have a process do works, or type commands, on a disk that does this."""
+        """Execute tasks or commands in a process with this fault."""
         self.disk.order(self.place, fault or Fault())
         assert self._process.stdin
         print(json.dumps({"works": works, "home": str(self.home)}), file=self._process.stdin, flush=True)
@@ -74,26 +74,26 @@ class Workshop:
         return [Came(**one) for one in said]
 
     def well(self, *works: str) -> Any:
-        """What the last of some works gives on a sound disk."""
+        """Execute tasks on a disk without faults; return the last result."""
         came = self.do(*works)
         assert not any(one.error for one in came), came
         return came[-1].done
 
     def texts(self) -> Texts:
-        """What is in the library; see `texts_of`."""
+        """Return the texts in the library; see `texts_of`."""
         return texts_of(self.do("look")[0])
 
     def command(self, *words: str, fault: Fault | None = None) -> Said:
-        """Type a command, on a disk that does this."""
+        """Run a command with this fault."""
         (came,) = self.do(list(words), fault=fault)
         return Said(**came.done)
 
     def save(self, folder: Path) -> None:
-        """Keep the place as it is now."""
+        """Save the current state of the place."""
         shutil.copytree(self.place, folder, symlinks=True)
 
     def begin_from(self, folder: Path) -> None:
-        """Have the place as it was kept."""
+        """Reset the place to a saved state."""
         shutil.rmtree(self.place, ignore_errors=True)
         shutil.copytree(folder, self.place, symlinks=True)
 
@@ -111,7 +111,7 @@ class Workshop:
 
 
 def texts_of(looked: Came) -> Texts:
-    """What is in the library, once it is sure that every invariant holds and a search finds the same, each once."""
+    """Check that every invariant holds and that a search finds each text once; return the texts in the library."""
     assert not looked.error, looked
     assert looked.done["broken"] == []
     found = dict(map(tuple, looked.done["documents"]))

@@ -1,6 +1,7 @@
-"""Found by every Python that has this folder in PYTHONPATH: the worker, its runs and its watcher ask a proxy for the server.
+"""Route the Prefect requests of the worker, its runs and its watcher through a proxy.
 
-`BETWEEN` is the address of the proxy. The supervisor and the commands ask the server itself.
+Every Python with this folder in PYTHONPATH imports this module. `BETWEEN` is the address of the proxy. The supervisor
+and the commands connect to the server directly.
 """
 
 from __future__ import annotations

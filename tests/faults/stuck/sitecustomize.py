@@ -1,7 +1,8 @@
-"""Found by every Python that has this folder in PYTHONPATH: lets the server, or a sync, get stuck while a file is there.
+"""Block the server or a sync while a marker file exists.
 
-The folder that `STUCK` names holds the file: `server` for a call that never returns and keeps all threads from running,
-`sync` for a lock that is never released, taken where documents are delivered.
+Every Python with this folder in PYTHONPATH imports this module. The folder named by `STUCK` contains the marker:
+`server` for a call that never returns and blocks all threads, `sync` for a lock that is taken on delivery and never
+released.
 """
 
 from __future__ import annotations
