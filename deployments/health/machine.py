@@ -58,7 +58,7 @@ def inotify(needed: int, ours: int, used: int, instances: int, limits: Mapping[s
     if instances >= most and not ours:
         problem = f"all {most} inotify instances of this user are in use"
         return Finding("inotify", Verdict.WARN, problem, f"sudo sysctl fs.inotify.max_user_instances={4 * most}")
-    return Finding("inotify", Verdict.OK, f"watches needed {needed}, taken by others {others}, allowed {watches}")
+    return Finding("inotify", Verdict.OK, f"{needed} watches needed, {others} used by other programs, limit {watches}")
 
 
 def inotify_limits() -> dict[str, int]:
@@ -189,7 +189,7 @@ def growth(home: Home) -> list[Finding]:
             )
             found.append(Finding("growth", Verdict.WARN, problem, "catchment down; catchment up --detach"))
     if sizes["Prefect"] > _LARGE_PREFECT:
-        problem = f"what Prefect keeps has {sizes['Prefect'] / 1e9:.1f} GB; the daily clean-up should keep it smaller"
+        problem = f"Prefect's data has {sizes['Prefect'] / 1e9:.1f} GB; the daily clean-up should keep it smaller"
         found.append(
             Finding("growth", Verdict.WARN, problem, "run `upkeep` in the Prefect UI, and check its recent runs")
         )

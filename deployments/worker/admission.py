@@ -13,7 +13,7 @@ from deployments.runs.profile import Profile
 
 HOT_CPU, HOT_MEMORY = 0.80, 0.85
 _CALM_CPU, _CALM_MEMORY = 0.65, 0.75
-"""Between calm and hot nothing changes: else one run more or less would carry the machine across a single line."""
+"""Hysteresis: with a single threshold, each added or removed run could cross it."""
 _LEFT_BY_CPU = 2
 _HOT_SECONDS = 6.0
 _CALM_SECONDS = 15.0
@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class MachineReading:
-    """How busy the machine is: `at` in seconds of a clock that only goes forward, `cpu` and `memory` from 0 to 1."""
+    """The load of the machine: `at` in seconds of a monotonic clock, `cpu` and `memory` from 0 to 1."""
 
     at: float
     cpu: float
@@ -34,10 +34,10 @@ class MachineReading:
 
 
 class Limit:
-    """How many runs may live at once: one less when the machine stays busy, one more when it stays calm.
+    """The limit of concurrent runs: falls by one while the machine stays busy, rises by one while it stays calm.
 
-    Never above `cap`; a busy processor leaves two places, so that a short run need not wait for a long one, and only short
-    memory leaves one. A limit that had to be lowered soon after it was raised is raised later the next time.
+    Never above `cap`. A busy processor lowers it to two, so that a short run need not wait for a long one; only short memory
+    lowers it to one. If it had to fall soon after a rise, it waits longer before the next rise.
     """
 
     def __init__(self, cap: int) -> None:
@@ -50,22 +50,22 @@ class Limit:
 
     @property
     def cap(self) -> int:
-        """The most that may ever live at once."""
+        """The maximum of the limit."""
         return self._cap
 
     @property
     def now(self) -> int:
-        """How many may live at once now."""
+        """The current limit."""
         return self._now
 
     def set_cap(self, cap: int) -> None:
-        """Take another cap; a limit that stood at the old one moves to the new one."""
+        """Set the cap. A limit equal to the old cap becomes the new cap."""
         cap = max(1, cap)
         self._now = cap if self._now == self._cap else min(self._now, cap)
         self._cap = cap
 
     def heed(self, reading: MachineReading) -> bool:
-        """Take a reading, every few seconds; whether the limit is another one now."""
+        """Process a reading, every few seconds. Returns whether the limit changed."""
         hot = reading.cpu > HOT_CPU or reading.memory > HOT_MEMORY
         calm = reading.cpu < _CALM_CPU and reading.memory < _CALM_MEMORY
         self._hot_since = (reading.at if self._hot_since is None else self._hot_since) if hot else None
@@ -101,9 +101,9 @@ class WaitingRun(Generic[R]):
 
 
 def admit(waiting: Collection[WaitingRun[R]], live: Sequence[Profile], limit: Limit) -> list[WaitingRun[R]]:
-    """The waiting runs that start now, in their order: by their due time, a minute sooner or later by priority.
+    """Return the waiting runs that start now, in the order of their due times, which priority shifts by a minute.
 
-    A kind at its own limit lets others pass.
+    A kind at its own limit does not hold up other kinds.
     """
     of_kind = Counter(profile.kind for profile in live)
     chosen: list[WaitingRun[R]] = []

@@ -1,7 +1,7 @@
 """Finds the run that caused the loss of a runner. Pure: the steps of the runs are passed in.
 
 A run is a possible cause if it was in a step at the last heartbeat, or if its steps are unknown; without one, every run is.
-A single possible cause is blamed. Several are suspects: nobody is blamed, and the worker executes them one at a time, so that
+A single possible cause is blamed. Several are suspects: none is blamed, and the worker executes them one at a time, so that
 the next loss names one of them.
 """
 
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 HELD_AFTER = 2
-"""A source that caused so many restarts of the runner, without a completed sync between them, is held."""
+"""Restarts of the runner, without a completed sync in between, after which the source that caused them is held."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlameDecision:
-    """The run that caused a loss, None if nobody is blamed; why; and whether its source is to be held."""
+    """The run that caused a loss (None if no run is blamed), the reason, and whether its source is held from now on."""
 
     culprit: UUID | None
     reason: str
@@ -26,7 +26,7 @@ class BlameDecision:
 
 
 class Blame:
-    """The suspects, and how many restarts each source caused. Names are those of sources, or of runs that sync none."""
+    """The suspects, and the number of restarts that each source caused. By source name, or run name for other flows."""
 
     def __init__(self) -> None:
         self._suspects: set[str] = set()
@@ -37,7 +37,7 @@ class Blame:
         return name in self._suspects
 
     def absolve(self, name: str) -> None:
-        """Forget what the source is suspected of: a run of it completed."""
+        """Clear the suspicion against a source, because one of its runs completed."""
         self._suspects.discard(name)
         del self._restarts[name]
 

@@ -145,7 +145,7 @@ def test_killed_add_is_completed_by_the_same_command(
     assert cli("consent", "show", "papers", "--json").json[0].get("consent", "asked") == "asked"
 
     other = cli(*typed[:-1], "exclude=*.txt")
-    assert (other.code, "choose another name, or remove that one first" in other.err) == (2, True)
+    assert (other.code, "choose another name, or remove that source first" in other.err) == (2, True)
 
     assert cli(*typed).code == 0
     assert cli("consent", "show", "papers", "--json").json[0]["consent"] == "given"
