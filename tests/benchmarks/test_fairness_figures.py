@@ -1,4 +1,4 @@
-"""What the load test calls fair."""
+"""The fairness measures of the load test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured before, and how what is measured now differs from it."""
+"""Stored benchmark results and their comparison with new ones."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def _measured(folder: Path, work: float, day: int) -> Path:
     return file
 
 
-def test_machines_are_of_a_class_by_processor_cores_and_python() -> None:
+def test_machine_class_is_processor_cores_and_python() -> None:
     assert hardware_class(_MACHINE) == "intel-r-xeon-r-processor-2-cores-python-3.11"
     assert hardware_class(_MACHINE | {"python": "3.11.9"}) == hardware_class(_MACHINE)
     assert hardware_class(_MACHINE | {"cores": 4}) != hardware_class(_MACHINE)
 
 
-def test_the_last_that_was_kept_on_such_a_machine_is_found(tmp_path: Path) -> None:
+def test_last_result_of_the_machine_class_is_used(tmp_path: Path) -> None:
     results = tmp_path / "results"
     for work, day in ((2.0, 20_000), (4.0, 20_001), (3.0, 19_999)):
         keep(_measured(tmp_path, work, day), results)
@@ -41,7 +41,7 @@ def test_the_last_that_was_kept_on_such_a_machine_is_found(tmp_path: Path) -> No
     assert "lines" not in json.loads(next(results.iterdir()).read_text())
 
 
-def test_a_difference_within_both_ranges_may_be_chance() -> None:
+def test_difference_within_both_ranges_is_not_significant() -> None:
     kept = _result(1.8, 2.0, 2.4).as_json()
 
     assert against(_result(2.3, 2.6, 2.8), kept) == "1.30~"
@@ -49,7 +49,7 @@ def test_a_difference_within_both_ranges_may_be_chance() -> None:
     assert against(_result(0.9, 1.0, 1.1), kept) == "0.50 "
 
 
-def test_what_was_never_kept_is_new_and_nothing_is_said_where_nothing_was_kept() -> None:
+def test_unknown_benchmark_is_new_and_no_history_prints_no_comparison() -> None:
     result = _result(1.0, 1.0, 1.0)
 
     assert differences(_TITLE, [result], {("another", "alone"): result.as_json()}) == ["new"]

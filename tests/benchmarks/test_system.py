@@ -1,4 +1,4 @@
-"""A benchmark that is told to end leaves nothing running."""
+"""A terminated benchmark leaves no process running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Prefect UI in Chromium, with a vault that was synced and a source that is held; a screenshot of every test."""
+"""The Prefect UI in Chromium, with a synced vault and a paused source. Every test saves a screenshot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FLAGS = [
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium; where it is missing, the tests say how to get it. It has an event loop that runs as long as it is open."""
+    """Chromium, or an error with installation instructions. Its event loop runs while it is open."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
         missing = "Chromium is missing; on Debian: apt install chromium"
@@ -42,7 +42,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def person(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    """A person who has synced the example vault as `vault` and 3 000 notes as `many`, and whose `lost` is held."""
+    """A user who has synced the example vault as `vault` and 3,000 notes as `many`, and whose source `lost` is paused."""
     folder = tmp_path_factory.mktemp("browser")
     generate(folder / "many", 3_000)
     (folder / "lost").mkdir()
@@ -62,13 +62,13 @@ def person(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def asked() -> set[str]:
-    """The hosts that the pages of `page` asked for something."""
+    """The hosts to which the pages of `page` have sent requests."""
     return set()
 
 
 @pytest.fixture(scope="module")
 def login(browser: Browser, person: Person, asked: set[str]) -> Iterator[Page]:
-    """A page of a browser that is logged in."""
+    """A logged-in browser page."""
     page = browser.new_context(viewport={"width": 1400, "height": 1500}).new_page()
     page.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
     page.goto(f"{person.running.url}/dashboard")
@@ -83,13 +83,13 @@ def login(browser: Browser, person: Person, asked: set[str]) -> Iterator[Page]:
 
 @pytest.fixture
 def page(login: Page, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """The page that is logged in; its picture is in build/screenshots afterwards, however the test went."""
+    """The logged-in page. Its screenshot is saved in build/screenshots, also after a failure."""
     yield login
     picture(login, re.sub(r"\W+", "-", request.node.name.removeprefix("test_")))
 
 
 def picture(page: Page, name: str) -> None:
-    """Keep a picture of the page when it is drawn to the end."""
+    """Save a screenshot once the page is rendered."""
     _PICTURES.mkdir(parents=True, exist_ok=True)
     page.wait_for_load_state("networkidle")
     page.screenshot(path=_PICTURES / f"{name}.png", animations="disabled")

@@ -1,4 +1,4 @@
-"""What a person sees in the Prefect UI: sources, their schedules and settings, and what a sync did."""
+"""The Prefect UI for users: sources, their schedules and settings, and the results of syncs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def url(person: Person) -> str:
 
 
 def ask(person: Person, what: str, **query: Any) -> list[dict[str, Any]]:
-    """What the server knows, to find the page of a thing."""
+    """Query the server for objects of this type, to find their pages."""
     with api(person.running) as client:
         found: list[dict[str, Any]] = client.post(f"/{what}/filter", json=query).raise_for_status().json()
         return found
@@ -33,18 +33,18 @@ def deployment(person: Person, name: str) -> str:
 
 
 def first_run(person: Person, name: str) -> str:
-    """The page of the run whose name begins so."""
+    """Return the URL of the first run whose name starts with this prefix."""
     found = ask(person, "flow_runs", flow_runs={"name": {"like_": name}}, sort="START_TIME_ASC")
     return f"{person.running.url}/runs/flow-run/{found[0]['id']}"
 
 
 def shows(page: Page, *texts: str) -> None:
-    """Each of these texts can be read on the page."""
+    """Wait until each of these texts is visible on the page."""
     for text in texts:
         expect(page.get_by_text(text).filter(visible=True).first).to_be_visible(timeout=60_000)
 
 
-def test_nobody_sees_anything_without_the_password(browser: Browser, url: str) -> None:
+def test_ui_requires_the_password(browser: Browser, url: str) -> None:
     stranger = browser.new_context().new_page()
     stranger.goto(f"{url}/deployments")
     expect(stranger).to_have_url(re.compile("/login"))
@@ -65,7 +65,7 @@ def test_the_sources_are_deployments_with_their_schedules(page: Page, url: str) 
     expect(rows["many"].first).to_contain_text("Ready")
 
 
-def test_a_source_is_run_by_a_form_of_its_typed_settings(page: Page, person: Person) -> None:
+def test_source_run_form_has_typed_settings(page: Page, person: Person) -> None:
     page.goto(f"{deployment(person, 'vault')}/run")
     shows(page, "The settings of a source of kind obsidian", "Folder", "The folder to read, as a full path")
     shows(page, "Priority", "Exclude", "Ignore file", "Overrides the connector's retry policy", "deep")
@@ -73,12 +73,12 @@ def test_a_source_is_run_by_a_form_of_its_typed_settings(page: Page, person: Per
     assert any(value.endswith("/examples/vault") for value in filled)
 
 
-def test_a_source_says_when_it_runs_next(page: Page, person: Person) -> None:
+def test_source_shows_its_next_run(page: Page, person: Person) -> None:
     page.goto(deployment(person, "vault"))
     shows(page, "Next Run", "auto-scheduled", "Schedules", "flows.obsidian.sync_obsidian")
 
 
-def test_a_sync_is_named_after_what_it_did_and_has_its_parts(page: Page, person: Person) -> None:
+def test_sync_run_is_named_after_its_result_and_shows_its_steps(page: Page, person: Person) -> None:
     page.goto(first_run(person, "vault:"))
     shows(page, "in the library", "1 quarantined", "Completed", "differences")
     page.get_by_text("Subflow Runs", exact=True).first.click()
@@ -87,7 +87,7 @@ def test_a_sync_is_named_after_what_it_did_and_has_its_parts(page: Page, person:
     shows(page, "discover", "Quarantined")
 
 
-def test_a_sync_leaves_a_table_of_its_figures(page: Page, person: Person) -> None:
+def test_sync_creates_a_table_of_its_counts(page: Page, person: Person) -> None:
     page.goto(first_run(person, "vault:"))
     page.get_by_text("Artifacts", exact=True).first.click()
     shows(page, "vault-summary")
@@ -111,14 +111,14 @@ def test_an_item_in_quarantine_has_a_task_run_with_its_log(page: Page, person: P
     shows(page, "Quarantined", "attempt 1: parse_error", "catchment quarantine show")
 
 
-def test_a_source_that_keeps_failing_is_seen_to_be_held(page: Page, person: Person) -> None:
+def test_repeatedly_failing_source_is_shown_as_paused(page: Page, person: Person) -> None:
     page.goto(first_run(person, "lost: held"))
     shows(page, "lost: held", "Quarantined", "source not readable")
     page.get_by_text("Details", exact=True).first.click()
     shows(page, "held until: catchment sources resume lost")
 
 
-def test_the_address_that_a_command_gives_leads_to_the_run(page: Page, person: Person) -> None:
+def test_url_from_a_command_opens_the_run(page: Page, person: Person) -> None:
     (entry,) = person("quarantine", "list", "--json").ok().json
     shown = person("quarantine", "show", str(entry["job"])).ok().out
     (address,) = re.findall(r"http://\S+", shown)
@@ -127,7 +127,7 @@ def test_the_address_that_a_command_gives_leads_to_the_run(page: Page, person: P
 
 
 @pytest.mark.parametrize("ui", ["", "/v2"])
-def test_the_pages_ask_nobody_but_the_server(page: Page, url: str, asked: set[str], ui: str) -> None:
+def test_pages_contact_only_the_server(page: Page, url: str, asked: set[str], ui: str) -> None:
     page.goto(f"{url}{ui}/dashboard")
     shows(page, "Flow Runs")
     page.wait_for_load_state("networkidle")

@@ -1,4 +1,4 @@
-"""The example vault is what its README and EXPECTED.yaml say: checked by scans that know nothing of the product."""
+"""The example vault matches its README and EXPECTED.yaml, checked by scans independent of the product."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ FEATURES = {
 
 
 class Reference(NamedTuple):
-    """A link as a simple scan sees it."""
+    """A link as found by a simple scan."""
 
     source: str
     target: str
@@ -94,7 +94,7 @@ class Reference(NamedTuple):
 
 @cache
 def items() -> tuple[str, ...]:
-    """Every file that is not hidden, as a path below the vault."""
+    """Return every file that is not hidden, as a path relative to the vault."""
     paths = (path.relative_to(VAULT) for path in VAULT.rglob("*") if path.is_file())
     return tuple(sorted(path.as_posix() for path in paths if not any(part.startswith(".") for part in path.parts)))
 
@@ -113,7 +113,7 @@ def text(item: str) -> str:
 
 
 def prose(item: str) -> str:
-    """The text of a note without code and comments."""
+    """Return the text of a note without code and comments."""
     without_fences = re.sub(r"(?ms)^(`{3,}|~{3,}).*?(?:^\1|\Z)", "", text(item))
     without_code = re.sub(r"(`+).+?\1", "", without_fences)
     return re.sub(r"(?s)%%.*?%%|<!--.*?-->", "", without_code)
@@ -130,7 +130,7 @@ def wikilinks() -> Iterator[Reference]:
 
 
 def resolve(reference: Reference) -> str | None:
-    """The item a wikilink leads to: by path or name, whatever the case; the same folder before others."""
+    """Return the item of a wikilink: by path or name, ignoring case; items in the same folder first."""
     if not reference.target:
         return reference.source
     wanted = {folded(reference.target), folded(reference.target + ".md")}
@@ -140,7 +140,7 @@ def resolve(reference: Reference) -> str | None:
 
 
 def markdown_links() -> Iterator[tuple[str, str, str]]:
-    """From, target as written but decoded, and the path that it means."""
+    """Yield the source, the decoded target, and the resolved path of each Markdown link."""
     for note in notes():
         for match in re.finditer(r"\]\(([^)\s:]+)\)", prose(note)):
             target = unquote(match[1].partition("#")[0])
@@ -219,7 +219,7 @@ def test_one_note_is_broken_in_two_ways() -> None:
     assert not has_good_frontmatter("Inbox/Import from the phone.md")
 
 
-def test_only_the_notes_named_have_something_to_warn_of() -> None:
+def test_only_the_listed_notes_have_warnings() -> None:
     odd = {note for note in notes() if not has_good_frontmatter(note) or not is_utf8((VAULT / note).read_bytes())}
     assert odd == set(EXPECTED["warned"])
 
@@ -266,7 +266,7 @@ def test_links_run_in_circles() -> None:
     assert ("Projects/Allotments/Plot 17.md", "Projects/Allotments/Plot 17.md") in edges
 
 
-def test_exactly_the_links_named_are_broken() -> None:
+def test_exactly_the_listed_links_are_broken() -> None:
     broken = {(link.source, link.target) for link in wikilinks() if resolve(link) is None}
     broken |= {(note, target) for note, target, path in markdown_links() if path not in items()}
     broken |= {(canvas, target) for canvas, target in canvas_links() if target not in items()}
@@ -274,7 +274,7 @@ def test_exactly_the_links_named_are_broken() -> None:
     assert 2 <= len(broken) <= 4
 
 
-def test_exactly_the_anchors_named_are_missing() -> None:
+def test_exactly_the_listed_anchors_are_missing() -> None:
     missing = set()
     for link in wikilinks():
         note = resolve(link)
@@ -334,7 +334,7 @@ def test_attachments_are_of_many_formats() -> None:
     assert {splitext(item)[1] for item in items() if item.startswith("Attachments/")} == set(starts)
 
 
-def test_the_program_that_made_the_attachments_makes_the_same_bytes_again(tmp_path: Path) -> None:
+def test_attachment_generator_is_reproducible(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-B", EXAMPLES / "make_binaries.py", tmp_path], check=True, env={"TZ": "Asia/Tokyo"}
     )
@@ -343,7 +343,7 @@ def test_the_program_that_made_the_attachments_makes_the_same_bytes_again(tmp_pa
     assert {path.name for path in (VAULT / "Attachments").iterdir()} - set(made) == {"summer-fair.ics"}
 
 
-def test_nothing_in_the_vault_names_a_real_address() -> None:
+def test_vault_contains_no_real_address() -> None:
     readable = [text(item) for item in items() if not item.endswith((".png", ".jpg", ".dat", ".docx"))]
     hosts = {host for content in readable for host in re.findall(r"(?:\w@|https?://)([\w.-]+\w)", content)}
     assert hosts

@@ -1,5 +1,6 @@
-"""Bad input: every parser's edge, given what is nearly right, what is plainly wrong, and what was made to do harm.
+"""Fuzz tests: every parser boundary with almost valid, invalid and malicious input.
 
-`targets` is the table of what is tried: each takes bytes and raises when a promise is broken. The tests give it the kept
-cases (`corpus/TARGET/`) and what Hypothesis makes of its syntax; `--times N` makes N times as much, at random.
+`targets` lists the functions under test. Each takes bytes and raises if a guarantee is violated. The tests run the
+stored cases (`corpus/TARGET/`) and input that Hypothesis generates from the target's syntax; `--times N` generates N
+times as much, at random.
 """

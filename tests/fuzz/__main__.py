@@ -1,8 +1,8 @@
-"""`python -m tests.fuzz TARGET…|all [--seconds N] [--distil N]`: try input that is led by what of our code it reaches.
+"""`python -m tests.fuzz TARGET…|all [--seconds N] [--distil N]`: coverage-guided fuzzing of our code.
 
-Begins with the kept cases and what was reached before (build/fuzz/TARGET/reached). An input that fails is made smaller and
-written to tests/fuzz/corpus/TARGET/fails-…, where every run of the tests tries it again. `--distil` keeps in the corpus, of
-what was reached, the few inputs for each target that the ordinary run learns the most from. Ends with 1 when one failed.
+Starts with the stored cases and earlier finds (build/fuzz/TARGET/reached). A failing input is minimized and written to
+tests/fuzz/corpus/TARGET/fails-…, where every test run repeats it. `--distil` stores up to N inputs per target that
+extend the coverage of the ordinary run most. Exits with 1 if an input failed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_INPUTS = 1_500
 
 
 def main() -> int:
-    """Try or distil what is asked for; the exit code."""
+    """Fuzz or distil the requested targets; return the exit code."""
     targets = every()
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("targets", nargs="+", choices=[*targets, "all"], metavar="TARGET", help=", ".join(targets))
@@ -45,12 +45,13 @@ def main() -> int:
 
 
 def _try(target: Target, seconds: int) -> int:
-    """Try one target; how many inputs failed."""
+    """Fuzz one target; return the number of failing inputs."""
     folder = _BUILD / target.name
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary, (folder / "log").open("wb") as log:
         command = [sys.executable, "-m", "tests.fuzz.guided", target.name, str(folder), str(seconds)]
-        # libFuzzer ends without the ends of Python: what a target leaves in its folder goes with this one.
+        # libFuzzer exits without running Python's exit handlers; files that the target leaves are removed with this
+        # folder.
         subprocess.run(command, stdout=log, stderr=log, env=os.environ | {"TMPDIR": temporary}, check=False)
     said = (folder / "log").read_text("utf-8", "replace").splitlines()
     inputs = next((line.split()[-1] for line in said if line.startswith("stat::number_of_executed_units")), None)
@@ -64,7 +65,7 @@ def _try(target: Target, seconds: int) -> int:
 
 
 def _keep(target: Target, file: Path) -> None:
-    """Keep the least of an input that fails."""
+    """Store a minimized version of a failing input."""
     data, why = file.read_bytes(), failure(target.check, file.read_bytes())
     file.unlink()
     if why is None:

@@ -1,4 +1,4 @@
-"""Targets: what a person writes. The sources file, settings, commands, searches, times; and files that commands are given."""
+"""Targets for user input: the sources file, settings, commands, searches, times, and files passed to commands."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ _EXITS = {0, 1, 2, 3, 4, 5, 10}
 
 
 def targets() -> Iterator[Target]:
-    """Everything that a person may write or name."""
+    """Return the targets for everything that a user can write or name."""
     yield Target("sources-file", _sources_file, woven(_SOURCES))
     yield Target("settings", _settings, shaped(*_SETTINGS))
     yield Target(
@@ -217,7 +217,7 @@ _SETTINGS = (
 
 
 def _sources_file(data: bytes) -> None:
-    """The file is read, or refused with its line; a source that is added and taken out leaves the others as they were."""
+    """The file is read, or refused with its line number; adding and removing a source preserves the others."""
     text = data.decode("utf-8", "replace")
     try:
         file = SourcesFile(Path("sources.yaml"), text)
@@ -233,7 +233,7 @@ def _sources_file(data: bytes) -> None:
 
 
 def _settings(data: bytes) -> None:
-    """Settings are taken or refused; what is taken is written and read as the same."""
+    """Settings are accepted or refused; accepted settings round-trip."""
     given = orjson.loads(data)
     for kind in kinds():
         model: type[SourceSettings] = connector_class(kind).settings
@@ -262,7 +262,7 @@ def _set_values(data: bytes) -> None:
 
 
 def _times(data: bytes) -> None:
-    """A moment, a length, a window, a schedule: or what is wrong with it."""
+    """A time, duration, window or schedule is parsed, or refused with the reason."""
     text = data.decode("utf-8", "replace")
     with suppress(BadInput):
         storable(arguments.moment(text))
@@ -276,7 +276,7 @@ def _times(data: bytes) -> None:
 
 
 def _search(data: bytes) -> None:
-    """Any text is a search, and what is shown of a find is of the text."""
+    """Any text is a valid query, and snippets are parts of the document."""
     words = data.decode("utf-8", "replace")
     for hit in _library().ledger.library.search(words):
         assert hit.item in _library().texts
@@ -288,7 +288,7 @@ def _search(data: bytes) -> None:
 
 
 def _command_line(data: bytes) -> None:
-    """A command does what it says or tells what is wrong with it; nothing that a terminal obeys is printed."""
+    """A command succeeds or reports its error; the output contains no terminal control sequences."""
     arguments = [part.replace("\x00", "") for part in data.decode("utf-8", "replace").split("\n")]
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
@@ -308,7 +308,7 @@ def _plan_file(data: bytes) -> None:
 
 
 def _backup_file(data: bytes) -> None:
-    """A backup that is damaged changes nothing; one that is brought back is whole."""
+    """A damaged backup changes no state; a restored one is intact."""
     with tempfile.TemporaryDirectory() as folder:
         target, given = Path(folder, "ledger.db"), Path(folder, "given")
         given.write_bytes(data)
@@ -322,7 +322,7 @@ def _backup_file(data: bytes) -> None:
 
 
 class _Library(Papers):
-    """A library of a few notes, for as long as the tests run."""
+    """A library of a few notes that lasts for the whole test run."""
 
     texts: ClassVar = {
         "a.md": "# Gauge\nThe gauge at the weir",

@@ -1,4 +1,4 @@
-"""Files that are small and mean to be large, deep or endless; each with what becomes of it."""
+"""Small files that expand to large, deep or endless content, with the expected outcome of each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OOXML: dict[str, str | bytes] = {
 
 
 class Bomb(NamedTuple):
-    """A file, and what becomes of it: "document", "skipped", or the reason of its entry in quarantine."""
+    """A file and its outcome: "document", "skipped", or the reason of its quarantine entry."""
 
     name: str
     data: bytes
@@ -35,7 +35,7 @@ class Bomb(NamedTuple):
 
 
 def bombs() -> Iterator[Bomb]:
-    """All of them, made anew each time: together they would fill a repository."""
+    """Generate all bombs; together they are too large for the repository."""
     yield from _archives()
     yield from _entities()
     yield from _nests()
@@ -151,7 +151,7 @@ def _zip(members: dict[str, str | bytes]) -> bytes:
 
 
 def _lying(data: bytes) -> bytes:
-    """The same archive, whose directory says that every member is small."""
+    """Return the archive with a directory that claims small sizes for all members."""
     out, place = bytearray(data), 0
     for mark, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
         place = out.find(mark)
@@ -162,7 +162,7 @@ def _lying(data: bytes) -> bytes:
 
 
 def _within() -> bytes:
-    """Archives within archives, sixteen of each in the next."""
+    """Return nested archives, sixteen of each in the next."""
     inner: bytes = _zip({"0": bytes(_MEGABYTE)})
     for _ in range(6):
         inner = _zip({f"{number}.zip": inner for number in range(16)})

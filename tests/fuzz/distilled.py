@@ -1,4 +1,4 @@
-"""The few inputs of many that reach together what the ordinary run does not."""
+"""Select the few inputs that together extend the coverage of the ordinary run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _ROOT = Path(__file__).parents[2]
 _FOLDERS = tuple(f"{_ROOT / name}/" for name in ("catchment", "connectors", "console", "deployments"))
 
 Steps = frozenset[tuple[str, int, int]]
-"""From which line to which the code went, by file."""
+"""Transitions between lines, by file."""
 
 
 def steps(check: Callable[[bytes], None], data: bytes) -> Steps:
-    """What of our code an input makes run. Raises what the check raises."""
+    """Return the transitions in our code that an input causes. Raises the errors of the check."""
     found: set[tuple[str, int, int]] = set()
 
     def called(frame: FrameType, _event: str, _value: Any) -> Callable[..., Any] | None:
@@ -44,7 +44,7 @@ def steps(check: Callable[[bytes], None], data: bytes) -> Steps:
 
 
 def chosen(check: Callable[[bytes], None], known: Iterable[bytes], inputs: Iterable[bytes], most: int) -> list[bytes]:
-    """At most so many of the inputs: each reaches the most of what no other did before it; of equals the shortest."""
+    """Select at most `most` inputs greedily by new coverage; ties go to the shortest."""
     reached = set().union(*(steps(check, data) for data in known))
     new = {data: set(steps(check, data)) for data in sorted(set(inputs), key=lambda data: (len(data), data))}
     found: list[bytes] = []

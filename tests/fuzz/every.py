@@ -1,4 +1,4 @@
-"""The table of all that is tried."""
+"""The table of all targets."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from tests.fuzz.target import Target
 
 
 def every() -> dict[str, Target]:
-    """All targets by their names."""
+    """Return all targets by name."""
     return {target.name: target for module in (asked, files, hosts, letters) for target in module.targets()}

@@ -1,4 +1,4 @@
-"""Targets: what lies in a folder. Notes, pages, canvases, programs, archives, pictures, office files, ignore files."""
+"""Targets for folder contents: notes, pages, canvases, programs, archives, pictures, office files, ignore files."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ _NAMES = "\n".join([*sorted(ENDINGS), "Makefile", "a.tar.gz", "noending", "x.MD"
 
 
 def targets() -> Iterator[Target]:
-    """Everything that a folder may hold."""
+    """Return the targets for everything that a folder can contain."""
     yield Target("note", _file("n.md"), woven(_NOTE))
     yield Target("properties", _properties, woven(_PROPERTIES))
     yield Target("page", _file("p.html"), woven(_PAGE))
@@ -283,7 +283,7 @@ def _picture(data: bytes) -> None:
 
 
 def _any_type(data: bytes) -> None:
-    """The first part names a file, the rest is its content; no name makes two files out of the same type."""
+    """The first part is the file name, the rest its content. Names of the same type must give the same result."""
     name, _, content = data.partition(b"\x00")
     called = name.decode("utf-8", "replace").replace("/", "_") or "x"
     kind = media_type(content, called)
@@ -319,7 +319,7 @@ def _file_names(data: bytes) -> None:
 
 
 def _ignore_file(data: bytes) -> None:
-    """An ignore file never fails, and what hides a folder and what wants a file are the same when they are asked again."""
+    """An ignore file never fails, and its decisions on folders and files are repeatable."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, ".ignore").write_bytes(data)
         layer = IgnoreRules(ignore_files=(".ignore",)).top().enter("", folder)
@@ -327,12 +327,12 @@ def _ignore_file(data: bytes) -> None:
             for is_folder in (True, False):
                 assert layer.why_not(path, folder=is_folder) in (None, "excluded by .ignore")
     patterns = tuple(data.decode("utf-8", "replace").split("\n"))
-    with suppress(ValueError):  # a pattern of the settings that is none is refused when the settings are read
+    with suppress(ValueError):  # settings refuse an invalid pattern when they are read
         IgnoreRules(include=patterns, exclude=patterns[:1]).top().why_not("docs/a.md", folder=False)
 
 
 def _vault_links(data: bytes) -> None:
-    """A link leads to a file of the vault or nowhere, however it climbs."""
+    """A link resolves to a file within the vault or to no file, despite `..` in its path."""
     lines = data.decode("utf-8", "replace").split("\n")
     names = {line.strip("/") for line in lines if line.strip("/")} | {"Note.md", "a/Note.md", "pic.png"}
     vault = VaultIndex(names)

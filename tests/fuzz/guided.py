@@ -1,7 +1,7 @@
-"""`python -m tests.fuzz.guided TARGET FOLDER SECONDS`: input that is led by what of our code it reaches, until one fails.
+"""`python -m tests.fuzz.guided TARGET FOLDER SECONDS`: coverage-guided fuzzing until an input fails.
 
-Needs the extra `fuzz`. FOLDER keeps the inputs that reached something new (`reached`, where the next time begins), and the one
-that failed (`failed`). libFuzzer ends the process; `tests.fuzz.__main__` starts it, and looks at what is left.
+Needs the extra `fuzz`. FOLDER stores the inputs with new coverage (`reached`, the seed of the next run) and the failing
+one (`failed`). libFuzzer ends the process; `tests.fuzz.__main__` starts it and collects the results.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import atheris
 
 PACKAGES = ["catchment", "connectors", "console", "deployments"]
 _READERS = ["imapclient", "email", "quopri", "html"]
-"""Parsers of others in Python that ours lean on."""
+"""Third-party Python parsers that are instrumented too."""
 _SLOW = 60
 _MOST_BYTES = 4_096
 _MOST_MB = 3_000
 
 
 def main() -> None:
-    """Try until the time is up or one fails."""
+    """Fuzz until the time is up or an input fails."""
     name, folder, seconds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     reached, failed, words = folder / "reached", folder / "failed", folder / "words"
     reached.mkdir(parents=True, exist_ok=True)
@@ -34,12 +34,12 @@ def main() -> None:
 
         target, first = every()[name], failed / "made"
         made = examples(target)
-        for data in made:  # What is imported where it is needed leads, too.
+        for data in made:  # modules imported on first use are instrumented too
             first.write_bytes(data)
             target.check(data)
         first.unlink()
     if not any(reached.iterdir()):
-        # Whole pieces to begin with, which chance would take long to find.
+        # Seed with complete examples, which random mutation would take long to find.
         for number, data in enumerate(made):
             (reached / f"made-{number}").write_bytes(data[:_MOST_BYTES])
     words.write_text("".join(f'"{_written(word)}"\n' for word in target.inputs.words or [b"null"]))
@@ -64,7 +64,7 @@ def _kept(cases: list[Path]) -> list[str]:
 
 
 def _either(vary: Callable[[bytes, Random], bytes]) -> Callable[[bytes, int, int], bytes]:
-    """Mostly other input of the same form, sometimes other bytes."""
+    """Usually generate input of the same form, sometimes arbitrary bytes."""
 
     def mutate(data: bytes, most: int, seed: int) -> bytes:
         random = Random(seed)

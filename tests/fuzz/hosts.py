@@ -1,4 +1,4 @@
-"""Targets: what other machines and programs answer. HTTP, the API of GitHub, IMAP, tokens, deliveries, git."""
+"""Targets for responses of other machines and programs: HTTP, the GitHub API, IMAP, tokens, webhook deliveries, git."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ linguist-generated
 
 
 def targets() -> Iterator[Target]:
-    """Everything that another machine or program may answer."""
+    """Return the targets for all responses of other machines and programs."""
     yield Target("http-answer", _http_answer, woven(_ANSWER, most=12))
     yield Target("http-headers", _http_headers, woven(_ANSWER, most=8))
     for kind, shape in (
@@ -216,7 +216,7 @@ _STRUCTURE = [
 
 
 def _http_answer(data: bytes) -> None:
-    """Whatever a host answers is an answer, or an error that says what the source is to do."""
+    """Any response of a host is accepted or becomes an error that the source handles."""
     with _answering(data) as client:
         try:
             answer = client.get("/x")
@@ -226,7 +226,7 @@ def _http_answer(data: bytes) -> None:
 
 
 def _http_headers(data: bytes) -> None:
-    """What is told of limits can be waited for: a time that a clock has, a number that a database keeps."""
+    """Reported limits are usable: a time within the clock's range, a number that fits the database."""
     lines = (line.partition(b":") for line in data.split(b"\n"))
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, _, value in lines}
     found = read_headers(headers)
@@ -272,7 +272,7 @@ def _listing(data: bytes) -> None:
 
 
 def _repository(data: bytes) -> None:
-    """What a host calls a repository becomes a folder and an address: it has to be a name."""
+    """A repository name from a host becomes a folder and a URL, so it must be valid."""
     with _answering(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + data) as client:
         for name in ("o/r", "o/*"):
             try:
@@ -290,7 +290,7 @@ def _webhook(data: bytes) -> None:
         try:
             name = repository_of(event, data)
         except (ValueError, KeyError, TypeError, RecursionError):
-            continue  # what the receiver answers with 400
+            continue  # the receiver responds with 400
         assert name is None or isinstance(name, str)
     gate = Gate("secret")
     headers = {"x-hub-signature-256": data.decode("utf-8", "surrogateescape"), "x-github-delivery": "1"}
@@ -305,7 +305,7 @@ def _access_token(data: bytes) -> None:
 
 
 def _imap_messages(data: bytes) -> None:
-    """The library takes the answer apart, then we do: what comes of it can be kept, or the answer cannot be read."""
+    """Messages parsed from an IMAP response can be stored, or the response is refused."""
     found: list[Message] = []
     with suppress(ItemError), translate_errors("imap.example.org"):
         found = parse_messages(parse_fetch_response([data]), [1])
@@ -321,7 +321,7 @@ def _imap_statuses(data: bytes) -> None:
 
 
 def _marks(data: bytes) -> None:
-    """What another program may have left as a mark is read as one, or all is listed anew."""
+    """A cursor written by another program is read, or the source is listed from scratch."""
     text = data.decode("utf-8", "replace")
     FolderMark.read(text)
     mark = FeedMark.read(text)
@@ -350,7 +350,7 @@ def _as_imap(value: Any) -> Any:
 
 
 class _Held:
-    """A store that holds one content, whatever is asked for."""
+    """An object store that returns the same content for every request."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -360,7 +360,7 @@ class _Held:
 
 
 def _git_attributes(data: bytes) -> None:
-    """Attributes of a repository decide what is read, and never end the listing."""
+    """Attributes of a repository select the files to read and never abort the listing."""
     attributes, rules = Attributes(_Held(data), "HEAD"), FileRules((), (), generated=False, max_bytes=1_000)
     for path in ("a.py", "docs/b.md", "x", "a" * 200, "ä b"):
         unwanted = rules.unwanted(TreeEntry(path, "100644", "0" * 40, 1), attributes)
@@ -368,7 +368,7 @@ def _git_attributes(data: bytes) -> None:
 
 
 def _git_tree(data: bytes) -> None:
-    """A tree that nobody's git wrote is listed or damaged; a file that is wanted lies within the repository."""
+    """An arbitrary git tree is listed or reported as damaged; listed files are within the repository."""
     home = _folder()
     name, _, mode = data.partition(b"\n")
     entry = (mode.strip() or b"100644") + b" " + name.replace(b"\x00", b"") + b"\x00" + bytes.fromhex(_blob(home))
@@ -392,7 +392,7 @@ def _git_tree(data: bytes) -> None:
 
 @cache
 def _folder() -> Path:
-    """A repository of our own, for as long as the tests run."""
+    """A repository that lasts for the whole test run."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
     create_empty(folder)
@@ -416,7 +416,7 @@ def _git(home: Path, *arguments: str, given: bytes = b"") -> str:
 
 
 class _Host:
-    """A host on this machine that answers every question with the same bytes."""
+    """A local host that sends the same bytes in response to every request."""
 
     def __init__(self) -> None:
         self.answer = b""

@@ -1,4 +1,4 @@
-"""Targets: mail. Messages, their parts, header fields, encodings, quotations, conversations, invitations, signed bodies."""
+"""Targets for mail: messages, parts, header fields, encodings, quotations, conversations, invitations, signed bodies."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ _SIGNED = (
 
 
 def targets() -> Iterator[Target]:
-    """Everything that mail is made of."""
+    """Return the targets for all parts of mail."""
     yield Target("message", _message, woven(_MESSAGE, most=40))
     yield Target("mail-part", _part, woven(_MESSAGE, most=12))
     yield Target("transport", _transport, woven("=C3\n=\n=␤\nd29y\n==\nbegin 644 x␤\n#86)C␤\n~\nend␤\n`␤\n M"))
@@ -181,7 +181,7 @@ def _text(function: Callable[[str], str]) -> Callable[[bytes], None]:
 
 
 def _message(data: bytes) -> None:
-    """A message is read, or refused; every file in it has a name without folders and a place of its own."""
+    """A message is read or refused; every attachment has a name without folders and a unique path."""
     document = read(data, "m.eml")
     if document is not None:
         storable(document.properties)
@@ -235,7 +235,7 @@ def _date(data: bytes) -> None:
 
 
 def _quotations(data: bytes) -> None:
-    """Nothing that was written is dropped, but for marks and empty lines."""
+    """Splitting quotations drops only quotation marks and empty lines."""
     text = data.decode("utf-8", "replace")
     said = mark_replies(text)
     assert set(text.split()) - {"--", "—", "—-", "__"} <= {word.lstrip(">") for word in said.split()} | set(
@@ -249,7 +249,7 @@ def _signed(data: bytes) -> None:
 
 
 def _conversations(data: bytes) -> None:
-    """Who belongs together does not depend on the order, and everybody has a thread."""
+    """Threads are independent of the order of messages, and every message has a thread."""
     lines = data.decode("utf-8", "replace").split("\n")[:8]
     messages = [
         Envelope(

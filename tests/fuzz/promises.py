@@ -1,4 +1,4 @@
-"""What holds of whatever a parser made of bad input."""
+"""Guarantees for the result of any parser on bad input."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """That an item was refused, and with which words."""
+    """The refusal of an item, with its message."""
 
     kind: str
     words: str
 
 
 def twice(function: Callable[[], T]) -> T | None:
-    """What a function gives, the same both times; None where it refuses an item, both times with the same words."""
+    """Call a function twice and return its result, which must be repeatable; None if it refuses the item both times."""
     first, second = _outcome(function), _outcome(function)
     assert first == second, "it depends on more than its input"
     return None if isinstance(first, _Refusal) else first
 
 
 def read(data: bytes, name: str) -> Document | None:
-    """What a file becomes, sound in every part; None for one that is refused."""
+    """Return the checked document of a file; None if the file is refused."""
     document = twice(lambda: normalize(RawContent(data, name)))
     if document is not None:
         sound(document)
@@ -45,7 +45,7 @@ def read(data: bytes, name: str) -> Document | None:
 
 
 def sound(document: Document) -> Extraction:
-    """A document can be kept, masked, taken apart and shown; what is in it lies where it says."""
+    """Check that a document can be stored, masked, split and shown, and that its offsets are correct."""
     text = document.text
     assert decode_document(encode_document(document)) == document
     assert "\x00" not in text
@@ -69,13 +69,13 @@ def sound(document: Document) -> Extraction:
 
 
 def shown(text: str) -> None:
-    """What is printed of a text holds nothing that a terminal obeys."""
+    """Check that the printed form of a text has no terminal control characters."""
     assert not _OBEYED.search(render.clean(text))
     assert not _OBEYED.search(render.clean_block(text).replace("\n", ""))
 
 
 def storable(value: Any) -> None:
-    """Every text in a value can be kept by any database, and every moment is one in UTC."""
+    """Check that any database can store every text in a value, and that every time is in UTC."""
     if isinstance(value, str):
         value.encode()
         assert "\x00" not in value, "no database keeps NUL"
@@ -99,7 +99,7 @@ def _outcome(function: Callable[[], T]) -> T | _Refusal:
 
 
 def _cover(text: str, extraction: Extraction) -> None:
-    """The passages are in order, none is blank, and together they hold all that is not white space."""
+    """Check that the chunks are in order, none is blank, and together they cover all text except white space."""
     place = 0
     for chunk in extraction.chunks:
         assert 0 <= chunk.start < chunk.end <= len(text)

@@ -1,4 +1,4 @@
-"""What an input fails with, and a smaller one that fails with the same."""
+"""Identify the failure of an input and minimize the input with the same failure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Check = Callable[[bytes], None]
 
 
 class Slow(Exception):
-    """It took more than a minute."""
+    """The check took more than a minute."""
 
 
 def failure(check: Check, data: bytes) -> str | None:
-    """The kind of error that an input raises and the line of ours that it comes from; None if it holds."""
+    """Return the error type and the line of our code that raised it; None if the input passes."""
     try:
         with _within(_SECONDS):
             check(data)
@@ -34,7 +34,7 @@ def failure(check: Check, data: bytes) -> str | None:
 
 
 def smaller(check: Check, data: bytes) -> bytes:
-    """The least of an input that fails as it does: pieces are taken out as long as that is so."""
+    """Minimize a failing input: remove pieces while the failure stays the same."""
     why, tries = failure(check, data), 0
     length = max(1, len(data) // 2)
     while length and tries < _TRIES:

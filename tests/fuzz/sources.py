@@ -1,4 +1,4 @@
-"""A folder of files that is synced through the parser pool: the outcome of each file, and the peak of memory."""
+"""Sync a folder of files through the parser pool; measure the outcome of each file and the peak memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AT_ONCE = 10
 
 
 def become(home: Home, folder: Path, limits: Limits) -> dict[str, str]:
-    """What became of each file: "document", "skipped", or the reason of its one entry in quarantine."""
+    """Return the outcome of each file: "document", "skipped", or the reason of its only quarantine entry."""
     policy = Policy(retry=RetryPolicy(backoff="immediate", attempts=2), limits=limits)
     connector = LocalFiles(LocalFilesSettings(root=folder, limits=LimitChanges(**limits.model_dump())))
     with open_sync(home, connector, "bombs", policy, Priority.NORMAL) as sync:
@@ -45,7 +45,7 @@ def become(home: Home, folder: Path, limits: Limits) -> dict[str, str]:
 
 @contextmanager
 def peak_memory() -> Iterator[dict[str, int]]:
-    """The most bytes that any process below this one occupied, as `parser`, and this one itself, as `own`."""
+    """Return the peak memory in bytes of any descendant process, as `parser`, and of this process, as `own`."""
     most, ended = {"parser": 0, "own": 0}, threading.Event()
 
     def look() -> None:

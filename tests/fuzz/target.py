@@ -1,4 +1,4 @@
-"""What a target is: the edge of a parser, as a function of bytes, and how input for it is made."""
+"""Targets: a parser boundary as a function of bytes, and a generator of input for it."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _ODD_VALUES: list[Any] = [
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """How input is made: at once, as `made`; or step by step, from input that was of use, with `words` of its syntax.
+    """Input generators: `made` at once, or by mutation of useful input, with `words` of its syntax.
 
-    `varied` makes another input of one, and is there where only an input of a certain form is one at all.
+    `varied` mutates an input and is set only if input needs a certain form.
     """
 
     made: SearchStrategy[bytes]
@@ -60,7 +60,7 @@ class Inputs:
     varied: Callable[[bytes, Random], bytes] | None = None
 
     def allow(self, data: bytes) -> bool:
-        """Whether this is an input."""
+        """Return whether the input has the required form."""
         if self.varied is None:
             return True
         try:
@@ -72,7 +72,7 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`check` raises for input that breaks a promise; `inputs` makes input that is nearly right."""
+    """`check` raises if the input violates a guarantee; `inputs` generates almost valid input."""
 
     name: str
     check: Callable[[bytes], None]
@@ -80,18 +80,18 @@ class Target:
 
     @property
     def corpus(self) -> Path:
-        """The folder of the cases that are kept of it."""
+        """The folder of the stored cases."""
         return CORPUS / self.name
 
     def kept(self) -> list[Path]:
-        """The cases that are kept of it."""
+        """The stored cases."""
         return sorted(self.corpus.glob("*"))
 
 
 def woven(pieces: str, *, most: int = 24) -> Inputs:
-    """Pieces of a syntax, one on each line of the table, in any order, between any text and bytes that are no text.
+    """Generate pieces of a syntax, one per line of the table, in any order, mixed with text and arbitrary bytes.
 
-    In the table `␠` stands for a space at an end, `␤` for a line end and `␉` for a tab.
+    In the table `␠` is a space at the end of a line, `␤` a line end and `␉` a tab.
     """
     table = [
         piece.replace("␠", " ").replace("␤", "\n").replace("␉", "\t").encode("utf-8", "surrogatepass")
@@ -113,7 +113,7 @@ def woven(pieces: str, *, most: int = 24) -> Inputs:
 
 
 def shaped(*templates: Any) -> Inputs:
-    """JSON of one of these shapes with a few values, at any depth, replaced, left out or made odd."""
+    """Generate JSON of one of these shapes with a few values replaced, removed or made unusual, at any depth."""
 
     def made(random: Random) -> bytes:
         value = random.choice(templates)
@@ -125,7 +125,7 @@ def shaped(*templates: Any) -> Inputs:
 
 
 def damaged(*samples: bytes) -> Inputs:
-    """One of these files cut off, with some of its bytes other ones, or with a piece of it taken out or doubled."""
+    """Generate a file truncated, with changed bytes, or with a piece removed or doubled."""
 
     @st.composite
     def made(draw: st.DrawFn) -> bytes:
@@ -150,7 +150,7 @@ def damaged(*samples: bytes) -> Inputs:
 
 
 def _varied(data: bytes, random: Random) -> bytes:
-    """The JSON with one place in it changed."""
+    """Return the JSON with one change."""
     try:
         return _json(_changed(random, orjson.loads(data)))
     except orjson.JSONDecodeError:
@@ -160,12 +160,12 @@ def _varied(data: bytes, random: Random) -> bytes:
 def _json(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
-    except TypeError:  # a number that JSON has no room for
+    except TypeError:  # not serializable as JSON
         return b"null"
 
 
 def _changed(random: Random, value: Any) -> Any:
-    """The value with one place in it changed."""
+    """Return the value with one change."""
     if isinstance(value, dict) and value and random.randint(0, 5):
         key = random.choice(sorted(value))
         inner = {**value}

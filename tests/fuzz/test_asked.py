@@ -1,4 +1,4 @@
-"""Whatever a person writes is done, or refused in words that say what to write."""
+"""Any user input is accepted, or refused with a hint at valid input."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.mark.parametrize("target", list(targets()), ids=lambda target: target.name)
-def test_anything_that_is_written_is_taken_or_refused(target: Target, times: int) -> None:
+def test_any_user_input_is_accepted_or_refused(target: Target, times: int) -> None:
     attempt(target, times)

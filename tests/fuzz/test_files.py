@@ -1,4 +1,4 @@
-"""Whatever lies in a folder is read, or refused with a reason; what is found in it lies where it says."""
+"""Any file in a folder is read with correct offsets, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.mark.parametrize("target", list(targets()), ids=lambda target: target.name)
-def test_a_file_of_any_content_is_read_or_refused(target: Target, times: int) -> None:
+def test_file_with_any_content_is_read_or_refused(target: Target, times: int) -> None:
     attempt(target, times)

@@ -1,4 +1,4 @@
-"""What is done with the input that a guided run finds: it is made smaller, few are chosen of many, and all are tried again."""
+"""The results of guided fuzzing: failing inputs are minimized, useful ones are selected, and all are repeated."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def _fragile(data: bytes) -> None:
         raise ValueError
 
 
-def test_the_least_of_an_input_fails_as_it_did() -> None:
+def test_minimized_input_fails_as_the_original() -> None:
     assert smaller(_fragile, b"so much, and something bad in the middle of it") == b"bad"
     assert smaller(_fragile, b"xx then xx, xx and xx") == b"xxxxxx"
     assert failure(_fragile, b"") is None
 
 
-def test_of_many_inputs_those_are_kept_that_reach_something_else() -> None:
+def test_inputs_with_distinct_coverage_are_selected() -> None:
     def check(data: bytes) -> None:
         decode(data)
 
@@ -35,5 +35,5 @@ def test_of_many_inputs_those_are_kept_that_reach_something_else() -> None:
     assert len(chosen(check, [b"as ever"], [damaged, marked], 1)) == 1
 
 
-def test_every_kept_case_is_one_of_a_target() -> None:
+def test_every_stored_case_belongs_to_a_target() -> None:
     assert {folder.name for folder in CORPUS.iterdir()} <= every().keys()

@@ -1,4 +1,4 @@
-"""Whatever another machine or program answers is an answer, or an error that says what to do."""
+"""Any response of another machine or program is accepted, or becomes an error with a remedy."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.mark.parametrize("target", list(targets()), ids=lambda target: target.name)
-def test_any_answer_is_read_or_an_error_of_its_source(target: Target, times: int) -> None:
+def test_any_response_is_read_or_a_source_error(target: Target, times: int) -> None:
     attempt(target, times)

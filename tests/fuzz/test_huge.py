@@ -1,4 +1,4 @@
-"""A file of a gigabyte is passed over, or ends as one entry in quarantine, with the memory that an item may take."""
+"""A file of a gigabyte is skipped or quarantined, within the memory limit of an item."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GIGABYTE = 1 << 30
 
 @pytest.fixture
 def huge(tmp_path: Path) -> Iterator[Path]:
-    """A folder with a gigabyte of words, a gigabyte that takes no room on the disk, and a note."""
+    """A folder with a gigabyte of words, a sparse file of a gigabyte, and a note."""
     folder = tmp_path / "huge"
     folder.mkdir()
     words = (b"The gauge at the weir shows nothing. " * 30_000)[:_MEGABYTE]
@@ -34,7 +34,7 @@ def huge(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("max_mb", "ends"), [(100, "skipped"), (2_000, "resource_exhausted")])
-def test_a_gigabyte_takes_no_more_memory_than_an_item_may(home: Home, huge: Path, max_mb: int, ends: str) -> None:
+def test_gigabyte_file_stays_within_the_memory_limit(home: Home, huge: Path, max_mb: int, ends: str) -> None:
     limits = Limits(memory_mb=256, max_mb=max_mb, stall_seconds=300)
     with peak_memory() as most:
         ended = become(home, huge, limits)

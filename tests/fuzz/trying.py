@@ -1,4 +1,4 @@
-"""How a test tries a target: the kept cases first, then what Hypothesis makes of its input."""
+"""Run a target in a test: the stored cases first, then input from Hypothesis."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _EXAMPLES = 50
 
 
 def attempt(target: Target, times: int) -> None:
-    """Try the kept cases and some new input: the same each time in an ordinary run, other input in a longer one."""
+    """Run the stored cases and new input: the same each time in an ordinary run, random input in a longer one."""
     for case in target.kept():
         target.check(case.read_bytes())
     _make(target, _EXAMPLES * times, target.check)
 
 
 def examples(target: Target) -> list[bytes]:
-    """The input that an ordinary run makes."""
+    """Return the generated input of an ordinary run."""
     made: list[bytes] = []
     _make(target, _EXAMPLES, made.append)
     return made

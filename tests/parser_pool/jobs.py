@@ -100,7 +100,7 @@ def _recurse() -> None:
 
 
 def _abort_for_memory() -> None:
-    """End as a Rust library does when an allocation fails."""
+    """Abort as a Rust library does when an allocation fails."""
     os.write(2, b"memory allocation of 4294967296 bytes failed\n")
     os.abort()
 
@@ -125,7 +125,7 @@ def large(size: int) -> bytes:
 
 
 def advance(seconds: float) -> str:
-    """Work for so long, saying all the while that there is progress."""
+    """Work for this many seconds and report progress continuously."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         progress()
@@ -134,7 +134,7 @@ def advance(seconds: float) -> str:
 
 
 def announce(path: str) -> None:
-    """Write down the process, then never end."""
+    """Write the process ID, then block forever."""
     Path(path).write_text(str(os.getpid()))
     threading.Event().wait()
 

@@ -85,7 +85,7 @@ def test_an_accident_has_its_own_reason_and_harms_no_neighbour(
     assert [runs(tmp_path, index) for index in range(12)] == [1] * 12
 
 
-def test_accidents_one_after_the_other_are_told_apart(pool: ParserPool, tmp_path: Path) -> None:
+def test_consecutive_accidents_are_distinguished(pool: ParserPool, tmp_path: Path) -> None:
     deeds = ["segfault", "kill", "raise", "leave", "refuse"] * 6
     outcomes = run_deeds(pool, tmp_path, deeds)
     reasons = [outcomes[index].error.reason for index in range(30)]  # type: ignore[union-attr]
@@ -94,9 +94,7 @@ def test_accidents_one_after_the_other_are_told_apart(pool: ParserPool, tmp_path
     assert [runs(tmp_path, index) for index in range(30)] == [1] * 30
 
 
-def test_an_unforeseen_error_tells_where_it_was_raised_and_nothing_of_the_content(
-    pool: ParserPool, tmp_path: Path
-) -> None:
+def test_unexpected_error_reports_its_location_but_no_content(pool: ParserPool, tmp_path: Path) -> None:
     failed = run_deeds(pool, tmp_path, ["raise"])[0]
     assert isinstance(failed, Failed)
     assert failed.error.failure_class is FailureClass.UNKNOWN
@@ -109,13 +107,13 @@ def test_an_unforeseen_error_tells_where_it_was_raised_and_nothing_of_the_conten
 
 
 @pytest.mark.parametrize("function", [jobs.return_a_lock, jobs.return_unreadable])
-def test_a_result_that_cannot_travel_fails_its_task_only(pool: ParserPool, function: object) -> None:
+def test_result_that_cannot_be_pickled_fails_only_its_task(pool: ParserPool, function: object) -> None:
     ((_, failed),) = pool.run(function, [None], LIMITS)  # type: ignore[arg-type]
     assert isinstance(failed, Failed)
     assert failed.error.reason is Reason.UNKNOWN
 
 
-def test_a_task_that_cannot_travel_fails_alone(pool: ParserPool) -> None:
+def test_task_that_cannot_be_pickled_fails_alone(pool: ParserPool) -> None:
     outcomes = dict(pool.run(jobs.identify, [1, lambda: 2, 3], LIMITS))
     assert isinstance(outcomes[1], Failed)
     assert isinstance(outcomes[0], int)
@@ -139,7 +137,7 @@ def test_progress_holds_off_the_stall_limit_but_not_the_total(pool: ParserPool) 
     assert "limits.total_seconds" in str(failed.error)
 
 
-def test_signs_of_life_are_told_while_an_outcome_is_waited_for(pool: ParserPool) -> None:
+def test_heartbeats_are_reported_while_waiting_for_an_outcome(pool: ParserPool) -> None:
     heard: list[float] = []
     tasks, limits = [1.0], Limits(stall_seconds=30)
     ((_, done),) = pool.run(jobs.advance, tasks, limits, lambda: heard.append(time.monotonic()))
@@ -155,7 +153,7 @@ def test_a_child_of_a_crashed_task_is_killed(pool: ParserPool, tmp_path: Path) -
     until(lambda: is_gone(int(file.read_text())))
 
 
-def test_every_error_of_ours_comes_back_as_it_was(pool: ParserPool, tmp_path: Path) -> None:
+def test_every_catchment_error_round_trips(pool: ParserPool, tmp_path: Path) -> None:
     failed = run_deeds(pool, tmp_path, ["wait_for_host"])[0]
     assert isinstance(failed, Failed)
     assert isinstance(failed.error, CatchmentError)

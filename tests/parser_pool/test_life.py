@@ -1,4 +1,4 @@
-"""How the pool begins, shares, is left, is closed and dies."""
+"""The life of the pool: start, sharing, early exit, closing and crashes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def wait_for_number(path: Path) -> int:
     return int(path.read_text())
 
 
-def test_nothing_is_started_before_there_is_something_to_do(pool: ParserPool) -> None:
+def test_processes_are_started_on_first_use(pool: ParserPool) -> None:
     assert list(pool.run(jobs.double, [], Limits())) == []
     unstarted = pool.run(jobs.double, [1], Limits())
     assert processes() == []
@@ -54,7 +54,7 @@ def test_a_worker_that_has_grown_is_replaced(pool: ParserPool) -> None:
         assert [size for _, size in one.run(jobs.grow, [10, 10], Limits())] == [10, 10]
 
 
-def test_two_threads_share_one_pool_and_each_gets_its_own(pool: ParserPool) -> None:
+def test_two_threads_share_one_pool_and_get_their_own_results(pool: ParserPool) -> None:
     def double_all(start: int) -> dict[int, int | Failed]:
         return dict(pool.run(jobs.double, range(start, start + 2_000), Limits()))
 
@@ -97,7 +97,7 @@ def test_a_caller_that_takes_slowly_is_not_flooded(pool: ParserPool, tmp_path: P
     assert sum(1 for _ in slow) == 199
 
 
-def test_leaving_a_run_early_stops_what_runs_of_it(pool: ParserPool, tmp_path: Path) -> None:
+def test_leaving_a_run_early_stops_its_tasks(pool: ParserPool, tmp_path: Path) -> None:
     outcomes = pool.run(jobs.announce, [str(tmp_path / "a"), str(tmp_path)], Limits())
     failed = next(outcomes)[1]
     assert isinstance(failed, Failed), "the one that cannot write fails at once"
@@ -172,13 +172,13 @@ def test_a_pool_without_any_process_gives_up(monkeypatch: pytest.MonkeyPatch) ->
         next(pool.run(jobs.double, [1], Limits()))
 
 
-def test_a_function_that_cannot_be_found_again_is_refused_at_once(pool: ParserPool) -> None:
+def test_function_that_cannot_be_imported_is_refused_at_once(pool: ParserPool) -> None:
     with pytest.raises(AttributeError):
         pool.run(lambda task: task, [1], Limits())
     assert processes() == []
 
 
-def test_a_task_finds_itself_in_modest_surroundings(pool: ParserPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_environment_is_minimal(pool: ParserPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "abc")
     ((_, around),) = pool.run(jobs.surroundings, [None], Limits())
     assert isinstance(around, dict)
