@@ -1,5 +1,5 @@
-"""The scorecard: real mishaps, done to Catchment as a person uses it, and to other systems where they are installed.
+"""The scorecard: real mishaps applied to Catchment as users run it, and to other systems if installed.
 
-`python -m tests.hazards` prints one table. A mishap is a few lines in `folders`. What happens to processes, disks and
-clocks is in `tests/acceptance`.
+`python -m tests.hazards` prints one table. Each mishap is a few lines in `folders`. Failures of processes, disks and
+clocks are tested in `tests/acceptance`.
 """

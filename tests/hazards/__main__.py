@@ -1,8 +1,9 @@
-"""`python -m tests.hazards [--area NAME …] [--only WORDS] [--beside NAME …] [--write FILE]`: do hazards, judge, print a table.
+"""`python -m tests.hazards [--area NAME …] [--only WORDS] [--beside NAME …] [--write FILE]`: run hazards, print a
+table.
 
-What was seen is kept in build/hazards.json. Ends with 1 when Catchment got something wrong. `--beside` installs other
-libraries, each into an environment of its own below build/, and lets the mishaps of a folder happen to them too.
-`--write` writes tests/hazards/RESULTS.md from all that was seen.
+The results are stored in build/hazards.json. Exits with 1 if a result of Catchment is wrong. `--beside` installs other
+libraries, each into a separate environment below build/, and applies the folder mishaps to them too. `--write` writes
+tests/hazards/RESULTS.md from all stored results.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _FOLDER = "folder"
 
 
 def main() -> int:
-    """Do them all; the exit code."""
+    """Run the selected hazards; return the exit code."""
     asked = _arguments().parse_args()
     place = _BUILD / "hazards"
     shutil.rmtree(place, ignore_errors=True)

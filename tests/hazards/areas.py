@@ -1,4 +1,4 @@
-"""What can happen beyond a folder: the areas."""
+"""The areas of hazards other than folders."""
 
 from __future__ import annotations
 

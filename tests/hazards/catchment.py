@@ -1,4 +1,4 @@
-"""Catchment among the systems: its command, its server, its worker; a source for each folder; and what its library has."""
+"""Catchment as a system under test: its command, server and worker, a source per folder, and its library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ESCAPED = re.compile("\ufffd([0-9a-f]{2})")
 
 
 class Catchment:
-    """Catchment of a person whose system is up."""
+    """Catchment of a user whose system is up."""
 
     name = "catchment"
 
@@ -31,7 +31,7 @@ class Catchment:
         self._person = person
 
     def ingest(self, folder: Path) -> Took:
-        """`sources add` the first time, and `sync --wait`."""
+        """Run `sources add` the first time, `sync --wait` afterwards."""
         begun = time.monotonic()
         with Peak(self._person.running.worker_pid, look=True, since_now=True) as peak:
             listed = self._person("sources", "list", "--json").ok().json
@@ -45,12 +45,12 @@ class Catchment:
         return f"catchment {__version__}"
 
     def holds(self, folder: Path) -> Held:
-        """What the library has; quarantined and skipped items are named."""
+        """Return the library contents; quarantined and skipped items are listed by name."""
         return held(self._person, folder.name, lambda locator, _title: _path(locator))
 
 
 class Engine:
-    """Catchment's engine alone, without a command, a server or a worker: what happens to a folder happens to it in a second."""
+    """Catchment's engine without a command, server or worker, so that a mishap takes a second."""
 
     name = "engine"
     version = Catchment.version
@@ -59,7 +59,7 @@ class Engine:
         self._person = Person(home)
 
     def ingest(self, folder: Path) -> Took:
-        """One sync; an error that a person would be told is exit code 1."""
+        """Sync once; an error reported to the user gives exit code 1."""
         begun = time.monotonic()
         try:
             sync("local_files", folder, Home(self._person.home).make(), name=folder.name)
@@ -68,32 +68,32 @@ class Engine:
         return Took(0, time.monotonic() - begun)
 
     def holds(self, folder: Path) -> Held:
-        """What the library has; quarantined and skipped items are named."""
+        """Return the library contents; quarantined and skipped items are listed by name."""
         return held(self._person, folder.name, lambda locator, _title: _path(locator))
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A source of a person."""
+    """A source of a user."""
 
     name: str
     person: Person
 
     def sync(self) -> int:
-        """How a sync of it ends."""
+        """Sync the source and return the outcome."""
         return self.person("sync", self.name, "--wait").code
 
     def state(self) -> str:
         return str(self.person.source(self.name)["state"])
 
     def goes_on(self, verdict: Verdict) -> None:
-        """What a person does when the cause has been mended."""
+        """Act as a user does after the cause is fixed."""
         self.person("sources", "resume", self.name)
         verdict.expect(self.sync() == 0, "the sync after it failed")
 
 
 def held(person: Person, name: str, called: Callable[[str, str], str]) -> Held:
-    """What the library has of a source. `called`: what the truth calls an item by its locator, and its title if it is read."""
+    """Return the library contents of a source. `called` maps a locator, and the title if read, to the expected name."""
     with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
         texts: dict[str, list[str]] = {}
         for one in ledger.library.names(_id(ledger, name)):
@@ -109,7 +109,7 @@ def held(person: Person, name: str, called: Callable[[str, str], str]) -> Held:
 
 
 def documents(person: Person, name: str) -> dict[str, int]:
-    """The number of each document of a source, by its title."""
+    """Return the document numbers of a source by title."""
     with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
         return {one.title: one.document for one in ledger.library.names(_id(ledger, name))}
 
@@ -119,5 +119,5 @@ def _id(ledger: Ledger, name: str) -> int:
 
 
 def _path(locator: str) -> str:
-    """The path that a locator stands for, as Python writes one whose name is no UTF-8."""
+    """Return the path of a locator; names that are not UTF-8 use Python's surrogate escapes."""
     return _ESCAPED.sub(lambda found: chr(0xDC00 + int(found[1], 16)), locator)

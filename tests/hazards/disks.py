@@ -1,4 +1,4 @@
-"""What happens to the disk that the state is on, and to the files there: full, read-only, damaged, gone, of an earlier day."""
+"""Hazards of the disk and files of the state: full, read-only, damaged, missing, outdated."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _PAGE = 8_192
 
 @dataclass(frozen=True)
 class Disks:
-    """Where each hazard makes a home of its own."""
+    """The folder in which each hazard creates its home."""
 
     folder: Path
 
     def library(self, name: str) -> Library:
-        """A home with a few notes that were synced; nothing runs."""
+        """Yield a home with a few synced notes and no running processes."""
         folder = self.folder / name / "notes"
         few(folder)
         library = Library(Person(self.folder / name / "home"), folder)
@@ -40,7 +40,7 @@ class Disks:
 
 @dataclass(frozen=True)
 class Library:
-    """A person's notes, and what there is of them."""
+    """The notes of a user and their state in the library."""
 
     person: Person
     notes: Path
@@ -50,7 +50,7 @@ class Library:
         return self.person.home / "ledger.db"
 
     def synced(self, noted: Verdict | None = None) -> Verdict:
-        """What is wrong after one more sync, beside what was noted."""
+        """Sync once more; return the remaining problems and those noted before."""
         with upright(self.person):
             self.person.sync_when_ready(_NAME)
         found = judge(on_disk(self.notes), held(self.person, _NAME, lambda locator, _title: locator), noted)
@@ -121,9 +121,9 @@ def full_for_the_cache(at: Disks) -> Verdict:
 def _full_around(
     at: Disks, folder: str, *, variables: Mapping[str, str] = MappingProxyType({}), linked: str = ""
 ) -> Verdict:
-    """The disk of one folder of the home is full during a sync, and has room again after it.
+    """Fill the disk of one folder of the home during a sync, and free it afterwards.
 
-    `linked`: a file of the home that lies in that folder, for which no other place can be set.
+    `linked`: a file of the home in that folder whose location cannot be configured.
     """
     notes = at.folder / folder / "notes"
     few(notes)
@@ -134,7 +134,7 @@ def _full_around(
             (person.home / linked).symlink_to(person.home / folder / linked)
         with upright(person):
             _fill_and_make_room(person, folder, notes, verdict)
-    # A ledger on the small disk went with it; of such a one only its own word was heard.
+    # A ledger on the small disk was removed with it; its report was recorded earlier.
     if variables:
         return verdict
     return judge(on_disk(notes), held(person, _NAME, lambda locator, _title: locator), verdict)

@@ -1,4 +1,4 @@
-"""Mishaps of a folder of notes: what editors, disks and people do to files between two times that they are brought in."""
+"""Mishaps of a folder of notes: changes by editors, disks and users between two syncs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MANY = 40
 
 
 def write(folder: Path, name: str, text: str) -> Path:
-    """Put a note below the folder."""
+    """Write a note below the folder."""
     file = folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
@@ -24,31 +24,31 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 
 def note(name: str, version: int = 1) -> str:
-    """A text that no other note and no other version has."""
+    """Return a text that is unique to this note and version."""
     word = "".join(letter for letter in name.lower() if letter.isalpha())
     return f"# {name}\n\nThe {word} of edition{version} stands alone in marker{word}{version}.\n"
 
 
 def few(folder: Path) -> None:
-    """Six notes in three folders."""
+    """Create six notes in three folders."""
     for name in _NAMES:
         write(folder, name, note(name))
 
 
 def many(folder: Path) -> None:
-    """Forty notes in one folder, beside the six."""
+    """Create forty notes in one folder, in addition to the six."""
     few(folder)
     for number in range(_MANY):
         write(folder, f"Log/day {number}.md", note(f"day{number}x"))
 
 
 def on_disk(folder: Path) -> Truth:
-    """Every note that is there now, with its text."""
+    """Return every note on disk with its text."""
     return _disk(folder, frozenset())
 
 
 def disk_and(told: Truth) -> Callable[[Path], Truth]:
-    """What is on disk, and of these paths what is said here."""
+    """Return the notes on disk, updated with these entries."""
     return lambda folder: {**_disk(folder, told.keys()), **told}
 
 
@@ -62,7 +62,7 @@ def _disk(folder: Path, but: Collection[str]) -> Truth:
 
 
 def as_before(make: Callable[[Path], None]) -> Callable[[Path], Truth]:
-    """All that was there before: nothing may have been deleted."""
+    """Expect everything that existed before: no deletion is allowed."""
 
     def truth(folder: Path) -> Truth:
         place = folder.with_name(folder.name + "-as-before")
@@ -77,7 +77,7 @@ def as_before(make: Callable[[Path], None]) -> Callable[[Path], Truth]:
 
 
 def keeping_times(file: Path, text: str) -> None:
-    """Change a file so that its size and its time of writing stay."""
+    """Change a file without changing its size and modification time."""
     times = file.stat()
     assert len(text.encode()) == times.st_size
     file.write_text(text, encoding="utf-8")
@@ -132,7 +132,7 @@ def swap(folder: Path) -> None:
 
 
 def shift(folder: Path) -> None:
-    """Each name goes to the next note, and the last note is gone."""
+    """Rename each note to the name of the next; the last note disappears."""
     names = ("bees.md", "lantern.md", "tides.md", "weir.md")
     (folder / names[-1]).unlink()
     for old, new in reversed(list(pairwise(names))):
@@ -173,7 +173,7 @@ def lose_the_folder(folder: Path) -> None:
 
 
 def replace_the_folder(folder: Path) -> None:
-    """As an unmounted disk leaves it: another folder of the same name, with nothing in it."""
+    """Replace the folder by an empty one with the same name, as an unmounted disk does."""
     shutil.rmtree(folder)
     folder.mkdir()
 
@@ -290,7 +290,7 @@ def add_a_sparse_giant(folder: Path) -> None:
 
 
 def copy_the_tree(folder: Path) -> None:
-    """As a restore from a backup does: the same paths and times, other inodes."""
+    """Copy the tree as a restore from a backup does: the same paths and times, other inodes."""
     beside = folder.with_name(folder.name + "-restored")
     shutil.copytree(folder, beside)
     shutil.rmtree(folder)
@@ -298,11 +298,11 @@ def copy_the_tree(folder: Path) -> None:
 
 
 def nothing(_folder: Path) -> None:
-    """Nothing happens."""
+    """Make no change."""
 
 
 def mishaps() -> Iterator[Mishap]:
-    """All of them, with what a person expects."""
+    """Return all mishaps and their expected outcomes."""
     here, keep = on_disk, as_before
     yield Mishap("nothing happens", "nothing is done", few, nothing, here)
     yield Mishap("an edit", "the new text", few, edit, here)

@@ -1,4 +1,4 @@
-"""Another library among the systems: installed on demand into an environment of its own, run as a program."""
+"""Another library as a system under test: installed on demand into a separate environment, run as a program."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tests.hazards.model import Held, Took
 
 _PROGRAMS = Path(__file__).with_name("others")
 _ALONE = {"DO_NOT_TRACK": "1", "COCOINDEX_DISABLE_USAGE_TRACKING": "1", "RUNTIME__DLTHUB_TELEMETRY": "false"}
-"""What keeps the libraries from reporting their use."""
+"""Environment variables that disable the telemetry of the libraries."""
 
 
 def names() -> list[str]:
-    """The libraries that there is a program for."""
+    """Return the libraries that have a program."""
     return sorted(file.stem for file in _PROGRAMS.glob("[!_]*.py"))
 
 
 class Installed:
-    """A library, as a program that is asked folder by folder; it ends when this is closed."""
+    """A library, run as a program that handles one folder per request; it exits on `close`."""
 
     def __init__(self, name: str, environments: Path, place: Path) -> None:
         self.name = name
@@ -34,11 +34,11 @@ class Installed:
         self._process = subprocess.Popen(command, text=True, env=os.environ | _ALONE, **pipes)
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Stop the program."""
         self._process.communicate(timeout=60)
 
     def ingest(self, folder: Path) -> Took:
-        """Ask for a folder; one at which it fails or hangs leaves what it held before."""
+        """Ingest a folder; after a failure or timeout the previous contents remain."""
         self._state(folder).mkdir(exist_ok=True)
         self._process.stdin.write(json.dumps([str(self._state(folder)), str(folder)]) + "\n")
         self._process.stdin.flush()
@@ -46,7 +46,7 @@ class Installed:
         return Took(told["code"], told["seconds"], told["peak_mb"])
 
     def holds(self, folder: Path) -> Held:
-        """What it said last."""
+        """Return the contents from the last response."""
         file = self._state(folder) / "held.json"
         said = json.loads(file.read_text()) if file.exists() else {"texts": {}, "named": []}
         return Held(said["texts"], frozenset(said["named"]))
@@ -56,7 +56,7 @@ class Installed:
 
     @property
     def version(self) -> str:
-        """The library and its version."""
+        """Return the library and its version."""
         library = _needs(self._program)[0].partition("[")[0]
         show = f"import importlib.metadata as m; print(m.version('{library}'))"
         done = subprocess.run([self._python, "-c", show], check=True, capture_output=True, text=True)
@@ -64,7 +64,7 @@ class Installed:
 
 
 def _environment(program: Path, place: Path) -> Path:
-    """The Python of an environment with what the program's first lines say that it needs."""
+    """Create an environment with the requirements named by the program's docstring; return its Python."""
     python = place / "bin" / "python"
     if not python.exists():
         needs = _needs(program)
@@ -75,5 +75,5 @@ def _environment(program: Path, place: Path) -> Path:
 
 
 def _needs(program: Path) -> list[str]:
-    """What a program says that it needs, the library itself first."""
+    """Return the requirements of a program, the library itself first."""
     return next(line for line in program.read_text().splitlines() if line.startswith("Needs: ")).split()[1:]

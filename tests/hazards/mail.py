@@ -1,4 +1,4 @@
-"""What servers of mail, networks and mail programs do to an account: a real Dovecot, with a proxy before it that does harm."""
+"""Hazards of mail servers, networks and mail programs: a real Dovecot behind a proxy that injects faults."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ _TRY_AGAIN = 10
 
 @dataclass(frozen=True)
 class Box(Watched):
-    """A folder of the account, and a source of Catchment that reads it and what is below it, through the proxy."""
+    """A mailbox of the account, and a source that reads it and its children through the proxy."""
 
     dovecot: Dovecot
     truth: dict[str, str | None] = field(default_factory=dict)
 
     def fill(self, count: int) -> None:
-        """Put messages into it."""
+        """Append messages to the mailbox."""
         with self.dovecot.person() as mine:
             mine.create_folder(self.name)
             for number in range(count):
                 subject, text = f"{self.name} {number}", f"The gauge at {self.name} shows {number} in all.\n"
-                # Each message of the account has a number, and so a Message-ID, of its own.
+                # Each message of the account has a number, and thus a unique Message-ID.
                 mine.append(self.name, message(crc32(subject.encode()), subject, text))
                 self.truth[subject] = text.strip()
 
     def seen(self, noted: Verdict | None = None) -> Verdict:
-        """What is wrong with what the library has of it now, beside what was noted."""
+        """Compare the library with the mailbox; return the problems, including those noted before."""
         return judge(self.truth, held(self.person, self.name, lambda locator, title: title or locator), noted)
 
 
 @dataclass(frozen=True)
 class Account:
-    """A person with an account at a server; each hazard has a folder of its own in it."""
+    """A user with an account on a server; each hazard has its own mailbox in it."""
 
     person: Person
     dovecot: Dovecot
     proxy: Proxy
 
     def box(self, name: str, count: int = 4, *, host: str = "127.0.0.1") -> Box:
-        """A folder with so many messages, which was synced."""
+        """Create a synced mailbox with this many messages."""
         box = Box(name, self.person, self.dovecot)
         box.fill(count)
         self.add(box, host)
@@ -57,14 +57,14 @@ class Account:
         return box
 
     def add(self, box: Box, host: str = "127.0.0.1") -> None:
-        """Make it a source."""
+        """Add the mailbox as a source."""
         where = ["imap", f"{USER}@{host}:{self.proxy.port}", "--name", box.name, "--consent"]
         settings = ["--set", "security=none", "--set", f"include=[{box.name}, {box.name}/*]"]
         self.person("sources", "add", *where, *settings, "--secret", "password=env:MAIL_PASSWORD").ok()
 
     @contextmanager
     def harm(self, harm: Callable[[Exchange], None]) -> Iterator[None]:
-        """Do harm to every command for a while."""
+        """Disturb every command within the block."""
         self.proxy.harm = harm
         try:
             yield
@@ -74,7 +74,7 @@ class Account:
 
 @contextmanager
 def account(folder: Path) -> Iterator[Account]:
-    """A server of mail, a proxy before it, and a person whose system is up."""
+    """Yield a mail server, a proxy in front of it, and a user whose system is up."""
     for dovecot in serving():
         proxy = Proxy(dovecot.port)
         try:
@@ -131,7 +131,7 @@ def a_message_is_copied_and_one_moved(account: Account) -> Verdict:
         mine.copy([second], "moving/kept")
     box.sync()
     copied = box.seen()
-    # A copy is a message of its own; what is moved is not.
+    # A copy is a separate message; a moved message is not.
     copied.expect(copied.doubled == ["moving 1"], f"there twice: {copied.doubled}")
     copied.doubled.clear()
     return copied
@@ -247,7 +247,7 @@ def odd_messages(account: Account) -> Verdict:
 
 
 def asked_to_wait(account: Account) -> Verdict:
-    # Another name of the host: what one source is told to wait, all of the host do.
+    # A separate host name: when a host demands a wait, all its sources wait.
     box = Box("waiting", account.person, account.dovecot)
     box.fill(6)
     account.add(box, "localhost")

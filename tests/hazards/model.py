@@ -1,4 +1,4 @@
-"""What a mishap is, what a system must answer, and how what it holds afterwards is judged; and the hazards of one system."""
+"""Mishaps, the interface of a system under test, and the judgement of its contents; and hazards of Catchment alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Held:
-    """What a system says that it has of a folder: the texts of each path below it, and the paths that it named as unread.
+    """The contents that a system reports for a folder: the texts of each path, and the paths reported as unread.
 
     More than one text of a path is a duplicate.
     """
@@ -24,7 +24,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Took:
-    """One time that a folder was brought in: the exit code, the seconds, and the most memory of its processes in MB."""
+    """One ingestion of a folder: the exit code, the duration in seconds, and the peak memory of its processes in MB."""
 
     code: int
     seconds: float
@@ -32,33 +32,34 @@ class Took:
 
 
 Truth = Mapping[str, str | None]
-"""The text that must be found under each path; None where the path must at least be named as unread."""
+"""The expected text of each path; None if the path must at least be reported as unread."""
 
 
 class System(Protocol):
-    """Something that brings a folder into a library, and keeps it up to date."""
+    """A system that ingests a folder and keeps its copy up to date."""
 
     name: str
 
     def ingest(self, folder: Path) -> Took:
-        """Bring the folder in, or bring what is known of it up to date."""
+        """Ingest the folder or update its copy."""
         ...
 
     def holds(self, folder: Path) -> Held:
-        """What it has of this folder now."""
+        """Return the current contents for this folder."""
         ...
 
     @property
     def version(self) -> str:
-        """What it is, and its version."""
+        """Return the system's name and version."""
         ...
 
 
 @dataclass(frozen=True)
 class Mishap:
-    """Something that happens to a folder between two times that it is brought in.
+    """A change to a folder between two ingestions.
 
-    `before` makes the folder, `happens` does it; `expected` is for a person, `truth` what must be so afterwards.
+    `before` creates the folder, `happens` changes it; `expected` is the outcome in words, `truth` the required
+    contents.
     """
 
     name: str
@@ -67,32 +68,32 @@ class Mishap:
     happens: Callable[[Path], None]
     truth: Callable[[Path], Truth]
     may_refuse: bool = False
-    """Whether the system may say that it will not bring this in, by its exit code."""
+    """Whether the system may refuse the ingestion with its exit code."""
 
 
 @dataclass
 class Verdict:
-    """What was found wrong; right when all of it is empty."""
+    """The problems found; a verdict without problems is right."""
 
     ghosts: list[str] = field(default_factory=list)
-    """Held, and should not be."""
+    """Present, but not expected."""
     missing: list[str] = field(default_factory=list)
-    """Not held, though the system named them as unread."""
+    """Missing, but reported as unread."""
     silent: list[str] = field(default_factory=list)
-    """Not held, and nothing was said."""
+    """Missing without a report."""
     stale: list[str] = field(default_factory=list)
-    """Held with another text."""
+    """Present with another text."""
     doubled: list[str] = field(default_factory=list)
-    """Held more than once."""
+    """Present more than once."""
     wrong: list[str] = field(default_factory=list)
-    """Anything else, in words."""
+    """Other problems, in words."""
 
     @property
     def right(self) -> bool:
         return not any(vars(self).values())
 
     def expect(self, so: bool, otherwise: str) -> None:
-        """Note in words what is not so."""
+        """Record a problem unless the condition holds."""
         if not so:
             self.wrong.append(otherwise)
 
@@ -105,9 +106,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Hazard(Generic[S]):
-    """Something that happens to Catchment where no other system has anything to compare: to its processes, its mail, its disk.
+    """A hazard specific to Catchment, with no counterpart in other systems: processes, mail, disks.
 
-    `happens` does it in a scene, and judges what is seen afterwards.
+    `happens` applies it in a scene and judges the result.
     """
 
     name: str
@@ -117,7 +118,7 @@ class Hazard(Generic[S]):
 
 @dataclass(frozen=True)
 class Area(Generic[S]):
-    """Hazards with a scene in common, which is made in a folder once and taken down in the end."""
+    """Hazards that share a scene, which is set up once in a folder and torn down at the end."""
 
     name: str
     scene: Callable[[Path], AbstractContextManager[S]]
@@ -125,9 +126,9 @@ class Area(Generic[S]):
 
 
 def judge(truth: Truth, held: Held, noted: Verdict | None = None) -> Verdict:
-    """Compare what a system holds with what it must hold, beside what was noted to be wrong before.
+    """Compare a system's contents with the expected ones, and add the problems noted before.
 
-    A text is right when it contains the wanted one.
+    A text is right if it contains the expected text.
     """
     verdict = Verdict()
     verdict.wrong += noted.wrong if noted else []
@@ -137,7 +138,7 @@ def judge(truth: Truth, held: Held, noted: Verdict | None = None) -> Verdict:
         if len(texts) > 1:
             verdict.doubled.append(path)
         if wanted is None:
-            # What nobody can read may be held by its name alone; to say nothing of it at all is a silent loss.
+            # An unreadable item may be present by name only; without any report it is a silent loss.
             if not texts and path not in held.named:
                 verdict.silent.append(path)
         elif not texts:
@@ -148,12 +149,12 @@ def judge(truth: Truth, held: Held, noted: Verdict | None = None) -> Verdict:
 
 
 def told(name: str) -> str:
-    """The name of a mishap as a folder may be called."""
+    """Return the name of a mishap as a folder name."""
     return "".join(letter if letter.isalnum() else "-" for letter in name.lower())
 
 
 def meet(system: System, mishap: Mishap, folder: Path) -> tuple[Verdict, Took, Took]:
-    """Let a mishap happen to a folder that a system has; what is wrong with what it holds afterwards, and both times."""
+    """Apply a mishap to an ingested folder; return the verdict afterwards and the measurements of both ingestions."""
     folder.mkdir(parents=True)
     mishap.before(folder)
     first = system.ingest(folder)

@@ -1,4 +1,4 @@
-"""How long a folder of a thousand notes takes: the first time, again without a change, and after one edit."""
+"""The duration of syncs of a folder with a thousand notes: the first, one without changes, and one after an edit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOTES = 1_000
 
 
 def paces(system: System, place: Path) -> Iterator[Pace]:
-    """Bring a folder in three times."""
+    """Ingest a folder three times."""
     folder = place / f"thousand-{system.name.replace('_', '-')}"
     for number in range(_NOTES):
         write(folder, f"{number // 100}/note {number}.md", note(f"note{number}x") + "A line of what was seen.\n" * 40)

@@ -1,4 +1,4 @@
-"""What happens to the processes of a system in the middle of a sync, and to the machine: and what has come of the sync."""
+"""Hazards of processes and the machine in the middle of a sync, and the outcome of that sync."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _DAY = 24
 
 @dataclass(frozen=True)
 class Machine:
-    """A person whose system may be killed, the vault that it reads, and the clock that all its processes see."""
+    """A user whose system can be killed, the vault that it reads, and the clock of all its processes."""
 
     person: Person
     vault: Path
     clock: WallClock
 
     def after(self, accident: Callable[[Machine, str], None]) -> Verdict:
-        """Let an accident happen in the middle of a first sync; what is wrong when it has come to its end."""
+        """Cause an accident during the first sync; return the problems after the sync has recovered."""
         name = f"s{uuid4().hex[:8]}"
         self.person("up", "--detach").ok()
         in_the_middle(self.person, name, self.vault, _NOTES)
@@ -46,7 +46,7 @@ class Machine:
         return self.seen(name)
 
     def seen(self, name: str) -> Verdict:
-        """What is wrong once every note is there, or when the time is over."""
+        """Wait for every note; return the remaining problems, also on a timeout."""
         truth = on_disk(self.vault)
         until(lambda: self.unfinished(name), lambda jobs: not jobs, seconds=_SOON, must=False)
         verdict = judge(truth, held(self.person, name, lambda locator, _title: locator))
@@ -57,7 +57,7 @@ class Machine:
         return verdict
 
     def unfinished(self, name: str) -> bool:
-        """Whether a source has something left to do."""
+        """Return whether a source has unfinished work."""
         source = self.person.source(name)
         left = sum(source["jobs"][state] for state in ("pending", "running", "retrying"))
         return bool(left) or source["documents"] < _NOTES
@@ -68,7 +68,7 @@ class Machine:
 
 @contextmanager
 def machine(folder: Path) -> Iterator[Machine]:
-    """A machine with a clock of its own, and a vault."""
+    """Yield a machine with a separate clock and a vault."""
     vault = folder / "vault"
     (vault / ".obsidian").mkdir(parents=True)
     for number in range(_NOTES):

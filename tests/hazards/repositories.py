@@ -1,6 +1,6 @@
-"""What is done to repositories and their hosts: history rewritten, branches renamed, packs cut, tokens revoked, rates limited.
+"""Hazards of repositories and hosts: rewritten history, renamed branches, damaged packs, revoked tokens, rate limits.
 
-Files come from `git http-backend`, what is said from a server of GitHub's API with a proxy before it that does harm.
+Files are served by `git http-backend`, discussions by a fake GitHub API behind a proxy that injects faults.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TOO_FAST = {"message": "You have exceeded a secondary rate limit"}
 
 @dataclass(frozen=True)
 class Host:
-    """A person whose system is up, a host of repositories, and one of what is said in them."""
+    """A user whose system is up, a host of repositories, and a host of discussions."""
 
     person: Person
     git: GitHost
@@ -35,7 +35,7 @@ class Host:
     folder: Path
 
     def clone(self, name: str, make: Callable[[Path], None] = few) -> Clone:
-        """A repository at the host, and a source of its files, which was synced."""
+        """Create a repository at the host and a synced source of its files."""
         work = Repository.made(self.folder / name)
         make(work.path)
         work.commit()
@@ -45,7 +45,7 @@ class Host:
         return Clone(name, self.person, work)
 
     def said(self, name: str) -> Said:
-        """A repository with things said in it, and a source of them, which was synced."""
+        """Create a repository with discussions and a synced source of them."""
         repo = self.hub.repo(f"ada/{name}")
         for number in range(4):
             repo.comment(repo.open(f"Issue {number}", note(f"issue{number}")), note(f"comment{number}"))
@@ -55,7 +55,7 @@ class Host:
 
     @contextmanager
     def harm(self, harm: Callable[[Exchange], None]) -> Iterator[None]:
-        """Do harm to every answer of the API for a while."""
+        """Disturb every response of the API within the block."""
         self.proxy.harm = harm
         try:
             yield
@@ -63,7 +63,7 @@ class Host:
             self.proxy.harm = None
 
     def _token(self, name: str) -> Path:
-        """A token of the source's own: what a host says of one login, it says of no other."""
+        """Return a token unique to the source, so that host limits of one login affect no other source."""
         file = self.folder / f"{name}.token"
         file.touch(mode=0o600)
         file.write_text(f"token-of-{name}")
@@ -83,12 +83,12 @@ class Clone(Watched):
     work: Repository
 
     def seen(self, noted: Verdict | None = None, truth: Truth | None = None) -> Verdict:
-        """What is wrong with what the library has of it now, beside what was noted."""
+        """Compare the library with the repository; return the problems, including those noted before."""
         has = held(self.person, self.name, lambda locator, _title: locator.partition(":")[2])
         return judge(on_disk(self.work.path) if truth is None else truth, has, noted)
 
     def fails(self) -> Verdict:
-        """What is wrong when a sync that must fail leaves all as it was."""
+        """Check that a sync fails and leaves the library unchanged; return the problems."""
         before = on_disk(self.work.path)
         write(self.work.path, "later.md", note("later.md"))
         self.work.commit()
@@ -99,13 +99,13 @@ class Clone(Watched):
 
 @dataclass(frozen=True)
 class Said(Watched):
-    """A source of what is said in a repository."""
+    """A source of the discussions of a repository."""
 
     repo: Repo
     token: Path
 
     def seen(self, noted: Verdict | None = None) -> Verdict:
-        """What is wrong with what the library has of it now, beside what was noted."""
+        """Compare the library with the discussions; return the problems, including those noted before."""
         truth = {f"#{number}": issue["body"].strip() for number, issue in self.repo.issues.items()}
         for number, comment in self.repo.comments.items():
             truth[f"#{comment['issue_url'].rpartition('/')[2]}/comment/{number}"] = comment["body"].strip()
@@ -115,7 +115,7 @@ class Said(Watched):
 
 @contextmanager
 def host(folder: Path) -> Iterator[Host]:
-    """Both hosts, and a person whose system is up."""
+    """Yield both hosts and a user whose system is up."""
     (folder / "git").mkdir(parents=True)
     with serving_hub() as hub, hosting(folder / "git") as git:
         proxy = Proxy(hub.port)

@@ -1,4 +1,4 @@
-"""What was seen: one row for each hazard and system, kept in a file, and the document that is written from it."""
+"""The results: one row per hazard and system, stored in a file, and the document generated from it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ OURS = "catchment"
 
 @dataclass(frozen=True)
 class Row:
-    """What one system made of one hazard; `seconds` and `peak_mb` of bringing it in afterwards, or of the whole hazard.
+    """The result of one hazard on one system; `seconds` and `peak_mb` of the later ingestion, or of the whole hazard.
 
-    `policy`: what is right here is a rule of Catchment's, and no system has to share it.
+    `policy`: the expected outcome is a rule of Catchment that other systems need not share.
     """
 
     area: str
@@ -34,7 +34,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Pace:
-    """How long one system took for one step with a larger folder."""
+    """The duration of one step with a larger folder on one system."""
 
     step: str
     system: str
@@ -44,7 +44,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Results:
-    """All that was seen so far; what is done again takes the place of what was seen before."""
+    """All results so far; a repeated hazard replaces its earlier result."""
 
     rows: dict[str, Row]
     paces: dict[str, Pace]
@@ -52,7 +52,7 @@ class Results:
 
     @classmethod
     def kept(cls, file: Path) -> Results:
-        """What a file has; nothing, if there is none."""
+        """Read the results from a file; empty without a file."""
         has = json.loads(file.read_text()) if file.exists() else {"rows": [], "paces": [], "versions": {}}
         results = cls({}, {}, has["versions"])
         for row in has["rows"]:
@@ -68,12 +68,12 @@ class Results:
         self.paces[f"{pace.step}/{pace.system}"] = pace
 
     def keep(self, file: Path) -> None:
-        """Write it to a file."""
+        """Write the results to a file."""
         rows, paces = [asdict(row) for row in self.rows.values()], [asdict(pace) for pace in self.paces.values()]
         file.write_text(json.dumps({"rows": rows, "paces": paces, "versions": self.versions}, indent=1) + "\n")
 
     def document(self) -> str:
-        """The tables, below what is said of them by hand."""
+        """Return the generated tables, after the text written by hand."""
         tables = [*_on(), *self._ours(), *self._beside(), *self._measured()]
         return _HEAD.read_text(encoding="utf-8") + "\n".join(tables) + "\n"
 

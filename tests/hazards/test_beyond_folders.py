@@ -1,4 +1,4 @@
-"""The hazards of mail and of repositories, done to Catchment; `make hazards` does those of the other areas too."""
+"""The hazards of mail and repositories, applied to Catchment; `make hazards` covers the other areas too."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ def each(hazards: Sequence[Hazard[Any]]) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module")
 def mailbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The scene that the hazards of mail have in common."""
+    """The shared scene of the mail hazards."""
     with mail.AREA.scene(tmp_path_factory.mktemp("mail")) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The scene that the hazards of repositories have in common."""
+    """The shared scene of the repository hazards."""
     with repositories.FILES.scene(tmp_path_factory.mktemp("repositories")) as made:
         yield made
 
 
 @each(mail.AREA.hazards)
-def test_what_comes_of_a_hazard_of_mail_is_right(mailbox: Any, hazard: Hazard[Any]) -> None:
+def test_outcome_of_a_mail_hazard_is_right(mailbox: Any, hazard: Hazard[Any]) -> None:
     verdict = hazard.happens(mailbox)
     assert verdict.right, verdict
 
 
 @each(repositories.FILES.hazards)
-def test_what_comes_of_a_hazard_of_repositories_is_right(host: Any, hazard: Hazard[Any]) -> None:
+def test_outcome_of_a_repository_hazard_is_right(host: Any, hazard: Hazard[Any]) -> None:
     verdict = hazard.happens(host)
     assert verdict.right, verdict

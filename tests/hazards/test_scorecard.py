@@ -1,4 +1,4 @@
-"""Every mishap of a folder, done to the engine: what is held is right. And the judge itself."""
+"""Every folder mishap, applied to the engine, and the judge of the scorecard itself."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ pytestmark = pytest.mark.full
 
 
 @pytest.mark.parametrize("mishap", list(mishaps()), ids=lambda mishap: mishap.name.replace(" ", "-"))
-def test_what_the_engine_holds_after_a_mishap_is_right(mishap: Mishap, tmp_path: Path) -> None:
+def test_engine_holds_the_right_contents_after_a_mishap(mishap: Mishap, tmp_path: Path) -> None:
     verdict, _, _ = meet(Engine(tmp_path / "home"), mishap, tmp_path / told(mishap.name))
     assert verdict.right, verdict
 
 
-def test_the_judge_sees_what_is_wrong() -> None:
+def test_judge_detects_every_type_of_problem() -> None:
     held = Held({"ghost": ["x"], "old": ["before"], "twice": ["t", "t"], "fine": ["all of it"]}, frozenset({"named"}))
     verdict = judge({"old": "after", "twice": "t", "fine": "of", "named": "n", "lost": "l", "unread": None}, held)
     assert (verdict.ghosts, verdict.stale, verdict.doubled) == (["ghost"], ["old"], ["twice"])

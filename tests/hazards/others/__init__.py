@@ -1,5 +1,5 @@
-"""Other libraries that bring files in, each as its own documentation proposes, in an environment of its own.
+"""Other ingestion libraries, each used as its documentation proposes, in a separate environment.
 
-Each module is a program: it brings a folder in and prints what it holds, as JSON. It imports nothing of Catchment. Corrections
-by those who know the library better are welcome.
+Each module is a program that ingests a folder and prints its contents as JSON. It imports no module of Catchment.
+Corrections by experts in a library are welcome.
 """

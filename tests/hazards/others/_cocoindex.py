@@ -18,7 +18,7 @@ ROOT = coco.ContextKey[Path]("folder")
 
 @dataclass
 class Note:
-    """A row."""
+    """A row of the table."""
 
     path: Annotated[str, "primary key"]
     text: str
@@ -26,13 +26,13 @@ class Note:
 
 @coco.fn(memo=True)
 async def read(file: FileLike, notes: target.TableTarget[Note]) -> None:
-    """The row of one file."""
+    """Return the row of one file."""
     notes.declare_row(row=Note(file.file_path.path.as_posix(), await file.read_text()))
 
 
 @coco.fn
 async def read_all() -> None:
-    """The rows of all files."""
+    """Return the rows of all files."""
     schema = await target.TableSchema.from_class(Note, primary_key=["path"])
     notes = await target.mount_table_target(LIBRARY, "notes", schema)
     wanted = PatternFilePathMatcher([f"**/*{suffix}" for suffix in NAMES])
@@ -40,7 +40,7 @@ async def read_all() -> None:
 
 
 def update(state: Path, folder: Path) -> Held:
-    """Bring the folder in."""
+    """Ingest the folder."""
 
     @coco.lifespan
     def lifespan(builder: coco.EnvironmentBuilder):

@@ -1,4 +1,4 @@
-"""What both ways to use dlt have in common."""
+"""The shared part of both dlt programs."""
 
 from pathlib import Path
 
@@ -8,13 +8,13 @@ from dlt.sources.filesystem import filesystem
 
 
 def files(folder: Path):
-    """The files of a folder."""
+    """Return the files of a folder."""
     found = filesystem(bucket_url=folder.as_uri(), file_glob="**/*")
     return found.add_filter(lambda file: Path(file["relative_path"]).suffix in NAMES)
 
 
 def bring_in(state: Path, source, disposition: str) -> Held:
-    """Bring them in."""
+    """Ingest the source with this write disposition."""
     target = dlt.destinations.duckdb(str(state / "notes.duckdb"))
     places = {"pipelines_dir": str(state / "pipelines"), "destination": target, "dataset_name": "library"}
     pipeline = dlt.pipeline("notes", **places)

@@ -1,7 +1,8 @@
-"""What every program is asked, and how it answers.
+"""The protocol of the programs for other libraries.
 
-A program imports its library once and is asked line by line: the folder where it keeps what it has, and the folder to bring
-in. Each time a fork of it does that and ends, so nothing is remembered but what is on the disk. It answers with a line of JSON.
+A program imports its library once and reads one request per line: the folder of its stored data, and the folder to
+ingest. It handles each request in a fork that exits afterwards, so only data on disk persists. It answers with a line
+of JSON.
 """
 
 import json
@@ -14,22 +15,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 NAMES = (".md", ".pdf", ".docx")
-"""The files that are brought in. A name that must be read and is not has to be told."""
+"""The file types to ingest. A file of these types that is not read must be reported."""
 
 _SECONDS, _SECONDS_OF_CPU = 600, 150
-"""When it is given up: a busy machine is no fault of a library, and who waits for nothing uses no CPU."""
+"""Time limits in seconds: a busy machine is not the library's fault, and a library that is blocked uses no CPU."""
 
 
 class Held(NamedTuple):
-    """What is held by path below the folder, and the paths that the library named as unread."""
+    """The contents by path below the folder, and the paths that the library reported as unread."""
 
     texts: dict[str, list[str]]
     named: Sequence[str] = ()
 
 
 def answer(bring_in: Callable[[Path, Path], Held]) -> None:
-    """Answer until nothing more is asked. `bring_in`: the folder of what is kept, and the folder to bring in."""
-    # What a library prints is no answer.
+    """Handle requests until the end of input. `bring_in` takes the folder of the stored data and the folder to ingest."""
+    # The output of the library is not part of the response.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:

@@ -1,8 +1,8 @@
-"""CocoIndex to SQLite: a component for each file, memoized; what is declared no more is deleted by the library.
+"""CocoIndex to SQLite: one memoized component per file; the library deletes targets that are no longer declared.
 
-https://cocoindex.io/docs/programming_guide/target_state and https://cocoindex.io/docs/connectors/sqlite. Nothing is named: what
-could not be read is told in its statistics only. Its threads begin when it is imported and would not live on in a fork, so each
-fork imports it: half a second of its times.
+https://cocoindex.io/docs/programming_guide/target_state and https://cocoindex.io/docs/connectors/sqlite. Unread files
+are counted in its statistics but not named. Its threads start on import and would not survive a fork, so each fork
+imports it, which takes half a second of its times.
 
 Needs: cocoindex
 """
@@ -13,7 +13,7 @@ from _said import Held, answer
 
 
 def bring_in(state: Path, folder: Path) -> Held:
-    """Bring the folder in."""
+    """Ingest the folder."""
     from _cocoindex import update
 
     return update(state, folder)

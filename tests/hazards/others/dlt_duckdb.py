@@ -1,7 +1,8 @@
-"""dlt to DuckDB: its filesystem source, incremental by the time of writing, merged by path, as its documentation proposes.
+"""dlt to DuckDB: its filesystem source, incremental by modification time, merged by path, as its documentation
+proposes.
 
-https://dlthub.com/docs/dlt-ecosystem/verified-sources/filesystem/basic ("Incremental loading"). What is deleted stays: an
-incremental source is told of what is new only.
+https://dlthub.com/docs/dlt-ecosystem/verified-sources/filesystem/basic ("Incremental loading"). Deleted files stay: an
+incremental source reports only new files.
 
 Needs: dlt[duckdb,filesystem]
 """
@@ -12,7 +13,7 @@ from _said import answer
 
 
 def changed(folder):
-    """The files that were written since the last time."""
+    """Return the files modified since the last run."""
     found = files(folder)
     found.apply_hints(incremental=dlt.sources.incremental("modification_date"))
     return found

@@ -1,4 +1,4 @@
-"""dlt to DuckDB: its filesystem source, all of it each time in place of what was there, which is dlt's way to follow deletions.
+"""dlt to DuckDB: its filesystem source, replacing all rows on each run, which is dlt's way to follow deletions.
 
 https://dlthub.com/docs/general-usage/full-loading
 

@@ -1,7 +1,7 @@
-"""LangChain's indexing API with full clean-up, a record manager in SQLite, and the vector store that comes with it.
+"""LangChain's indexing API with full clean-up, a record manager in SQLite, and its default vector store.
 
-https://python.langchain.com/docs/how_to/indexing ("full" clean-up: what the loader does not return is deleted), and for the
-loaders https://python.langchain.com/docs/how_to/document_loader_directory (errors are logged; encodings are detected).
+https://python.langchain.com/docs/how_to/indexing ("full" clean-up deletes documents that the loader no longer returns).
+Loaders: https://python.langchain.com/docs/how_to/document_loader_directory (errors are logged; encodings are detected).
 
 Needs: langchain-classic langchain-community greenlet chardet pypdf docx2txt
 """
@@ -22,7 +22,7 @@ LOADERS = {"md": (TextLoader, {"autodetect_encoding": True}), "pdf": (PyPDFLoade
 
 
 class Named(logging.Handler):
-    """The files that a loader says it could not read."""
+    """The files that a loader reported as unreadable."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Named(logging.Handler):
 
 
 def bring_in(state: Path, folder: Path) -> Held:
-    """Bring the folder in."""
+    """Ingest the folder."""
     named = Named()
     logging.getLogger("langchain_community").addHandler(named)
     kept, model = state / "vectors.json", DeterministicFakeEmbedding(size=8)
@@ -55,7 +55,7 @@ def bring_in(state: Path, folder: Path) -> Held:
 
 
 def path(name: str, folder: Path) -> str:
-    """Below the folder."""
+    """Return the path relative to the folder."""
     return Path(name).relative_to(folder).as_posix()
 
 

@@ -1,7 +1,7 @@
-"""LlamaIndex's ingestion pipeline with a document store, told to follow changes and deletions.
+"""LlamaIndex's ingestion pipeline with a document store, configured to follow changes and deletions.
 
-https://docs.llamaindex.ai/en/stable/module_guides/loading/ingestion_pipeline/ ("Document Management"; of its strategies, the
-one that deletes what is gone), and https://docs.llamaindex.ai/en/stable/module_guides/loading/simpledirectoryreader/.
+https://docs.llamaindex.ai/en/stable/module_guides/loading/ingestion_pipeline/ ("Document Management", with the strategy
+that deletes missing documents), and https://docs.llamaindex.ai/en/stable/module_guides/loading/simpledirectoryreader/.
 
 Needs: llama-index-core llama-index-readers-file docx2txt
 """
@@ -21,7 +21,7 @@ from _said import NAMES, Held, answer  # isort: skip
 
 
 def bring_in(state: Path, folder: Path) -> Held:
-    """Bring the folder in."""
+    """Ingest the folder."""
     pipeline = IngestionPipeline(
         transformations=[MockEmbedding(8)],
         docstore=SimpleDocumentStore(),
@@ -32,7 +32,7 @@ def bring_in(state: Path, folder: Path) -> Held:
     if kept.exists():
         pipeline.load(str(kept))
     reader = SimpleDirectoryReader(str(folder), recursive=True, required_exts=list(NAMES), filename_as_id=True)
-    # What could not be read is printed.
+    # The reader prints the files that it could not read.
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         documents = reader.load_data()
     pipeline.run(documents=documents)
@@ -45,7 +45,7 @@ def bring_in(state: Path, folder: Path) -> Held:
 
 
 def path(name: str, folder: Path) -> str:
-    """Below the folder."""
+    """Return the path relative to the folder."""
     return Path(name).relative_to(folder).as_posix()
 
 
