@@ -32,7 +32,7 @@ from tests.waiting import until
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 _RUNBOOKS = PROJECT / "docs" / "runbooks.md"
-_ELSEWHERE = ["Too many folders are to be watched"]
+_ELSEWHERE = ["Too many folders to watch"]
 """Covered by `test_watch_limits`, which needs a system in a separate user namespace."""
 _HERE = [heading for heading in document.headings(_RUNBOOKS) if heading not in _ELSEWHERE]
 _MANY = 60
@@ -120,7 +120,7 @@ def test_every_situation_has_a_runbook() -> None:
     assert list(_SITUATIONS) == _HERE
 
 
-@situation("A sync says success, and search finds nothing")
+@situation("Search finds no document after a successful sync")
 def the_index_is_empty(desk: Desk) -> None:
     with closing(sqlite3.connect(desk.person.home / "ledger.db")) as ledger, ledger:
         for index in ("chunk_index", "document_index"):
@@ -218,7 +218,7 @@ def its_disk_was_away_too_often(desk: Desk) -> None:
     assert 0 not in said
 
 
-@situation("Nothing runs")
+@situation("No sync runs")
 def paused_ruled_and_killed(desk: Desk) -> None:
     desk.person("sources", "pause", "papers", "--reason", "moving house").ok()
     now, hour = datetime.now().astimezone(), timedelta(hours=1)
@@ -238,7 +238,7 @@ def a_backup_of_yesterday(desk: Desk) -> None:
     desk.person("up", "--detach").ok()
 
 
-@world("A host says wait")
+@world("A host limits requests")
 @contextmanager
 def asked_too_much(desk: Desk) -> Iterator[Desk]:
     secret = desk.home / ".hub-token"
