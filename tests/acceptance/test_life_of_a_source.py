@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def person(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[Person]:
-    """A user whose server is up and who syncs the folder as `papers` every hour, without `*.tmp`."""
+    """A user with a running server and the folder as the source `papers`, synced every hour, without `*.tmp`."""
     with upright(Person(tmp_path_factory.mktemp("life") / "home")) as person:
         options = ["--name", "papers", "--every", "1h", "--set", 'exclude=["*.tmp"]', "--set", "retry.attempts=2"]
         person("sources", "add", "local_files", folder, *options).ok()

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 @pytest.fixture(scope="module")
 def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Person, Path]]:
-    """A user whose system is up and whose papers were synced, and the folder of papers."""
+    """A user with a running system and synced papers, and the folder of papers."""
     base = tmp_path_factory.mktemp("keeper")
     folder = base / "papers"
     folder.mkdir()

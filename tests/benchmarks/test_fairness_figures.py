@@ -23,7 +23,7 @@ def test_alternating_batches_are_fair_and_a_monopoly_is_not() -> None:
     assert (unfair.jain, unfair.least) == pytest.approx((0.5, 0.0))
 
 
-def test_source_is_due_nothing_once_it_is_done() -> None:
+def test_finished_source_is_due_no_time() -> None:
     looks = [look(0, 0), look(500, 500, "one"), look(5_000, 500, "one"), look(9_000, 500, "")]
     assert judge(looks).jain == pytest.approx(1.0)
 

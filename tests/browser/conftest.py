@@ -42,7 +42,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def person(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    """A user who has synced the example vault as `vault` and 3,000 notes as `many`, and whose source `lost` is paused."""
+    """A user with the example vault as `vault`, 3,000 notes as `many`, both synced, and the paused source `lost`."""
     folder = tmp_path_factory.mktemp("browser")
     generate(folder / "many", 3_000)
     (folder / "lost").mkdir()

@@ -82,7 +82,7 @@ def test_small_source_waits_at_most_one_quantum() -> None:
     assert machine.now - began <= NORMAL_QUANTUM + GAP_SECONDS + 0.1
 
 
-def test_new_source_goes_before_those_that_wait_for_their_next_quantum() -> None:
+def test_new_source_precedes_sources_waiting_for_their_next_quantum() -> None:
     machine = Machine()
     one, two = machine.join(), machine.join()
     machine.work({one: 0.1, two: 0.1}, 10)

@@ -139,7 +139,7 @@ class OneByOne:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["fail", "fail", "fail", "login", "ok"]), st.integers(0, REST)), max_size=60))
-def test_a_breaker_does_what_its_model_does(happened: list[tuple[str, int]]) -> None:
+def test_breaker_matches_its_model(happened: list[tuple[str, int]]) -> None:
     breaker, model, now = Breaker(), OneByOne(), 0
     for what, pause in happened:
         now += pause

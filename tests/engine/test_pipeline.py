@@ -85,7 +85,7 @@ def test_hostile_items_do_not_affect_their_neighbours(
     assert ledger(home).check(deep=True) == []
 
 
-def test_a_second_sync_of_an_unchanged_folder_reads_nothing(
+def test_second_sync_of_an_unchanged_folder_reads_no_file(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]]
 ) -> None:
     (folder / "a.md").write_text("A")

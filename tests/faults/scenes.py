@@ -432,7 +432,7 @@ def stopped(desk: Desk) -> None:
 
 
 def owner_died(desk: Desk) -> None:
-    """Another process closes a sync whose owner is gone."""
+    """Another process closes a sync whose owner is dead."""
     with desk.ledger() as ledger:
         source = desk.source(ledger)
         ledger.syncs.begin(source.id, run=None, owner="gone", code_version="1", alive=alive)

@@ -1,4 +1,4 @@
-"""The ledger's file: how it is made, kept private, led forward, and what happens when the disk or the file is bad."""
+"""The ledger file: creation, permissions, migration, and behaviour on a full disk or with a damaged file."""
 
 from __future__ import annotations
 

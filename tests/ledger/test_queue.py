@@ -81,7 +81,7 @@ def test_every_claim_has_a_newer_token(world: World) -> None:
     assert tokens == sorted({*tokens}) and world.claim().token > tokens[-1]
 
 
-def test_a_late_acknowledgement_with_an_old_token_changes_nothing(world: World) -> None:
+def test_late_acknowledgement_with_an_old_token_is_ignored(world: World) -> None:
     world.see(note("a.md"))
     old = world.claim()
     world.ledger.queue.release(old.token)

@@ -54,7 +54,7 @@ def test_other_forms_of_a_word_are_found(sqlite_world: World, text: str, languag
     assert results.corrections == []
 
 
-def test_the_word_as_typed_comes_first(sqlite_world: World) -> None:
+def test_exact_word_form_ranks_first(sqlite_world: World) -> None:
     put(sqlite_world, "many.md", "two girders")
     put(sqlite_world, "one.md", "one girder")
     put(sqlite_world, "none.md", "nothing of the kind")

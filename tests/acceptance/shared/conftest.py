@@ -13,9 +13,7 @@ from tests.connectors.imap.dovecot import PASSWORD
 
 @pytest.fixture(scope="session")
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    """A user whose server is up and whose secrets are in environment variables. Tests share it and use distinct source
-    names.
-    """
+    """A user with a running server and secrets in environment variables. Tests share it and use distinct source names."""
     variables = {"MAIL_PASSWORD": PASSWORD, "HUB_TOKEN": TOKEN, "HOOK": "a secret that the webhook shares"}
     with upright(Person(tmp_path_factory.mktemp("acceptance") / "home", variables=variables)) as person:
         yield person
