@@ -40,7 +40,9 @@ def ensure(running: Running, entries: Collection[SourceEntry]) -> dict[str, str]
         for existing in _ours(client):
             written = wanted.pop(existing["name"], None)
             if written is None:
-                client.delete(f"/automations/{existing['id']}").raise_for_status()
+                answer = client.delete(f"/automations/{existing['id']}")
+                if not answer.is_missing:
+                    answer.raise_for_status()
             elif not _matches(existing, written):
                 body = written | {"enabled": existing["enabled"]}
                 client.put(f"/automations/{existing['id']}", json=body).raise_for_status()
