@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
@@ -9,6 +10,9 @@ import typer
 from catchment.errors import NotFound, TryAgain
 from console import arguments, render, session
 from console.sources import source_lifecycle
+
+_PLANNING_SECONDS = 8.0
+"""The server plans the runs of a new schedule in its next round, which it does every five seconds."""
 
 
 def preview(
@@ -25,24 +29,32 @@ def preview(
     entry = source_lifecycle.entry(name)
     from deployments.server.planned import planned
 
-    runs = planned(session.needs_server(), name, most)
-    if runs is None:
-        raise TryAgain("the Prefect server does not respond; try again")
+    server, state = session.needs_server(), _state(name)
+    deadline = time.monotonic() + _PLANNING_SECONDS
+    while not (runs := planned(server, name, most)):
+        if runs is None:
+            raise TryAgain("the Prefect server does not respond; try again")
+        if not entry.schedules or state != "active" or time.monotonic() > deadline:
+            break
+        time.sleep(0.25)
     if as_json:
         render.show_json([run.as_json() for run in runs])
     elif runs:
         rows = [(render.local(run.at), render.when(run.at), run.why) for run in runs]
         render.show_table(("TIME", "", "REASON"), rows)
     else:
-        render.note(_why_none(name, arguments.timing(entry.schedules, entry.watch, entry.quiet)))
+        render.note(_why_none(name, state, arguments.timing(entry.schedules, entry.watch, entry.quiet)))
 
 
-def _why_none(name: str, timing: str) -> str:
+def _state(name: str) -> str:
     try:
         with session.reading() as ledger:
-            state = ledger.sources.get(name).state
+            return ledger.sources.get(name).state
     except NotFound:
-        state = "active"
+        return "active"
+
+
+def _why_none(name: str, state: str, timing: str) -> str:
     if state != "active":
         return f"{name}: no run planned ({state}); resume with `catchment sources resume {name}`"
     return f"{name}: no run planned (schedule: {timing}); start one with `catchment sync {name}`"

@@ -67,7 +67,7 @@ def test_the_sources_are_deployments_with_their_schedules(page: Page, url: str) 
 
 def test_source_run_form_has_typed_settings(page: Page, person: Person) -> None:
     page.goto(f"{deployment(person, 'vault')}/run")
-    shows(page, "The settings of a source of kind obsidian", "Folder", "The folder to read, as a full path")
+    shows(page, "Settings of an", "Folder", "Full path of the folder")
     shows(page, "Priority", "Exclude", "Ignore file", "Overrides the connector's retry policy", "deep")
     filled = [field.input_value() for field in page.locator("input, textarea").all()]
     assert any(value.endswith("/examples/vault") for value in filled)
@@ -80,7 +80,7 @@ def test_source_shows_its_next_run(page: Page, person: Person) -> None:
 
 def test_sync_run_is_named_after_its_result_and_shows_its_steps(page: Page, person: Person) -> None:
     page.goto(first_run(person, "vault:"))
-    shows(page, "in the library", "1 quarantined", "Completed", "differences")
+    shows(page, "added or updated", "1 quarantined", "Completed", "new or changed items")
     page.get_by_text("Subflow Runs", exact=True).first.click()
     shows(page, "normalize slice 1", "extract slice 1")
     page.get_by_text("Task Runs", exact=True).first.click()

@@ -133,7 +133,7 @@ def test_failed_addition_of_an_account_reports_the_reason(person: Person, doveco
     person(*add, "ada@mail.example.org", "--name", "no", "--set", "security=none").refused(2)
     person(*add, "ada@mail.example.org", "--name", "no").refused(2, "--secret password=env:VARIABLE")
     person(*_adding(dovecot, "no"), "--secret", "password=env:NO_SUCH").refused(3, "NO_SUCH: variable not set")
-    person(*_adding(dovecot, "no"), "--set", "host=x", "--secret", "password=env:MAIL_PASSWORD").refused(2, "location")
+    person(*_adding(dovecot, "no"), "--set", "host=x", "--secret", "password=env:MAIL_PASSWORD").refused(2, "LOCATION")
 
 
 def test_pdf_in_mail_and_on_disk_is_parsed_once(person: Person, dovecot: Dovecot, tmp_path: Path) -> None:
