@@ -75,46 +75,46 @@ class Correction:
 
 def widen(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[Correction]]:
     """Add to each single word of a query its other forms, and corrections if it occurs nowhere."""
-    if not any(_is_word(group) for group in query.wanted[:_WIDENED]):
+    groups = query.wanted[:_WIDENED]
+    if not any(_is_word(term) for group in groups for term in group):
         return query, []
     stemmers = [
         Stemmer.Stemmer(_LANGUAGES[code]) for code in sorted(vocabulary.languages() | {_DEFAULT}) if code in _LANGUAGES
     ]
-    joined = _joined(query.wanted[:_WIDENED], vocabulary)
     wanted: list[AnyOf] = []
-    corrections = []
-    for group, together in zip(query.wanted[:_WIDENED], joined, strict=True):
-        if not _is_word(group):
-            wanted.append(group)
-            continue
-        word = plain_words(group[0].text)
-        forms = _forms(word, group[0].text.lower(), stemmers, vocabulary)
-        is_known = word in forms or bool(together)
-        instead = () if is_known else tuple(other for other in _corrections(word, vocabulary) if other not in forms)
-        if instead:
-            corrections.append(Correction(group[0].text, instead))
-        others = [Term(form, prefix=False, weight=_FORM_WEIGHT) for form in forms if form != word]
-        others += [Term(other, prefix=False, weight=_CORRECTION_WEIGHT) for other in instead]
-        others += [Term(one, prefix=False, weight=_JOINED_WEIGHT) for one in together]
-        if len(pieces := pieces_of(group[0].text)) > 1:
-            others.append(Term(" ".join(pieces), prefix=False, weight=_FORM_WEIGHT, is_quoted=True))
+    corrections: list[Correction] = []
+    for group, joined in zip(groups, _joined(groups, vocabulary), strict=True):
+        others = [Term(word, prefix=False, weight=_JOINED_WEIGHT) for word in joined]
+        for term in filter(_is_word, group):
+            word = plain_words(term.text)
+            forms = _forms(word, term.text.lower(), stemmers, vocabulary)
+            others += [Term(form, prefix=False, weight=_FORM_WEIGHT) for form in forms if form != word]
+            if len(pieces := pieces_of(term.text)) > 1:
+                others.append(Term(" ".join(pieces), prefix=False, weight=_FORM_WEIGHT, is_quoted=True))
+            # A misspelled word can have the stem of another by chance, but then it mostly is that stem: "metr" and "metres".
+            is_typo = not forms or any(stemmer.stemWord(word) == word for stemmer in stemmers)
+            if word in forms or joined or not is_typo:
+                continue
+            if instead := tuple(other for other in _corrections(word, vocabulary) if other not in forms):
+                corrections.append(Correction(term.text, instead))
+                others += [Term(other, prefix=False, weight=_CORRECTION_WEIGHT) for other in instead]
         wanted.append((*group, *others))
     return replace(query, wanted=(*wanted, *query.wanted[_WIDENED:])), corrections
 
 
 def _joined(groups: Sequence[AnyOf], vocabulary: Vocabulary) -> list[list[str]]:
     """For each group, the words of the library that it makes with its neighbour: "green house", "http client"."""
-    words = [plain_words(group[0].text) if _is_word(group) else "" for group in groups]
+    words = [plain_words(group[0].text) if len(group) == 1 and _is_word(group[0]) else "" for group in groups]
     pairs = [before + after if before and after else "" for before, after in pairwise(words)]
     known = vocabulary.among([pair for pair in pairs if pair])
     return [[pair for pair in around if pair in known] for around in zip(["", *pairs], [*pairs, ""], strict=True)]
 
 
-def _is_word(group: AnyOf) -> bool:
-    """Whether a group is one word that may be widened: not a phrase, a prefix, or in a script without spaces."""
-    if len(group) != 1 or group[0].prefix or group[0].is_quoted or len(group[0].text) > _LONGEST:
+def _is_word(term: Term) -> bool:
+    """Whether a term is one word that may be widened: not a phrase, a prefix, or in a script without spaces."""
+    if term.prefix or term.is_quoted or len(term.text) > _LONGEST or NO_SPACES.search(term.text):
         return False
-    return _WORD.fullmatch(plain_words(group[0].text)) is not None and not NO_SPACES.search(group[0].text)
+    return _WORD.fullmatch(plain_words(term.text)) is not None
 
 
 def _forms(word: str, typed: str, stemmers: Sequence[Stemmer.Stemmer], vocabulary: Vocabulary) -> list[str]:

@@ -80,6 +80,19 @@ def test_a_word_that_occurs_is_not_corrected(sqlite_world: World) -> None:
     assert ask(sqlite_world, "guilder").corrections == []
 
 
+def test_a_form_of_a_word_is_no_reason_for_a_correction(sqlite_world: World) -> None:
+    put(sqlite_world, "a.md", "They retire early", language="en")
+    put(sqlite_world, "b.md", "They are returning", language="en")
+    results = ask(sqlite_world, "retiring")
+    assert ([hit.item for hit in results.hits], results.corrections) == (["a.md"], [])
+
+
+def test_both_sides_of_or_are_found_in_other_forms(sqlite_world: World) -> None:
+    put(sqlite_world, "a.md", "girders", language="en")
+    put(sqlite_world, "b.md", "painting", language="en")
+    assert sorted(found(sqlite_world, "girder OR paint")) == ["a.md", "b.md"]
+
+
 @pytest.mark.parametrize("query", ["cat", "x1", "-girdr bridge", "girdr*", '"girdr"'])
 def test_queries_that_are_not_corrected(sqlite_world: World, query: str) -> None:
     put(sqlite_world, "a.md", "A girder, a cap and y1")
