@@ -62,7 +62,7 @@ def test_unresponsive_server_is_replaced(person: Person, stuck: Path, tmp_path: 
     until(lambda: person("health", "--json").json["verdict"], lambda verdict: verdict == "fail")
     (stuck / "server").unlink()
     until(lambda: person.running.server_pid, lambda pid: pid != before)
-    assert "answers nothing" in (person.home / "logs" / "up.log").read_text()
+    assert "the server is unresponsive" in (person.home / "logs" / "up.log").read_text()
     person("sources", "add", "obsidian", tmp_path / "vault", "--name", "later").ok()
     person.sync_when_ready("later")
     assert person.source("later")["documents"] == _NOTES

@@ -235,7 +235,7 @@ def failed(world: World, *, wait: timedelta) -> int:
 
 
 def ask(world: World, *said: RateReport) -> Answer:
-    return world.ledger.pacing.take(Ask(LIMITS, "notes", ME, 1, False), Report(said=list(said)), None)
+    return world.ledger.pacing.take(Ask(LIMITS, "notes", ME, 1, False), Report(rates=list(said)), None)
 
 
 def deleted(world: World) -> None:

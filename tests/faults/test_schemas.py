@@ -237,7 +237,7 @@ def test_read_only_command_of_a_newer_program_suggests_up(
     for words in _READING:
         assert main(words) == 1, words
         (line,) = capsys.readouterr().err.splitlines()
-        assert "`catchment up --detach`" in line, words
+        assert "catchment up --detach`" in line, words
     assert (home / "ledger.db").read_bytes() == data
 
 
@@ -265,7 +265,7 @@ def test_command_does_not_migrate_under_a_running_system(
     monkeypatch.setattr("console.session.running", object)
     data = (home / "ledger.db").read_bytes()
     assert main(["sources", "pause", "notes"]) == 1
-    assert "`catchment down`" in capsys.readouterr().err
+    assert "catchment down && catchment up" in capsys.readouterr().err
     assert (home / "ledger.db").read_bytes() == data
 
 
