@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+_STATUS_SECONDS = 10
+"""The watcher reports on a new source within five seconds."""
 _SECONDS = 240
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
@@ -69,9 +72,10 @@ def carry_out(
     `before`: arguments that precede the shell.
     """
     shown = list(commands(document, under))
-    for typed in shown:
-        done = subprocess.run(
-            [*before, "bash", "-c", typed.words],
+
+    def run(words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*before, "bash", "-c", words],
             env=dict(environment),
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -81,6 +85,16 @@ def carry_out(
             timeout=_SECONDS,
             check=False,
         )
+
+    for typed in shown:
+        done = run(typed.words)
+        deadline = time.monotonic() + _STATUS_SECONDS
+        while (
+            typed.words == "catchment status"
+            and first_missing(typed.answer, done.stdout)
+            and time.monotonic() < deadline
+        ):
+            done = run(typed.words)
         where = f"{document.name} line {typed.line}: {typed.words}"
         assert done.returncode == typed.code, f"{where}\nended with {done.returncode}:\n{done.stdout}"
         missing = first_missing(typed.answer, done.stdout)
