@@ -29,6 +29,7 @@ from deployments.server.running import Running
 from deployments.sources.deploy import deploy, is_deployed, undeploy
 from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
 from deployments.supervisor.supervisor import up
+from tests.deployments.conftest import STANDIN
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.server
@@ -81,15 +82,6 @@ deployments:
     schedules: [{slug: main, interval: 86400, timezone: UTC}]
     work_pool: {name: catchment}
 """
-_STANDIN = """\
-pull: []
-deployments:
-  - name: {name}
-    entrypoint: tests.deployments.standin_flow.sync_standin
-    parameters: {{name: {name}, settings: {{seconds: {seconds}}}}}
-    work_pool: {{name: catchment}}
-    schedules: {schedules}
-"""
 _HOURLY = "[{slug: main, interval: 3600, timezone: UTC}]"
 
 
@@ -107,22 +99,6 @@ def sources_file(server_home: Home, server: Running) -> Iterator[Path]:
     yield path
     path.unlink(missing_ok=True)
     deploy(server_home, server)
-
-
-@pytest.fixture
-def standin(server_home: Home, server: Running, tmp_path: Path) -> Iterator[Callable[..., None]]:
-    """Deploy a stand-in; undeployed at the end."""
-    names = set()
-
-    def deploy_standin(name: str, *, seconds: Any = 0, schedules: str = "[]") -> None:
-        file = tmp_path / "prefect.yaml"
-        file.write_text(_STANDIN.format(name=name, seconds=seconds, schedules=schedules))
-        names.add(name)
-        deploy(server_home, server, file=file)
-
-    yield deploy_standin
-    for name in names:
-        undeploy(server_home, server, name)
 
 
 def test_sources_file_gives_the_deployments_of_prefect_deploy(
@@ -176,14 +152,16 @@ def test_prefect_yaml_gives_the_deployments_of_prefect_deploy(
     undeploy(server_home, server, "example")
 
 
-def test_pause_and_inactive_schedule_survive_a_changed_file(server: Running, standin: Callable[..., None]) -> None:
-    standin("steady", schedules=_HOURLY)
+def test_pause_and_inactive_schedule_survive_a_changed_file(
+    server: Running, deploy_standin: Callable[..., None]
+) -> None:
+    deploy_standin("steady", schedules=_HOURLY)
     runs.pause(server, "standin", "steady")
     schedule = _deployment(server, "steady")["schedules"][0]
     with api(server) as client:
         address = f"/deployments/{_deployment(server, 'steady')['id']}/schedules/{schedule['id']}"
         client.patch(address, json={"active": False}).raise_for_status()
-    standin("steady", schedules=_HOURLY.replace("3600", "7200"))
+    deploy_standin("steady", schedules=_HOURLY.replace("3600", "7200"))
     after = _deployment(server, "steady")
     assert after["paused"] is True
     assert [(s["slug"], s["active"], s["schedule"]["interval"]) for s in after["schedules"]] == [("main", False, 7200)]
@@ -191,21 +169,21 @@ def test_pause_and_inactive_schedule_survive_a_changed_file(server: Running, sta
     assert _deployment(server, "steady")["paused"] is False
 
 
-def test_schedule_that_left_the_file_is_deleted(server: Running, standin: Callable[..., None]) -> None:
-    standin("once", schedules=_HOURLY)
+def test_schedule_that_left_the_file_is_deleted(server: Running, deploy_standin: Callable[..., None]) -> None:
+    deploy_standin("once", schedules=_HOURLY)
     assert len(_deployment(server, "once")["schedules"]) == 1
-    standin("once")
+    deploy_standin("once")
     assert _deployment(server, "once")["schedules"] == []
 
 
 def test_deployment_of_the_operator_with_the_same_name_stays(
-    server_home: Home, server: Running, standin: Callable[..., None]
+    server_home: Home, server: Running, deploy_standin: Callable[..., None]
 ) -> None:
     with api(server) as client:
         flow = client.post("/flows/", json={"name": "of-a-person"}).raise_for_status().json()["id"]
         mine = {"name": "shared", "flow_id": flow, "entrypoint": "mine.py:report", "tags": ["source"]}
         client.post("/deployments/", json=mine).raise_for_status()
-        standin("shared")
+        deploy_standin("shared")
         for _ in range(2):
             undeploy(server_home, server, "shared")
             assert client.get("/deployments/name/sync-standin/shared").is_missing
@@ -280,7 +258,7 @@ def test_deployment_shows_the_resources_of_its_settings(server_home: Home, serve
 
 def test_refused_file_is_reported_in_one_line(server_home: Home, server: Running, tmp_path: Path) -> None:
     file = tmp_path / "prefect.yaml"
-    right = _STANDIN.format(name="wrong", seconds=0, schedules="[]")
+    right = STANDIN.format(name="wrong", seconds=0, schedules="[]")
     for wrong, reason in (
         (right.replace("standin_flow.", "no_flow_here."), "line 4: unknown flow .*no_flow_here.*"),
         (
@@ -299,43 +277,45 @@ def test_refused_file_is_reported_in_one_line(server_home: Home, server: Running
         deploy(server_home, server, ["other"], file=file)
 
 
-def test_schedule_that_the_operator_deleted_stays_deleted(server: Running, standin: Callable[..., None]) -> None:
-    standin("pruned", schedules=_HOURLY)
+def test_schedule_that_the_operator_deleted_stays_deleted(server: Running, deploy_standin: Callable[..., None]) -> None:
+    deploy_standin("pruned", schedules=_HOURLY)
     found = _deployment(server, "pruned")
     with api(server) as client:
         client.delete(f"/deployments/{found['id']}/schedules/{found['schedules'][0]['id']}").raise_for_status()
-    standin("pruned", seconds=1, schedules=_HOURLY)
+    deploy_standin("pruned", seconds=1, schedules=_HOURLY)
     assert _deployment(server, "pruned")["parameters"]["settings"] == {"seconds": 1}
     assert _deployment(server, "pruned")["schedules"] == []
     # The file has another time now, so the schedule is created again.
-    standin("pruned", seconds=1, schedules=_HOURLY.replace("3600", "7200"))
+    deploy_standin("pruned", seconds=1, schedules=_HOURLY.replace("3600", "7200"))
     assert [schedule["schedule"]["interval"] for schedule in _deployment(server, "pruned")["schedules"]] == [7200]
 
 
-def test_schedule_of_the_operator_stays(server: Running, standin: Callable[..., None]) -> None:
-    standin("extended", schedules=_HOURLY)
+def test_schedule_of_the_operator_stays(server: Running, deploy_standin: Callable[..., None]) -> None:
+    deploy_standin("extended", schedules=_HOURLY)
     with api(server) as client:
         address = f"/deployments/{_deployment(server, 'extended')['id']}/schedules"
         client.post(address, json=[{"schedule": {"cron": "0 7 * * *"}}]).raise_for_status()
-    standin("extended", seconds=1, schedules=_HOURLY)
+    deploy_standin("extended", seconds=1, schedules=_HOURLY)
     assert {schedule["slug"] for schedule in _deployment(server, "extended")["schedules"]} == {"main", None}
 
 
-def test_deployment_that_the_operator_deleted_is_deployed_again(server: Running, standin: Callable[..., None]) -> None:
-    standin("deleted", schedules=_HOURLY)
+def test_deployment_that_the_operator_deleted_is_deployed_again(
+    server: Running, deploy_standin: Callable[..., None]
+) -> None:
+    deploy_standin("deleted", schedules=_HOURLY)
     with api(server) as client:
         client.delete(f"/deployments/{_deployment(server, 'deleted')['id']}").raise_for_status()
-    standin("deleted", schedules=_HOURLY)
+    deploy_standin("deleted", schedules=_HOURLY)
     assert len(_deployment(server, "deleted")["schedules"]) == 1
 
 
 def test_changes_of_the_operator_stay_while_the_file_is_unchanged(
-    server: Running, standin: Callable[..., None]
+    server: Running, deploy_standin: Callable[..., None]
 ) -> None:
-    standin("edited")
+    deploy_standin("edited")
     with api(server) as client:
         client.patch(f"/deployments/{_deployment(server, 'edited')['id']}", json={"tags": ["mine"]}).raise_for_status()
-    standin("edited")
+    deploy_standin("edited")
     assert _deployment(server, "edited")["tags"] == ["mine"]
 
 
@@ -347,8 +327,8 @@ def test_deploy_that_loses_the_server_is_completed_by_the_next(
     for requests in itertools.count():
         # Each round has another deployment to create and to update.
         name = f"cut-{requests}"
-        first = _STANDIN.format(name=name, seconds=1, schedules=_HOURLY) + trigger
-        second = _STANDIN.format(name=name, seconds=2, schedules=_HOURLY.replace("main", "other"))
+        first = STANDIN.format(name=name, seconds=1, schedules=_HOURLY) + trigger
+        second = STANDIN.format(name=name, seconds=2, schedules=_HOURLY.replace("main", "other"))
         left = iter(range(requests))
         with _proxy(server, lambda _, left=left: next(left, None) is not None) as failing:
             for text in (first, second):
@@ -391,8 +371,10 @@ def test_concurrent_deploys_delete_no_new_source(
     assert len(_named(client, ["meanwhile"])) == 1
 
 
-def test_run_outlives_its_removed_deployment(server_home: Home, server: Running, standin: Callable[..., None]) -> None:
-    standin("outlived", seconds=2)
+def test_run_outlives_its_removed_deployment(
+    server_home: Home, server: Running, deploy_standin: Callable[..., None]
+) -> None:
+    deploy_standin("outlived", seconds=2)
     run = runs.start_sync(server, "standin", "outlived")
     until(lambda: runs.view(server, run).state_type == "RUNNING")
     undeploy(server_home, server, "outlived")

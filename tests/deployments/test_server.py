@@ -7,7 +7,7 @@ import signal
 import socket
 import stat
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,36 +26,10 @@ from deployments.server.client import api
 from deployments.server.environment import auth_string, child_environment
 from deployments.server.planned import planned
 from deployments.server.running import Running, record, running, state_file, supervisor_lock, ui_login
-from deployments.sources.deploy import deploy, undeploy
 from deployments.supervisor.supervisor import down, up
 from tests.waiting import PATIENCE, until
 
-_FILE = """\
-pull: []
-deployments:
-  - name: {name}
-    entrypoint: tests.deployments.standin_flow.sync_standin
-    parameters: {{name: {name}, settings: {{seconds: {seconds}}}}}
-    work_pool: {{name: catchment}}
-    schedules: {schedules}
-"""
 _HOURLY = "[{slug: main, interval: 3600, timezone: UTC}]"
-
-
-@pytest.fixture
-def deployed(server_home: Home, server: Running, tmp_path: Path) -> Iterator[Callable[..., None]]:
-    """Deploy a stand-in; undeployed at the end."""
-    names = set()
-
-    def deploy_standin(name: str, *, seconds: float = 0, schedules: str = "[]") -> None:
-        file = tmp_path / "prefect.yaml"
-        file.write_text(_FILE.format(name=name, seconds=seconds, schedules=schedules))
-        names.add(name)
-        deploy(server_home, server, file=file)
-
-    yield deploy_standin
-    for name in names:
-        undeploy(server_home, server, name)
 
 
 def test_new_home_has_no_running_system(home: Home) -> None:
@@ -208,8 +182,8 @@ def test_up_reports_a_running_system(server_home: Home, server: Running) -> None
 
 
 @pytest.mark.server
-def test_sync_is_started_and_followed_to_its_end(server: Running, deployed: Callable[..., None]) -> None:
-    deployed("followed")
+def test_sync_is_started_and_followed_to_its_end(server: Running, deploy_standin: Callable[..., None]) -> None:
+    deploy_standin("followed")
     seen: list[runs.RunView] = []
     end = runs.wait(server, runs.start_sync(server, "standin", "followed", deep=True), seen.append, timeout=PATIENCE)
     assert end.state_type == "COMPLETED"
@@ -220,8 +194,8 @@ def test_sync_is_started_and_followed_to_its_end(server: Running, deployed: Call
 
 
 @pytest.mark.server
-def test_run_continues_after_the_wait_timed_out(server: Running, deployed: Callable[..., None]) -> None:
-    deployed("patient", seconds=1)
+def test_run_continues_after_the_wait_timed_out(server: Running, deploy_standin: Callable[..., None]) -> None:
+    deploy_standin("patient", seconds=1)
     run = runs.start_sync(server, "standin", "patient")
     with pytest.raises(TryAgain, match="still running"):
         runs.wait(server, run, timeout=0)
@@ -235,8 +209,8 @@ def test_source_without_deployment_is_not_found(server: Running) -> None:
 
 
 @pytest.mark.server
-def test_schedule_plans_the_next_run(server: Running, deployed: Callable[..., None]) -> None:
-    deployed("planned", schedules=_HOURLY)
+def test_schedule_plans_the_next_run(server: Running, deploy_standin: Callable[..., None]) -> None:
+    deploy_standin("planned", schedules=_HOURLY)
     [run] = until(lambda: planned(server, "planned", 1))
     assert run.why == "schedule"
     assert run.at.tzinfo is not None
@@ -258,9 +232,9 @@ def test_failed_server_start_names_its_log_and_leaves_no_process(
 
 @pytest.mark.server
 def test_killed_server_and_worker_restart_and_the_dead_run_is_marked(
-    server_home: Home, server: Running, deployed: Callable[..., None]
+    server_home: Home, server: Running, deploy_standin: Callable[..., None]
 ) -> None:
-    deployed("struck", seconds=300)
+    deploy_standin("struck", seconds=300)
     run = runs.start_sync(server, "standin", "struck")
     until(lambda: runs.view(server, run).state_type == "RUNNING")
     os.kill(server.server_pid, signal.SIGKILL)
@@ -272,7 +246,7 @@ def test_killed_server_and_worker_restart_and_the_dead_run_is_marked(
     now = running(server_home)
     assert now is not None
     assert (now.pid, now.port) == (server.pid, server.port)
-    deployed("alive")
+    deploy_standin("alive")
     assert runs.wait(now, runs.start_sync(now, "standin", "alive"), timeout=PATIENCE).state_type == "COMPLETED"
     # The lease of the dead run's slot expires within a minute, and the next round corrects the run.
     until(lambda: runs.view(now, run).state_type == "CRASHED")

@@ -74,8 +74,12 @@ def _like(reading: Reading, column: ColumnElement[str]) -> Callable[[str], Colum
 
 def _like_pattern(wanted: str) -> str:
     """Return a LIKE pattern with wildcards for all non-ASCII characters."""
-    escaped = nfc(wanted).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return _NON_ASCII.sub("%", escaped)
+    return _NON_ASCII.sub("%", like_literal(nfc(wanted)))
+
+
+def like_literal(text: str) -> str:
+    """Return the LIKE pattern that matches a text as it is, with the escape character `\\`."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def find_source(reading: Reading, name: str) -> AnyRow:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from catchment.ledger.db.database import Reading
+from catchment.ledger.db.lookup import like_literal
 
 
 class FilterName(StrEnum):
@@ -75,7 +76,7 @@ def condition(reading: Reading, key: str, wanted: Filter, parameters: dict[str, 
 
 def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: dict[str, Any]) -> str:
     like = "LIKE" if reading.sqlite else "ILIKE"
-    literal = value.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    literal = like_literal(value)
     of_source = "EXISTS (SELECT 1 FROM sources WHERE sources.id = documents.source_id AND {})"
     of_item = "EXISTS (SELECT 1 FROM items WHERE items.id = documents.item_id AND {})"
     of_content = "EXISTS (SELECT 1 FROM contents WHERE contents.id = documents.content_id AND {})"

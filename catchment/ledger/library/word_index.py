@@ -17,6 +17,7 @@ from sqlalchemy import ColumnElement, Connection, select, text
 
 from catchment.ledger.db.database import AnyRow, Reading, Writing, among, json_list
 from catchment.ledger.db.job_states import in_parts
+from catchment.ledger.db.lookup import like_literal
 from catchment.ledger.db.schema import chunks, contents, documents
 from catchment.ledger.library import filters, word_parts
 from catchment.ledger.library.query import AnyOf, Query, Term, plain_words
@@ -354,7 +355,7 @@ def _ask(reading: Reading, key: str, term: Term, parameters: dict[str, Any]) -> 
 
 def _ask_letters(reading: Reading, key: str, letters: str, parameters: dict[str, Any]) -> _Asked:
     """Return queries for a substring, for scripts without spaces: the bigram index yields candidates, which are then read."""
-    pattern = "%" + letters.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+    pattern = f"%{like_literal(letters)}%"
     parameters |= {key: pattern, f"{key}d": unicodedata.normalize("NFD", pattern)}
     like = "LIKE" if reading.sqlite else "ILIKE"
 
