@@ -15,12 +15,16 @@ _SIZES = (9_600, 4_800, 2_400, 1_200)
 
 
 def test_small_sources_finish_during_a_large_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CATCHMENT_HOME", str(tmp_path / "home"))
-    lay_tables(tmp_path / "home")
-    figures = measure(tmp_path, _SIZES)
-    sources = figures["sources"]
-    assert [source["in_the_library"] for source in sources] == list(_SIZES)
-    large, *small = (source["done"] for source in sources)
-    assert max(small) < large
-    # At least 0.95 on a quiet machine, as `python -m benchmarks.load` reports; other tests run beside this one.
-    assert figures["jain"] >= 0.8
+    # Other tests beside this one only lower the index: of three measurements one has to reach it.
+    for attempt in range(3):
+        folder = tmp_path / str(attempt)
+        monkeypatch.setenv("CATCHMENT_HOME", str(folder / "home"))
+        lay_tables(folder / "home")
+        figures = measure(folder, _SIZES)
+        sources = figures["sources"]
+        assert [source["in_the_library"] for source in sources] == list(_SIZES)
+        large, *small = (source["done"] for source in sources)
+        assert max(small) < large
+        if figures["jain"] >= 0.95:
+            break
+    assert figures["jain"] >= 0.95
