@@ -108,7 +108,9 @@ def _connect(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=30, check_same_thread=False)
     try:
         path.chmod(0o600)
-        database.execute("PRAGMA journal_mode=WAL")
+        # SQLite does not wait where two connections switch a new file to WAL at once.
+        with atomic_files.alone(path.parent):
+            database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=OFF")
         database.execute(_SCHEMA)
     except BaseException:

@@ -4,6 +4,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,21 @@ def test_stored_entries_are_visible_to_other_processes(tmp_path: Path) -> None:
     assert second.get(["a", "b", "c"]) == {"a": b"1", "b": b"2"}
     second.close()
     first.close()
+
+
+def test_many_threads_may_open_a_new_file_at_once(tmp_path: Path) -> None:
+    def opened(number: int, ready: threading.Barrier) -> None:
+        ready.wait()
+        cache = Cache(tmp_path / f"{number}" / "cache.db")
+        cache.put({"a": b"1"})
+        cache.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        for number in range(50):
+            (tmp_path / f"{number}").mkdir()
+            ready = threading.Barrier(6)
+            for opening in [pool.submit(opened, number, ready) for _ in range(6)]:
+                opening.result()
 
 
 def test_lookup_exceeds_the_parameter_limit_of_one_query(tmp_path: Path) -> None:
