@@ -8,7 +8,8 @@
     │   ├── Refused               5   forbidden by a rule
     │   │   └── NoConsent         5   no consent to read the source
     │   └── TryAgain             10   temporarily busy or down
-    │       └── NotNow           10   the source is paused, held or throttled
+    │       ├── NotNow           10   the source is paused, held or throttled
+    │       └── MeaningOff       10   search by meaning is off, or its model cannot be used
     ├── SourceError               the source as a whole: its sync cannot continue
     │   ├── SourceUnavailable         transient: missing root, unreachable host
     │   ├── LoginFailed           3   permanent: never retried automatically
@@ -101,6 +102,10 @@ class NotNow(TryAgain):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class MeaningOff(TryAgain):
+    """Search by meaning is off, or its model cannot be used. Search by words works."""
 
 
 class Stopped(CatchmentError):

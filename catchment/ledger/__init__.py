@@ -53,6 +53,7 @@ from catchment.ledger.jobs.history import History
 from catchment.ledger.jobs.quarantine import Quarantine
 from catchment.ledger.jobs.queue import Queue
 from catchment.ledger.library.documents import Library
+from catchment.ledger.library.embeddings import Embedding, EmbeddingCounts, Embeddings, Passage, Space
 from catchment.ledger.library.vocabulary import Vocabulary
 from catchment.ledger.limits.pacing import BucketRow, Pacing
 from catchment.ledger.limits.throttles import Throttles
@@ -81,6 +82,7 @@ class Ledger:
         self.queue = Queue(store, clock)
         self.library = Library(store)
         self.vocabulary = Vocabulary(store)
+        self.embeddings = Embeddings(store)
         self.quarantine = Quarantine(store)
         self.history = History(store)
         self.consents = Consents(store)
@@ -195,6 +197,8 @@ __all__ = [
     "ConsentState",
     "ContentFacts",
     "Delivered",
+    "Embedding",
+    "EmbeddingCounts",
     "Event",
     "FailureInfo",
     "Hit",
@@ -206,6 +210,7 @@ __all__ = [
     "LibraryCounts",
     "Named",
     "Outcome",
+    "Passage",
     "QuarantineEntry",
     "Recovered",
     "Settled",
@@ -213,6 +218,7 @@ __all__ = [
     "SkippedOutcome",
     "Source",
     "SourceState",
+    "Space",
     "Sync",
     "SyncRow",
     "Waiting",

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 TABLES = (
-    *("breakers", "chain", "chunks", "consents", "contents", "counters", "documents", "entities", "formers", "history"),
+    *("breakers", "chain", "chunks", "consents", "contents", "documents", "entities", "formers", "history"),
     *("holds", "items", "jobs", "links", "mail_names", "mails", "marks", "moves", "quarantine", "sources", "syncs"),
     "throttles",
 )

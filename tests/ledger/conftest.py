@@ -100,6 +100,7 @@ def empty_postgres(postgres_ledger: Ledger, postgres: str) -> str:
         connection.execute(text(f"TRUNCATE {tables}"))
         connection.execute(text("UPDATE counters SET value = 0"))
         connection.execute(text("UPDATE chain SET length = 0, hash = ''"))
+        connection.execute(text("INSERT INTO search_model (id, setting) VALUES (1, 'use')"))
     return postgres
 
 

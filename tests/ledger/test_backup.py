@@ -201,7 +201,7 @@ def test_copy_made_before_a_migration_can_be_restored(sqlite_world: World, monke
     file = file_of(sqlite_world)
     sqlite_world.ingest(*notes(3))
     sqlite_world.ledger.close()
-    monkeypatch.setattr("catchment.ledger.db.schema.REVISION", "0003")
+    monkeypatch.setattr("catchment.ledger.db.schema.REVISION", "9998")
     led = migrations.forward(sqlite_world.ledger._store)
     monkeypatch.undo()
     sqlite_world.reopen()

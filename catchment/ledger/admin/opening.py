@@ -12,9 +12,10 @@ from catchment.errors import LedgerCorrupt, NotFound, SchemaMismatch
 from catchment.ledger.db import schema
 from catchment.ledger.db.damage import require_undamaged
 from catchment.ledger.db.database import DAMAGED, Reading, Store, make_file
-from catchment.ledger.db.schema import COUNTED, chain, counters, metadata, revision
+from catchment.ledger.db.schema import COUNTED, chain, counters, metadata, revision, search_model
 from catchment.ledger.jobs import history
 from catchment.ledger.library import word_index
+from catchment.ledger.library.embeddings import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from catchment.ledger.admin.migrations import Migrated
@@ -79,6 +80,7 @@ def make(connection: Connection) -> None:
     history.create(connection)
     connection.execute(insert(counters), [{"name": name, "value": 0} for name in COUNTED])
     connection.execute(insert(chain), {"id": 1, "length": 0, "hash": b""})
+    connection.execute(insert(search_model), {"id": 1, "setting": DEFAULT_MODEL})
     connection.execute(insert(revision), {"version_num": schema.REVISION})
 
 

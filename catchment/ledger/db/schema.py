@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from catchment.model import JobState
 
-REVISION = "0002"
+REVISION = "0003"
 """Revision of these tables. Migrations upgrade older ledgers to it."""
 
 metadata = MetaData()
@@ -75,7 +75,21 @@ counters = Table(
     sqlite_with_rowid=False,
 )
 
-COUNTED = ("sources", "syncs", "items", "jobs", "contents", "chunks", "documents", "holds", "token", "slots")
+COUNTED = (
+    "sources",
+    "syncs",
+    "items",
+    "jobs",
+    "contents",
+    "chunks",
+    "documents",
+    "holds",
+    "token",
+    "slots",
+    "spaces",
+    "embeddings",
+    "embeddings_deleted",
+)
 
 sources = Table(
     "sources",
@@ -351,6 +365,40 @@ chunks = Table(
     Column("heading", Text, nullable=False),
 )
 Index("chunks_by_content", chunks.c.content_id)
+
+spaces = Table(
+    "spaces",
+    metadata,
+    _id(),
+    Column("name", Text, nullable=False, unique=True),
+    Column("setting", Text, nullable=False),
+    Column("dimensions", Integer, nullable=False),
+)
+
+search_model = Table(
+    "search_model",
+    metadata,
+    _id(),
+    Column("setting", Text, nullable=False),
+    Column("space_id", ForeignKey("spaces.id")),
+)
+
+embeddings = Table(
+    "embeddings",
+    metadata,
+    _id(),
+    Column("space_id", ForeignKey("spaces.id"), nullable=False),
+    Column("content_id", ForeignKey("contents.id"), nullable=False),
+    Column("chunk_id", ForeignKey("chunks.id"), nullable=False),
+    Column("part", Integer, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("vector", LargeBinary),
+    Column("refusal", Text),
+    UniqueConstraint("chunk_id", "space_id", "part", name="embeddings_by_chunk"),
+)
+Index("embeddings_by_content", embeddings.c.content_id)
+Index("embeddings_by_digest", embeddings.c.space_id, embeddings.c.digest)
+_partial("embeddings_refused", embeddings.c.space_id, where="refusal IS NOT NULL")
 
 links = Table(
     "links",

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, exists, func, select, u
 from catchment.ledger.db.database import Reading, Writing
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, jobs, links, moves, quarantine
-from catchment.ledger.library import before_images, threads, word_index
+from catchment.ledger.library import before_images, embeddings, threads, word_index
 
 
 def withdraw_items(writing: Writing, item_ids: Iterable[int]) -> None:
@@ -126,6 +126,7 @@ def drop_unused(writing: Writing, content_ids: Iterable[int]) -> None:
             continue
         word_index.forget_chunks(writing, unused_contents)
         threads.forget(writing, unused_contents)
+        embeddings.forget(writing, unused_contents)
         for table in (chunks, links, entities):
             writing.execute(delete(table).where(table.c.content_id.in_(unused_contents)))
         writing.execute(delete(contents).where(contents.c.id.in_(unused_contents)))

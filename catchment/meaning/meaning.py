@@ -1,0 +1,73 @@
+"""Search by meaning in one process: the model and the vectors, loaded once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+
+from catchment.errors import MeaningOff
+from catchment.ledger import Ledger
+from catchment.meaning.models import Model, load
+from catchment.meaning.vectors import Near, Vectors
+
+_QUERIES_KEPT = 256
+
+
+class Meaning:
+    """Finds the contents near a text or near another content. Thread-safe.
+
+    Follows the ledger: new embeddings are found at once, deleted ones are gone, and a new model is used once all its embeddings
+    exist. Every method raises MeaningOff with the reason if meaning cannot be used now.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._lock = threading.Lock()
+        self._model: Model | None = None
+        self._vectors: Vectors | None = None
+        self._query = lru_cache(_QUERIES_KEPT)(self._embedded)
+
+    def warm(self) -> None:
+        """Load the model and the vectors, so that the next search is fast."""
+        self.nearest("search", 1)
+
+    def nearest(self, text: str, limit: int, contents: Collection[int] | None = None) -> list[Near]:
+        """Return the contents nearest to a text, best first, with their nearest chunks. `contents`: only these."""
+        with self._lock:
+            vectors = self._current()
+            if self._model is None or self._model.setting != vectors.space.setting:
+                self._model = load(vectors.space.setting)
+                self._query.cache_clear()
+            if self._model.name != vectors.space.name:
+                raise MeaningOff("search by meaning: the model has changed; it is used once the new embeddings exist")
+            return vectors.nearest(self._query(text), limit, contents)
+
+    def related(self, content_id: int, limit: int) -> list[Near]:
+        """Return the contents nearest to another, best first, without itself. Empty if it has no embeddings yet."""
+        with self._lock:
+            vectors = self._current()
+            middle = vectors.middle(content_id)
+            found = [] if middle is None else vectors.nearest(middle, limit + 1)
+        return [near for near in found if near.content_id != content_id][:limit]
+
+    @property
+    def floor(self) -> float:
+        """The cosine below which a passage may be near by chance."""
+        with self._lock:
+            return self._current().floor
+
+    def _embedded(self, text: str) -> Sequence[float]:
+        assert self._model is not None
+        return self._model.query(text)
+
+    def _current(self) -> Vectors:
+        setting, space = self._ledger.embeddings.setting, self._ledger.embeddings.searched()
+        if setting == "off":
+            load(setting)
+        if space is None:
+            raise MeaningOff("search by meaning: the embeddings are not made yet; see `catchment status`")
+        if self._vectors is None or self._vectors.space != space:
+            self._vectors = Vectors(self._ledger, space)
+        self._vectors.refresh()
+        return self._vectors

@@ -1,0 +1,284 @@
+"""Embeddings on a real ledger with the model that comes with Catchment: making, finding, following and deleting them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import func, select, update
+
+from catchment.errors import MeaningOff
+from catchment.ledger import EmbeddingCounts
+from catchment.ledger.db.database import as_map
+from catchment.ledger.db.schema import contents, embeddings
+from catchment.meaning.builtin import BuiltIn
+from catchment.meaning.fill import fill, parts
+from catchment.meaning.meaning import Meaning
+from catchment.meaning.models import Refusal
+from catchment.meaning.vectors import Near, Vectors
+from catchment.model import ASIDE, Chunk
+from tests.ledger.world import World, content, delivered, note
+
+NOTES = {
+    "recovery.md": "File recovery. Restore a previous version of a note from a snapshot.",
+    "bees.md": "The hive needs more room before the flowering season. Add a box with empty frames.",
+    "fluss.md": "Der Fluss ist nach dem Regen über die Ufer getreten.",
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> BuiltIn:
+    return BuiltIn()
+
+
+class Counting:
+    """The built-in model, counting the texts that it embeds. `fails_after`: texts until it fails."""
+
+    def __init__(self, model: BuiltIn, fails_after: int = 1_000_000) -> None:
+        self.model, self.texts, self.fails_after = model, list[str](), fails_after
+        self.setting, self.name, self.dimensions = model.setting, model.name, model.dimensions
+
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
+        if len(self.texts) + len(texts) > self.fails_after:
+            raise KeyboardInterrupt
+        self.texts += texts
+        return self.model.passages(texts)
+
+    def query(self, text: str) -> Sequence[float]:
+        return self.model.query(text)
+
+
+class Another(Counting):
+    """A model of another version."""
+
+    def __init__(self, model: BuiltIn) -> None:
+        super().__init__(model)
+        self.name = "another"
+
+
+class Refusing(Counting):
+    """A model that refuses texts about bees."""
+
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
+        return [
+            Refusal("no bees") if "hive" in text else vector
+            for text, vector in zip(texts, super().passages(texts), strict=True)
+        ]
+
+
+def put(world: World, texts: dict[str, str]) -> None:
+    for locator, text in texts.items():
+        world.see(note(locator, content(text)))
+        batch = world.claim()
+        world.ledger.queue.deliver(batch.token, [delivered(batch.jobs[0].id, text, title=locator)])
+
+
+def texts(world: World, found: Sequence[Near]) -> list[str]:
+    """Return the locators of contents that were found."""
+    named = {content(text): locator for locator, text in NOTES.items()}
+    with world.ledger._store.read() as reading:
+        hashes = as_map(reading.execute(select(contents.c.id, contents.c.hash)))
+    return [named[hashes[near.content_id]] for near in found]
+
+
+@pytest.mark.databases
+def test_texts_are_found_by_meaning_in_other_words_and_languages(world: World, model: BuiltIn) -> None:
+    put(world, NOTES)
+    assert fill(world.ledger, model) == EmbeddingCounts(3, 3, 0)
+    meaning = Meaning(world.ledger)
+    for query, first in (
+        ("how do I get a deleted document back", "recovery.md"),
+        ("beekeeping in spring", "bees.md"),
+        ("flooding", "fluss.md"),
+    ):
+        found = meaning.nearest(query, 3)
+        assert texts(world, found)[0] == first
+        assert [near.cosine for near in found] == sorted((near.cosine for near in found), reverse=True)
+
+
+def test_only_the_given_contents_are_found(world: World, model: BuiltIn) -> None:
+    put(world, NOTES)
+    fill(world.ledger, model)
+    meaning = Meaning(world.ledger)
+    best = meaning.nearest("beekeeping", 1)[0]
+    others = {near.content_id for near in meaning.nearest("beekeeping", 3)} - {best.content_id}
+    assert {near.content_id for near in meaning.nearest("beekeeping", 3, others)} == others
+    assert meaning.nearest("beekeeping", 3, []) == []
+
+
+def test_related_contents_exclude_the_content_itself(world: World, model: BuiltIn) -> None:
+    put(world, {**NOTES, "box.md": "Bees: the colony swarmed, because the hive was too small."})
+    fill(world.ledger, model)
+    meaning = Meaning(world.ledger)
+    bees = meaning.nearest("Add a box with empty frames before the season", 1)[0].content_id
+    related = meaning.related(bees, 10)
+    assert len(related) == 3 and bees not in {near.content_id for near in related}
+    assert related[0].content_id == meaning.nearest("the colony swarmed", 1)[0].content_id
+    assert meaning.related(12_345, 10) == []
+
+
+@pytest.mark.databases
+def test_new_and_deleted_embeddings_are_followed(world: World, model: BuiltIn) -> None:
+    put(world, {"bees.md": NOTES["bees.md"]})
+    fill(world.ledger, model)
+    meaning = Meaning(world.ledger)
+    assert texts(world, meaning.nearest("flood", 5)) == ["bees.md"]
+    put(world, {"fluss.md": NOTES["fluss.md"]})
+    assert texts(world, meaning.nearest("flood", 5)) == ["bees.md"]
+    fill(world.ledger, model)
+    assert texts(world, meaning.nearest("flood", 5)) == ["fluss.md", "bees.md"]
+    for _ in world.ledger.purging.items(world.source.id, lambda locator: locator == "fluss.md"):
+        pass
+    assert texts(world, meaning.nearest("flood", 5)) == ["bees.md"]
+    with world.ledger._store.read() as reading:
+        assert reading.execute(select(func.count()).select_from(embeddings)).scalar_one() == 1
+    left = world.ledger.purging.left(world.source.id, lambda locator: locator == "fluss.md", whole=False)
+    assert left["embeddings"] == 0
+
+
+def test_killed_filling_goes_on_and_embeds_nothing_twice(sqlite_world: World, model: BuiltIn) -> None:
+    put(sqlite_world, {f"{n}.md": f"Note number {n} about the subject {n * 7}" for n in range(150)})
+    counting = Counting(model, fails_after=100)
+    with pytest.raises(KeyboardInterrupt):
+        fill(sqlite_world.ledger, counting)
+    sqlite_world.reopen()
+    done = sqlite_world.ledger.embeddings.counts(sqlite_world.ledger.embeddings.searched()).done
+    assert done == 64
+    counting.fails_after = 1_000
+    reports: list[EmbeddingCounts] = []
+    assert fill(sqlite_world.ledger, counting, reports.append) == EmbeddingCounts(150, 150, 0)
+    assert [report.done for report in reports] == [128, 150]
+    assert len(counting.texts) == len(set(counting.texts)) == 150
+
+
+def test_stopped_filling_ends_between_transactions(sqlite_world: World, model: BuiltIn) -> None:
+    put(sqlite_world, {f"{n}.md": f"Note {n}" for n in range(100)})
+    reports: list[EmbeddingCounts] = []
+    counts = fill(sqlite_world.ledger, model, reports.append, lambda: bool(reports))
+    assert (counts.done, counts.total) == (64, 100)
+
+
+def test_unchanged_passages_of_a_new_version_are_not_embedded_again(sqlite_world: World, model: BuiltIn) -> None:
+    counting = Counting(model)
+    old, same = "The first paragraph. " * 30, "The second one stays. " * 30
+    for version in (old, "Rewritten. " * 60):
+        text = version + same
+        sqlite_world.see(note("a.md", content(text)))
+        batch = sqlite_world.claim()
+        done = delivered(batch.jobs[0].id, text)
+        assert done.extraction is not None
+        chunks = (Chunk(0, len(version), "One"), Chunk(len(version), len(text), "Two"))
+        sqlite_world.ledger.queue.deliver(
+            batch.token, [replace(done, extraction=replace(done.extraction, chunks=chunks))]
+        )
+        fill(sqlite_world.ledger, counting)
+        sqlite_world.ledger.syncs.end(sqlite_world.sync.id, "completed", {})
+        sqlite_world.sync = sqlite_world.begin()
+    assert len(counting.texts) == 3
+
+
+def test_quotations_and_empty_passages_need_no_vector(sqlite_world: World, model: BuiltIn) -> None:
+    text = "Mine.\n> Yours, quoted.\n   "
+    sqlite_world.see(note("a.md", content(text)))
+    batch = sqlite_world.claim()
+    done = delivered(batch.jobs[0].id, text)
+    assert done.extraction is not None
+    chunks = (Chunk(0, 6, ""), Chunk(6, 23, ASIDE), Chunk(23, 27, ""))
+    sqlite_world.ledger.queue.deliver(batch.token, [replace(done, extraction=replace(done.extraction, chunks=chunks))])
+    counting = Counting(model)
+    assert fill(sqlite_world.ledger, counting) == EmbeddingCounts(3, 3, 0)
+    assert counting.texts == ["Mine."]
+
+
+def test_refused_passages_are_skipped_with_their_reason(sqlite_world: World, model: BuiltIn) -> None:
+    put(sqlite_world, NOTES)
+    assert fill(sqlite_world.ledger, Refusing(model)) == EmbeddingCounts(3, 3, 1)
+    found = Meaning(sqlite_world.ledger).nearest("bees in the hive", 5)
+    assert set(texts(sqlite_world, found)) == {"recovery.md", "fluss.md"}
+    assert fill(sqlite_world.ledger, Counting(model, fails_after=0)).refused == 1
+
+
+def test_old_model_answers_until_the_new_space_is_full(sqlite_world: World, model: BuiltIn) -> None:
+    put(sqlite_world, {f"{n}.md": f"Note {n}" for n in range(100)})
+    fill(sqlite_world.ledger, model)
+    meaning = Meaning(sqlite_world.ledger)
+    reports: list[EmbeddingCounts] = []
+    fill(sqlite_world.ledger, Another(model), reports.append, lambda: bool(reports))
+    searched = sqlite_world.ledger.embeddings.searched()
+    assert searched is not None and searched.name == model.name
+    assert len(meaning.nearest("note", 5)) == 5
+    assert fill(sqlite_world.ledger, Another(model)) == EmbeddingCounts(100, 100, 0)
+    searched = sqlite_world.ledger.embeddings.searched()
+    assert searched is not None and searched.name == "another"
+    with sqlite_world.ledger._store.read() as reading:
+        assert reading.execute(select(func.count()).select_from(embeddings)).scalar_one() == 100
+    with pytest.raises(MeaningOff, match="has changed"):
+        meaning.nearest("note", 5)
+
+
+def test_meaning_tells_why_it_is_off(sqlite_world: World, model: BuiltIn) -> None:
+    put(sqlite_world, NOTES)
+    meaning = Meaning(sqlite_world.ledger)
+    with pytest.raises(MeaningOff, match="not made yet"):
+        meaning.nearest("flood", 5)
+    fill(sqlite_world.ledger, model)
+    sqlite_world.ledger.embeddings.setting = "off"
+    with pytest.raises(MeaningOff, match="off; switch it on"):
+        meaning.nearest("flood", 5)
+    sqlite_world.ledger.embeddings.setting = "use"
+    assert len(meaning.nearest("flood", 5)) == 3
+    sqlite_world.ledger.embeddings.clear()
+    with pytest.raises(MeaningOff, match="not made yet"):
+        meaning.nearest("flood", 5)
+
+
+def test_damaged_vectors_are_ignored(sqlite_world: World, model: BuiltIn) -> None:
+    put(sqlite_world, NOTES)
+    fill(sqlite_world.ledger, model)
+    with sqlite_world.ledger._store.write() as writing:
+        writing.execute(update(embeddings).where(embeddings.c.id == 1).values(vector=b"short"))
+        writing.execute(update(embeddings).where(embeddings.c.id == 2).values(vector=bytes(model.dimensions)))
+    found = Meaning(sqlite_world.ledger).nearest("flood", 5)
+    assert len(found) == 2 and found[-1].cosine == 0
+
+
+def test_floor_excludes_unrelated_passages(sqlite_world: World, model: BuiltIn) -> None:
+    put(
+        sqlite_world,
+        {
+            f"{n}.md": f"{subject} in the year {n}"
+            for n, subject in enumerate(["Bridges", "Bread", "Cats", "Taxes"] * 20)
+        },
+    )
+    fill(sqlite_world.ledger, model)
+    meaning = Meaning(sqlite_world.ledger)
+    cosines = [near.cosine for near in meaning.nearest("felines", 240)]
+    above = sum(cosine > meaning.floor for cosine in cosines)
+    assert 0 < above < len(cosines)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  \n ", "one", "word " * 1_000, "x" * 5_000, "Ein Satz. " * 300, "行" * 3_000, "a\n\nb" * 900]
+)
+def test_parts_contain_the_whole_text_and_are_bounded(text: str) -> None:
+    pieces = list(parts(text))
+    assert "".join("".join(pieces).split()) == "".join(text.split())
+    assert all(0 < len(piece) <= 1_200 for piece in pieces)
+
+
+def test_vectors_grow_beyond_their_first_size(sqlite_world: World, model: BuiltIn) -> None:
+    put(sqlite_world, NOTES)
+    fill(sqlite_world.ledger, model)
+    space = sqlite_world.ledger.embeddings.searched()
+    assert space is not None
+    vectors = Vectors(sqlite_world.ledger, space)
+    random = [bytes((n * k) % 251 for k in range(space.dimensions)) for n in range(1, 50)]
+    rows = [(n, n, n, random[n % 49]) for n in range(1, 10_001)]
+    for start in range(0, len(rows), 3_000):
+        vectors._append(rows[start : start + 3_000])
+    query = vectors.middle(7)
+    assert query is not None
+    found = vectors.nearest(query, 200)
+    assert [near.content_id for near in found] == [n for n in range(1, 10_001) if n % 49 == 7][:200]
+    assert found[0].cosine == pytest.approx(1, abs=1e-5)
