@@ -64,6 +64,7 @@ _SECTIONS: Final = {
     },
     "Operate": {
         "throttle": "operate.throttle:app",
+        "model": "operate.model:model",
         "config": "data.upkeep:config_app",
     },
     "Data": {

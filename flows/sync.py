@@ -25,6 +25,7 @@ from catchment.settings import PlanId, SourceSettings
 from flows.slices import BATCH, work_through
 from tasks import hints
 from tasks.coalesce import coalesce_into_next, complete_waiting_runs
+from tasks.embed import request_embedding
 from tasks.redacted_errors import Reported
 from tasks.report import name_run, report, schedule_next, showing_progress
 from tasks.session import Session, session
@@ -52,7 +53,7 @@ async def bring_up_to_date(
 
     A paused or held source is skipped; a source that keeps failing ends `Quarantined` and is held. If another run is syncing
     the source, one more run is requested: the other may have listed the source too early. A sync that was stopped
-    (`tasks.session.stop`) ends `Cancelled`.
+    (`tasks.activity.stop`) ends `Cancelled`.
     """
     try:
         async with session(kind, name, settings, flow_run.id, plan) as opened:
@@ -107,6 +108,8 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     summary = await opened.call(sync.finish, "completed")
     await report(opened)
     await schedule_next(sync.source.name, await opened.call(sync.next_retry))
+    if deployment.id is not None and await opened.call(sync.needs_embeddings):
+        await request_embedding()
     return summary
 
 

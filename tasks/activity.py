@@ -1,4 +1,4 @@
-"""The steps that the syncs of this process execute, for heartbeats, stuck runs and abandoned threads."""
+"""The work of the flow runs of this process: how to stop it, its steps for heartbeats and stuck runs, and abandoned threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
 
 R = TypeVar("R")
 
@@ -33,8 +34,8 @@ class CountingExecutor(ThreadPoolExecutor):
 
 
 @dataclass(frozen=True, slots=True)
-class SyncStatus:
-    """A sync at one moment. `step` is empty between steps. `is_stuck`: it made no progress within its time limit."""
+class ActivityStatus:
+    """A flow run at one moment. `step` is empty between steps. `is_stuck`: it made no progress within its time limit."""
 
     run: str
     step: str
@@ -62,3 +63,43 @@ class Steps:
     def oldest(self) -> str:
         """The step that has been executing longest; empty between steps."""
         return next(iter(self._running.values()), "")
+
+
+class Activity(Protocol):
+    """The work of one flow run. All calls are made on the flow's event loop."""
+
+    @property
+    def run(self) -> str | None:
+        """The ID of the flow run; None outside a flow run."""
+
+    def status(self) -> ActivityStatus:
+        """Return the current step, and whether it exceeded its time limit."""
+
+    def stop(self, reason: str) -> None:
+        """Request the work to stop, so that the flow returns `Cancelled`. Does not wait. Idempotent."""
+
+
+_activities: list[Activity] = []
+
+
+@contextmanager
+def registered(activity: Activity) -> Iterator[None]:
+    """Register the work of a flow run for the duration of the block."""
+    _activities.append(activity)
+    try:
+        yield
+    finally:
+        _activities.remove(activity)
+
+
+def statuses() -> list[ActivityStatus]:
+    """Return the status of each registered flow run."""
+    return [activity.status() for activity in list(_activities) if activity.run is not None]
+
+
+def stop(flow_run_id: UUID | str, reason: str = "the run was cancelled") -> bool:
+    """Stop the work of a flow run, which then ends `Cancelled`. Returns whether it is registered here. Does not wait."""
+    found = [activity for activity in _activities if activity.run == str(flow_run_id)]
+    for activity in found:
+        activity.stop(reason)
+    return bool(found)

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
-from uuid import UUID
 from weakref import WeakSet
 
 from catchment.contracts import Mirrored
@@ -18,7 +17,7 @@ from catchment.sync.plan import PlanFilter, load_plan
 from catchment.sync.session import SourceSync, open_sync
 from catchment.sync.shared import configure_gc
 from connectors import connector_class
-from tasks.activity import CountingExecutor, Steps, SyncStatus
+from tasks.activity import ActivityStatus, CountingExecutor, Steps, registered
 from tasks.blocks import read_block
 from tasks.redacted_errors import in_thread, run
 from tasks.shell import run_in_flow
@@ -69,9 +68,9 @@ class Session:
         """Whether `stop` was called."""
         return self._stopped is not None
 
-    def status(self) -> SyncStatus:
+    def status(self) -> ActivityStatus:
         """Return the step that has been executing longest, and whether the sync exceeded its time limit."""
-        return SyncStatus(str(self.run), self._steps.oldest, self._is_open and self.sync.is_overdue)
+        return ActivityStatus(str(self.run), self._steps.oldest, self._is_open and self.sync.is_overdue)
 
     def stop(self, reason: str) -> None:
         """Stop the sync, even while it is being opened. Event loop only. Idempotent."""
@@ -120,14 +119,15 @@ async def session(
     """
     opened = Session(name, run)
     _sessions.append(opened)
-    try:
-        await opened.open(_sync(kind, name, settings, run, plan))
-        yield opened
-    finally:
+    with registered(opened):
         try:
-            await opened.close()
+            await opened.open(_sync(kind, name, settings, run, plan))
+            yield opened
         finally:
-            _sessions.remove(opened)
+            try:
+                await opened.close()
+            finally:
+                _sessions.remove(opened)
 
 
 def current(sync: int) -> Session:
@@ -136,25 +136,9 @@ def current(sync: int) -> Session:
     return found
 
 
-def statuses() -> list[SyncStatus]:
-    """Return the status of each sync that a flow run of this process executes."""
-    return [opened.status() for opened in list(_sessions) if opened.run is not None]
-
-
 def busy_threads() -> int:
     """Number of executing steps, including abandoned steps of closed syncs."""
     return sum(executor.busy for executor in list(_executors))
-
-
-def stop(flow_run_id: UUID | str, reason: str = "the run was cancelled") -> bool:
-    """Stop the sync of a flow run, which then ends `Cancelled`. Returns whether this process executes it.
-
-    Must be called on the flow's event loop. Does not wait.
-    """
-    running = [opened for opened in _sessions if opened.run == str(flow_run_id)]
-    for opened in running:
-        opened.stop(reason)
-    return bool(running)
 
 
 @contextmanager

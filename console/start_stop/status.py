@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from console.start_stop import held
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
+    from catchment.meaning_status import MeaningStatus
     from catchment.worker_status import WorkerStatus
     from deployments.server.planned import PlannedRun
     from deployments.server.running import Running
@@ -49,23 +51,27 @@ def status(
 
 
 def _show_status(as_json: bool) -> None:
+    from catchment.meaning_status import MeaningStatus
+
     server = session.running()
     with ThreadPoolExecutor(1) as executor:
         # The server answers while this process imports the ledger.
         planned = executor.submit(_planned_runs, server) if server else None
-        hosts = []
+        hosts, meaning = [], None
         try:
             with session.reading() as ledger:
                 sources, hosts = overview(ledger), held.of_hosts(ledger)
+                meaning = MeaningStatus.read(session.home(), ledger)
         except NotFound:
             sources = []
     runs = planned.result() if planned else None
     worker = _add_activity(sources, runs or {}) if server else None
     state = _server(server, runs is not None)
     if as_json:
-        render.show_json({"server": state, "worker": _worker(worker), "sources": sources, "hosts": hosts})
+        shown = {"server": state, "worker": _worker(worker), "meaning": meaning and asdict(meaning)}
+        render.show_json({**shown, "sources": sources, "hosts": hosts})
     else:
-        _print(state, worker, sources, hosts)
+        _print(state, worker, meaning, sources, hosts)
 
 
 def _planned_runs(server: Running) -> dict[str, PlannedRun] | None:
@@ -167,7 +173,11 @@ def _watch(state: WatchState | None) -> dict[str, Any] | None:
 
 
 def _print(
-    server: Mapping[str, Any], worker: WorkerStatus | None, sources: list[dict[str, Any]], hosts: list[dict[str, Any]]
+    server: Mapping[str, Any],
+    worker: WorkerStatus | None,
+    meaning: MeaningStatus | None,
+    sources: list[dict[str, Any]],
+    hosts: list[dict[str, Any]],
 ) -> None:
     if changes := session.transition():
         render.say(f"Catchment is {changes}; check again in a minute")
@@ -184,6 +194,9 @@ def _print(
         if worker.limit < worker.cap:
             line += f" (reduced from {worker.cap}: processor {worker.cpu:.0%}, memory {worker.memory:.0%} in use)"
         render.say(line)
+    if meaning and meaning.total:
+        text = render.clean(meaning)
+        render.say(f"{text[0].upper()}{text[1:]}")
     if not sources:
         render.say("No sources yet; add one: `catchment sources add obsidian ~/Vault --name notes --every 15m`")
         return

@@ -37,7 +37,7 @@ from deployments.runner.messages import (
     ToWorker,
 )
 from deployments.runner.preload import SourceFiles
-from tasks import hints, session
+from tasks import activity, hints, session
 from tasks.activity import CountingExecutor
 
 HEARTBEAT_SECONDS = 1.0
@@ -122,7 +122,7 @@ class Runner:
         return ""
 
     async def _stop(self, run: UUID, found: _Run) -> None:
-        session.stop(str(run))
+        activity.stop(run)
         done, _ = await asyncio.wait({found.task}, timeout=_COOPERATIVE_SECONDS)
         if not done:
             found.task.cancel()
@@ -140,7 +140,7 @@ class Runner:
 
     async def _report(self) -> None:
         while True:
-            statuses = session.statuses()
+            statuses = activity.statuses()
             for status in statuses:
                 if status.is_stuck and (stuck := self._runs.get(UUID(status.run))):
                     stuck.problem = "made no progress within its time limit"

@@ -13,6 +13,7 @@ from catchment.settings import ResourceChanges, Resources, SourceSettings
 from connectors import connector_class, kinds
 
 _SYNC = "sync-"
+_EMBED = "embed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +23,14 @@ class Profile:
     kind: str
     at_once: int | None = None
     priority: Priority = Priority.NORMAL
+    is_background: bool = False
+    """Whether the run needs no run slot, because its work is in a process of low priority."""
 
 
 def profile(flow: str, parameters: Mapping[str, Any], variables: Mapping[str, Any]) -> Profile:
     """Return the profile of a run of this flow. The source's settings have precedence over the job variables."""
+    if flow == _EMBED:
+        return Profile(flow, 1, Priority.LOW, is_background=True)
     kind = flow.removeprefix(_SYNC)
     if not flow.startswith(_SYNC) or kind not in kinds():
         return Profile(flow, _changes(variables).at_once)

@@ -83,7 +83,10 @@ class Corrections:
 
 @dataclass(frozen=True, slots=True)
 class CrashedSource:
-    """A source whose latest run crashed: its deployment's name, the run, and whether another run was requested."""
+    """A source whose latest run crashed: its deployment's name, the run, and whether another run was requested.
+
+    Also for `embed`, which belongs to no source.
+    """
 
     name: str
     run: UUID
@@ -91,10 +94,10 @@ class CrashedSource:
 
     def __str__(self) -> str:
         if self.is_resumed:
-            return f"{self.name}: the sync crashed; it resumes in a new run"
+            return f"{self.name}: the run crashed; it resumes in a new run"
         return (
-            f"{self.name}: the sync crashed {GIVEN_UP_AFTER} times in a row and waits for its schedule; "
-            f"run: catchment sync {self.name}"
+            f"{self.name}: the run crashed {GIVEN_UP_AFTER} times in a row and waits for its schedule; "
+            "see its runs in the Prefect UI"
         )
 
 
@@ -143,10 +146,10 @@ async def correct(client: PrefectClient, pool: str, live: Callable[[], Set[UUID]
 async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | None:
     """Request a run of a source whose latest run crashed, unless one is due soon or it crashed too often in a row.
 
-    Returns None if no run crashed, if the deployment is paused, or if it does not belong to a source. Idempotent: a crash is
-    followed by one run.
+    Returns None if no run crashed, if the deployment is paused, or if it belongs neither to a source nor to `embed`.
+    Idempotent: a crash is followed by one run.
     """
-    of_source = {"id": {"any_": [deployment]}, "tags": {"all_": ["source"]}}
+    of_source = {"id": {"any_": [deployment]}, "tags": {"any_": ["source", "embed"]}}
     # If the clock was set back, some runs have an end time in the future.
     ended: dict[str, Any] = {"state": {"type": {"any_": _FINAL}}, "end_time": {"before_": datetime.now(UTC)}}
     latest = await _runs(client, ended, deployment=of_source, sort=FlowRunSort.END_TIME_DESC, limit=1)

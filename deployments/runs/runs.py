@@ -58,6 +58,17 @@ def start_sync(running: Running, kind: str, name: str, *, deep: bool = False, pl
         return str(answer.json()["id"])
 
 
+def start_embedding(running: Running) -> bool:
+    """Request a run of `embed` now. Returns whether its deployment exists and is not paused."""
+    with api(running) as client:
+        answer = client.get("/deployments/name/embed/embed")
+        if answer.is_missing or (found := answer.raise_for_status().json())["paused"]:
+            return False
+        body = {"state": {"type": "SCHEDULED"}, "name": "embed: waiting"}
+        client.post(f"/deployments/{found['id']}/create_flow_run", json=body).raise_for_status()
+        return True
+
+
 def view(running: Running, run_id: str) -> RunView:
     """Return the current state of a run. Raises NotFound."""
     with api(running) as client:

@@ -61,10 +61,11 @@ def undeploy(home: Home, running: Running, name: str) -> None:
         _delete(client, _present(client, [name]), record)
 
 
-def is_deployed(running: Running, name: str) -> bool:
-    """Whether the server has a deployment of this name."""
+def is_deployed(running: Running, flow: str, name: str) -> bool:
+    """Whether the server has a deployment of this flow and name."""
     with api(running) as client:
-        return bool(_present(client, [name]))
+        response = client.get(f"/deployments/name/{flow}/{name}")
+        return not response.is_missing and response.raise_for_status().is_success
 
 
 def _present(client: Client, names: Collection[str] | None) -> list[dict[str, Any]]:

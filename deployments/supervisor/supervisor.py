@@ -33,6 +33,8 @@ from deployments.supervisor.sweep import Sweep
 __all__ = ["Running", "down", "running", "ui_login", "up"]
 
 _SHIPPED = Path(__file__).parents[2] / "prefect.yaml"
+_SHIPPED_NAMES = ("upkeep", "embed")
+"""Its deployments that every home gets. Their flows have the same names."""
 _STOP_SECONDS = 35.0
 _RUNS_END_SECONDS = 18.0
 """Time for the worker to stop: it gives its runs 12 s, and then records their states."""
@@ -297,9 +299,9 @@ def _deploy(home: Home, state: Running, announce: Announce) -> None:
 
     try:
         deploy(home, state)
-        # Every home gets the shipped deployment once; the user may pause it in the UI.
-        if _SHIPPED.exists() and not is_deployed(state, "upkeep"):
-            deploy(home, state, ["upkeep"], file=_SHIPPED)
+        # Every home gets the shipped deployments once; the user may pause them in the UI.
+        if _SHIPPED.exists() and (new := [name for name in _SHIPPED_NAMES if not is_deployed(state, name, name)]):
+            deploy(home, state, new, file=_SHIPPED)
     except CatchmentError as error:
         announce(f"sources not deployed: {error}")
 

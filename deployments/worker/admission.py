@@ -103,15 +103,15 @@ class WaitingRun(Generic[R]):
 def admit(waiting: Collection[WaitingRun[R]], live: Sequence[Profile], limit: Limit) -> list[WaitingRun[R]]:
     """Return the waiting runs that start now, in the order of their due times, which priority shifts by a minute.
 
-    A kind at its own limit does not hold up other kinds.
+    A kind at its own limit does not hold up other kinds. A background run needs no slot.
     """
     of_kind = Counter(profile.kind for profile in live)
+    free = limit.now - sum(not profile.is_background for profile in live)
     chosen: list[WaitingRun[R]] = []
     for entry in sorted(waiting, key=lambda entry: entry.due + _HEAD_START[entry.profile.priority]):
-        if len(live) + len(chosen) >= limit.now:
-            break
-        at_once = entry.profile.at_once
-        if at_once is None or of_kind[entry.profile.kind] < at_once:
+        at_once, slots = entry.profile.at_once, 0 if entry.profile.is_background else 1
+        if slots <= free and (at_once is None or of_kind[entry.profile.kind] < at_once):
             chosen.append(entry)
             of_kind[entry.profile.kind] += 1
+            free -= slots
     return chosen

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 
 from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import Ledger
+from catchment.ledger.library.embeddings import OFF
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive
 from connectors import connector_class, kinds
@@ -46,6 +47,12 @@ def give_back(home: Home, runner: str, culprit: str | None, hold_because: str | 
         ledger.queue.give_back(runner, culprit)
         if culprit is not None and hold_because is not None:
             ledger.sources.hold(culprit, "worker", hold_because)
+
+
+def may_lack_embeddings(home: Home) -> bool:
+    """Return whether the library has passages and search by meaning is on. Only the model knows which ones it lacks."""
+    with _opened(home) as ledger:
+        return ledger is not None and ledger.embeddings.setting != OFF and ledger.embeddings.counts(None).total > 0
 
 
 @contextmanager

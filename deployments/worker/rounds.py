@@ -15,7 +15,8 @@ from catchment.errors import CatchmentError
 from catchment.runtime.home import Home
 from deployments.runs import recovery
 from deployments.server.running import running
-from deployments.worker.reclaim import reclaim
+from deployments.worker.reclaim import may_lack_embeddings, reclaim
+from tasks.embed import request_embedding
 
 _SECONDS = 30.0
 _SOON_SECONDS = 3.0
@@ -49,6 +50,7 @@ class RecoveryRounds:
         self._looking = looking
         self._warn = warn
         self._since: timedelta | None = None
+        self._has_requested = False
 
     async def first(self, client: PrefectClient) -> None:
         """Correct the states of runs before the worker takes any: no run that the server believes active can be alive."""
@@ -62,6 +64,9 @@ class RecoveryRounds:
             is_correct = await self._correct(client)
             await self.reclaim()
             is_resumed = await self._resume(client)
+            if is_resumed and not self._has_requested:
+                self._has_requested = True
+                await self._request_embeddings()
             await asyncio.sleep(_SECONDS if is_correct and is_resumed else _SOON_SECONDS)
 
     async def reclaim(self) -> None:
@@ -95,6 +100,14 @@ class RecoveryRounds:
             return False
         self._since = _LOOK_BACK
         return True
+
+    async def _request_embeddings(self) -> None:
+        """Request the embeddings that an earlier program or an interrupted run left out."""
+        try:
+            if await asyncio.to_thread(may_lack_embeddings, self._home):
+                await request_embedding()
+        except CatchmentError as error:
+            self._put_off(error)
 
     def _put_off(self, error: Exception) -> None:
         self._warn(f"Recovery postponed ({type(error).__name__}: {error})")

@@ -123,9 +123,9 @@ class Person:
         return {said.json["item"]: said.json["document"] for said in shown if said.code == 0}
 
     def runs(self, *states: str) -> list[dict[str, Any]]:
-        """Return the flow runs of sources in these states; the daily clean-up belongs to no source."""
+        """Return the flow runs of sources in these states; the clean-up and the embeddings belong to no source."""
         found = self.found("flow_runs", {"flow_runs": {"state": {"type": {"any_": states}}}})
-        return [run for run in found if "upkeep" not in run["tags"]]
+        return [run for run in found if not {"upkeep", "embed"}.intersection(run["tags"])]
 
     def runs_of(self, name: str) -> list[dict[str, Any]]:
         """Return all flow runs of a source that the server knows."""

@@ -80,5 +80,5 @@ def test_source_that_is_refused_after_its_deploy_is_undeployed(
         file.remove("console-kind")
     result = online("sources", "add", "local_files", str(tmp_path / "papers"), "--name", "console-kind")
     assert (result.code, "of kind obsidian" in result.err) == (5, True)
-    assert not is_deployed(server, "console-kind")
+    assert not is_deployed(server, "sync-local_files", "console-kind")
     assert online("sources", "remove", "console-kind", "--yes").code == 0

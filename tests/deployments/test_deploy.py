@@ -142,7 +142,7 @@ def test_prefect_yaml_gives_the_deployments_of_prefect_deploy(
     # In a checkout Prefect would use the commit as the version.
     file = tmp_path / "prefect.yaml"
     file.write_text((_PROJECT / "prefect.yaml").read_text())
-    names = ["upkeep", "example"]
+    names = ["upkeep", "embed", "example"]
     _prefect_deploy(server_home, server, file)
     with_prefect = _comparable(client, names)
     for row in _named(client, names):
@@ -378,7 +378,7 @@ def test_run_outlives_its_removed_deployment(
     run = runs.start_sync(server, "standin", "outlived")
     until(lambda: runs.view(server, run).state_type == "RUNNING")
     undeploy(server_home, server, "outlived")
-    assert not is_deployed(server, "outlived")
+    assert not is_deployed(server, "sync-standin", "outlived")
     assert runs.wait(server, run, timeout=PATIENCE).state_type == "COMPLETED"
 
 

@@ -44,7 +44,11 @@ def _read(text: str) -> prefect_file.PrefectFile:
 
 def test_shipped_prefect_yaml_defines_its_deployments() -> None:
     defined = _definitions(prefect_file.read(_PROJECT / "prefect.yaml"))
-    assert [(one.flow, one.name) for one in defined] == [("upkeep", "upkeep"), ("sync-obsidian", "example")]
+    assert [(one.flow, one.name) for one in defined] == [
+        ("upkeep", "upkeep"),
+        ("embed", "embed"),
+        ("sync-obsidian", "example"),
+    ]
 
 
 def test_folders_named_in_prefect_yaml_exist() -> None:
@@ -63,7 +67,7 @@ def test_deploy_does_not_import_prefect(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-c", program]
     result = subprocess.run(command, cwd=_PROJECT, env=environment, capture_output=True, text=True, check=False)
-    assert result.stdout == "['upkeep', 'sync-obsidian']\n", result.stderr
+    assert result.stdout == "['upkeep', 'embed', 'sync-obsidian']\n", result.stderr
 
 
 def test_environment_variables_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from catchment.model import Priority
 from catchment.settings import ResourceChanges
 from connectors import connector_class, kinds
 from connectors.obsidian import ObsidianSettings
-from deployments.runs.profile import job_variables, profile
+from deployments.runs.profile import Profile, job_variables, profile
 from deployments.runs.work_pool import base_job_template
 from deployments.worker.worker import WarmWorker
 
@@ -53,6 +53,10 @@ def test_other_flows_use_the_limit_of_their_job_variables() -> None:
     other = profile("report", {}, {"at_once": 2})
 
     assert (other.kind, other.at_once) == ("report", 2)
+
+
+def test_embeddings_are_made_in_the_background() -> None:
+    assert profile("embed", {}, {}) == Profile("embed", 1, Priority.LOW, is_background=True)
 
 
 def test_job_variables_show_the_resources_of_a_source() -> None:

@@ -27,7 +27,7 @@ from catchment.sync.progress import Trouble
 from catchment.sync.session import HELD_AFTER, SourceSync, open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from flows.local_files import sync_local_files
-from tasks.session import stop
+from tasks.activity import stop
 from tests.flows.conftest import Window
 
 pytestmark = pytest.mark.flow

@@ -94,6 +94,13 @@ class Embeddings:
         with self._store.read() as reading:
             return _space(reading, spaces.c.id.in_(select(search_model.c.space_id)))
 
+    def wanted(self) -> Space | None:
+        """Return the latest space of the wanted model; None before its first use."""
+        with self._store.read() as reading:
+            with_setting = spaces.join(search_model, search_model.c.setting == spaces.c.setting)
+            latest = select(func.max(spaces.c.id)).select_from(with_setting).scalar_subquery()
+            return _space(reading, spaces.c.id == latest)
+
     def space(self, name: str, setting: str, dimensions: int) -> Space:
         """Return the space with this name, created if new. The first space of a library is searched at once."""
         with self._store.write() as writing:

@@ -160,6 +160,14 @@ def test_priority_moves_the_due_time_by_a_minute() -> None:
     assert _names([_waiting("low", low), _waiting("high", high, minutes=3)], []) == ["low", "high"]
 
 
+def test_background_runs_need_no_slot() -> None:
+    background = Profile("embed", 1, Priority.LOW, is_background=True)
+    waiting = [_waiting("first"), _waiting("embed", background), _waiting("second embed", background, minutes=5)]
+
+    assert _names(waiting, [_SMALL], 1) == ["embed"]
+    assert _names(waiting, [background], 1) == ["first"]
+
+
 _profiles = st.builds(Profile, kind=st.sampled_from("abc"), at_once=st.none() | st.integers(1, 3))
 
 

@@ -1,0 +1,73 @@
+"""The process that makes missing embeddings: `python -P -m catchment.meaning`, started by a run of the flow `embed`.
+
+Each line of its output is a JSON object: the counts after a transaction, or `{"off": reason}`, or `{"error": …}`. None contains
+text of the library. The process exits when its standard input is closed, so that it never outlives its run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from contextlib import closing, suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from catchment.errors import MeaningOff, NotFound
+from catchment.ledger import EmbeddingCounts, Ledger
+from catchment.meaning.fill import fill
+from catchment.meaning.models import load
+from catchment.runtime.home import Home
+
+_NICENESS = 10
+"""Syncs run at 5."""
+
+
+def main() -> int:
+    """Make the missing embeddings. Returns 1 after an error."""
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    os.setpriority(os.PRIO_PROCESS, 0, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
+    try:
+        _fill()
+    except MeaningOff as reason:
+        _tell(off=str(reason))
+    except Exception as error:  # noqa: BLE001 - the message of an error may contain text of the library
+        _tell(error=f"{type(error).__name__} at {_location(error)}")
+        return 1
+    return 0
+
+
+def _fill() -> None:
+    with suppress(NotFound), closing(Ledger.inspect(Home.default().database_url)) as ledger:
+        model = load(ledger.embeddings.setting)
+        space = ledger.embeddings.space(model.name, model.setting, model.dimensions)
+        _report(ledger.embeddings.counts(space))
+        _report(fill(ledger, model, _report))
+
+
+def _report(counts: EmbeddingCounts) -> None:
+    _tell(**asdict(counts))
+
+
+def _tell(**values: object) -> None:
+    sys.stdout.write(f"{json.dumps(values)}\n")
+    sys.stdout.flush()
+
+
+def _location(error: BaseException) -> str:
+    """Return the file and line that raised the error."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "?" if trace is None else f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+
+
+def _exit_with_parent() -> None:
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

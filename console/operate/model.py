@@ -1,0 +1,58 @@
+"""`catchment model`: the model of search by meaning."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from catchment.errors import NotFound
+from console import arguments, render, session
+
+
+def model(
+    setting: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="use, off, ollama:MODEL@URL or openai:MODEL@URL.")
+    ] = None,
+    as_json: arguments.Json = False,
+) -> None:
+    """Show or change the model of search by meaning.
+
+    `use` is built in and the default; `off` leaves search by words; the others are endpoints on this machine. A new model
+    embeds all passages in the background, and until then searches use the previous one.
+
+    Example: catchment model ollama:nomic-embed-text@http://127.0.0.1:11434
+    """
+    if setting is not None:
+        _change(setting)
+    from catchment.meaning_status import MeaningStatus
+
+    try:
+        with session.reading() as ledger:
+            status = MeaningStatus.read(session.home(), ledger)
+    except NotFound:
+        status = None
+    if as_json:
+        render.show_json(status and asdict(status))
+    elif status is None:
+        render.note("no library yet; add a source: `catchment sources add obsidian ~/Vault --name notes`")
+    else:
+        render.show_fields({"model": status.setting, "status": render.clean(status)})
+
+
+def _change(setting: str) -> None:
+    """Store a setting whose model can be used, and have the embeddings made."""
+    from catchment.ledger.library.embeddings import OFF
+    from catchment.meaning import models
+    from catchment.meaning_status import record
+    from deployments.runs.runs import start_embedding
+
+    models.checked(setting)
+    if setting != OFF:
+        models.load(setting)
+    with session.writing() as ledger:
+        ledger.embeddings.setting = setting
+    record(session.home(), "")
+    if setting != OFF and (server := session.running()) and not start_embedding(server):
+        render.note("the deployment `embed` is paused; resume it in the Prefect UI")

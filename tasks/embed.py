@@ -1,0 +1,191 @@
+"""The task that makes missing embeddings, in a child process of its own, and the request for a run of the flow `embed`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import httpx
+from prefect import task
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
+from prefect.client.schemas.objects import State, StateType
+from prefect.exceptions import ObjectNotFound
+from prefect.runtime import deployment, flow_run
+from prefect.states import Cancelled, Completed, Failed
+
+from catchment import meaning_status
+from catchment.ledger import EmbeddingCounts
+from catchment.settings import Home
+from tasks.activity import ActivityStatus, registered
+from tasks.report import name_run
+
+_DEPLOYMENT = "embed/embed"
+_COMMAND = (sys.executable, "-P", "-m", "catchment.meaning")
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_SHOW_SECONDS = 2.0
+_SILENCE_SECONDS = 300.0
+"""Time without a report after which the process is considered stuck."""
+_SOON = timedelta(seconds=10)
+"""A waiting run starts within this time; the runs of the schedule are due later."""
+
+
+async def request_embedding() -> None:
+    """Request a run of the flow `embed`, unless one is waiting already, or its deployment is paused or was deleted.
+
+    Does nothing if the server does not respond: the schedule of the deployment starts a run later.
+    """
+    # A run that has started may have seen the library before the latest change.
+    waiting = {
+        "state": {"type": {"any_": [StateType.SCHEDULED, StateType.PENDING]}},
+        "expected_start_time": {"before_": datetime.now(UTC) + _SOON},
+    }
+    with suppress(httpx.HTTPError, ObjectNotFound):
+        async with get_client() as client:
+            found = await client.read_deployment_by_name(_DEPLOYMENT)
+            of_flow = DeploymentFilter.model_validate({"id": {"any_": [found.id]}})
+            if not found.paused and not await client.read_flow_runs(
+                flow_run_filter=FlowRunFilter.model_validate(waiting), deployment_filter=of_flow, limit=1
+            ):
+                await client.create_flow_run_from_deployment(found.id, name="embed: waiting")
+
+
+@task(name="embed-passages", task_run_name="embed passages", persist_result=False)
+async def embed_passages() -> State[Any]:
+    """Make the missing embeddings. Ends `Skipped` without a model, and `Cancelled` if the run is stopped."""
+    work = _Embedding(flow_run.id)
+    with registered(work):
+        async with _showing_progress(work):
+            await work.finish()
+    await asyncio.to_thread(meaning_status.record, Home.default(), work.off)
+    await name_run(work.result)
+    if work.stopped:
+        return Cancelled(message=f"Stopped: {work.stopped}; the next run continues")
+    if work.off:
+        return State(type=StateType.COMPLETED, name="Skipped", message=work.off)
+    if work.error:
+        return Failed(message=f"The process that makes embeddings failed ({work.error}); the next run continues")
+    return Completed(message=work.result)
+
+
+@dataclass(eq=False, slots=True)
+class _Embedding:
+    """The child process of a run, and what it reported."""
+
+    run: str | None
+    counts: EmbeddingCounts | None = None
+    off: str = ""
+    """Why there is no model."""
+    error: str = ""
+    stopped: str = ""
+    """Why the run was stopped."""
+    _first: tuple[float, int] | None = None
+    _process: Process | None = field(default=None, repr=False)
+
+    def status(self) -> ActivityStatus:
+        # The work is in the child process, so this run is not to blame if the runner is lost.
+        return ActivityStatus(str(self.run), "", is_stuck=False)
+
+    def stop(self, reason: str) -> None:
+        """Kill the process. At most one unfinished batch is lost."""
+        self.stopped = self.stopped or reason
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+    async def finish(self) -> None:
+        """Start the process and follow its reports until it ends."""
+        self._process = process = await asyncio.create_subprocess_exec(
+            *_COMMAND, stdin=PIPE, stdout=PIPE, env={**os.environ, **_ONE_THREAD}
+        )
+        try:
+            if self.stopped:
+                return
+            assert process.stdout is not None
+            async with asyncio.timeout(_SILENCE_SECONDS) as silence:
+                while line := await process.stdout.readline():
+                    silence.reschedule(asyncio.get_running_loop().time() + _SILENCE_SECONDS)
+                    self._take(json.loads(line))
+            if code := await process.wait():
+                self.error = self.error or (f"signal {-code}" if code < 0 else f"exit code {code}")
+        except TimeoutError:
+            self.error = f"no progress for {_SILENCE_SECONDS / 60:.0f} minutes"
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    def _take(self, report: dict[str, Any]) -> None:
+        self.off, self.error = report.get("off", ""), report.get("error", "")
+        if "done" in report:
+            self.counts = EmbeddingCounts(**report)
+            self._first = self._first or (time.monotonic(), self.counts.done)
+
+    @property
+    def made(self) -> int:
+        """Number of passages embedded by this run."""
+        return 0 if self.counts is None or self._first is None else self.counts.done - self._first[1]
+
+    @property
+    def progress(self) -> str:
+        """The name of the run while it works."""
+        if self.counts is None or self._first is None:
+            return "embed: starting"
+        left = max(0, self.counts.total - self.counts.done)
+        seconds = (time.monotonic() - self._first[0]) * left / max(1, self.made)
+        return f"embed: {self._position}" + (f", {_span(seconds)} left" if self.made else "")
+
+    @property
+    def _position(self) -> str:
+        if self.counts is None:
+            return "no passages"
+        # Passages are added meanwhile.
+        return f"{self.counts.done:,} of {max(self.counts.done, self.counts.total):,} passages"
+
+    @property
+    def result(self) -> str:
+        """The name of the run at its end."""
+        if self.stopped:
+            return f"embed: stopped after {self._position}"
+        if self.off or self.error:
+            return f"embed: {'off' if self.off else 'failed'}"
+        return f"embed: {self.made:,} passages" if self.made else "embed: nothing to do"
+
+
+@asynccontextmanager
+async def _showing_progress(work: _Embedding) -> AsyncIterator[None]:
+    """Show the progress in the run's name every two seconds, and stop the work when the deployment is paused."""
+    shower = asyncio.create_task(_show_progress(work))
+    try:
+        yield
+    finally:
+        shower.cancel()
+        await asyncio.gather(shower, return_exceptions=True)
+
+
+async def _show_progress(work: _Embedding) -> None:
+    async with get_client() as client:
+        while True:
+            await asyncio.sleep(_SHOW_SECONDS)
+            # The server may be restarting; the work does not need it.
+            with suppress(httpx.HTTPError, ObjectNotFound):
+                if work.run is not None:
+                    await client.update_flow_run(UUID(work.run), name=work.progress)
+                if deployment.id is not None and (await client.read_deployment(UUID(deployment.id))).paused:
+                    work.stop("the deployment was paused")
+
+
+def _span(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

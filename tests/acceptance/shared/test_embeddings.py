@@ -1,0 +1,105 @@
+"""Embeddings after a sync, as a user sees them in Prefect and in `status`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.notes import generate
+from deployments.server.client import api
+from tests.acceptance.person import Person
+from tests.waiting import until
+
+pytestmark = pytest.mark.acceptance
+
+_EMBED = {"deployments": {"name": {"any_": ["embed"]}}}
+
+
+def _meaning(person: Person) -> dict[str, Any]:
+    found: dict[str, Any] = person("status", "--json").ok().json["meaning"]
+    return found
+
+
+def _is_complete(person: Person) -> bool:
+    meaning = _meaning(person)
+    return bool(meaning["done"] == meaning["total"] > 0)
+
+
+def _requested(person: Person) -> list[dict[str, Any]]:
+    """Return the runs of `embed` except those of its schedule, newest first."""
+    runs = [run for run in person.found("flow_runs", _EMBED) if not run["auto_scheduled"]]
+    return sorted(runs, key=lambda run: str(run["expected_start_time"]), reverse=True)
+
+
+def _active(person: Person) -> list[str]:
+    return [run["name"] for run in _requested(person) if run["state_type"] in ("SCHEDULED", "PENDING", "RUNNING")]
+
+
+@pytest.fixture
+def note(person: Person, tmp_path: Path) -> Path:
+    """A note of the synced source `meant`, after the runs of other tests."""
+    until(lambda: _active(person) == [])
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    note = folder / "note.md"
+    note.write_text("# Lamp\n\nThe keeper trims the wick.\n")
+    person("sources", "add", "local_files", folder, "--name", tmp_path.name).ok()
+    person.sync(tmp_path.name)
+    return note
+
+
+def test_sync_is_followed_by_a_run_that_embeds_its_passages(person: Person, note: Path) -> None:
+    until(lambda: _is_complete(person))
+    until(lambda: _active(person) == [])
+    latest = _requested(person)[0]
+    assert latest["state_name"] == "Completed"
+    assert re.fullmatch(r"embed: [\d,]+ passages", latest["name"])
+    assert "Search by meaning: " in person("status").ok().out
+
+
+def test_sync_requests_no_run_while_embedding_is_paused_or_off(person: Person, note: Path) -> None:
+    until(lambda: _active(person) == [])
+    with api(person.running) as client:
+        deployment = client.get("/deployments/name/embed/embed").raise_for_status().json()["id"]
+        client.post(f"/deployments/{deployment}/pause_deployment").raise_for_status()
+        before = _requested(person)
+        note.write_text("# Lamp\n\nThe keeper lights it.\n")
+        assert person.sync(note.parents[1].name)["succeeded"] == 1
+        assert _requested(person) == before
+        client.post(f"/deployments/{deployment}/resume_deployment").raise_for_status()
+
+    person("model", "off").ok()
+    note.write_text("# Lamp\n\nThe keeper puts it out.\n")
+    assert person.sync(note.parents[1].name)["succeeded"] == 1
+    assert _requested(person) == before
+    assert "Search by meaning: off" in person("status").ok().out
+
+    person("model", "use").ok()
+    until(lambda: _is_complete(person))
+    assert len(_requested(person)) == len(before) + 1
+
+
+def test_cancelled_run_shows_progress_and_the_next_continues(person: Person, tmp_path: Path) -> None:
+    until(lambda: _active(person) == [])
+    generate(tmp_path / "vault", 400)
+    person("sources", "add", "obsidian", tmp_path / "vault", "--name", "long-embed").ok()
+    person.sync("long-embed")
+    name = re.compile(r"embed: [\d,]+ of [\d,]+ passages, \d+ (s|min) left")
+    run = until(lambda: _requested(person)[0], lambda run: name.fullmatch(run["name"]))
+    with api(person.running) as client:
+        state = {"state": {"type": "CANCELLING"}}
+        client.post(f"/flow_runs/{run['id']}/set_state", json=state).raise_for_status()
+        ended = until(
+            lambda: client.get(f"/flow_runs/{run['id']}").raise_for_status().json(),
+            lambda run: run["state_type"] not in ("RUNNING", "CANCELLING"),
+        )
+    assert (ended["state_type"], ended["name"].partition(" after ")[0]) == ("CANCELLED", "embed: stopped")
+    before = _meaning(person)
+    assert 0 < before["done"] < before["total"]
+    person("model", "use").ok()
+    until(lambda: _meaning(person)["done"] > before["done"])
+    # Its remaining passages would slow down the tests that follow.
+    person("sources", "remove", "long-embed", "--yes").ok()

@@ -1,0 +1,80 @@
+"""`catchment model`, and how `status` shows the embeddings."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catchment import meaning_status
+from catchment.ledger import Ledger
+from catchment.meaning.fill import fill
+from catchment.meaning.models import load
+from catchment.runtime.home import Home
+from tests.console.standin import serving
+
+if TYPE_CHECKING:
+    from tests.console.conftest import Cli
+
+_REASON = "search by meaning: the model's server does not answer"
+
+
+def _line(cli: Cli) -> str:
+    (line,) = [line for line in cli("status").out.splitlines() if line.startswith("Search by meaning")]
+    return line
+
+
+def test_status_shows_how_many_passages_are_embedded(cli: Cli, filled: Path) -> None:
+    shown = cli("status", "--json").json["meaning"]
+    total = shown["total"]
+    assert shown == {"setting": "use", "done": 0, "refused": 0, "total": total, "reason": ""}
+    assert _line(cli) == f"Search by meaning: 0 of {total} passages"
+    with closing(Ledger.open(Home(filled).database_url)) as ledger:
+        fill(ledger, load("use"))
+    assert cli("status", "--json").json["meaning"]["done"] == total
+    assert _line(cli) == f"Search by meaning: {total} passages"
+
+
+def test_status_shows_why_there_is_no_model(cli: Cli, filled: Path) -> None:
+    meaning_status.record(Home(filled).make(), _REASON)
+    assert _line(cli) == "Search by meaning: the model's server does not answer"
+    assert cli("model", "--json").json["reason"] == _REASON
+    assert cli("model", "off").code == 0
+    assert _line(cli) == "Search by meaning: off; switch it on with `catchment model use`"
+    assert cli("model", "use").code == 0
+    assert _line(cli).endswith(" passages")
+
+
+def test_changed_model_is_stored_and_its_run_requested(cli: Cli, filled: Path) -> None:
+    with serving(filled) as server:
+        server.answers["/deployments/name/embed/embed"] = {"id": "7", "paused": False}
+        server.answers["/deployments/7/create_flow_run"] = {"id": "1"}
+        assert cli("model", "off").out.splitlines()[0].split() == ["model", "off"]
+        assert server.asked == [], "nothing has to be embedded"
+        assert cli("model", "use").code == 0
+        assert [path for _, path, _ in server.asked] == list(server.answers)[-2:]
+        server.answers["/deployments/name/embed/embed"] = {"id": "7", "paused": True}
+        assert "`embed` is paused" in cli("model", "use").err
+
+
+@pytest.mark.parametrize(
+    ("setting", "code", "problem"),
+    [
+        ("openai:small@https://api.example.org/v1", 2, "the address is not on this machine"),
+        ("bert", 2, "unknown setting 'bert'"),
+        ("ollama:small@http://127.0.0.1:9", 10, "does not answer"),
+    ],
+)
+def test_unusable_model_is_refused_and_not_stored(
+    cli: Cli, filled: Path, setting: str, code: int, problem: str
+) -> None:
+    refused = cli("model", setting)
+    assert (refused.code, len(refused.err.splitlines()), problem in refused.err) == (code, 1, True), refused
+    assert cli("model", "--json").json["setting"] == "use"
+
+
+def test_home_without_a_library_has_no_model_yet(cli: Cli, state: Path) -> None:
+    assert cli("model", "--json").json is None
+    assert "no library yet" in cli("model").err
