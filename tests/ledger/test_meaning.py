@@ -233,7 +233,7 @@ def test_meaning_tells_why_it_is_off(sqlite_world: World, model: BuiltIn) -> Non
         meaning.nearest("flood", 5)
 
 
-def test_damaged_vectors_are_ignored(sqlite_world: World, model: BuiltIn) -> None:
+def test_damaged_vectors_are_ignored_reported_and_made_again(sqlite_world: World, model: BuiltIn) -> None:
     put(sqlite_world, NOTES)
     fill(sqlite_world.ledger, model)
     with sqlite_world.ledger._store.write() as writing:
@@ -241,6 +241,12 @@ def test_damaged_vectors_are_ignored(sqlite_world: World, model: BuiltIn) -> Non
         writing.execute(update(embeddings).where(embeddings.c.id == 2).values(vector=bytes(model.dimensions)))
     found = Meaning(sqlite_world.ledger).nearest("flood", 5)
     assert len(found) == 2 and found[-1].cosine == 0
+    proof = sqlite_world.ledger.proof
+    assert proof.index(sqlite_world.source.id) == ["1 vectors of passages are damaged"]
+    proof.rebuild_index()
+    assert proof.index(sqlite_world.source.id) == []
+    fill(sqlite_world.ledger, model)
+    assert len(Meaning(sqlite_world.ledger).nearest("flood", 5)) == 3
 
 
 def test_floor_excludes_unrelated_passages(sqlite_world: World, model: BuiltIn) -> None:

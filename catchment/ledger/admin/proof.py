@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Select, select, text, update
+from sqlalchemy import Select, func, select, text, update
 
 from catchment.ledger.admin.check import check_words
 from catchment.ledger.db.database import AnyRow, Store, Writing, among, from_json, maybe_time
 from catchment.ledger.db.job_states import SUPERSEDED, UNFINISHED, in_parts, move
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
+from catchment.ledger.db.schema import embeddings as vectors
 from catchment.ledger.jobs.failures import resolve
-from catchment.ledger.library import withdraw, word_index, word_parts
+from catchment.ledger.library import embeddings, withdraw, word_index, word_parts
 from catchment.model import Chunk, Document, Item, JobState, SkipReason
 
 _AT_ONCE = 500
@@ -119,7 +120,7 @@ class Proof:
         return [_sample(row) for row in rows]
 
     def index(self, source_id: int) -> list[str]:
-        """Return sentences about chunks and names of the source that are missing from the search index."""
+        """Return sentences about chunks and names of the source that are missing from the search index, or damaged in it."""
         live = f"SELECT id FROM documents WHERE source_id = {int(source_id)} AND removed_at IS NULL"
         its = f"SELECT content_id FROM documents WHERE source_id = {int(source_id)} AND removed_at IS NULL"
         wanted = (
@@ -132,6 +133,9 @@ class Proof:
                 difference = f"SELECT count(*) FROM ({there} EXCEPT {word_parts.indexed(reading, index)}) AS difference"
                 if number := int(reading.execute(text(difference)).scalar_one()):
                     findings.append(f"{number} {what} not in the index")
+            mine = embeddings.damaged() & text(f"embeddings.content_id IN ({its})")
+            if number := reading.execute(select(func.count()).select_from(vectors).where(mine)).scalar_one():
+                findings.append(f"{number} vectors of passages are damaged")
         return findings or check_words(self._store)
 
     def read_again(self, items_: Iterable[int], damaged: Collection[int], actor: str) -> int:
@@ -152,9 +156,10 @@ class Proof:
             return len(wanted)
 
     def rebuild_index(self) -> None:
-        """Rebuild the search index. Takes as long as indexing everything for the first time."""
+        """Rebuild the search index, which takes as long as the first time, and delete damaged embeddings."""
         with self._store.write() as writing:
             _empty(writing)
+            embeddings.forget_damaged(writing)
             numbers = writing.execute(select(contents.c.id).order_by(contents.c.id)).scalars().all()
             for part in in_parts(numbers, _AT_ONCE):
                 _index_passages(writing, part)

@@ -216,6 +216,17 @@ def _space(reading: Reading, which: ColumnElement[bool]) -> Space | None:
     return None if row is None else Space(row.id, row.name, row.setting, row.dimensions)
 
 
+def damaged() -> ColumnElement[bool]:
+    """Return the condition that a vector does not have the size of its space."""
+    size = select(spaces.c.dimensions).where(spaces.c.id == table.c.space_id).scalar_subquery()
+    return table.c.vector.is_not(None) & (func.length(table.c.vector) != size)
+
+
+def forget_damaged(writing: Writing) -> None:
+    """Delete the embeddings of chunks with a damaged vector, so that they are made again."""
+    _forget(writing, table.c.chunk_id.in_(select(table.c.chunk_id).where(damaged())))
+
+
 def forget(writing: Writing, content_ids: Collection[int]) -> None:
     """Delete the embeddings of contents, before the contents are deleted."""
     _forget(writing, table.c.content_id.in_(content_ids))
