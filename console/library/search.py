@@ -104,9 +104,11 @@ def show(
     ] = False,
     as_json: arguments.Json = False,
 ) -> None:
-    """Show a document: its text and what is known of it.
+    """Show a document: its text, properties and warnings.
 
-    Of a message: who wrote it to whom, the writer's own words, what is attached, and its place in the conversation.
+    For a message: sender and recipients, the text without quotations, attachments, and the conversation around it.
+
+    Example: catchment show ~/Vault/Bees.md
     """
     with session.reading() as ledger:
         shown = ledger.library.show(document)
@@ -146,9 +148,11 @@ def show(
 
 
 def related(document: Document, as_json: arguments.Json = False) -> None:
-    """Show what a document links to and what links to it.
+    """Show the documents that a document links to, or that link to it.
 
-    Also the conversation that a message belongs to, what is attached to it, and where else the same content lies.
+    Also the conversation of a message, its attachments, and other places of the same content.
+
+    Example: catchment related ~/Vault/Bees.md
     """
     with session.reading() as ledger:
         shown = ledger.library.show(document)
