@@ -94,7 +94,7 @@ class Vectors:
 
     @property
     def floor(self) -> float:
-        """The cosine above which a passage is unlikely to be near by chance: mean and two deviations of random pairs."""
+        """A floor for models without a measured one: the mean and two deviations of the cosines of random pairs."""
         if self._floor is None:
             if self._count < _FEW:
                 return _FLOOR_OF_FEW

@@ -250,18 +250,18 @@ def test_damaged_vectors_are_ignored_reported_and_made_again(sqlite_world: World
 
 
 def test_floor_excludes_unrelated_passages(sqlite_world: World, model: BuiltIn) -> None:
-    put(
-        sqlite_world,
-        {
-            f"{n}.md": f"{subject} in the year {n}"
-            for n, subject in enumerate(["Bridges", "Bread", "Cats", "Taxes"] * 20)
-        },
-    )
+    subjects = ["Bridges", "Bread", "Cats", "Taxes"] * 60
+    put(sqlite_world, {f"{n}.md": f"{subject} in the year {n}" for n, subject in enumerate(subjects)})
     fill(sqlite_world.ledger, model)
     meaning = Meaning(sqlite_world.ledger)
     cosines = [near.cosine for near in meaning.nearest("felines", 240)]
-    above = sum(cosine > meaning.floor for cosine in cosines)
-    assert 0 < above < len(cosines)
+    assert 0 < sum(cosine > meaning.floor for cosine in cosines) < len(cosines)
+    space = sqlite_world.ledger.embeddings.searched()
+    assert space is not None
+    vectors = Vectors(sqlite_world.ledger, space)
+    assert vectors.floor == 0.2
+    vectors.refresh()
+    assert 0.2 < vectors.floor < 1
 
 
 @pytest.mark.parametrize(
