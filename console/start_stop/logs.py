@@ -22,17 +22,20 @@ class LogFile(StrEnum):
 
     SERVER = "server"
     WORKER = "worker"
+    WEB = "web"
 
 
 def logs(
-    process: Annotated[LogFile, typer.Argument(metavar="[server|worker]", help="Process to show.")] = LogFile.WORKER,
+    process: Annotated[
+        LogFile, typer.Argument(metavar="[server|worker|web]", help="Process to show.")
+    ] = LogFile.WORKER,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new lines until Ctrl-C.")] = False,
     lines: Annotated[
         int,
         typer.Option("--lines", "-n", metavar="N", min=1, max=arguments.LARGEST, help="Number of last lines to show."),
     ] = 50,
 ) -> None:
-    """Show the log of the worker or the server.
+    """Show the log of the worker, the server or the web process.
 
     Example: catchment logs worker -f
     """

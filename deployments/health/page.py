@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 
 from catchment.errors import CatchmentError
+from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
 from catchment.status import Verdict, worst
 from deployments.health.checks import examine, publish
-from deployments.server.child_process import become_child
 from deployments.server.running import running
 
 

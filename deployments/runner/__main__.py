@@ -10,10 +10,10 @@ import threading
 from multiprocessing.connection import Connection
 
 from catchment.parser_pool import ParserPool
+from catchment.runtime.child_process import name_process
 from catchment.sync.shared import configure_gc, use_pool
 from deployments.runner.preload import PREFECT, SourceFiles, complete_models, load, requested_modules
 from deployments.runner.runner import Runner
-from deployments.server.child_process import name_process
 
 _MOST_PARSERS = 8
 _PARSERS_IMPORT = ("catchment.content.parsing", "connectors.local_files", "connectors.obsidian")

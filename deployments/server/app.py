@@ -25,8 +25,8 @@ from base64 import b64decode
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
+from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
-from deployments.server.child_process import become_child
 from deployments.server.environment import TRIED_PREFECT
 from deployments.server.prefect_database import block_type_settings
 

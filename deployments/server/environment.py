@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
 import certifi
 
-from catchment.errors import ConfigError
-from catchment.runtime import atomic_files
+from catchment.runtime import atomic_files, own_secrets
 from catchment.runtime.home import Home
 
 POOL = "catchment"
@@ -115,14 +113,14 @@ def auth_string(home: Home) -> str:
     Raises ConfigError if the file has another content.
     """
     path = home.path / "ui-login"
-    with suppress(FileNotFoundError):
-        # A full disk may have left the file empty. A server with an empty login would require none.
-        if login := path.read_bytes().decode(errors="replace").strip():
-            # Prefect supports ASCII only.
-            if login.isascii() and login.isprintable() and ":" in login:
-                return login
-            raise ConfigError(f"{path.name} is not user:password in ASCII; correct it, or delete it to get a new one")
-    home.make()
-    login = f"catchment:{secrets.token_urlsafe(24)}"
-    atomic_files.write(path, f"{login}\n".encode())
-    return login
+    if not path.exists():
+        home.make()
+    # A server with an empty login would require none.
+    return own_secrets.obtain(
+        path, lambda: f"catchment:{secrets.token_urlsafe(24)}", _is_login, "user:password in ASCII"
+    )
+
+
+def _is_login(text: str) -> bool:
+    # Prefect supports ASCII only.
+    return text.isascii() and text.isprintable() and ":" in text

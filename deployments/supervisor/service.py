@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from catchment.errors import TryAgain
-from deployments.server.child_process import PARENT_VARIABLE
+from catchment.runtime.child_process import PARENT_VARIABLE
 from deployments.server.logs import BoundedLog
 from deployments.supervisor.processes import end
 

@@ -1,4 +1,4 @@
-"""`up` and `down`: keep the Prefect server and the worker running, and stop them with all their descendants."""
+"""`up` and `down`: keep the server, the worker and the web process running, and stop them with all their descendants."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,6 +46,7 @@ _READY_SECONDS = 120.0
 _SERVER = ("-m", "deployments.server.app")
 _WORKER = ("-m", "deployments.worker")
 _HEALTH = ("-m", "deployments.health.page")
+_WEB = ("-m", "web")
 _HEALTHY_SECONDS = 300.0
 _UNHEALTHY_SECONDS = 60.0
 """Interval between two refreshes of the health page."""
@@ -144,12 +145,16 @@ class _Supervisor:
         # Only the server needs it. The worker would pass it to every run.
         del environment["PREFECT_SERVER_API_AUTH_STRING"]
 
-        def service(role: str, *command: str, passed: Sequence[int] = ()) -> Service:
+        def service(
+            role: str, *command: str, passed: Sequence[int] = (), environment: Mapping[str, str] = environment
+        ) -> Service:
             return Service(role, command, environment, BoundedLog(home.logs / f"{role}.log"), passed)
 
         self._server = service("server", *_SERVER, str(listening.fileno()), passed=[listening.fileno()])
         self._worker = service("worker", *_WORKER)
         self._health = service("health", *_HEALTH)
+        without_login = {key: value for key, value in environment.items() if key != "PREFECT_API_AUTH_STRING"}
+        self._web = service("web", *_WEB, environment=without_login)
         self._health_due = 0.0
         self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)
         self._sweep = Sweep(home)
@@ -177,7 +182,7 @@ class _Supervisor:
 
     @property
     def _services(self) -> tuple[Service, ...]:
-        return self._server, self._worker, self._health
+        return self._server, self._worker, self._health, self._web
 
     def _is_homeless(self) -> bool:
         """Whether the home was removed or moved, and does not return within seconds."""
@@ -201,6 +206,9 @@ class _Supervisor:
             _deploy(self._home, self._state, self._announce)
             self._announce(f"Catchment is running: {self._state.url}")
             self._record()
+            # Last: `up` does not wait for it, and its imports must not slow the others down.
+            with contextlib.suppress(TryAgain):
+                self._web.start()
 
     def _await_service(self, ready: Callable[[], bool], what: str, service: Service) -> None:
         deadline = time.monotonic() + _READY_SECONDS
@@ -218,7 +226,7 @@ class _Supervisor:
             return False
 
     def _revive(self) -> None:
-        for child in (self._server, self._worker):
+        for child in (self._server, self._worker, self._web):
             if how := child.died():
                 self._announce(f"the {child.role} stopped ({how}); restarting in {child.delay:.0f} s")
             if child.process or not child.started or time.monotonic() < child.due:
@@ -284,7 +292,8 @@ class _Supervisor:
             if state_file(self._home).exists():
                 self._state = replace(self._state, stopping=True)
                 self._record()
-        self._health.end(grace=0)
+        for reader in (self._health, self._web):
+            reader.end(grace=0)
         # A server that does not answer (it may be starting) records no states, so the runs need no time for that.
         answers = self._server.process is not None and self._answers()
         self._worker.end(grace=_RUNS_END_SECONDS if answers else 4, hurry=self._end.is_urgent)

@@ -9,8 +9,8 @@ import sys
 
 from prefect.logging import get_logger
 
+from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
-from deployments.server.child_process import become_child
 from deployments.server.environment import POOL
 from deployments.worker.worker import WarmWorker
 

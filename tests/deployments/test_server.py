@@ -20,6 +20,8 @@ from websockets.exceptions import ConnectionClosedError
 from websockets.typing import Subprotocol
 
 from catchment.errors import ConfigError, NotFound, TryAgain
+from catchment.runtime.process import pid_of
+from catchment.search.remote import WebAddress
 from catchment.settings import Home
 from deployments.runs import runs
 from deployments.server.client import api
@@ -106,6 +108,18 @@ def test_server_requires_login_and_listens_on_loopback_only(server: Running) -> 
         assert client.post("/flows/filter", json=body).status_code == httpx.codes.OK
     addresses = {c.laddr.ip for c in psutil.Process(server.server_pid).net_connections() if c.status == "LISTEN"}
     assert addresses == {"127.0.0.1"}
+
+
+@pytest.mark.server
+def test_killed_web_process_is_restarted(server_home: Home, server: Running) -> None:
+    address = until(lambda: WebAddress.read(server_home))
+    assert address is not None
+    os.kill(pid_of(address.process), signal.SIGKILL)
+    web = until(lambda: WebAddress.read(server_home), lambda found: found not in (None, address))
+    assert web is not None
+    process = psutil.Process(pid_of(web.process))
+    assert (process.ppid(), process.name()) == (server.pid, "web")
+    assert "PREFECT_API_AUTH_STRING" not in process.environ()
 
 
 @pytest.mark.server

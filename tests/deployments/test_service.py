@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from catchment.errors import TryAgain
+from catchment.runtime.child_process import PARENT_VARIABLE
 from catchment.runtime.process import identity
 from catchment.settings import Home
-from deployments.server.child_process import PARENT_VARIABLE
 from deployments.server.logs import BoundedLog
 from deployments.server.prefect_database import shrink
 from deployments.server.running import kept_down, lock_file, starting
@@ -52,7 +52,7 @@ def test_supervisor_imports_nothing_heavy() -> None:
 
 def test_child_learns_its_parents_pid_and_ends_with_another_parent(home: Home) -> None:
     program = f"import os; os.environ['{PARENT_VARIABLE}'] = PID; "
-    program += "from deployments.server.child_process import become_child; become_child('child'); print('lives')"
+    program += "from catchment.runtime.child_process import become_child; become_child('child'); print('lives')"
     said = [
         subprocess.run([sys.executable, "-c", program.replace("PID", pid)], capture_output=True, text=True, check=False)
         for pid in ("str(os.getppid())", "'1'")

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from catchment.search.remote import WebAddress
 from catchment.settings import Home
 from deployments.runs import runs
 from deployments.server.client import api
@@ -65,8 +66,9 @@ def test_killed_up_leaves_no_process_and_no_active_run(
     process = start()
     state = _running(home)
     run = _long_run(home, state, tmp_path)
+    until(lambda: WebAddress.read(home))
     below = psutil.Process(process.pid).children(recursive=True)
-    assert len(below) >= 3
+    assert {"server", "worker", "web"} <= {child.name() for child in below}
     process.kill()
     _, left = psutil.wait_procs(below, timeout=10)
     assert left == []

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import stat
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -272,3 +273,18 @@ def test_an_older_ledger_is_led_forward_after_a_backup(sqlite_world: World, monk
 def test_other_database_errors_are_ledger_errors(sqlite_world: World) -> None:
     with pytest.raises(LedgerError, match="SQLITE_CONSTRAINT"):
         sqlite_world.ledger.intake.record(sqlite_world.sync.id, [Upsert(note("a.md", None))], {})  # type: ignore[arg-type]
+
+
+@pytest.mark.databases
+def test_read_is_stopped_at_its_time_limit(world: World) -> None:
+    ledger = Ledger.inspect(world.url, seconds=0.3)
+    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
+    for _ in range(2):
+        began = time.monotonic()
+        with pytest.raises(LedgerUnavailable, match="took too long"), ledger._store.read() as reading:
+            reading.connection.exec_driver_sql(endless).all()
+        assert 0.2 < time.monotonic() - began < 20
+        assert len(ledger.sources.all()) == 1
+    time.sleep(0.4)
+    assert len(ledger.sources.all()) == 1
+    ledger.close()

@@ -7,6 +7,7 @@ transaction's reads stay valid until it commits. Readers never wait.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import sqlite3
 import threading
@@ -37,6 +38,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL, CursorResult, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql import Executable
 from sqlalchemy.util import LRUCache
 
@@ -54,6 +56,11 @@ _SQLITE_BUSY = (5, 6)
 _SQLITE_DAMAGED = (11, 26)
 _SQLITE_FULL = 13
 _SQLITE_UNWRITABLE = (8, 10, 14)
+_SQLITE_INTERRUPTED = 9
+_POSTGRES_CANCELED = "57014"
+_TOO_LONG = "ledger: the query took too long and was stopped; use fewer words or add a filter"
+_STEPS = 50_000
+"""Steps of SQLite's virtual machine between two checks of a time limit: about a millisecond."""
 DAMAGED = "ledger: the file is damaged; restore a backup with `catchment restore FILE`"
 _ADDRESSES = "sqlite:////full/path/to/ledger.db or postgresql://…"
 _POSTGRES_LOCK = 7_221_836
@@ -236,12 +243,23 @@ class Store:
     """A database, shared by the threads of one process. Open it after any fork.
 
     `fixed`: no process can write to the disk. If the log is not empty, no other process may have the database open.
+    `seconds`: time limit of each transaction.
     """
 
-    def __init__(self, url: str | URL, clock: Callable[[], float], *, alone: bool = False, fixed: bool = False) -> None:
+    def __init__(
+        self,
+        url: str | URL,
+        clock: Callable[[], float],
+        *,
+        alone: bool = False,
+        fixed: bool = False,
+        seconds: float | None = None,
+    ) -> None:
         self.url = _parse(url)
         self._clock = clock
         self.engine = _engine(self.url, alone, fixed)
+        if seconds is not None:
+            _limit(self.engine, seconds)
         self._alone = threading.Lock()
         """Held by the writing thread. Waiting for it is faster than SQLite's polling."""
         self._rested = 0.0
@@ -410,6 +428,25 @@ def _engine(url: URL, alone: bool, fixed: bool) -> Engine:
     return engine
 
 
+def _limit(engine: Engine, seconds: float) -> None:
+    """Have the database stop each statement that is running when its transaction exceeds this time."""
+    is_sqlite = engine.dialect.name == "sqlite"
+
+    @event.listens_for(engine, "connect")
+    def _watch(connection: Any, record: ConnectionPoolEntry) -> None:
+        if is_sqlite:
+            ends = record.info
+            ends["at"] = math.inf
+            connection.set_progress_handler(lambda: time.monotonic() > ends["at"], _STEPS)
+
+    @event.listens_for(engine, "begin")
+    def _set(connection: Connection) -> None:
+        if is_sqlite:
+            connection.info["at"] = time.monotonic() + seconds
+        else:
+            connection.exec_driver_sql(f"SET LOCAL statement_timeout = {seconds * 1_000:.0f}")
+
+
 def _is_read_only(folder: Path) -> bool:
     """Return whether the disk is mounted read-only. SQLite must be told so in order to read there."""
     try:
@@ -444,6 +481,8 @@ def _sqlite_meaning(error: sqlite3.Error) -> CatchmentError:
     kind = getattr(error, "sqlite_errorcode", unread) & 0xFF
     if kind in _SQLITE_BUSY:
         return LedgerUnavailable("ledger: locked by another process; try again, or stop that process")
+    if kind == _SQLITE_INTERRUPTED:
+        return LedgerUnavailable(_TOO_LONG)
     if kind == _SQLITE_FULL:
         return LedgerUnavailable("ledger: the disk is full; make room and try again")
     if kind in _SQLITE_UNWRITABLE:
@@ -455,6 +494,8 @@ def _sqlite_meaning(error: sqlite3.Error) -> CatchmentError:
 
 def _postgres_meaning(error: DBAPIError) -> CatchmentError:
     state = getattr(error.orig, "sqlstate", None) or ""
+    if state == _POSTGRES_CANCELED:
+        return LedgerUnavailable(_TOO_LONG)
     if state.startswith("53"):
         return LedgerUnavailable("database server: out of space or connections; free some and try again")
     if error.connection_invalidated or not state or state.startswith(("08", "57")):

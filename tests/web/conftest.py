@@ -1,0 +1,89 @@
+"""A home with a small library, and its web process as `catchment up` starts it, without the rest of the system."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from catchment.ledger import Ledger
+from catchment.runtime.home import Home
+from catchment.search.remote import WebAddress
+from tests.ledger.world import Clock, World, note
+from tests.waiting import until
+
+PROJECT = Path(__file__).parents[2]
+NOTES = {
+    "Girder.md": "The main girder of the bridge is corroded below the west pier.",
+    "Orchard.md": "Apples and pears are pruned in late winter.",
+    "Meter.md": 'The water meter "leaks" NEAR(2) the AND pressure switch.',
+}
+
+
+def fill(home: Home) -> None:
+    """Create the ledger of a home, with the documents of `NOTES`."""
+    clock = Clock()
+    world = World(home.database_url, clock, Ledger.open(home.database_url, clock=clock, monotonic=clock.steady))
+    for name, text in NOTES.items():
+        world.ingest(note(name), text=text)
+    world.ledger.close()
+
+
+@contextmanager
+def served(home: Home, server: str | None = None) -> Iterator[int]:
+    """Run the web process of a home; yields its port."""
+    environment = {**os.environ, "CATCHMENT_HOME": str(home.path), "PYTHONPATH": str(PROJECT)}
+    environment.pop("CATCHMENT_DATABASE_URL", None)
+    environment.pop("PREFECT_API_URL", None)
+    if server:
+        environment["PREFECT_API_URL"] = server
+    with (home.logs / "web.log").open("ab") as log:
+        process = subprocess.Popen([sys.executable, "-P", "-m", "web"], env=environment, stdout=log, stderr=log)
+    try:
+        address = until(lambda: WebAddress.read(home) or process.poll() is not None)
+        assert isinstance(address, WebAddress), (home.logs / "web.log").read_text()
+        yield address.port
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def answering(respond: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[int]:
+    """Run an HTTP server on the loopback interface that answers every request by `respond`; yields its port."""
+
+    handler = type(
+        "Handler", (BaseHTTPRequestHandler,), {"do_GET": respond, "do_POST": respond, "log_message": _ignore}
+    )
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+def _ignore(*_: object) -> None:
+    """Log nothing."""
+
+
+@pytest.fixture(scope="module")
+def library_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """The home of the module's web process."""
+    home = Home(tmp_path_factory.mktemp("web") / "home").make()
+    fill(home)
+    return home
+
+
+@pytest.fixture(scope="module")
+def port(library_home: Home) -> Iterator[int]:
+    """The port of the module's web process."""
+    with served(library_home) as number:
+        yield number

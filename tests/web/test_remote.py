@@ -1,0 +1,115 @@
+"""The client of the web process, and what `catchment search` does without an answer."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import pytest
+
+from catchment.errors import MeaningOff
+from catchment.runtime.home import Home
+from catchment.search import remote
+from catchment.search.remote import WebAddress
+from console.main import main
+from tests.web.conftest import answering, fill
+
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+HIT = {
+    "document": 7,
+    "title": "From the web process",
+    "source": "notes",
+    "item": "a.md",
+    "snippet": "…",
+    "score": 1.0,
+    "places": [["notes", "a.md"]],
+    "thread": None,
+    "alike": 0,
+    "media_type": "text/markdown",
+    "author": None,
+    "moment": "2026-11-25T12:00:00Z",
+}
+
+
+def respond(request: BaseHTTPRequestHandler, content: bytes, status: int = 200) -> None:
+    request.send_response_only(status)
+    request.send_header("Content-Length", str(len(content)))
+    request.end_headers()
+    request.wfile.write(content)
+
+
+def results(**more: Any) -> bytes:
+    return json.dumps({"hits": [HIT], "total": 1, "corrections": [], "is_partial": False, **more}).encode()
+
+
+def test_search_shows_what_the_running_system_answers(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    received: list[tuple[str | None, Any]] = []
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        body = request.rfile.read(int(request.headers["Content-Length"]))
+        received.append((request.headers["Authorization"], json.loads(body)))
+        respond(request, results())
+
+    with answering(answer) as port:
+        remote.token(home)
+        WebAddress.record(home, port)
+        assert main(["search", "girder", "--limit", "3", "--page", "2", "--threads"]) == 0
+    assert "From the web process" in capsys.readouterr().out
+    [(authorization, query)] = received
+    assert authorization == f"Bearer {remote.token(home)}"
+    assert (query["text"], query["limit"], query["offset"], query["by_thread"]) == ("girder", 3, 3, True)
+    assert datetime.fromisoformat(query["now"]).tzinfo is not None
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "reason"),
+    [
+        (b"", 503, "status 503"),
+        (b"{}", 200, "another version"),
+        (b"not JSON", 200, "another version"),
+        (results(hits=[{"title": "x"}]), 200, "another version"),
+    ],
+)
+def test_unusable_answer_is_replaced_by_a_search_in_this_process(
+    home: Home, capsys: pytest.CaptureFixture[str], content: bytes, status: int, reason: str
+) -> None:
+    fill(home)
+    with answering(lambda request: respond(request, content, status)) as port:
+        remote.token(home)
+        WebAddress.record(home, port)
+        with pytest.raises(MeaningOff, match=reason):
+            remote.search(home, "girder", NOW)
+        assert main(["search", "girder"]) == 0
+    assert "Girder.md" in capsys.readouterr().out
+
+
+def test_late_answer_is_not_awaited(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(remote, "_ANSWER_SECONDS", 0.2)
+    with answering(lambda _request: over.wait(60) and None) as port:
+        remote.token(home)
+        WebAddress.record(home, port)
+        with pytest.raises(MeaningOff, match="no response within"):
+            remote.search(home, "girder", NOW)
+        over.set()
+
+
+@pytest.mark.parametrize(
+    "record", ["", "{", "[]", "{}", '{"port": 1, "process": 3}', '{"port": 1, "process": "x:1:1", "ledger": ""}']
+)
+def test_without_a_live_web_process_nothing_is_sent(home: Home, record: str) -> None:
+    remote.token(home)
+    (home.run / "web.json").write_text(record)
+    with pytest.raises(MeaningOff, match="not running"):
+        remote.search(home, "girder", NOW)
+
+
+def test_process_with_another_ledger_is_not_asked(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote.token(home)
+    WebAddress.record(home, 1)
+    assert WebAddress.read(home) is not None
+    monkeypatch.setenv("CATCHMENT_DATABASE_URL", f"sqlite:///{home.path / 'other.db'}")
+    assert WebAddress.read(home) is None

@@ -1,0 +1,207 @@
+"""Requests to the web process over a loopback socket."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import httpx
+import psutil
+import pytest
+
+from catchment.errors import MeaningOff
+from catchment.ledger import Ledger
+from catchment.runtime.home import Home
+from catchment.search import remote
+from catchment.search.search import search
+from tests.web.conftest import answering, fill, served
+
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+SECRET = "zyxsecretquery"
+
+
+@pytest.fixture(scope="module")
+def client(library_home: Home, port: int) -> Iterator[httpx.Client]:
+    with connected(library_home, port) as connection:
+        yield connection
+
+
+def connected(home: Home, port: int) -> httpx.Client:
+    headers = {"Authorization": f"Bearer {remote.token(home)}"}
+    return httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False, timeout=60)
+
+
+def test_get_and_post_return_the_same_results_as_a_search_in_this_process(
+    library_home: Home, client: httpx.Client
+) -> None:
+    query = {"text": "girders", "limit": 5, "now": NOW.isoformat()}
+    posted = client.post("/search", json=query)
+    assert posted.status_code == 200
+    assert [hit["item"] for hit in posted.json()["hits"]] == ["Girder.md"]
+    assert client.get("/search", params=query).json() == posted.json()
+    ledger = Ledger.inspect(library_home.database_url)
+    assert remote.search(library_home, "girders", NOW) == search(ledger, "girders", NOW)
+    assert remote.search(library_home, "", NOW) == search(ledger, "", NOW)
+    ledger.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"unbalanced',
+        'a" OR "b',
+        '" OR 1=1 --',
+        'title:) OR (body NEAR "x"',
+        'NEAR(girder bridge, 2) AND {title body}: ^x* - + "',
+        "'; DROP TABLE documents; --",
+        "\x00\x01girder\x1b[31m\x7f\u202e",
+        "* ** -* OR OR -",
+        "girder " * 14_000,
+        "x" * 102_400,
+        "\U0001f41d蜂" * 10_000,
+    ],
+)
+def test_any_query_is_answered_as_in_this_process(library_home: Home, client: httpx.Client, text: str) -> None:
+    response = client.post("/search", json={"text": text, "now": NOW.isoformat()})
+    assert response.status_code == 200
+    ledger = Ledger.inspect(library_home.database_url)
+    expected = search(ledger, text, NOW)
+    ledger.close()
+    assert [hit["document"] for hit in response.json()["hits"]] == [hit.document for hit in expected.hits]
+    assert [hit["item"] for hit in client.post("/search", json={"text": "girder"}).json()["hits"]] == ["Girder.md"]
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", "Bearer wrong", "Basic {}", "{}", "Bearer {}x", "Bearer é", "Bearer  {}"]
+)
+def test_request_without_the_token_is_refused(library_home: Home, port: int, header: str | None) -> None:
+    headers = {} if header is None else {b"Authorization": header.format(remote.token(library_home)).encode()}
+    for path in ("/search?text=girder", "/live", "/ready", "/nowhere"):
+        response = httpx.get(f"http://127.0.0.1:{port}{path}", headers=headers, trust_env=False)
+        assert response.status_code == 401
+        assert response.headers["www-authenticate"] == "Bearer"
+        assert response.json() == {"error": "token missing or wrong"}
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{}", ""])
+def test_foreign_host_is_refused_even_with_the_token(client: httpx.Client, port: int, host: str) -> None:
+    response = client.get("/live", headers={"Host": host.format(port)})
+    assert response.status_code == 421
+
+
+def test_localhost_is_accepted(client: httpx.Client, port: int) -> None:
+    assert client.get("/live", headers={"Host": f"localhost:{port}"}).json() == {"live": True}
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (json.dumps({"text": "x" * 102_401}).encode(), 413),
+        (json.dumps({"text": "é" * 60_000}).encode(), 413),
+        (b'{"text": "' + b"x" * 5_000_000 + b'"}', 413),
+        (b"", 400),
+        (b"{", 400),
+        (b"[" * 100_000, 400),
+        (b"null", 400),
+        (b"\xff\xfe", 400),
+        (b'{"text": "\\ud800"}', 400),
+        (b"{}", 400),
+        (b'{"text": 5}', 400),
+        (b'{"text": "x", "limit": 0}', 400),
+        (b'{"text": "x", "limit": 1e300}', 400),
+        (b'{"text": "x", "offset": -1}', 400),
+        (b'{"text": "x", "now": "2026-01-01T00:00:00"}', 400),
+        (b'{"text": "x", "other": 1}', 400),
+        (b'{"text": "sorce:notes"}', 400),
+        (b'{"text": "source:nope"}', 400),
+    ],
+)
+def test_invalid_body_is_refused_with_the_reason(client: httpx.Client, body: bytes, status: int) -> None:
+    response = client.post("/search", content=body)
+    assert response.status_code == status
+    assert response.json()["error"]
+
+
+def test_body_of_unknown_length_is_cut_off(library_home: Home, client: httpx.Client) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b'{"text": "'
+        for _ in range(20):
+            yield b"x" * 100_000
+
+    # The response may arrive before the whole body was sent, and the connection closes.
+    with contextlib.suppress(httpx.TransportError):
+        assert client.post("/search", content=chunks()).status_code == 413
+    assert client.get("/live").status_code == 200
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("DELETE", "/search", 405), ("GET", "/", 404)])
+def test_other_requests_are_refused_in_json(client: httpx.Client, method: str, path: str, status: int) -> None:
+    response = client.request(method, path)
+    assert (response.status_code, list(response.json())) == (status, ["error"])
+
+
+def test_odd_bytes_on_the_socket_stop_nothing(client: httpx.Client, port: int) -> None:
+    for data in (b"\x16\x03\x01\x02\x00", b"GET /search?text=" + b"x" * 1_000_000, b"\r\n" * 100, b""):
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(data)
+    assert client.get("/live").status_code == 200
+
+
+def test_queries_and_texts_are_not_logged(library_home: Home, client: httpx.Client, port: int) -> None:
+    client.get("/search", params={"text": SECRET})
+    client.post("/search", json={"text": f"sorce:{SECRET}"})
+    client.post("/search", json={"text": SECRET, "limit": SECRET})
+    client.get(f"/{SECRET}")
+    httpx.get(f"http://127.0.0.1:{port}/search?text={SECRET}", trust_env=False)
+    assert SECRET not in (library_home.logs / "web.log").read_text()
+    assert SECRET not in client.post("/search", json={"text": "x", "limit": SECRET}).text
+
+
+def test_process_listens_on_loopback_only_and_its_files_are_private(library_home: Home, port: int) -> None:
+    listening = {c.laddr.ip for c in psutil.net_connections() if c.status == "LISTEN" and c.laddr.port == port}
+    assert listening == {"127.0.0.1"}
+    for file in (library_home.path / "web-token", library_home.run / "web.json"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert remote.token(library_home) not in (library_home.run / "web.json").read_text()
+
+
+def test_readiness_names_the_part_that_fails(library_home: Home, client: httpx.Client) -> None:
+    response = client.get("/ready")
+    assert response.status_code == 503
+    parts = response.json()["parts"]
+    assert parts["ledger"]["ok"]
+    assert parts["server"]["reason"] == "no server: started without `catchment up`"
+    assert 0 <= parts["ledger"]["age"] < 60
+
+
+def test_all_is_ready_once_there_is_a_ledger_and_a_server(home: Home) -> None:
+    with (
+        answering(lambda request: request.send_response_only(200) or request.end_headers()) as other,
+        served(home, f"http://127.0.0.1:{other}/api") as port,
+        connected(home, port) as client,
+    ):
+        assert client.post("/search", json={"text": "girder"}).status_code == 404
+        assert "none yet" in client.get("/ready").json()["parts"]["ledger"]["reason"]
+        fill(home)
+        assert client.post("/search", json={"text": "girder"}).json()["total"] == 1
+
+
+def test_damaged_ledger_is_reported_and_stops_nothing(home: Home) -> None:
+    fill(home)
+    file = home.path / "ledger.db"
+    data = bytearray(file.read_bytes())
+    data[8192:] = b"\xff" * (len(data) - 8192)
+    file.write_bytes(data)
+    with served(home) as port, connected(home, port) as client:
+        response = client.post("/search", json={"text": SECRET})
+        assert response.status_code == 500
+        assert "catchment restore FILE" in response.json()["error"]
+        assert not client.get("/ready").json()["parts"]["ledger"]["ok"]
+        with pytest.raises(MeaningOff):
+            remote.search(home, SECRET, NOW)
+        assert client.get("/live").status_code == 200
+    assert SECRET not in (home.logs / "web.log").read_text()

@@ -1,0 +1,104 @@
+"""The application: `/search`, `/live` and `/ready`. JSON in, JSON out; errors are `{"error": "…"}`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+from pydantic import TypeAdapter, ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from catchment.errors import BadInput, CatchmentError, LedgerCorrupt, NotFound
+from web.guard import QUERY_BYTES, error
+from web.library import SearchRequest, WarmLibrary
+from web.readiness import Readiness
+
+_AT_ONCE = 3
+"""Searches that run at the same time, each in a thread."""
+_WAITING = 16
+_REQUEST = TypeAdapter(SearchRequest)
+
+
+def application(library: WarmLibrary, readiness: Readiness, on_start: Callable[[], None]) -> Starlette:
+    """Build the application. Calls `on_start` when it can answer."""
+    threads = CapacityLimiter(_AT_ONCE)
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        ticking = asyncio.create_task(readiness.tick())
+        on_start()
+        yield
+        ticking.cancel()
+
+    async def find(request: Request) -> Response:
+        try:
+            query = await _query(request)
+        except ValidationError as invalid:
+            return error(400, _explained(invalid))
+        if len(query.text.encode("utf-8", "replace")) > QUERY_BYTES:
+            return error(413, "text: too long")
+        if threads.statistics().tasks_waiting >= _WAITING:
+            return error(503, "busy; try again")
+        try:
+            return _json(await to_thread.run_sync(library.search, query, limiter=threads))
+        except CatchmentError as failure:
+            return error(_status(failure), str(failure))
+
+    async def live(_request: Request) -> Response:
+        return JSONResponse({"live": True}) if readiness.is_live() else error(503, "the event loop was blocked")
+
+    async def ready(_request: Request) -> Response:
+        state = await readiness.state()
+        return JSONResponse(state, 200 if state["ready"] else 503)
+
+    routes = [
+        Route("/search", find, methods=["GET", "POST"]),
+        Route("/live", live),
+        Route("/ready", ready),
+    ]
+    return Starlette(
+        routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused, Exception: _unexpected}
+    )
+
+
+async def _refused(_request: Request, failure: Exception) -> Response:
+    assert isinstance(failure, HTTPException)
+    return error(failure.status_code, failure.detail, dict(failure.headers or {}))
+
+
+async def _unexpected(_request: Request, _failure: Exception) -> Response:
+    return error(500, "internal error; see `catchment logs web`")
+
+
+async def _query(request: Request) -> SearchRequest:
+    if request.method == "POST":
+        return _REQUEST.validate_json(await request.body())
+    return _REQUEST.validate_python(dict(request.query_params))
+
+
+def _explained(invalid: ValidationError) -> str:
+    """Say which parameters are invalid, without their values."""
+    found: list[Any] = list(invalid.errors(include_input=False, include_url=False, include_context=False))
+    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'body'}: {one['msg']}" for one in found)
+
+
+def _json(content: bytes) -> Response:
+    return Response(content, 200, {"Cache-Control": "no-store"}, "application/json")
+
+
+def _status(failure: CatchmentError) -> int:
+    match failure:
+        case BadInput():
+            return 400
+        case NotFound():
+            return 404
+        case LedgerCorrupt():
+            return 500
+    return 503
