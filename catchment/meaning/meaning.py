@@ -14,7 +14,7 @@ from catchment.meaning.vectors import Near, Vectors
 
 _QUERIES_KEPT = 256
 _FLOORS = {DEFAULT_MODEL: 0.2}
-"""Measured: nine of ten paraphrases are above it, and nine of ten best passages for a subject that is not in the library below."""
+"""Measured: nine of ten paraphrases are above it, and most passages about another subject below."""
 
 
 class Meaning:
