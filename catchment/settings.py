@@ -217,6 +217,7 @@ class Preset(StrEnum):
     HIGH_THROUGHPUT = "high-throughput"
 
 
+# There are no stages and queues to size: transactions are serialized, and the ledger is the queue.
 _PARSERS_AND_BATCH = {Preset.LOCAL: (1, 250), Preset.STANDARD: (2, 1_000), Preset.HIGH_THROUGHPUT: (8, 1_000)}
 
 

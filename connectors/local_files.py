@@ -15,7 +15,7 @@ from catchment.settings import FullPath, Home, Policy, Resources, RetryPolicy, S
 from connectors.folders.ignore import IgnoreRules
 from connectors.folders.tree import FolderTree
 
-# File errors are usually over within seconds: the file is being written, or a disk hiccups.
+# File errors usually end within seconds: the file is being written, or a disk hiccups. With 30 s, a second run would be needed.
 FOLDER_POLICY = Policy(
     retry=RetryPolicy(attempts=3, initial=5, maximum=60), resources=Resources(cores=0.3, memory_mb=512, at_once=8)
 )

@@ -163,6 +163,8 @@ class Comparison:
         if listing.device not in self._has_change_times:
             self._has_change_times[listing.device] = has_change_times(folder.path)
         if not self._has_change_times[listing.device]:
+            # Only the contents show an edit that kept size and time. They are compared weekly, and not on network file
+            # systems, because comparing would transfer every file.
             digest = f"{digest}{_WEEK}{int(time.time() // _SECONDS_A_WEEK)}"
         return f"{digest}{_MOUNTED}" if _is_mounted(folder, listing) else digest
 

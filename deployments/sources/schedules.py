@@ -70,6 +70,7 @@ def check_rrule(rule: str) -> str:
         example = "FREQ=WEEKLY;BYDAY=MO, and where it ends UNTIL=20301231T000000, in the schedule's time zone"
         raise ValueError(f"not a recurrence rule (RFC 5545); example: {example}") from None
     for name, value in _RULE_PART.findall(rule.upper()):
+        # Prefect's server enumerates all times since the start in its event loop: 21 s for a rule of every five minutes.
         if name == "FREQ" and value in ("SECONDLY", "MINUTELY"):
             raise ValueError("a recurrence rule cannot repeat more often than hourly; use an interval: --every 15m")
         if name == "INTERVAL" and int(value) < 1:

@@ -11,6 +11,7 @@ LONG_PAGES = 8_192
 """64 MB. Longer logs must be restarted, and commits checkpoint automatically (`wal_autocheckpoint`)."""
 
 _COMMITS = 32
+"""Commits between checkpoints. Every 32nd takes up to 40 ms longer; without them, overlapping readers let the log grow."""
 _READERS_SECONDS = 0.5
 
 
@@ -37,7 +38,7 @@ class Checkpoints:
             _busy, pages, _moved = _checkpoint(database, "PASSIVE")
             if pages >= self._restart_at:
                 # Overlapping readers prevent the log from restarting, so wait for them here. A slower reader is awaited only
-                # once per 64 MB.
+                # once per 64 MB. Not TRUNCATE, which took 20 ms for 32 MB.
                 busy, pages, _moved = _checkpoint(database, "RESTART")
                 self._restart_at = LONG_PAGES + (pages if busy else 0)
 

@@ -448,7 +448,7 @@ def _limit(engine: Engine, seconds: float) -> None:
 
 
 def _is_read_only(folder: Path) -> bool:
-    """Return whether the disk is mounted read-only. SQLite must be told so in order to read there."""
+    """Return whether the disk is mounted read-only. There, SQLite can only read `immutable` files: others need a log index."""
     try:
         return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
     except OSError:
