@@ -69,6 +69,11 @@ def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
     return replace(parse_words(" ".join(words)), filters=tuple(filters))
 
 
+def written(text: str) -> tuple[str, ...]:
+    """Return the filters of a query as they are written."""
+    return tuple(match[0] for match in _FILTER.finditer(text) if match[2] in _NAMES)
+
+
 def _filter(name: str, value: str, is_negated: bool, sources: Mapping[str, str], now: datetime) -> Filter:
     if name in (_AFTER, _BEFORE, FilterName.DATE):
         begin, end = _span(name, value, now)

@@ -1,45 +1,229 @@
-"""Search the library as a person asks: every word has to be there, in some form; failing that, as many as possible."""
+"""Search the library as a person asks: parse, widen, match by words, match by meaning, fuse, present.
+
+By words, every word has to occur in some form; failing that, as many as possible. By meaning, the nearest passages.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 from functools import partial
 from itertools import chain
+from typing import TYPE_CHECKING
 
-from catchment.ledger import Hit, Ledger
-from catchment.search.language import parse
-from catchment.search.widen import Correction, widen
+from catchment.errors import MeaningOff
+from catchment.ledger import Hit, Ledger, Ranked, Ranking
+from catchment.ledger.library.query import Query
+from catchment.ledger.library.word_parts import pieces_of
+from catchment.search.fuse import DEPTH, fuse, key
+from catchment.search.language import parse, written
+from catchment.search.widen import Word, widen
+
+if TYPE_CHECKING:
+    from catchment.meaning.meaning import Meaning
+
+_NEAR = 20
+"""Results that the meaning adds to a search by words."""
+_NEAR_ALONE = 100
+"""Results of a search by meaning alone."""
+_NEAR_BELOW = 10
+"""Results below the floor, if words find nothing."""
+_ASKED = 400
+"""Results by meaning that are read to find those that pass the filters."""
+_ALL = 2**31
+_LONGEST = 2_000
+"""Characters of a query whose meaning is searched."""
+_FEW = 5
+"""A word that occurs at most so often is a name or an exact term."""
+_NAMED_AMONG = 10
+"""Results by words among which a document called like the query is expected: names count most."""
+_IDENTIFIER = re.compile(r"#\d+|.*[@_/\\].*|.*\w[.:]+\w.*|(?=.*\d)[\w#-]{3,}")
+_EDGES = ".,;:!?()[]{}<>'…"
+
+
+class Lanes(StrEnum):
+    """The ways to search that take part."""
+
+    BOTH = "both"
+    WORDS = "words"
+    MEANING = "meaning"
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """How a query was understood.
+
+    Attributes:
+        words: The wanted words and phrases.
+        excluded: The words that must not occur.
+        filters: The filters, as written.
+        words_first: Why results by words precede those by meaning, such as "phrase"; None if the ranks are combined.
+        meaning: The text whose meaning was searched; None if only words were.
+        floor: The cosine below which a passage may be near by chance.
+    """
+
+    words: tuple[Word, ...]
+    excluded: tuple[str, ...]
+    filters: tuple[str, ...]
+    words_first: str | None = None
+    meaning: str | None = None
+    floor: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """One page of hits, how many there are in all, and how the query was understood.
+    """One page of hits, the number of all, and how the query was understood.
 
-    `is_partial`: no document has all the words, and the hits have some of them.
+    Attributes:
+        is_partial: No document has all the words; the hits by words have some of them.
+        meaning_off: Why meaning did not take part although it was asked to; None if it did.
     """
 
     hits: list[Hit]
     total: int
-    corrections: list[Correction]
-    is_partial: bool
+    understood: Understood
+    is_partial: bool = False
+    meaning_off: str | None = None
+
+    @property
+    def corrected(self) -> list[Word]:
+        """The words that have corrections."""
+        return [word for word in self.understood.words if word.corrections]
 
 
 def search(
-    ledger: Ledger, text: str, now: datetime, *, limit: int = 20, offset: int = 0, by_thread: bool = False
+    ledger: Ledger,
+    text: str,
+    now: datetime,
+    *,
+    meaning: Meaning | None = None,
+    lanes: Lanes = Lanes.BOTH,
+    limit: int = 20,
+    offset: int = 0,
+    by_thread: bool = False,
 ) -> Results:
-    """The documents that match a query in the language of `language.parse`, best first.
+    """Return the documents that match a query in the language of `language.parse`, best first.
 
-    `now`: aware, in the time zone of the person. `by_thread`: of each conversation only the best. Raises BadInput.
+    Args:
+        now: Aware, in the time zone of the person.
+        meaning: Searches also by meaning; without it, only by words.
+        lanes: Only by words, or only by meaning. Raises MeaningOff if only by meaning is impossible.
+        by_thread: Return only the best message of each conversation.
+
+    Raises BadInput for a filter that cannot be understood.
     """
-    query = parse(text, {source.name: source.kind for source in ledger.sources.all()}, now)
-    if not query.wanted and not query.filters:
-        return Results([], 0, [], is_partial=False)
-    query, corrections = widen(query, ledger.vocabulary)
-    find = partial(ledger.library.find, by_thread=by_thread)
-    found = find(query, limit=limit, offset=offset)
-    has_any = found.total or (offset and find(query, limit=1).total)
+    typed = parse(text, {source.name: source.kind for source in ledger.sources.all()}, now)
+    understood = Understood((), tuple(term.text for term in typed.unwanted), written(text))
+    if not typed.wanted and not typed.filters:
+        return Results([], 0, understood)
+    query, words = widen(typed, ledger.vocabulary)
+    understood = replace(understood, words=tuple(words))
+    by_meaning = lanes is not Lanes.WORDS and meaning is not None and bool(typed.wanted)
+    if lanes is Lanes.MEANING and meaning is None:
+        raise MeaningOff("search by meaning: no model is loaded")
+
+    by_words, is_partial = Ranking([], 0), False
+    if lanes is not Lanes.MEANING or not typed.wanted:
+        depth = max(DEPTH, offset + limit) if by_meaning else limit
+        query, by_words, is_partial = _by_words(ledger, query, depth, 0 if by_meaning else offset, by_thread)
+    if not by_meaning or meaning is None:
+        return Results(ledger.library.present(by_words.ranked, query), by_words.total, understood, is_partial)
+
+    try:
+        found = _by_meaning(ledger, meaning, query, typed.text, _NEAR if lanes is Lanes.BOTH else _NEAR_ALONE)
+        floor = meaning.floor
+    except MeaningOff as off:
+        if lanes is Lanes.MEANING:
+            raise
+        page = by_words.ranked[offset : offset + limit]
+        hits = ledger.library.present(page, query)
+        return Results(hits, by_words.total, understood, is_partial, meaning_off=str(off))
+    first = _words_first(ledger, typed, words, by_words) if not is_partial else None
+    above = [one for one in found if one.cosine is not None and one.cosine >= floor]
+    is_exact = first is not None or any(
+        _is_exact(term.text) or term.is_quoted for group in typed.wanted for term in group
+    )
+    near = found[: max(_NEAR_BELOW, len(above))] if (is_partial or not by_words.total) and not is_exact else above
+    total = by_words.total + _number_without_words(ledger, query, by_words, near, by_thread)
+    if first is not None and len(by_words.ranked) < by_words.total:
+        near = []  # They follow the results by words, which this page does not end.
+    ranked = fuse(by_words.ranked, near, words_first=first is not None, by_thread=by_thread)
+    hits = ledger.library.present(ranked[offset : offset + limit], query)
+    understood = replace(understood, words_first=first, meaning=typed.text[:_LONGEST], floor=floor)
+    return Results(hits, total, understood, is_partial)
+
+
+def _by_words(ledger: Ledger, query: Query, limit: int, offset: int, by_thread: bool) -> tuple[Query, Ranking, bool]:
+    """Return the results with all words, or else with some; and whether it is only some."""
+    rank = partial(ledger.library.rank, by_thread=by_thread)
+    ranking = rank(query, limit=limit, offset=offset)
+    has_any = ranking.total or (offset and rank(query, limit=1).total)
     if has_any or len(query.wanted) < 2:
-        return Results(found.hits, found.total, corrections, is_partial=False)
-    found = find(replace(query, wanted=(tuple(chain.from_iterable(query.wanted)),)), limit=limit, offset=offset)
-    return Results(found.hits, found.total, corrections, is_partial=True)
+        return query, ranking, False
+    some = replace(query, wanted=(tuple(chain.from_iterable(query.wanted)),))
+    return some, rank(some, limit=limit, offset=offset), True
+
+
+def _by_meaning(ledger: Ledger, meaning: Meaning, query: Query, text: str, limit: int) -> list[Ranked]:
+    """Return the nearest contents that pass the filters, have no excluded word and are not deleted, nearest first."""
+    without_words = replace(query, wanted=())
+    is_narrowed = bool(query.filters or query.unwanted)
+    asked = _ASKED if is_narrowed else limit
+    nearest = meaning.nearest(text[:_LONGEST], asked)
+    passing = ledger.library.rank(without_words, limit=_ALL, within=[one.content_id for one in nearest])
+    if is_narrowed and passing.total < limit and len(nearest) == asked:
+        passing = ledger.library.rank(without_words, limit=_ALL)
+        nearest = meaning.nearest(text[:_LONGEST], limit, [one.content_id for one in passing.ranked])
+    threads = {one.content_id: one.thread for one in passing.ranked}
+    eligible = [one for one in nearest if one.content_id in threads][:limit]
+    return [
+        Ranked(
+            one.content_id,
+            one.chunk_id,
+            one.cosine,
+            threads[one.content_id],
+            semantic_rank=rank,
+            cosine=one.cosine,
+        )
+        for rank, one in enumerate(eligible, 1)
+    ]
+
+
+def _number_without_words(
+    ledger: Ledger, query: Query, by_words: Ranking, near: Sequence[Ranked], by_thread: bool
+) -> int:
+    """Return how many results by meaning are not among the results by words."""
+    ranked = {key(one, by_thread) for one in by_words.ranked}
+    unseen = {key(one, by_thread): one for one in near if key(one, by_thread) not in ranked}
+    if len(by_words.ranked) == by_words.total or not unseen:
+        return len(unseen)
+    contents = [one.content_id for one in unseen.values()]
+    if by_thread:
+        contents += ledger.library.in_threads([one.thread for one in unseen.values() if one.thread is not None])
+    return len(unseen) - ledger.library.rank(query, limit=1, by_thread=by_thread, within=contents).total
+
+
+def _words_first(ledger: Ledger, typed: Query, words: Sequence[Word], by_words: Ranking) -> str | None:
+    """Return why the order by words stays: the query is meant literally."""
+    terms = [term for group in typed.wanted for term in group]
+    if any(term.is_quoted for term in terms):
+        return "phrase"
+    if any(term.prefix for term in terms):
+        return "prefix"
+    if any(_is_exact(term.text) for term in terms):
+        return "identifier"
+    if not by_words.total:
+        return None
+    if len(words) == len(terms) == 1 and 0 < words[0].count <= _FEW and not words[0].corrections:
+        return "rare word"
+    top = [one.content_id for one in by_words.ranked[:_NAMED_AMONG]]
+    return "name of a document" if ledger.library.called(typed.text, top) else None
+
+
+def _is_exact(text: str) -> bool:
+    """Return whether a word is an identifier, a path, an address or a number, rather than a word of a language."""
+    word = text.strip(_EDGES)
+    return len(pieces_of(word)) > 1 or _IDENTIFIER.fullmatch(word) is not None

@@ -1,7 +1,8 @@
 """Word forms and corrections. A query is only widened: nothing that it finds as typed is lost, and that comes first.
 
 Forms are the words of the library with the same stem in one of its languages (Snowball). Corrections are the words of the
-library nearest to a word that occurs nowhere: one edit for four letters or more, two for eight or more.
+library nearest to a word that occurs nowhere: one edit for four letters or more, two for eight or more. A rare word without
+other forms is corrected as well if a word at one edit is much more frequent.
 """
 
 from __future__ import annotations
@@ -56,54 +57,80 @@ _JOINED_WEIGHT = 1.5
 _MOST_FORMS = 12
 _MOST_CORRECTIONS = 3
 _WIDENED = 10
-"""Words of a query that are widened; whoever types more is not looking for other words."""
+"""Number of words of a query that are widened."""
 _LEAST_FOR_FORMS = 3
 _LEAST_FOR_ONE_EDIT = 4
 _LEAST_FOR_TWO_EDITS = 8
+_LEAST_FOR_RARE = 5
+_RARE = 2
+"""A word that occurs at most so often may be misspelled in the library itself."""
+_MUCH_MORE = 3
 _LONGEST = 30
 _ALPHABETS = ("abcdefghijklmnopqrstuvwxyz0123456789", "αβγδεζηθικλμνξοπρστυφχψω", "абвгдежзийклмнопрстуфхцчшщъыьэюя")
 _BEGINNING = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Correction:
-    """A word that occurs nowhere in the library, and the words that were searched for as well."""
+class Word:
+    """A word or phrase of a query, and the words that it was widened to.
 
-    word: str
-    instead: tuple[str, ...]
+    Attributes:
+        count: Number of passages and names that contain exactly this word, 0 if unknown.
+        forms: Other forms of the word in the library.
+        parts: Its compound with a neighbour, and the parts of an identifier.
+        corrections: Words nearby, if it is misspelled or probably is.
+    """
+
+    text: str
+    count: int = 0
+    forms: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    corrections: tuple[str, ...] = ()
 
 
-def widen(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[Correction]]:
-    """Add to each single word of a query its other forms, and corrections if it occurs nowhere."""
+def widen(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[Word]]:
+    """Add to each single word of a query its other forms, and corrections if it seems to be misspelled."""
     groups = query.wanted[:_WIDENED]
     if not any(_is_word(term) for group in groups for term in group):
-        return query, []
+        return query, [Word(term.text) for group in query.wanted for term in group]
     stemmers = [
         Stemmer.Stemmer(_LANGUAGES[code]) for code in sorted(vocabulary.languages() | {_DEFAULT}) if code in _LANGUAGES
     ]
     wanted: list[AnyOf] = []
-    corrections: list[Correction] = []
+    words: list[Word] = []
     for group, joined in zip(groups, _joined(groups, vocabulary), strict=True):
         others = [Term(word, prefix=False, weight=_JOINED_WEIGHT) for word in joined]
-        for term in filter(_is_word, group):
-            word = plain_words(term.text)
-            forms = _forms(word, term.text.lower(), stemmers, vocabulary)
-            others += [Term(form, prefix=False, weight=_FORM_WEIGHT) for form in forms if form != word]
-            if len(pieces := pieces_of(term.text)) > 1:
+        for term in group:
+            word = _widened(term, joined, stemmers, vocabulary) if _is_word(term) else Word(term.text)
+            words.append(word)
+            others += [Term(form, prefix=False, weight=_FORM_WEIGHT) for form in word.forms]
+            if len(pieces := pieces_of(term.text)) > 1 and _is_word(term):
                 others.append(Term(" ".join(pieces), prefix=False, weight=_FORM_WEIGHT, is_quoted=True))
-            # A misspelled word can have the stem of another by chance, but then it mostly is that stem: "metr" and "metres".
-            is_typo = not forms or any(stemmer.stemWord(word) == word for stemmer in stemmers)
-            if word in forms or joined or not is_typo:
-                continue
-            if instead := tuple(other for other in _corrections(word, vocabulary) if other not in forms):
-                corrections.append(Correction(term.text, instead))
-                others += [Term(other, prefix=False, weight=_CORRECTION_WEIGHT) for other in instead]
+            others += [Term(other, prefix=False, weight=_CORRECTION_WEIGHT) for other in word.corrections]
         wanted.append((*group, *others))
-    return replace(query, wanted=(*wanted, *query.wanted[_WIDENED:])), corrections
+    words += [Word(term.text) for group in query.wanted[_WIDENED:] for term in group]
+    return replace(query, wanted=(*wanted, *query.wanted[_WIDENED:])), words
+
+
+def _widened(term: Term, joined: Sequence[str], stemmers: Sequence[Stemmer.Stemmer], vocabulary: Vocabulary) -> Word:
+    word = plain_words(term.text)
+    forms = _forms(word, term.text.lower(), stemmers, vocabulary)
+    count = forms.get(word, 0)
+    others = tuple(form for form in forms if form != word)
+    pieces = pieces_of(term.text)
+    parts = (*joined, *(pieces if len(pieces) > 1 else ()))
+    # A misspelled word can have the stem of another by chance, but then it mostly is that stem: "metr" and "metres".
+    is_typo = not forms or any(stemmer.stemWord(word) == word for stemmer in stemmers)
+    corrections: Sequence[str] = ()
+    if not count and not joined and is_typo:
+        corrections = _corrections(word, vocabulary)
+    elif 0 < count <= _RARE and not others and word.isalpha():
+        corrections = _common(word, count, vocabulary)
+    return Word(term.text, count, others, parts, tuple(other for other in corrections if other not in forms))
 
 
 def _joined(groups: Sequence[AnyOf], vocabulary: Vocabulary) -> list[list[str]]:
-    """For each group, the words of the library that it makes with its neighbour: "green house", "http client"."""
+    """Return for each group the words of the library that it forms with its neighbour: "green house", "http client"."""
     words = [plain_words(group[0].text) if len(group) == 1 and _is_word(group[0]) else "" for group in groups]
     pairs = [before + after if before and after else "" for before, after in pairwise(words)]
     known = vocabulary.among([pair for pair in pairs if pair])
@@ -111,16 +138,16 @@ def _joined(groups: Sequence[AnyOf], vocabulary: Vocabulary) -> list[list[str]]:
 
 
 def _is_word(term: Term) -> bool:
-    """Whether a term is one word that may be widened: not a phrase, a prefix, or in a script without spaces."""
+    """Return whether a term is one word that may be widened: not a phrase, a prefix, or in a script without spaces."""
     if term.prefix or term.is_quoted or len(term.text) > _LONGEST or NO_SPACES.search(term.text):
         return False
     return _WORD.fullmatch(plain_words(term.text)) is not None
 
 
-def _forms(word: str, typed: str, stemmers: Sequence[Stemmer.Stemmer], vocabulary: Vocabulary) -> list[str]:
-    """The words with the same stem, itself too if it occurs; the most frequent first."""
+def _forms(word: str, typed: str, stemmers: Sequence[Stemmer.Stemmer], vocabulary: Vocabulary) -> dict[str, int]:
+    """Return the words with the same stem and their counts, itself too if it occurs; the most frequent first."""
     if len(word) < _LEAST_FOR_FORMS or not word.isalpha():
-        return list(vocabulary.among([word]))
+        return vocabulary.among([word])
     stems = [(stemmer, {stemmer.stemWord(word), plain_words(stemmer.stemWord(typed))}) for stemmer in stemmers]
     shortest = min(len(stem) for _, mine in stems for stem in mine)
     found = vocabulary.beginning(word[: max(_LEAST_FOR_FORMS, shortest - 1)])
@@ -131,11 +158,12 @@ def _forms(word: str, typed: str, stemmers: Sequence[Stemmer.Stemmer], vocabular
         if stem in mine
     }
     forms |= {word} & found.keys()
-    return sorted(forms, key=lambda form: (form != word, -found[form], form))[:_MOST_FORMS]
+    first = sorted(forms, key=lambda form: (form != word, -found[form], form))[:_MOST_FORMS]
+    return {form: found[form] for form in first}
 
 
 def _corrections(word: str, vocabulary: Vocabulary) -> tuple[str, ...]:
-    """The words of the library nearest to one that it does not have; the most frequent first."""
+    """Return the words of the library nearest to one that it does not have; the most frequent first."""
     if len(word) < _LEAST_FOR_ONE_EDIT:
         return ()
     found = vocabulary.among(set(_edited(word)))
@@ -145,8 +173,17 @@ def _corrections(word: str, vocabulary: Vocabulary) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda other: (-found[other], other))[:_MOST_CORRECTIONS])
 
 
+def _common(word: str, count: int, vocabulary: Vocabulary) -> tuple[str, ...]:
+    """Return the words at one edit that are much more frequent than a rare word, which is probably misspelled."""
+    if len(word) < _LEAST_FOR_RARE:
+        return ()
+    found = vocabulary.among(set(_edited(word)) - {word})
+    frequent = [other for other, number in found.items() if number >= _MUCH_MORE * count]
+    return tuple(sorted(frequent, key=lambda other: (-found[other], other))[:_MOST_CORRECTIONS])
+
+
 def _edited(word: str) -> Iterator[str]:
-    """Every word that one letter makes of a word: left out, added, replaced, or swapped with the next."""
+    """Yield every word at one edit: a letter removed, added, replaced, or swapped with the next."""
     letters = next((alphabet for alphabet in _ALPHABETS if word[0] in alphabet), "")
     for n in range(len(word) + 1):
         before, after = word[:n], word[n:]
@@ -159,7 +196,7 @@ def _edited(word: str) -> Iterator[str]:
 
 
 def is_near(word: str, other: str, most: int) -> bool:
-    """Whether at most so many edits lead from one word to the other; to swap two neighbours is one edit.
+    """Return whether at most `most` edits lead from one word to the other; a swap of two neighbours is one edit.
 
     Optimal string alignment: https://en.wikipedia.org/wiki/Damerau-Levenshtein_distance
     """

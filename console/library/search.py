@@ -100,8 +100,10 @@ def _find(query: str, source: str | None, *, limit: int, offset: int, by_thread:
 
 def show_understanding(found: Results) -> None:
     """Say which words were corrected, and that no document has all of them."""
-    for correction in found.corrections:
-        render.note(f"{correction.word} occurs nowhere; searched for {' or '.join(correction.instead)} as well")
+    for word in found.corrected:
+        others = " or ".join(word.corrections)
+        problem = "is rare; did you mean {}? It was" if word.count else "does not occur; {} was"
+        render.note(f"{word.text} {problem.format(others)} searched for as well")
     if found.is_partial and found.hits:
         render.note("no document has all the words; these have some of them")
 

@@ -20,7 +20,8 @@ from pydantic import ValidationError
 from catchment.errors import BadInput, ConfigError, LedgerError, UserError
 from catchment.ledger import Ledger
 from catchment.ledger.admin import backup as copies
-from catchment.ledger.library.query import fold, parse, snippet
+from catchment.ledger.library.hits import snippet
+from catchment.ledger.library.query import fold, parse
 from catchment.pacing import windows
 from catchment.runtime.home import Home
 from catchment.settings import SourceSettings

@@ -11,9 +11,9 @@ from catchment.content.extract import extract
 from catchment.content.normalize.mail import mail
 from catchment.ledger import Delivered
 from catchment.ledger.db.schema import mails
-from catchment.ledger.library.query import parse
 from catchment.model import Priority, Upsert
-from tests.ledger.world import World, content, delivered, note
+from catchment.search.search import search
+from tests.ledger.world import START, World, content, delivered, note
 
 SLUICE = """The sluice has to be mended before the flood, because the lower gate does not close any more and the planks of the
 upper one are rotten where they meet the sill. Somebody should look at the hinges too, while the water is low enough."""
@@ -67,9 +67,9 @@ def test_search_reports_conversations_and_can_group_by_them(world: World) -> Non
     world.ingest(note("pump.md"), text="A pump in a note")
     each = {hit.item: (hit.thread, hit.alike) for hit in world.ledger.library.search("pump")}
     assert each == {"a": (1, 1), "b": (1, 1), "c": (3, 1), "pump.md": (None, 1)}
-    best = {hit.item: hit.alike for hit in world.ledger.library.find(parse("pump"), by_thread=True).hits}
+    best = {hit.item: hit.alike for hit in search(world.ledger, "pump", START, by_thread=True).hits}
     assert sorted(best.values()) == [1, 1, 2] and best.keys() > {"c", "pump.md"}
-    assert len(world.ledger.library.find(parse("pump"), by_thread=True, limit=2).hits) == 2
+    assert len(search(world.ledger, "pump", START, by_thread=True, limit=2).hits) == 2
 
 
 def test_message_is_shown_in_its_conversation_across_sources(world: World) -> None:

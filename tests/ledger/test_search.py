@@ -51,7 +51,7 @@ def test_other_forms_of_a_word_are_found(sqlite_world: World, text: str, languag
     put(sqlite_world, "b.md", "Something else entirely", language="en")
     results = ask(sqlite_world, query)
     assert [hit.item for hit in results.hits] == ["a.md"]
-    assert results.corrections == []
+    assert results.corrected == []
 
 
 def test_exact_word_form_ranks_first(sqlite_world: World) -> None:
@@ -69,7 +69,7 @@ def test_a_word_that_occurs_nowhere_is_corrected(sqlite_world: World, query: str
     put(sqlite_world, "b.md", "Quite another thing")
     results = ask(sqlite_world, query)
     assert [hit.item for hit in results.hits] == ["a.md"]
-    ((word, instead),) = [(one.word, one.instead) for one in results.corrections]
+    ((word, instead),) = [(one.text, one.corrections) for one in results.corrected]
     assert (word, instead) == (query.split(maxsplit=1)[0], ("corroded" if "corodded" in query else "girder",))
 
 
@@ -77,14 +77,26 @@ def test_a_word_that_occurs_is_not_corrected(sqlite_world: World) -> None:
     put(sqlite_world, "a.md", "The guilder of 1650")
     put(sqlite_world, "b.md", "The gilder of frames")
     assert found(sqlite_world, "gilder") == ["b.md"]
-    assert ask(sqlite_world, "guilder").corrections == []
+    assert ask(sqlite_world, "guilder").corrected == []
+
+
+def test_rare_misspelling_also_finds_the_frequent_word(sqlite_world: World) -> None:
+    put(sqlite_world, "typo.md", "the rudedr of the boat")
+    for n in range(4):
+        put(sqlite_world, f"{n}.md", f"the rudder, part {n}")
+    results = ask(sqlite_world, "rudedr")
+    assert [hit.item for hit in results.hits] == ["typo.md", "0.md", "1.md", "2.md", "3.md"]
+    ((word, count, instead),) = [(one.text, one.count, one.corrections) for one in results.corrected]
+    assert (word, count, instead) == ("rudedr", 1, ("rudder",))
+    assert ask(sqlite_world, "rudder").corrected == []
+    assert found(sqlite_world, '"rudedr"') == ["typo.md"]
 
 
 def test_a_form_of_a_word_is_no_reason_for_a_correction(sqlite_world: World) -> None:
     put(sqlite_world, "a.md", "They retire early", language="en")
     put(sqlite_world, "b.md", "They are returning", language="en")
     results = ask(sqlite_world, "retiring")
-    assert ([hit.item for hit in results.hits], results.corrections) == (["a.md"], [])
+    assert ([hit.item for hit in results.hits], results.corrected) == (["a.md"], [])
 
 
 def test_both_sides_of_or_are_found_in_other_forms(sqlite_world: World) -> None:
@@ -163,6 +175,53 @@ def test_links_of_notes_do_not_clutter_a_snippet(world: World) -> None:
     put(world, "a.md", "See [[Bridges/Main girder|the girder]] and [[rust]], or ![[Girder plan]].")
     (hit,) = ask(world, "girder").hits
     assert hit.snippet == "See the [girder] and rust, or [Girder] plan."
+
+
+def test_snippets_mark_parts_of_identifiers(sqlite_world: World) -> None:
+    put(sqlite_world, "a.md", "class HttpClientFactory: retry_after = PDFs")
+    for query, snippet in {
+        "client": "class Http[Client]Factory: retry_after = PDFs",
+        "ClientFactory": "class Http[ClientFactory]: retry_after = PDFs",
+        "http client": "class [HttpClient]Factory: retry_after = PDFs",
+        "fact*": "class HttpClient[Factory]: retry_after = PDFs",
+        '"client"': "class HttpClientFactory: retry_after = PDFs",
+        "retry": "class HttpClientFactory: [retry]_after = PDFs",
+    }.items():
+        for hit in ask(sqlite_world, query).hits:
+            assert hit.snippet == snippet, query
+    assert found(sqlite_world, "client") == ["a.md"]
+
+
+def test_hits_in_code_name_the_definition(sqlite_world: World) -> None:
+    text = "def first():\n    return 1\n\ndef second():\n    return girder\n"
+    symbols = [
+        Entity(EntityKind.SYMBOL, "first", "function", 4, 9),
+        Entity(EntityKind.SYMBOL, "second", "function", 32, 38),
+    ]
+    put(sqlite_world, "a.py", text, entities=symbols, media_type="text/x-python")
+    assert [hit.symbol for hit in ask(sqlite_world, "girder").hits] == ["second"]
+    assert [hit.symbol for hit in ask(sqlite_world, "first").hits] == ["first"]
+
+
+def test_hit_of_an_issue_has_its_page_number_and_state(world: World) -> None:
+    world.see(note("o/r#12", attributes={"state": "open"}))
+    batch = world.claim()
+    metadata = {"kind": "issue", "number": 12, "url": "https://example.org/o/r/issues/12"}
+    world.ledger.queue.deliver(batch.token, [delivered(batch.jobs[0].id, "girder", metadata=metadata)])
+    (hit,) = ask(world, "girder").hits
+    assert (hit.url, hit.number, hit.state) == ("https://example.org/o/r/issues/12", 12, "open")
+
+
+def test_results_show_how_the_query_was_understood(sqlite_world: World) -> None:
+    put(sqlite_world, "a.md", "two girders, greenhouse", language="en")
+    understood = ask(sqlite_world, 'girder green house -rust "two girders" path:a').understood
+    assert [(word.text, word.count, word.forms, word.parts) for word in understood.words] == [
+        ("girder", 0, ("girders",), ()),
+        ("green", 0, (), ("greenhouse",)),
+        ("house", 0, (), ("greenhouse",)),
+        ("two girders", 0, (), ()),
+    ]
+    assert (understood.excluded, understood.filters) == (("rust",), ("path:a",))
 
 
 def test_unknown_filters_are_refused(world: World) -> None:

@@ -42,7 +42,8 @@ def respond(request: BaseHTTPRequestHandler, content: bytes, status: int = 200) 
 
 
 def results(**more: Any) -> bytes:
-    return json.dumps({"hits": [HIT], "total": 1, "corrections": [], "is_partial": False, **more}).encode()
+    understood: dict[str, Any] = {"words": [], "excluded": [], "filters": []}
+    return json.dumps({"hits": [HIT], "total": 1, "understood": understood, **more}).encode()
 
 
 def test_search_shows_what_the_running_system_answers(home: Home, capsys: pytest.CaptureFixture[str]) -> None:

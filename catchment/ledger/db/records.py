@@ -301,6 +301,37 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranked:
+    """A matching content and its best chunk (None if only a name matched), with its rank and score in each lane.
+
+    Attributes:
+        score: Higher is better.
+        thread: Thread of a message, None for other documents.
+        alike: Number of matching messages in the thread, if results are grouped by thread.
+        lexical_rank: Rank by words, from 1; None if the words do not match.
+        semantic_rank: Rank by meaning, from 1; None if its meaning is not near.
+        cosine: Similarity of meaning, if it was found by it.
+    """
+
+    content_id: int
+    chunk_id: int | None
+    score: float
+    thread: int | None = None
+    alike: int = 1
+    lexical_rank: int | None = None
+    lexical_score: float | None = None
+    semantic_rank: int | None = None
+    cosine: float | None = None
+
+
+class Ranking(NamedTuple):
+    """A part of the ranked contents, and the total number of matching contents."""
+
+    ranked: list[Ranked]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A search result.
 
@@ -310,6 +341,11 @@ class Hit:
         thread: Thread of a message, None for other documents.
         alike: Number of matching messages in the thread, including this one, if results are grouped by thread.
         moment: Time of sending, or of the last change for other documents; aware UTC.
+        url: Address of the page on the web.
+        number: Number of an issue or pull request.
+        state: Its state, such as open.
+        symbol: Name of the definition around the match in program code.
+        lexical_rank, lexical_score, semantic_rank, cosine: As in `Ranked`.
     """
 
     document: int
@@ -324,13 +360,14 @@ class Hit:
     media_type: str
     author: str | None
     moment: datetime | None
-
-
-class Found(NamedTuple):
-    """One page of hits and the total number of matching documents."""
-
-    hits: list[Hit]
-    total: int
+    url: str | None = None
+    number: int | None = None
+    state: str | None = None
+    symbol: str | None = None
+    lexical_rank: int | None = None
+    lexical_score: float | None = None
+    semantic_rank: int | None = None
+    cosine: float | None = None
 
 
 class InThread(NamedTuple):

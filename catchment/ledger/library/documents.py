@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Select, func, select, text
+from sqlalchemy import Select, func, select
 
 from catchment.errors import NotFound
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, maybe_time
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import find_source
-from catchment.ledger.db.records import ContentFacts, Found, Hit, LibraryCounts, Named, Shown
-from catchment.ledger.db.schema import chunks, contents, documents, entities, items, links, sources
-from catchment.ledger.library import messages, word_index
+from catchment.ledger.db.records import ContentFacts, Hit, LibraryCounts, Named, Ranked, Ranking, Shown
+from catchment.ledger.db.schema import chunks, contents, documents, entities, items, links, mails, sources
+from catchment.ledger.library import hits, messages, word_index
 from catchment.ledger.library.contents import file_name
-from catchment.ledger.library.filters import WHEN, Filter, FilterName
-from catchment.ledger.library.query import Query, likeness, parse, snippet
+from catchment.ledger.library.filters import Filter, FilterName
+from catchment.ledger.library.query import Query, parse, plain_words
 from catchment.model import Document, Entity, EntityKind, Link, LinkKind
 
 _LIVE = documents.c.removed_at.is_(None)
@@ -62,39 +62,47 @@ class Library:
             with self._store.read() as reading:
                 find_source(reading, source)
             query = replace(query, filters=(Filter(FilterName.SOURCE, (source,)),))
-        return self.find(query, limit=limit).hits
+        return self.present(self.rank(query, limit=limit).ranked, query)
 
-    def find(self, query: Query, *, limit: int = 20, offset: int = 0, by_thread: bool = False) -> Found:
-        """Return the contents that match a query, best first. `by_thread` returns only the best of each thread."""
+    def rank(
+        self,
+        query: Query,
+        *,
+        limit: int,
+        offset: int = 0,
+        by_thread: bool = False,
+        within: Collection[int] | None = None,
+    ) -> Ranking:
+        """Return the contents that match a query by its words, best first. Without words, the latest come first.
+
+        `by_thread` returns only the best of each thread. `within`: only these contents.
+        """
         with self._store.read() as reading:
-            found, total = word_index.find(reading, query, limit, offset, by_thread=by_thread)
-            passages = _passages(reading, [f.chunk_id for f in found if f.chunk_id is not None])
-            places = _places(reading, [f.content_id for f in found])
-            passing = word_index.passing(reading, query, [place.id for mine in places.values() for place in mine])
-            openings = _openings(reading, [f.content_id for f in found if f.chunk_id is None])
-            hits = []
-            for one in found:
-                mine = places[one.content_id]
-                here = [place for place in mine if place.id in passing] or mine
-                first = max(here, key=lambda place: likeness(f"{place.title} {place.locator}", query))
-                passage = openings[one.content_id] if one.chunk_id is None else passages[one.chunk_id]
-                hits.append(
-                    Hit(
-                        document=first.id,
-                        title=first.title,
-                        source=first.source,
-                        item=first.locator,
-                        snippet=snippet(passage, query),
-                        score=one.score,
-                        places=tuple((place.source, place.locator) for place in mine),
-                        thread=one.thread,
-                        alike=one.alike,
-                        media_type=first.media_type,
-                        author=first.author,
-                        moment=maybe_time(first.moment),
-                    )
+            return Ranking(*word_index.find(reading, query, limit, offset, by_thread=by_thread, within=within))
+
+    def present(self, ranked: Sequence[Ranked], query: Query) -> list[Hit]:
+        """Return the hits to show for contents, in their order. Omits those that were deleted meanwhile."""
+        with self._store.read() as reading:
+            return hits.present(reading, ranked, query)
+
+    def called(self, name: str, content_ids: Collection[int]) -> set[int]:
+        """Return which of these contents have a document with this title or alias, up to case and accents."""
+        wanted = plain_words(name)
+        columns = select(documents.c.content_id, documents.c.title, documents.c.aliases).where(_LIVE)
+        with self._store.read() as reading:
+            return {
+                content
+                for content, title, aliases in reading.execute(
+                    columns.where(among(reading, documents.c.content_id, content_ids))
                 )
-            return Found(hits, total)
+                if wanted in map(plain_words, (title, *aliases.split("\n")))
+            }
+
+    def in_threads(self, threads: Collection[int]) -> list[int]:
+        """Return the contents of all messages in these threads."""
+        with self._store.read() as reading:
+            mine = select(mails.c.content_id).where(among(reading, mails.c.thread, threads))
+            return list(reading.execute(mine).scalars())
 
     def show(self, document_or_locator: str) -> Shown:
         """Return a document by ID, locator, or the end of its locator. Raises NotFound."""
@@ -243,7 +251,7 @@ def _shown(reading: Reading, row: AnyRow) -> Shown:
         aliases=tuple(row.aliases.split("\n")) if row.aliases else (),
         links=tuple(found),
         entities=tuple(named),
-        places=tuple((p.source, p.locator) for p in _places(reading, [row.content_id])[row.content_id]),
+        places=tuple((p.source, p.locator) for p in hits.places_of(reading, [row.content_id])[row.content_id]),
         mentions=tuple((r.locator, _link(r)) for r in mentions),
         thread=messages.thread(reading, row.content_id, row.id),
         attached=messages.attached(reading, row.source_id, row.locator, content),
@@ -268,43 +276,3 @@ def _links_called(name: str, source_id: int) -> Select[Any]:
 
 def _link(row: AnyRow) -> Link:
     return Link(LinkKind(row.kind), row.target, row.anchor, row.label, row.start, row.stop)
-
-
-def _passages(reading: Reading, chunk_ids: Collection[int]) -> dict[int, str]:
-    wanted = chunks.c.id.in_(chunk_ids)
-    statement = select(chunks.c.id, _piece()).join(contents, contents.c.id == chunks.c.content_id).where(wanted)
-    return as_map(reading.execute(statement))
-
-
-def _piece() -> Any:
-    return func.substr(contents.c.text, chunks.c.start + 1, chunks.c.stop - chunks.c.start)
-
-
-def _openings(reading: Reading, content_ids: Collection[int]) -> dict[int, str]:
-    statement = select(contents.c.id, func.substr(contents.c.text, 1, 400)).where(contents.c.id.in_(content_ids))
-    return as_map(reading.execute(statement))
-
-
-def _places(reading: Reading, content_ids: Collection[int]) -> dict[int, list[AnyRow]]:
-    statement = (
-        select(
-            documents.c.id,
-            documents.c.content_id,
-            documents.c.source_id,
-            documents.c.title,
-            sources.c.name.label("source"),
-            items.c.locator,
-            contents.c.media_type,
-            contents.c.author,
-            text(f"{WHEN} AS moment"),
-        )
-        .join_from(documents, items, items.c.id == documents.c.item_id)
-        .join(sources, sources.c.id == documents.c.source_id)
-        .join(contents, contents.c.id == documents.c.content_id)
-        .where(documents.c.content_id.in_(content_ids), _LIVE)
-        .order_by(documents.c.id)
-    )
-    found: dict[int, list[AnyRow]] = {}
-    for row in reading.execute(statement):
-        found.setdefault(row.content_id, []).append(row)
-    return found

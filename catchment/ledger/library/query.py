@@ -1,4 +1,4 @@
-"""The query syntax of the search, and snippets of the results. Every text is a valid query."""
+"""The query syntax of the search. Every text is a valid query."""
 
 from __future__ import annotations
 
@@ -17,10 +17,6 @@ NO_SPACES = re.compile(
 """A run of characters of scripts without spaces between words."""
 _BREAK = re.compile(r"[\W_]+")
 _MARKS = "[\u0300-\u036f]*"
-_BEGIN, _END = "\ue000", "\ue001"
-"""Temporary marks of matches, so that the brackets of a snippet are not mistaken for those of a link."""
-_WIKILINK = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]]*)\]\]")
-_AROUND = 90
 _LONGEST = 1_000
 """Significant characters of a word or phrase."""
 _SHOWN = 100
@@ -96,6 +92,11 @@ class Query:
     filters: tuple[Filter, ...] = ()
 
     @property
+    def text(self) -> str:
+        """The wanted words and phrases, without operators."""
+        return " ".join(term.text for group in self.wanted for term in group)
+
+    @property
     def shown(self) -> list[Term]:
         """The terms to mark in a snippet."""
         return list(chain.from_iterable(self.wanted))[:_SHOWN]
@@ -142,29 +143,3 @@ def _beginning(text: str) -> Term:
     if not last or len(last) > _LONGEST or not plain_words(text[: _LONGEST + 1 - len(last)]):
         return Term(text[:_LONGEST], prefix=bool(last))
     return Term(text[: _LONGEST + 1 - len(last)], prefix=False)
-
-
-def likeness(text: str, query: Query) -> int:
-    """Return the number of query terms in the text."""
-    folded = fold(unicodedata.normalize("NFC", text))
-    return sum(re.search(term.pattern(), folded) is not None for term in query.shown)
-
-
-def snippet(text: str, query: Query) -> str:
-    """Return one line of text around the first match, with matches in [brackets]."""
-    pattern = re.compile("|".join(term.pattern() for term in query.shown) or r"(?!)")
-    folded = fold(text)
-    first = pattern.search(folded)
-    start = max(0, (first.start() if first else 0) - _AROUND)
-    stop = min(len(text), (first.end() if first else 0) + _AROUND)
-    if start and (space := text.find(" ", start, start + 20)) >= 0:
-        start = space + 1
-    if stop < len(text) and (space := text.rfind(" ", stop - 20, stop)) > start:
-        stop = space
-    pieces, done = [], start
-    for match in pattern.finditer(folded, start, stop):
-        pieces += [text[done : match.start()], _BEGIN, text[match.start() : match.end()], _END]
-        done = match.end()
-    line = _WIKILINK.sub(r"\1", "".join([*pieces, text[done:stop]]).replace("\\|", "|"))
-    line = " ".join(line.replace(_BEGIN, "[").replace(_END, "]").split())
-    return f"{'… ' if start else ''}{line}{' …' if stop < len(text) else ''}"

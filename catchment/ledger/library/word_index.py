@@ -9,7 +9,6 @@ from __future__ import annotations
 import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice, zip_longest
 from typing import Any
 
@@ -18,6 +17,7 @@ from sqlalchemy import ColumnElement, Connection, select, text
 from catchment.ledger.db.database import AnyRow, Reading, Writing, among, json_list
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import like_literal
+from catchment.ledger.db.records import Ranked
 from catchment.ledger.db.schema import chunks, contents, documents
 from catchment.ledger.library import filters, word_parts
 from catchment.ledger.library.query import AnyOf, Query, Term, plain_words
@@ -216,32 +216,29 @@ def _names(reading: Reading, which: ColumnElement[bool]) -> list[tuple[Any, ...]
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexHit:
-    """A matching content and its best chunk (None if only a name matched).
-
-    `thread` is None for contents other than mail. `alike` is the number of matching contents in the thread, if counted.
-    """
-
-    content_id: int
-    chunk_id: int | None
-    score: float
-    thread: int | None
-    alike: int
-
-
-def find(reading: Reading, query: Query, limit: int, offset: int, *, by_thread: bool) -> tuple[list[IndexHit], int]:
+def find(
+    reading: Reading,
+    query: Query,
+    limit: int,
+    offset: int,
+    *,
+    by_thread: bool,
+    within: Collection[int] | None = None,
+) -> tuple[list[Ranked], int]:
     """Return the matching contents, best first, and their total number. Without wanted terms, the latest come first.
 
-    Each term may match any chunk or name of a document. `by_thread` returns only the best content of each thread. Only the
-    first hundred terms affect the order.
+    Each term may match any chunk or name of a document. `by_thread` returns only the best content of each thread. `within`:
+    only these contents. Only the first hundred terms affect the order.
     """
     parameters: dict[str, Any] = {"limit": limit, "offset": offset, "aside": ASIDE, "weight": _ASIDE_WEIGHT}
     rest = _having_the_rest(reading, query)
     if rest is not None and not rest:
         return [], 0
     wanted, conditions = _ask_all(reading, query.wanted[:_AT_ONCE], query.unwanted[:_AT_ONCE], rest, parameters)
-    passes = " AND ".join(["documents.removed_at IS NULL", *_passes(reading, query, parameters)])
+    live = ["documents.removed_at IS NULL"]
+    if within is not None:
+        live.append(f"documents.{_listed(reading, 'within', within, parameters)}")
+    passes = " AND ".join([*live, *_passes(reading, query, parameters)])
     chunk_hits, name_hits = (" UNION ALL ".join(part) for part in zip(*wanted, strict=True)) if wanted else ("", "")
     if wanted:
         candidates = _CANDIDATES.format(chunk_hits, name_hits)
@@ -255,7 +252,11 @@ def find(reading: Reading, query: Query, limit: int, offset: int, *, by_thread: 
     SELECT each_one.*, count(*) OVER () FROM ({_BY_THREAD if by_thread else _EACH}) AS each_one
     ORDER BY 3 DESC, 1 LIMIT :limit OFFSET :offset"""
     rows = reading.execute(text(statement), parameters).all()
-    return [IndexHit(*row[:-1]) for row in rows], rows[0][-1] if rows else 0
+    ranked = [
+        Ranked(row[0], row[1], row[2], row[3], row[4], lexical_rank=rank, lexical_score=row[2])
+        for rank, row in enumerate(rows, offset + 1)
+    ]
+    return ranked, rows[0][-1] if rows else 0
 
 
 def passing(reading: Reading, query: Query, document_ids: Collection[int]) -> set[int]:
@@ -309,10 +310,14 @@ def _ask_all(
     conditions = [_content_in(*one) for one in asked] if len(asked) > 1 else []
     conditions += [f"NOT {_content_in(*_ask(reading, f'u{n}', term, parameters))}" for n, term in enumerate(unwanted)]
     if among_these is not None:
-        listed = "content_id IN (SELECT value FROM json_each(:these))" if reading.sqlite else "content_id = ANY(:these)"
-        parameters["these"] = json_list(among_these) if reading.sqlite else list(among_these)
-        conditions.insert(0, listed)
+        conditions.insert(0, _listed(reading, "these", among_these, parameters))
     return asked, conditions
+
+
+def _listed(reading: Reading, key: str, content_ids: Collection[int], parameters: dict[str, Any]) -> str:
+    """Return the condition that a content is one of these."""
+    parameters[key] = json_list(content_ids) if reading.sqlite else list(content_ids)
+    return f"content_id IN (SELECT value FROM json_each(:{key}))" if reading.sqlite else f"content_id = ANY(:{key})"
 
 
 def _content_in(chunk: str, name: str) -> str:

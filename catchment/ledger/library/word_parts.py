@@ -13,7 +13,7 @@ entry is deleted by computing its parts again, so a change of `parts` requires r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import add as add_letters
 from typing import Any
 
@@ -91,6 +91,22 @@ def _parts_of(word: str) -> Iterator[str]:
         for start in range(len(pieces) - length + 1):
             if len(part := "".join(pieces[start : start + length])) > 1:
                 yield part
+
+
+def part_spans(text: str, wanted: Collection[str], prefixes: tuple[str, ...] = ()) -> Iterator[tuple[int, int]]:
+    """Yield where identifiers in the text have a part, or a run of parts, that is wanted or begins with a prefix."""
+    shape = text.encode("utf-8", "replace").translate(_SHAPES)
+    if b"aA" not in shape and b"AAa" not in shape:
+        return
+    for word in _IDENTIFIER.finditer(text):
+        spans = [piece.span() for piece in _PIECE.finditer(text, word.start(), word.end())]
+        if len(spans) > _MOST_PIECES or _PLURAL.fullmatch(word[0]):
+            continue
+        for first, (start, _) in enumerate(spans):
+            for _, stop in reversed(spans[first:]):
+                part = text[start:stop].lower()
+                if part in wanted or part.startswith(prefixes or ("\0",)):
+                    yield start, stop
 
 
 def _may_have(words: str) -> bool:

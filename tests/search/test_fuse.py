@@ -1,0 +1,66 @@
+"""The fusion of two rankings: no page repeats a result, whatever its size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catchment.ledger import Ranked
+from catchment.search.fuse import DEPTH, fuse
+
+
+def by_words(*contents: int) -> list[Ranked]:
+    return [Ranked(one, one, 1 / rank, lexical_rank=rank) for rank, one in enumerate(contents, 1)]
+
+
+def by_meaning(*contents: int) -> list[Ranked]:
+    return [Ranked(one, -one, 1 / rank, semantic_rank=rank, cosine=1 / rank) for rank, one in enumerate(contents, 1)]
+
+
+def contents(ranked: list[Ranked]) -> list[int]:
+    return [one.content_id for one in ranked]
+
+
+def test_result_of_both_lanes_precedes_results_of_one() -> None:
+    assert contents(fuse(by_words(1, 2, 3), by_meaning(4, 3))) == [3, 1, 4, 2]
+
+
+def test_equal_ranks_are_ordered_by_content() -> None:
+    assert contents(fuse(by_words(9), by_meaning(4))) == [4, 9]
+    assert contents(fuse(by_words(4), by_meaning(9))) == [4, 9]
+
+
+def test_words_first_keeps_their_order_and_appends() -> None:
+    ranked = fuse(by_words(1, 2, 3), by_meaning(4, 3), words_first=True)
+    assert contents(ranked) == [1, 2, 3, 4]
+    assert [one.semantic_rank for one in ranked] == [None, None, 2, 1]
+
+
+def test_passage_with_the_words_is_shown() -> None:
+    assert [one.chunk_id for one in fuse(by_words(3), by_meaning(3))] == [3]
+    assert [one.chunk_id for one in fuse([replace(by_words(3)[0], chunk_id=None)], by_meaning(3))] == [-3]
+
+
+def test_messages_of_a_thread_are_one_result() -> None:
+    best = [replace(one, thread=7, alike=2) for one in by_words(7)]
+    near = [replace(one, thread=7) for one in by_meaning(8, 9)]
+    assert [(one.content_id, one.alike, one.semantic_rank) for one in fuse(best, near, by_thread=True)] == [(7, 2, 1)]
+    assert contents(fuse([], near, by_thread=True)) == [8]
+    assert sorted(contents(fuse(best, near))) == [7, 8, 9]
+
+
+@pytest.mark.parametrize("words_first", [True, False])
+@given(data=st.data(), total=st.integers(0, DEPTH + 60), near=st.sets(st.integers(1, DEPTH + 80), max_size=30))
+def test_order_is_independent_of_the_page(words_first: bool, data: st.DataObject, total: int, near: set[int]) -> None:
+    order = data.draw(st.permutations(sorted(near)))
+    everything = by_words(*range(1, total + 1))
+    whole = contents(fuse(everything, by_meaning(*order), words_first=words_first))
+    assert sorted(whole) == sorted({*range(1, total + 1), *near})
+    seen = data.draw(st.integers(DEPTH, DEPTH + 100))
+    # The search leaves out results by meaning that a page of results by words does not reach.
+    reached = by_meaning(*order) if not words_first or seen >= total else []
+    part = contents(fuse(everything[:seen], reached, words_first=words_first))
+    assert part[: min(seen, total)] == whole[: min(seen, total)]

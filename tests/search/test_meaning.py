@@ -1,0 +1,222 @@
+"""Search by words and by meaning together, with the model that comes with Catchment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+
+from catchment.errors import BadInput, MeaningOff
+from catchment.ledger import Ledger
+from catchment.meaning.builtin import BuiltIn
+from catchment.meaning.fill import fill
+from catchment.meaning.meaning import Meaning
+from catchment.model import Document, Entity, EntityKind
+from catchment.search.search import Lanes, Results, search
+from tests.ledger.world import Clock, World, delivered, note
+
+NOW = datetime(2026, 3, 11, tzinfo=UTC)
+NOTES = {
+    "File recovery.md": "Restore a previous version of a note from a snapshot. #computer",
+    "Bees.md": "The hive needs more room before the flowering season. Add a box with empty frames.",
+    "Fluss.md": "Der Fluss ist nach dem Regen über die Ufer getreten.",
+    "Bread.md": "Feed the starter with flour and water, and let the dough rise overnight.",
+    "Server.md": "The build server HttpClientFactory logs errors to disk. #computer",
+    "Gears.md": "The chain slips under load: replace the worn cassette and adjust the derailleur.",
+    "Roof.md": "Rain leaks through the attic ceiling; a tile is cracked. Error of the builder.",
+}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('meaning') / 'ledger.db'}"
+    clock = Clock()
+    with closing(Ledger.open(url, clock=clock, monotonic=clock.steady)) as ledger:
+        world = World(url, clock, ledger)
+        for locator, text in NOTES.items():
+            world.see(note(locator))
+            batch = world.claim()
+            title = locator.removesuffix(".md")
+            tags = [Entity(EntityKind.TAG, "computer", "", 0, 1)] if "#computer" in text else []
+            done = delivered(batch.jobs[0].id, text, title=title, entities=tags)
+            document = Document(text, "text/markdown", title=title, language="de" if title == "Fluss" else "en")
+            ledger.queue.deliver(batch.token, [replace(done, document=document)])
+        fill(ledger, BuiltIn())
+        yield world
+
+
+@pytest.fixture(scope="module")
+def meaning(library: World) -> Meaning:
+    return Meaning(library.ledger)
+
+
+class Asked:
+    """A search of the library, as `search` returns it."""
+
+    def __init__(self, world: World, meaning: Meaning) -> None:
+        self.world, self.meaning = world, meaning
+
+    def __call__(self, text: str, lanes: Lanes = Lanes.BOTH, **how: int) -> Results:
+        return search(self.world.ledger, text, NOW, meaning=self.meaning, lanes=lanes, **how)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def ask(library: World, meaning: Meaning) -> Asked:
+    return Asked(library, meaning)
+
+
+def items(results: Results) -> list[str]:
+    return [hit.item for hit in results.hits]
+
+
+@pytest.mark.parametrize(
+    ("query", "item"),
+    [
+        ("how do I get a deleted file back", "File recovery.md"),
+        ("my bicycle skips when I pedal", "Gears.md"),
+        ("flood", "Fluss.md"),
+        ("Brot backen", "Bread.md"),
+    ],
+)
+def test_document_without_a_common_word_is_found(ask: Asked, query: str, item: str) -> None:
+    results = ask(query)
+    assert results.hits[0].item == item
+    assert (results.hits[0].semantic_rank, results.understood.meaning) == (1, query)
+
+
+def test_hits_name_their_lanes(ask: Asked) -> None:
+    first, *others = ask("attic ceiling").hits
+    assert (first.item, first.lexical_rank, first.semantic_rank) == ("Roof.md", 1, 1)
+    assert first.cosine is not None and first.lexical_score is not None
+    assert all(hit.lexical_rank is None and hit.semantic_rank for hit in others)
+    (words,) = ask("attic ceiling", Lanes.WORDS).hits
+    assert (words.lexical_rank, words.semantic_rank, words.cosine) == (1, None, None)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason", "first"),
+    [
+        ('"the build server"', "phrase", "Server.md"),
+        ("casset*", "prefix", "Gears.md"),
+        ("HttpClientFactory", "identifier", "Server.md"),
+        ("cassette", "rare word", "Gears.md"),
+        ("file recovery", "name of a document", "File recovery.md"),
+    ],
+)
+def test_literal_queries_keep_the_order_by_words(ask: Asked, query: str, reason: str, first: str) -> None:
+    results = ask(query)
+    assert results.understood.words_first == reason
+    by_words = items(ask(query, Lanes.WORDS))
+    assert items(results)[: len(by_words)] == by_words
+    assert by_words[0] == first
+
+
+def test_exact_query_that_words_do_not_find_finds_nothing_far(ask: Asked) -> None:
+    for query in ("#4711", "xq_zzy.py", '"qwertz uiop"'):
+        results = ask(query)
+        assert all(hit.cosine >= results.understood.floor for hit in results.hits), query  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ("tag:computer", {"File recovery.md", "Server.md"}),
+        ("-tag:computer lang:en", {"Bees.md", "Bread.md", "Gears.md", "Roof.md"}),
+        ("lang:de", {"Fluss.md"}),
+        ("path:nowhere", set()),
+    ],
+)
+def test_filters_restrict_the_meaning(ask: Asked, filters: str, expected: set[str]) -> None:
+    results = ask(f"how do I get a deleted file back {filters}", Lanes.MEANING)
+    assert set(items(results)) <= expected
+    assert set(items(ask(f"recover a deleted note {filters}"))) <= expected
+
+
+def test_excluded_words_restrict_the_meaning(ask: Asked) -> None:
+    assert items(ask("get a deleted file back"))[0] == "File recovery.md"
+    assert "File recovery.md" not in items(ask("get a deleted file back -snapshot"))
+    assert "File recovery.md" not in items(ask("get a deleted file back -snapshot", Lanes.MEANING))
+
+
+def test_filter_alone_needs_no_meaning(ask: Asked) -> None:
+    assert len(ask("tag:computer").hits) == 2
+    assert ask("tag:computer").understood.meaning is None
+
+
+@pytest.mark.parametrize("query", ["error", "the", "how do I get a deleted file back", '"error"', "rain flour disk"])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_pages_never_repeat_a_result(ask: Asked, query: str, size: int) -> None:
+    whole = ask(query, limit=100)
+    assert whole.total == len(whole.hits)
+    pages = [ask(query, limit=size, offset=offset) for offset in range(0, whole.total + size, size)]
+    assert [item for page in pages for item in items(page)] == items(whole)
+    assert {page.total for page in pages} == {whole.total}
+
+
+def test_deleted_document_is_not_found_by_meaning(tmp_path: Path) -> None:
+    clock = Clock()
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with closing(Ledger.open(url, clock=clock, monotonic=clock.steady)) as ledger:
+        world = World(url, clock, ledger)
+        world.ingest(note("a.md"), text="The river burst its banks after the rain.")
+        fill(ledger, BuiltIn())
+        meaning = Meaning(ledger)
+        assert items(search(ledger, "flood", NOW, meaning=meaning)) == ["a.md"]
+        world.lose("a.md")
+        world.settle()
+        world.deliver(world.claim())
+        assert items(search(ledger, "flood", NOW, meaning=meaning)) == []
+
+
+def test_without_embeddings_words_answer_and_the_reason_is_given(tmp_path: Path) -> None:
+    clock = Clock()
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with closing(Ledger.open(url, clock=clock, monotonic=clock.steady)) as ledger:
+        world = World(url, clock, ledger)
+        world.ingest(note("a.md"), text="The river burst its banks.")
+        results = search(ledger, "river", NOW, meaning=Meaning(ledger))
+        assert items(results) == ["a.md"]
+        assert results.meaning_off and "not made yet" in results.meaning_off
+        with pytest.raises(MeaningOff):
+            search(ledger, "river", NOW, meaning=Meaning(ledger), lanes=Lanes.MEANING)
+
+
+def test_results_survive_json(ask: Asked) -> None:
+    adapter = TypeAdapter(Results)
+    for query in ("attic ceiling", "tag:computer", "corodded girdr", '"x'):
+        results = ask(query)
+        assert adapter.validate_json(adapter.dump_json(results)) == results
+
+
+HOSTILE: Sequence[str] = (
+    "x" * 100_000,
+    "word " * 20_000,
+    '"' * 1_001,
+    '"unbalanced',
+    "\x00\x01\x1b[2J\u202e",
+    "\ud800",
+    "a AND (b OR NOT c) NEAR(d, 2)",
+    "'); DROP TABLE documents; --",
+    "* ^ : { } [ ]",
+    "-" * 300,
+    "OR OR OR",
+    "\U0010ffff" * 50,
+)
+
+
+@pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("lanes", Lanes)
+def test_hostile_queries_are_text(ask: Asked, query: str, lanes: Lanes) -> None:
+    results = ask(query, lanes)
+    assert len(results.hits) <= results.total
+
+
+def test_misspelled_filter_is_refused_in_every_lane(ask: Asked) -> None:
+    for lanes in Lanes:
+        with pytest.raises(BadInput):
+            ask("tga:computer river", lanes)
