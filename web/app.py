@@ -23,6 +23,10 @@ from web.readiness import Readiness
 _AT_ONCE = 3
 """Searches that run at the same time, each in a thread."""
 _WAITING = 16
+"""Searches that wait for a thread."""
+_WARM_SECONDS = 60.0
+_COLD_SECONDS = 5.0
+"""Interval of checks for embeddings or a model."""
 _REQUEST = TypeAdapter(SearchRequest)
 
 
@@ -32,10 +36,11 @@ def application(library: WarmLibrary, readiness: Readiness, on_start: Callable[[
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        ticking = asyncio.create_task(readiness.tick())
+        tasks = [asyncio.create_task(readiness.tick()), asyncio.create_task(_keep_warm(library))]
         on_start()
         yield
-        ticking.cancel()
+        for task in tasks:
+            task.cancel()
 
     async def find(request: Request) -> Response:
         try:
@@ -66,6 +71,14 @@ def application(library: WarmLibrary, readiness: Readiness, on_start: Callable[[
     return Starlette(
         routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused, Exception: _unexpected}
     )
+
+
+async def _keep_warm(library: WarmLibrary) -> None:
+    """Load the model and the vectors as soon as there are any, and follow changes, until cancelled."""
+    alone = CapacityLimiter(1)
+    while True:
+        is_warm = await to_thread.run_sync(library.warm, limiter=alone)
+        await asyncio.sleep(_WARM_SECONDS if is_warm else _COLD_SECONDS)
 
 
 async def _refused(_request: Request, failure: Exception) -> Response:

@@ -9,11 +9,16 @@ from typing import Annotated
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
+from catchment.errors import CatchmentError
 from catchment.ledger import Ledger
-from catchment.search.search import Results, search
+from catchment.ledger.library.embeddings import OFF
+from catchment.meaning.meaning import Meaning
+from catchment.search.search import Lanes, Results, search
 
 _READ_SECONDS = 5.0
-"""Time limit of one transaction."""
+"""Time limit of a transaction of a search."""
+_LOAD_SECONDS = 120.0
+"""Time limit of the transaction that reads the vectors: two seconds for a million, and longer on a busy machine."""
 _RESULTS = TypeAdapter(Results)
 
 
@@ -25,6 +30,7 @@ class SearchRequest:
     limit: Annotated[int, Field(ge=1, le=1_000)] = 20
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     by_thread: bool = False
+    lanes: Lanes = Lanes.BOTH
     now: AwareDatetime | None = None
 
 
@@ -35,26 +41,47 @@ class WarmLibrary:
         self._url = url
         self._lock = threading.Lock()
         self._ledger: Ledger | None = None
+        self._meaning: Meaning | None = None
+        self.meaning_off: str | None = "search by meaning: starting"
+        """Why search by meaning is not possible now; None if it is."""
 
     def search(self, request: SearchRequest) -> bytes:
         """Return the results as JSON. Raises BadInput if the query has an error."""
+        ledger, meaning = self._opened()
+        # Results do not explain what the user has chosen.
+        is_off = request.lanes is Lanes.BOTH and ledger.embeddings.setting == OFF
         results = search(
-            self.ledger(),
+            ledger,
             request.text,
             request.now or datetime.now().astimezone(),
+            meaning=None if is_off else meaning,
+            lanes=request.lanes,
             limit=request.limit,
             offset=request.offset,
             by_thread=request.by_thread,
         )
         return _RESULTS.dump_json(results)
 
+    def warm(self) -> bool:
+        """Load the model and the vectors. Returns whether search by meaning is possible; `meaning_off` says why not."""
+        try:
+            _, meaning = self._opened()
+            meaning.warm()
+            self.meaning_off = None
+        except CatchmentError as reason:
+            self.meaning_off = str(reason)
+        except Exception as error:  # noqa: BLE001 - whatever the reason, search by words works
+            self.meaning_off = f"search by meaning: failed ({type(error).__name__})"
+        return self.meaning_off is None
+
     def check(self) -> None:
         """Read from the ledger. Raises an error if that is impossible."""
-        self.ledger().sources.all()
+        self._opened()[0].sources.all()
 
-    def ledger(self) -> Ledger:
-        """Return the ledger. Raises NotFound before the first source was added, and any error of `Ledger.inspect`."""
+    def _opened(self) -> tuple[Ledger, Meaning]:
+        """Return the ledger and the meaning. Raises NotFound before the first source was added, and as `Ledger.inspect`."""
         with self._lock:
-            if self._ledger is None:
+            if self._ledger is None or self._meaning is None:
                 self._ledger = Ledger.inspect(self._url, seconds=_READ_SECONDS)
-            return self._ledger
+                self._meaning = Meaning(Ledger.inspect(self._url, seconds=_LOAD_SECONDS))
+            return self._ledger, self._meaning

@@ -60,6 +60,7 @@ class Readiness:
 
     def __init__(self, library: WarmLibrary, server: str | None) -> None:
         self._ticked = time.monotonic()
+        self._library = library
         self._parts = {"ledger": _Part(library.check), "server": _Part(lambda: _request_health(server))}
 
     async def tick(self) -> None:
@@ -73,10 +74,12 @@ class Readiness:
         return time.monotonic() - self._ticked < _STALLED_SECONDS
 
     async def state(self) -> dict[str, Any]:
-        """Return whether all parts work, and the state of each."""
+        """Return whether the ledger and the server work, and the state of each part. Meaning is not required."""
         await asyncio.gather(*(part.refresh() for part in self._parts.values()))
         parts = {name: part.state() for name, part in self._parts.items()}
-        return {"ready": all(part["ok"] for part in parts.values()), "parts": parts}
+        is_ready = all(part["ok"] for part in parts.values())
+        off = self._library.meaning_off
+        return {"ready": is_ready, "parts": parts | {"meaning": {"ok": off is None, "reason": off}}}
 
 
 def _request_health(server: str | None) -> None:

@@ -61,14 +61,21 @@ def token(home: Home) -> str:
 
 
 def search(
-    home: Home, text: str, now: datetime, *, limit: int = 20, offset: int = 0, by_thread: bool = False
+    home: Home,
+    text: str,
+    now: datetime,
+    *,
+    lanes: str = "both",
+    limit: int = 20,
+    offset: int = 0,
+    by_thread: bool = False,
 ) -> Results:
     """Return what `search.search` returns, from the web process. Raises MeaningOff if it does not answer.
 
     A query with an error raises MeaningOff too; `search.search` explains the error.
     """
-    query = {"text": text, "now": now.isoformat(), "limit": limit, "offset": offset, "by_thread": by_thread}
-    content = _post(home, "/search", query)
+    query = {"text": text, "now": now.isoformat(), "lanes": lanes, "limit": limit, "offset": offset}
+    content = _post(home, "/search", {**query, "by_thread": by_thread})
     from pydantic import TypeAdapter, ValidationError
 
     from catchment.search.search import Results

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -83,19 +84,23 @@ def search(
 
 
 def _find(query: str, source: str | None, *, limit: int, offset: int, by_thread: bool) -> Results:
-    """Search by the running system, or in this process if none runs or the query has an error."""
+    """Search by the running system, or in this process by words if none runs or the query has an error."""
     from catchment.search import remote
 
     now = datetime.now().astimezone()
     try:
         return remote.search(session.home(), query, now, limit=limit, offset=offset, by_thread=by_thread)
-    except MeaningOff:
+    except MeaningOff as reason:
+        from catchment.ledger.library.embeddings import OFF
         from catchment.search.search import search as find
 
         with session.reading() as ledger:
             if source:
                 ledger.sources.get(source)
-            return find(ledger, query, now, limit=limit, offset=offset, by_thread=by_thread)
+            found = find(ledger, query, now, limit=limit, offset=offset, by_thread=by_thread)
+            embeddings = ledger.embeddings
+            has_meaning = found.understood.words and embeddings.setting != OFF and embeddings.searched()
+        return replace(found, meaning_off=str(reason)) if has_meaning else found
 
 
 def show_understanding(found: Results) -> None:
@@ -104,6 +109,8 @@ def show_understanding(found: Results) -> None:
         others = " or ".join(word.corrections)
         problem = "is rare; did you mean {}? It was" if word.count else "does not occur; {} was"
         render.note(f"{word.text} {problem.format(others)} searched for as well")
+    if found.meaning_off:
+        render.note(f"searched by words only; {found.meaning_off}")
     if found.is_partial and found.hits:
         render.note("no document has all the words; these have some of them")
 

@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from catchment.ledger import Ledger
+from catchment.ledger.library.embeddings import DEFAULT_MODEL
+from catchment.meaning.fill import fill as embed
+from catchment.meaning.models import load
 from catchment.runtime.home import Home
 from catchment.search.remote import WebAddress
 from tests.ledger.world import Clock, World, note
@@ -27,12 +30,14 @@ NOTES = {
 }
 
 
-def fill(home: Home) -> None:
-    """Create the ledger of a home, with the documents of `NOTES`."""
+def fill(home: Home, *, with_meaning: bool = False) -> None:
+    """Create the ledger of a home, with the documents of `NOTES`, and their embeddings on request."""
     clock = Clock()
     world = World(home.database_url, clock, Ledger.open(home.database_url, clock=clock, monotonic=clock.steady))
     for name, text in NOTES.items():
         world.ingest(note(name), text=text)
+    if with_meaning:
+        embed(world.ledger, load(DEFAULT_MODEL), lambda _counts: None)
     world.ledger.close()
 
 
@@ -78,7 +83,7 @@ def _ignore(*_: object) -> None:
 def library_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """The home of the module's web process."""
     home = Home(tmp_path_factory.mktemp("web") / "home").make()
-    fill(home)
+    fill(home, with_meaning=True)
     return home
 
 

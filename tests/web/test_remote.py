@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import closing
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from catchment.errors import MeaningOff
+from catchment.ledger import Ledger
+from catchment.ledger.library.embeddings import DEFAULT_MODEL, OFF
 from catchment.runtime.home import Home
 from catchment.search import remote
 from catchment.search.remote import WebAddress
@@ -114,3 +117,23 @@ def test_process_with_another_ledger_is_not_asked(home: Home, monkeypatch: pytes
     assert WebAddress.read(home) is not None
     monkeypatch.setenv("CATCHMENT_DATABASE_URL", f"sqlite:///{home.path / 'other.db'}")
     assert WebAddress.read(home) is None
+
+
+def test_search_by_words_only_is_reported_if_there_are_embeddings(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(home)
+    assert main(["search", "girder"]) == 0
+    assert capsys.readouterr().err == ""
+    with closing(Ledger.open(home.database_url)) as ledger:
+        ledger.embeddings.space("model", DEFAULT_MODEL, 512)
+        assert main(["search", "girder"]) == 0
+        expected = (
+            "searched by words only; search by meaning: not running; start Catchment with `catchment up --detach`\n"
+        )
+        assert capsys.readouterr().err == expected
+        assert main(["search", "tag:bridge"]) == 0
+        assert "by words only" not in capsys.readouterr().err
+        ledger.embeddings.setting = OFF
+    assert main(["search", "girder"]) == 0
+    assert capsys.readouterr().err == ""

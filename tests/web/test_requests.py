@@ -7,6 +7,8 @@ import json
 import socket
 import stat
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import httpx
@@ -15,9 +17,13 @@ import pytest
 
 from catchment.errors import MeaningOff
 from catchment.ledger import Ledger
+from catchment.ledger.library.embeddings import DEFAULT_MODEL, OFF
+from catchment.meaning.meaning import Meaning
 from catchment.runtime.home import Home
 from catchment.search import remote
-from catchment.search.search import search
+from catchment.search.search import Results, search
+from console.main import main
+from tests.waiting import until
 from tests.web.conftest import answering, fill, served
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -43,10 +49,36 @@ def test_get_and_post_return_the_same_results_as_a_search_in_this_process(
     assert posted.status_code == 200
     assert [hit["item"] for hit in posted.json()["hits"]] == ["Girder.md"]
     assert client.get("/search", params=query).json() == posted.json()
-    ledger = Ledger.inspect(library_home.database_url)
-    assert remote.search(library_home, "girders", NOW) == search(ledger, "girders", NOW)
-    assert remote.search(library_home, "", NOW) == search(ledger, "", NOW)
-    ledger.close()
+    with closing(Ledger.inspect(library_home.database_url)) as ledger:
+        meaning = Meaning(ledger)
+        for text in ("girders", "rusty support of a crossing", "", "tag:bridge", '"west pier"'):
+            found, expected = remote.search(library_home, text, NOW), search(ledger, text, NOW, meaning=meaning)
+            assert rounded(found) == rounded(expected)
+
+
+def rounded(results: Results) -> Results:
+    """Return the results with cosines that do not depend on the process that computed them."""
+    hits = [hit if hit.cosine is None else replace(hit, cosine=round(hit.cosine, 4)) for hit in results.hits]
+    return replace(results, hits=hits)
+
+
+def test_meaning_is_searched_when_the_model_is_loaded_and_not_when_it_is_off(
+    library_home: Home, client: httpx.Client
+) -> None:
+    paraphrase = {"text": "rusty support of a crossing", "lanes": "meaning"}
+    until(lambda: client.get("/ready").json()["parts"]["meaning"]["ok"])
+    assert client.post("/search", json=paraphrase).json()["hits"][0]["item"] == "Girder.md"
+    with closing(Ledger.open(library_home.database_url)) as ledger:
+        ledger.embeddings.setting = OFF
+        try:
+            response = client.post("/search", json=paraphrase)
+            assert response.status_code == 503
+            assert response.json()["error"].startswith("search by meaning: off")
+            by_words = client.post("/search", json={"text": "girder"}).json()
+            assert (by_words["total"], by_words["meaning_off"]) == (1, None)
+        finally:
+            ledger.embeddings.setting = DEFAULT_MODEL
+    assert client.post("/search", json=paraphrase).json()["hits"][0]["item"] == "Girder.md"
 
 
 @pytest.mark.parametrize(
@@ -68,11 +100,11 @@ def test_get_and_post_return_the_same_results_as_a_search_in_this_process(
 def test_any_query_is_answered_as_in_this_process(library_home: Home, client: httpx.Client, text: str) -> None:
     response = client.post("/search", json={"text": text, "now": NOW.isoformat()})
     assert response.status_code == 200
-    ledger = Ledger.inspect(library_home.database_url)
-    expected = search(ledger, text, NOW)
-    ledger.close()
-    assert [hit["document"] for hit in response.json()["hits"]] == [hit.document for hit in expected.hits]
-    assert [hit["item"] for hit in client.post("/search", json={"text": "girder"}).json()["hits"]] == ["Girder.md"]
+    with closing(Ledger.inspect(library_home.database_url)) as ledger:
+        expected = search(ledger, text, NOW)
+    by_words = client.post("/search", json={"text": text, "now": NOW.isoformat(), "lanes": "words"})
+    assert [hit["document"] for hit in by_words.json()["hits"]] == [hit.document for hit in expected.hits]
+    assert client.post("/search", json={"text": "girder"}).json()["hits"][0]["item"] == "Girder.md"
 
 
 @pytest.mark.parametrize(
@@ -178,16 +210,19 @@ def test_readiness_names_the_part_that_fails(library_home: Home, client: httpx.C
     assert 0 <= parts["ledger"]["age"] < 60
 
 
-def test_all_is_ready_once_there_is_a_ledger_and_a_server(home: Home) -> None:
+def test_all_is_ready_once_there_is_a_ledger_and_a_server(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     with (
         answering(lambda request: request.send_response_only(200) or request.end_headers()) as other,
         served(home, f"http://127.0.0.1:{other}/api") as port,
         connected(home, port) as client,
     ):
         assert client.post("/search", json={"text": "girder"}).status_code == 404
-        assert "none yet" in client.get("/ready").json()["parts"]["ledger"]["reason"]
         fill(home)
-        assert client.post("/search", json={"text": "girder"}).json()["total"] == 1
+        assert client.get("/ready").status_code == 200
+        found = client.post("/search", json={"text": "girder"}).json()
+        assert (found["total"], "not made yet" in found["meaning_off"]) == (1, True)
+        assert main(["search", "girder"]) == 0
+        assert "searched by words only; search by meaning: the embeddings are not made yet" in capsys.readouterr().err
 
 
 def test_damaged_ledger_is_reported_and_stops_nothing(home: Home) -> None:
