@@ -1,4 +1,4 @@
-"""What tests of several folders share: a fresh home, and one real server for the whole session."""
+"""Fixtures and hooks for all folders of tests: a fresh home, one real server per session, and the order of tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from catchment.settings import Home
 from deployments.supervisor.supervisor import Running, down, running, up
 from tests.prefect_tables import lay_tables
 
-# A shell's background job ignores Ctrl-C and hands that down; some tests press it.
+# Background jobs of a shell ignore SIGINT, and their children inherit this; some tests send SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _PROJECT = Path(__file__).parents[1]
@@ -28,11 +28,11 @@ _MARK = re.compile(r"\bmark\.(\w+)")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--times", type=int, default=1, help="how many times as many faults as in an ordinary run")
+    parser.addoption("--times", type=int, default=1, help="factor for the number of random faults")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have an ordinary run draw the same examples each time, so that no chance decides; a longer one draws others."""
+    """Use the same Hypothesis examples in each run, so that results are repeatable; with `--times`, draw new ones."""
     settings.register_profile("catchment", derandomize=config.getoption("times") == 1, deadline=None)
     settings.load_profile("catchment")
 
@@ -70,13 +70,13 @@ def cannot_select(expression: str, module: str, fixtures: str = "") -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest: at the end one process would wait for the others."""
+    """Run the slowest files first: at the end, they would keep one process busy while the others are idle."""
     slow = {item.path for item in items if any(map(item.get_closest_marker, ("flow", "server", "long")))}
     items.sort(key=lambda item: item.path not in slow)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """Let each file be done by one process, and so the folder whose files share a server."""
+    """Assign each file to one process, and each folder with a shared server as well."""
     return _ByServer(config, log)
 
 
@@ -88,22 +88,22 @@ class _ByServer(LoadFileScheduling):
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many processes were killed, where any were."""
+    """Report the number of killed processes, if any."""
     passed = (report.user_properties for report in terminalreporter.stats.get("passed", ()))
     kills = sum(int(str(value)) for properties in passed for name, value in properties if name == "kills")
     if kills:
-        terminalreporter.write_line(f"{kills} processes were killed, and all was well afterwards")
+        terminalreporter.write_line(f"{kills} processes were killed; all tests passed afterwards")
 
 
 @pytest.fixture(scope="session")
 def times(request: pytest.FixtureRequest) -> int:
-    """What the number of random faults is multiplied by."""
+    """The factor for the number of random faults."""
     return int(request.config.getoption("times"))
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """A home of this test's own, which is also the one that `CATCHMENT_HOME` names."""
+    """A fresh home, also set as `CATCHMENT_HOME`."""
     monkeypatch.setenv("CATCHMENT_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("CATCHMENT_DATABASE_URL", raising=False)
     return Home(tmp_path / "home").make()

@@ -1,6 +1,6 @@
-"""What Prefect makes in the first start of a home, made once for all tests: its tables take 7 s of a processor.
+"""Prefect's database as it is after the first start of a home, created once for all tests.
 
-They have the types of blocks in them too, as after a start: 2 s.
+The tables take 7 s of processor time, the block types in them 2 s.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ asyncio.run(main())
 
 
 def lay_tables(home: Path) -> None:
-    """Give a home that has never been started what its first start would make; nothing happens to another one."""
+    """Copy the database into a home that has never been started. Other homes are left unchanged."""
     new = Home(home).make()
     file = new.prefect / "prefect.db"
     if not file.exists():
@@ -44,11 +44,11 @@ def lay_tables(home: Path) -> None:
 
 
 def _made() -> Path:
-    """The file that is copied."""
+    """Return the database to copy, which is created if missing."""
     _CACHE.mkdir(parents=True, exist_ok=True)
     made = _CACHE / f"{version('prefect')}.db"
     with (_CACHE / "lock").open("w") as lock:
-        # Several processes of pytest begin at once.
+        # Several pytest processes start at once.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
             home = Home(_CACHE / "home").make()

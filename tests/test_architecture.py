@@ -1,4 +1,4 @@
-"""Who may import whom: the rules of docs/architecture.md, read from the imports themselves."""
+"""Allowed imports between rooms: the rules of docs/architecture.md, checked against the import statements."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_no_public_class_name_occurs_twice() -> None:
 
 
 def test_no_module_is_there_for_tests_alone() -> None:
-    """A module that nobody imports is at least started, or loaded, by its dotted name."""
+    """A module that no other imports is started, or loaded, by its dotted name."""
     modules = [path for folder in MAY_IMPORT for path in _modules(folder) if "versions" not in path.parts]
     imported = {name for path in modules for name, _ in _imports(path)}
     imported |= {name.rpartition(".")[0] for name in imported}
@@ -220,7 +220,7 @@ def test_built_distribution_contains_the_data_files(tmp_path: Path) -> None:
 
 
 def test_no_pattern_repeats_a_group_possessively() -> None:
-    """`(…)*+` matches wrongly before Python 3.11.5, which Debian 12 does not have; `(?>(…)*)` says the same."""
+    """`(…)*+` matches wrongly before Python 3.11.5, which Debian 12 does not have; `(?>(…)*)` is equivalent."""
     escaped_or_class = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
     possessive = re.compile(r"\)(?:[*+?]|\{\d*,?\d*\})\+")
     assert possessive.search(escaped_or_class.sub("x", r"\[((?:[^)]|\))*+)"))

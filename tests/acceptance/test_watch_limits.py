@@ -32,7 +32,7 @@ def allow(number: int) -> str:
 
 @pytest.fixture(scope="module")
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    """A user who is root in a user namespace in which a user can watch ten folders."""
+    """A user with root rights in a user namespace that is limited to ten watched folders."""
     before = ("unshare", "--user", "--map-root-user", "sh", "-c", f'{allow(_ALLOWED)} && exec "$@"', "sh")
     with upright(Person(tmp_path_factory.mktemp("limits") / "home", before)) as person:
         yield person

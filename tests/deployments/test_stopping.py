@@ -24,7 +24,7 @@ from deployments.server.running import Running, running, starting
 from deployments.sources.deploy import deploy
 from deployments.supervisor.supervisor import down
 from tests.prefect_tables import lay_tables
-from tests.waiting import PATIENCE, gone, until
+from tests.waiting import PATIENCE, have_exited, until
 
 pytestmark = pytest.mark.server
 
@@ -84,7 +84,7 @@ def test_killed_up_leaves_no_process_and_no_active_run(
     below = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)
     assert process.wait(PATIENCE) == 0
-    assert gone(*below)
+    assert have_exited(*below)
     overdue = _overdue(home)
 
     start()

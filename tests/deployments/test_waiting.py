@@ -41,7 +41,7 @@ class _Answer(BaseHTTPRequestHandler):
         self.wfile.write(_RUN)
 
     def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        """Discard log messages."""
 
 
 @pytest.fixture

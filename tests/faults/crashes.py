@@ -2,7 +2,7 @@
 
 In a forked process, `listen` observes every SQLite transaction (begin, commit, progress), every job transition and
 every file rename. It reports each under a readable name: the product function and the event. `lived` runs a process to
-its end, or to its kill, and waits until all its children are gone.
+its end, or to its kill, and waits until all its children have exited.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def lived(work: Callable[[], None], note: Path, *, seconds: float | None = None)
         try:
             work()
             code = 0
-        except BaseException:  # noqa: BLE001 - whatever it is, the process that waits has to hear of it
+        except BaseException:  # noqa: BLE001 - any error must reach the waiting process
             note.write_text(traceback.format_exc(), encoding="utf-8")
         finally:
             os._exit(code)

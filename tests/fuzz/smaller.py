@@ -27,7 +27,7 @@ def failure(check: Check, data: bytes) -> str | None:
             check(data)
     except Slow as error:
         return type(error).__name__
-    except Exception as error:  # noqa: BLE001 - whatever a parser raises is what is looked for
+    except Exception as error:  # noqa: BLE001 - any error of a parser is a result
         ours = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_ours(frame.filename)]
         return f"{type(error).__name__} at {ours[-1].filename}:{ours[-1].lineno}"
     return None

@@ -1,4 +1,4 @@
-"""What Prefect computes of a flow by importing it, as it stands beside the flow's module for `deployments.sources.definition`.
+"""The schema that Prefect computes by importing a flow, stored beside the flow's module for `deployments.sources.definition`.
 
 `python -m tests.golden.flows` writes these files anew, after a flow or the settings of a connector were changed on purpose.
 """

@@ -268,7 +268,7 @@ def _parameter(parameter: Any) -> dict[str, Any]:
 
 
 def differences(before: Any, after: Any, path: str = "") -> list[str]:
-    """Say line by line how a JSON value differs from an earlier one."""
+    """Return the differences between two JSON values, one per line."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [
             line

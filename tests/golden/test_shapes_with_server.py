@@ -1,4 +1,4 @@
-"""The home of version 0.1 under a running system: it starts, deploys its sources, syncs, and says so in recorded shapes."""
+"""The home of version 0.1 in a running system: it deploys and syncs its sources, and its JSON has the recorded shapes."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.hazards import installed
 from tests.hazards.areas import AREAS
 from tests.hazards.catchment import Catchment
 from tests.hazards.folders import mishaps
-from tests.hazards.model import Mishap, System, meet, told
+from tests.hazards.model import Mishap, System, folder_name, meet
 from tests.hazards.paces import paces
 from tests.hazards.results import OURS, Results, Row
 
@@ -89,7 +89,7 @@ def _of_folders(place: Path, systems: list[System], only: str, results: Results)
     for mishap in mishaps():
         if only in mishap.name:
             for system in systems:
-                yield _met(system, mishap, place / f"{told(mishap.name)}-{system.name.replace('_', '-')}")
+                yield _met(system, mishap, place / f"{folder_name(mishap.name)}-{system.name.replace('_', '-')}")
     if not only:
         for system in systems:
             for pace in paces(system, place):

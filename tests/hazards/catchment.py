@@ -23,7 +23,7 @@ _ESCAPED = re.compile("\ufffd([0-9a-f]{2})")
 
 
 class Catchment:
-    """Catchment of a user whose system is up."""
+    """Catchment of a user with a running system."""
 
     name = "catchment"
 
@@ -37,8 +37,8 @@ class Catchment:
             listed = self._person("sources", "list", "--json").ok().json
             if folder.name not in {source["name"] for source in listed}:
                 self._person("sources", "add", "local_files", folder, "--name", folder.name).ok()
-            said = self._person("sync", folder.name, "--wait")
-        return Took(said.code, time.monotonic() - begun, peak.mb)
+            result = self._person("sync", folder.name, "--wait")
+        return Took(result.code, time.monotonic() - begun, peak.mb)
 
     @property
     def version(self) -> str:
@@ -86,7 +86,7 @@ class Watched:
     def state(self) -> str:
         return str(self.person.source(self.name)["state"])
 
-    def goes_on(self, verdict: Verdict) -> None:
+    def recovers(self, verdict: Verdict) -> None:
         """Act as a user does after the cause is fixed."""
         self.person("sources", "resume", self.name)
         verdict.expect(self.sync() == 0, "the sync after it failed")

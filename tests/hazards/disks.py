@@ -71,8 +71,8 @@ def full_when_a_source_is_added(at: Disks) -> Verdict:
         person("sources", "list").ok()
         fill = person.home / "fill"
         within(person, "dd", "if=/dev/zero", f"of={fill}", "bs=4k", check=False)
-        said = person(*adding)
-        verdict.expect((said.code, "disk is full" in said.err) == (10, True), said.err)
+        result = person(*adding)
+        verdict.expect((result.code, "disk is full" in result.err) == (10, True), result.err)
         within(person, "rm", str(fill))
         verdict.expect(person("sources", "list", "--json").ok().json == [], "half a source was added")
         person(*adding).ok()
@@ -86,13 +86,13 @@ def full_in_the_middle(at: Disks) -> Verdict:
     verdict = Verdict()
     with small_disk(at.folder / "filling" / "home") as person, upright(person):
         person("sources", "add", "obsidian", vault, "--name", _NAME).ok()
-        said = person("sync", _NAME, "--wait")
-        verdict.expect("full" in said.err, f"ended with {said.code} and does not say why")
+        result = person("sync", _NAME, "--wait")
+        verdict.expect("full" in result.err, f"ended with {result.code} and does not say why")
         within(person, "mount", "-o", "remount,size=400m", str(person.home))
         person("up", "--detach").ok()
         person.sync_when_ready(_NAME)
-        there = person.source(_NAME)["documents"]
-        verdict.expect(there == _NOTES, f"{there} of {_NOTES} are there")
+        count = person.source(_NAME)["documents"]
+        verdict.expect(count == _NOTES, f"{count} of {_NOTES} are there")
         verdict.expect(person("ledger", "check", "--deep").code == 0, "the ledger is not sound")
     return verdict
 
@@ -144,17 +144,19 @@ def _fill_and_make_room(person: Person, folder: str, notes: Path, verdict: Verdi
     person("sources", "add", "local_files", notes, "--name", _NAME).ok()
     fill = person.home / folder / "fill"
     within(person, "dd", "if=/dev/zero", f"of={fill}", "bs=4k", check=False)
-    said = person("sync", _NAME, "--wait")
-    verdict.expect("Traceback" not in said.err, said.err)
-    if said.code:
-        verdict.expect((said.code, "full" in said.err.splitlines()[-1]) == (10, True), f"{said.code}: {said.err}")
+    result = person("sync", _NAME, "--wait")
+    verdict.expect("Traceback" not in result.err, result.err)
+    if result.code:
+        verdict.expect(
+            (result.code, "full" in result.err.splitlines()[-1]) == (10, True), f"{result.code}: {result.err}"
+        )
     within(person, "rm", str(fill))
     person("up", "--detach").ok()
     edit(notes)
     person.sync_when_ready(_NAME)
-    there = sum(path.is_file() for path in notes.rglob("*"))
+    count = sum(path.is_file() for path in notes.rglob("*"))
     documents = person.source(_NAME)["documents"]
-    verdict.expect(documents == there, f"{documents} of {there} are there")
+    verdict.expect(documents == count, f"{documents} of {count} are there")
     verdict.expect(person("prove", _NAME).code == 0, "what is there is not what the source has")
     verdict.expect(person("ledger", "check", "--deep").code == 0, "the ledger is not sound")
 
@@ -165,8 +167,8 @@ def read_only(at: Disks) -> Verdict:
     with small_disk(at.folder / "fixed" / "home") as person:
         person("sources", "add", "local_files", at.folder / "fixed" / "notes", "--name", _NAME).ok()
         within(person, "mount", "-o", "remount,ro", str(person.home))
-        said = person("sources", "pause", _NAME)
-        verdict.expect(said.code in (1, 3, 10) and len(said.err.splitlines()) == 1, f"{said.code}: {said.err}")
+        result = person("sources", "pause", _NAME)
+        verdict.expect(result.code in (1, 3, 10) and len(result.err.splitlines()) == 1, f"{result.code}: {result.err}")
         verdict.expect(person("status").code == 0, "its state cannot be seen")
         within(person, "mount", "-o", "remount,rw", str(person.home))
         verdict.expect(person("sources", "pause", _NAME).code == 0, "it is read-only still")
@@ -181,9 +183,9 @@ def a_page_is_damaged(at: Disks) -> Verdict:
     data = bytearray(library.ledger.read_bytes())
     data[_PAGE : 3 * _PAGE] = os.urandom(2 * _PAGE)
     library.ledger.write_bytes(data)
-    said = library.person("up", "--detach")
+    result = library.person("up", "--detach")
     verdict = Verdict()
-    verdict.expect((said.code, "catchment restore" in said.err) == (1, True), f"{said.code}: {said.err}")
+    verdict.expect((result.code, "catchment restore" in result.err) == (1, True), f"{result.code}: {result.err}")
     verdict.expect(library.ledger.read_bytes() == data, "it was written to")
     library.person("restore", kept).ok()
     verdict.expect(documents(library.person, _NAME) == before, "its documents are others")
@@ -224,17 +226,17 @@ AREA = Area(
     "disks",
     disks,
     (
-        Hazard("full when a source is added", "said; nothing by halves", full_when_a_source_is_added),
-        Hazard("full in the middle of a sync", "said; goes on with room", full_in_the_middle),
-        Hazard("full for the ledger alone", "said; goes on with room", full_for_the_ledger),
-        Hazard("full for the cache alone", "goes on with room", full_for_the_cache),
-        Hazard("full for Prefect alone", "goes on with room", full_for_prefect),
-        Hazard("full for the logs alone", "goes on", full_for_the_logs),
-        Hazard("full for what runs alone", "goes on with room", full_for_what_runs),
-        Hazard("read-only for a while", "said; can be looked at", read_only),
-        Hazard("a page of the ledger is damaged", "said; the backup helps", a_page_is_damaged),
-        Hazard("the ledger is gone", "read again from the source", the_ledger_is_gone),
-        Hazard("what Prefect remembers is gone", "the library stays", what_prefect_remembers_is_gone),
-        Hazard("an earlier day is brought back", "as the source is now", an_earlier_day_is_brought_back),
+        Hazard("full when a source is added", "error; no partial source", full_when_a_source_is_added),
+        Hazard("full in the middle of a sync", "error; continues with space", full_in_the_middle),
+        Hazard("full for the ledger alone", "error; continues with space", full_for_the_ledger),
+        Hazard("full for the cache alone", "continues with space", full_for_the_cache),
+        Hazard("full for Prefect alone", "continues with space", full_for_prefect),
+        Hazard("full for the logs alone", "continues", full_for_the_logs),
+        Hazard("full for `run/` alone", "continues with space", full_for_what_runs),
+        Hazard("read-only for a while", "error; can be read", read_only),
+        Hazard("a page of the ledger is damaged", "error; the backup restores it", a_page_is_damaged),
+        Hazard("the ledger is deleted", "read again from the source", the_ledger_is_gone),
+        Hazard("Prefect's database is deleted", "the same documents", what_prefect_remembers_is_gone),
+        Hazard("an older backup is restored", "the current files", an_earlier_day_is_brought_back),
     ),
 )

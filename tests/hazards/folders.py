@@ -47,9 +47,9 @@ def on_disk(folder: Path) -> Truth:
     return _disk(folder, frozenset())
 
 
-def disk_and(told: Truth) -> Callable[[Path], Truth]:
+def disk_and(expected: Truth) -> Callable[[Path], Truth]:
     """Return the notes on disk, updated with these entries."""
-    return lambda folder: {**_disk(folder, told.keys()), **told}
+    return lambda folder: {**_disk(folder, expected.keys()), **expected}
 
 
 def _disk(folder: Path, but: Collection[str]) -> Truth:
@@ -303,50 +303,50 @@ def nothing(_folder: Path) -> None:
 
 def mishaps() -> Iterator[Mishap]:
     """Return all mishaps and their expected outcomes."""
-    here, keep = on_disk, as_before
-    yield Mishap("nothing happens", "nothing is done", few, nothing, here)
-    yield Mishap("an edit", "the new text", few, edit, here)
-    yield Mishap("an edit that keeps size and time", "the new text", few, edit_with_size_and_time_kept, here)
-    yield Mishap("a save by rename", "the new text", few, atomic_save, here)
-    yield Mishap("a save with a backup", "the new text", few, save_with_a_backup, here)
-    yield Mishap("a file is cut short", "the new text", few, truncate, here)
-    yield Mishap("a rename", "under the new name only", few, rename, here)
-    yield Mishap("a rename by case", "under the new name only", few, rename_by_case, here)
-    yield Mishap("a rename with an edit", "under the new name only", few, rename_and_edit, here)
-    yield Mishap("a folder is renamed", "under the new names only", few, move_a_folder, here)
-    yield Mishap("a folder is moved into another", "under the new names only", few, nest_a_folder, here)
-    yield Mishap("two names are swapped", "each under its new name", few, swap, here)
-    yield Mishap("names move on by one", "each under its new name", few, shift, here)
-    yield Mishap("forty files are renamed", "under the new names only", many, rename_all, here)
-    yield Mishap("a delete", "gone", few, delete, here)
-    yield Mishap("a delete, and the same file again", "there once", few, delete_and_bring_back, here)
-    yield Mishap("one of two equal files is deleted", "the other stays", with_a_twin, delete_a_twin, here)
-    yield Mishap("one of two equal files is edited", "each has its own text", with_a_twin, edit_a_twin, here)
-    yield Mishap("a folder is emptied", "nothing is deleted", many, empty_the_folder, keep(many), may_refuse=True)
-    yield Mishap("a folder is gone", "nothing is deleted", few, lose_the_folder, keep(few), may_refuse=True)
-    yield Mishap("a disk is not mounted", "nothing is deleted", few, replace_the_folder, keep(few), may_refuse=True)
+    disk, keep = on_disk, as_before
+    yield Mishap("no change", "no work", few, nothing, disk)
+    yield Mishap("an edit", "the new text", few, edit, disk)
+    yield Mishap("an edit that keeps size and time", "the new text", few, edit_with_size_and_time_kept, disk)
+    yield Mishap("a save by rename", "the new text", few, atomic_save, disk)
+    yield Mishap("a save with a backup", "the new text", few, save_with_a_backup, disk)
+    yield Mishap("a file is cut short", "the new text", few, truncate, disk)
+    yield Mishap("a rename", "under the new name only", few, rename, disk)
+    yield Mishap("a rename by case", "under the new name only", few, rename_by_case, disk)
+    yield Mishap("a rename with an edit", "under the new name only", few, rename_and_edit, disk)
+    yield Mishap("a folder is renamed", "under the new names only", few, move_a_folder, disk)
+    yield Mishap("a folder is moved into another", "under the new names only", few, nest_a_folder, disk)
+    yield Mishap("two names are swapped", "each under its new name", few, swap, disk)
+    yield Mishap("four names are shifted by one", "each under its new name", few, shift, disk)
+    yield Mishap("forty files are renamed", "under the new names only", many, rename_all, disk)
+    yield Mishap("a delete", "removed", few, delete, disk)
+    yield Mishap("a delete, and the same file again", "found once", few, delete_and_bring_back, disk)
+    yield Mishap("one of two equal files is deleted", "the other stays", with_a_twin, delete_a_twin, disk)
+    yield Mishap("one of two equal files is edited", "each has its own text", with_a_twin, edit_a_twin, disk)
+    yield Mishap("a folder is emptied", "no deletion", many, empty_the_folder, keep(many), may_refuse=True)
+    yield Mishap("a folder is missing", "no deletion", few, lose_the_folder, keep(few), may_refuse=True)
+    yield Mishap("a disk is not mounted", "no deletion", few, replace_the_folder, keep(few), may_refuse=True)
     yield Mishap(
-        "most files are deleted", "held until a person decides", many, delete_most, keep(many), may_refuse=True
+        "most files are deleted", "deletions held for a decision", many, delete_most, keep(many), may_refuse=True
     )
-    yield Mishap("a tree is restored from a backup", "nothing is doubled", few, copy_the_tree, here)
-    yield Mishap("a new file with an old time", "found", few, add_an_old_file, here)
-    yield Mishap("a new file from the future", "found", few, add_a_file_from_the_future, here)
-    yield Mishap("odd names", "found", few, add_odd_names, here)
-    yield Mishap("a name that is no UTF-8", "found", few, add_a_name_without_encoding, here)
+    yield Mishap("a tree is restored from a backup", "no duplicates", few, copy_the_tree, disk)
+    yield Mishap("a new file with an old time", "found", few, add_an_old_file, disk)
+    yield Mishap("a new file from the future", "found", few, add_a_file_from_the_future, disk)
+    yield Mishap("odd names", "found", few, add_odd_names, disk)
+    yield Mishap("a name that is not UTF-8", "found", few, add_a_name_without_encoding, disk)
     latin = disk_and({"latin.md": "markerlatin1 steht allein"})
     yield Mishap("a text in Latin-1", "the text is found", few, add_latin_1, latin)
-    yield Mishap("an empty file", "held or named", few, add_nothing_at_all, disk_and({"empty.md": None}))
+    yield Mishap("an empty file", "stored or reported", few, add_nothing_at_all, disk_and({"empty.md": None}))
     yaml = disk_and({"yaml.md": note("yaml.md").strip()})
     yield Mishap("broken frontmatter", "the text is found", few, add_bad_frontmatter, yaml)
-    yield Mishap("NUL bytes", "held or named", few, add_nul_bytes, disk_and({"nul.md": None}))
+    yield Mishap("NUL bytes", "stored or reported", few, add_nul_bytes, disk_and({"nul.md": None}))
     yield Mishap("ten thousand levels", "the text is found", few, add_deep_nesting, disk_and({"deep.md": "markerdeep"}))
     yield Mishap("a line of 5 MB", "the text is found", few, add_a_long_line, disk_and({"long.md": "markerlong"}))
-    named = "named, the rest is found"
+    named = "reported; the others are found"
     yield Mishap("a corrupt PDF", named, few, add_a_corrupt_pdf, disk_and({"corrupt.pdf": None}))
     yield Mishap("a zip bomb", named, few, add_a_bomb, disk_and({"bomb.docx": None}))
     yield Mishap("a sparse file of 300 MB", named, few, add_a_sparse_giant, disk_and({"giant.md": None}))
-    yield Mishap("a pipe among the files", "nothing hangs", few, add_a_pipe, here)
-    yield Mishap("a link to the folder itself", "each file once", few, add_a_loop, here)
-    yield Mishap("a link out of the folder", "nothing from outside", few, add_a_way_out, here)
-    yield Mishap("a file becomes a folder", "what is inside is found", few, turn_a_file_into_a_folder, here)
-    yield Mishap("a folder becomes a file", "its notes are gone", few, turn_a_folder_into_a_file, here)
+    yield Mishap("a pipe among the files", "the sync finishes", few, add_a_pipe, disk)
+    yield Mishap("a link to the folder itself", "each file once", few, add_a_loop, disk)
+    yield Mishap("a link out of the folder", "no file from outside", few, add_a_way_out, disk)
+    yield Mishap("a file becomes a folder", "the files inside are found", few, turn_a_file_into_a_folder, disk)
+    yield Mishap("a folder becomes a file", "its notes are removed", few, turn_a_folder_into_a_file, disk)

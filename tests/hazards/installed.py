@@ -42,14 +42,14 @@ class Installed:
         self._state(folder).mkdir(exist_ok=True)
         self._process.stdin.write(json.dumps([str(self._state(folder)), str(folder)]) + "\n")
         self._process.stdin.flush()
-        told = json.loads(self._process.stdout.readline())
-        return Took(told["code"], told["seconds"], told["peak_mb"])
+        report = json.loads(self._process.stdout.readline())
+        return Took(report["code"], report["seconds"], report["peak_mb"])
 
     def holds(self, folder: Path) -> Held:
         """Return the contents from the last response."""
         file = self._state(folder) / "held.json"
-        said = json.loads(file.read_text()) if file.exists() else {"texts": {}, "named": []}
-        return Held(said["texts"], frozenset(said["named"]))
+        content = json.loads(file.read_text()) if file.exists() else {"texts": {}, "named": []}
+        return Held(content["texts"], frozenset(content["named"]))
 
     def _state(self, folder: Path) -> Path:
         return self._place / f"{folder.name}-state"

@@ -27,12 +27,12 @@ class Box(Watched):
 
     def fill(self, count: int) -> None:
         """Append messages to the mailbox."""
-        with self.dovecot.person() as mine:
-            mine.create_folder(self.name)
+        with self.dovecot.person() as mailbox:
+            mailbox.create_folder(self.name)
             for number in range(count):
                 subject, text = f"{self.name} {number}", f"The gauge at {self.name} shows {number} in all.\n"
                 # Each message of the account has a number, and thus a unique Message-ID.
-                mine.append(self.name, message(crc32(subject.encode()), subject, text))
+                mailbox.append(self.name, message(crc32(subject.encode()), subject, text))
                 self.truth[subject] = text.strip()
 
     def seen(self, noted: Verdict | None = None) -> Verdict:
@@ -74,7 +74,7 @@ class Account:
 
 @contextmanager
 def account(folder: Path) -> Iterator[Account]:
-    """Yield a mail server, a proxy in front of it, and a user whose system is up."""
+    """Yield a mail server, a proxy in front of it, and a user with a running system."""
     for dovecot in serving():
         proxy = Proxy(dovecot.port)
         try:
@@ -96,10 +96,10 @@ def numbered_anew(account: Account) -> Verdict:
 
 def numbered_anew_with_less_in_it(account: Account) -> Verdict:
     box = account.box("fewer")
-    with account.dovecot.person() as mine:
-        mine.select_folder(box.name)
-        mine.delete_messages(mine.search()[:2])
-        mine.expunge()
+    with account.dovecot.person() as mailbox:
+        mailbox.select_folder(box.name)
+        mailbox.delete_messages(mailbox.search()[:2])
+        mailbox.expunge()
     account.dovecot.renumber(box.name)
     box.sync()
     return box.seen()
@@ -107,14 +107,14 @@ def numbered_anew_with_less_in_it(account: Account) -> Verdict:
 
 def a_folder_is_renamed(account: Account) -> Verdict:
     box = account.box("harbour")
-    with account.dovecot.person() as mine:
-        mine.create_folder("harbour/pier")
-        mine.append("harbour/pier", message(71, "At the pier", "Boats lie at the pier.\n"))
+    with account.dovecot.person() as mailbox:
+        mailbox.create_folder("harbour/pier")
+        mailbox.append("harbour/pier", message(71, "At the pier", "Boats lie at the pier.\n"))
     box.truth["At the pier"] = "Boats lie at the pier."
     box.sync()
     before = documents(account.person, box.name)
-    with account.dovecot.person() as mine:
-        mine.rename_folder("harbour/pier", "harbour/quay")
+    with account.dovecot.person() as mailbox:
+        mailbox.rename_folder("harbour/pier", "harbour/quay")
     verdict = Verdict()
     verdict.expect(box.sync() == 0, "the sync failed")
     verdict.expect(documents(account.person, box.name) == before, "its documents are others")
@@ -123,12 +123,12 @@ def a_folder_is_renamed(account: Account) -> Verdict:
 
 def a_message_is_copied_and_one_moved(account: Account) -> Verdict:
     box = account.box("moving")
-    with account.dovecot.person() as mine:
-        mine.create_folder("moving/kept")
-        mine.select_folder(box.name)
-        first, second = mine.search()[:2]
-        mine.move([first], "moving/kept")
-        mine.copy([second], "moving/kept")
+    with account.dovecot.person() as mailbox:
+        mailbox.create_folder("moving/kept")
+        mailbox.select_folder(box.name)
+        first, second = mailbox.search()[:2]
+        mailbox.move([first], "moving/kept")
+        mailbox.copy([second], "moving/kept")
     box.sync()
     copied = box.seen()
     # A copy is a separate message; a moved message is not.
@@ -141,22 +141,22 @@ def expunged_in_the_middle(account: Account) -> Verdict:
     box = Box("expunged", account.person, account.dovecot)
     box.fill(8)
     account.add(box)
-    gone: list[int] = []
+    expunged: list[int] = []
 
     def expunge(exchange: Exchange) -> None:
-        if not gone and b"BODY" in exchange.line and b"UID FETCH" in exchange.line:
-            with account.dovecot.person() as mine:
-                mine.select_folder(box.name)
-                gone.extend(mine.search()[-1:])
-                mine.delete_messages(gone)
-                mine.expunge()
+        if not expunged and b"BODY" in exchange.line and b"UID FETCH" in exchange.line:
+            with account.dovecot.person() as mailbox:
+                mailbox.select_folder(box.name)
+                expunged.extend(mailbox.search()[-1:])
+                mailbox.delete_messages(expunged)
+                mailbox.expunge()
 
     with account.harm(expunge):
         code = box.sync()
     box.sync()
     del box.truth["expunged 7"]
     verdict = Verdict()
-    verdict.expect(bool(gone), "nothing was expunged")
+    verdict.expect(bool(expunged), "nothing was expunged")
     verdict.expect(code == 0, f"ended with {code}")
     return box.seen(verdict)
 
@@ -212,16 +212,16 @@ def the_login_is_revoked(account: Account) -> Verdict:
         verdict.expect(box.state() == "held", f"the source is {box.state()}, and not held")
         verdict.expect(refused == _TRY_AGAIN, f"the next sync ended with {refused}")
         verdict.expect(len(account.proxy.commands) == asked, "the server was asked again")
-    box.goes_on(verdict)
+    box.recovers(verdict)
     return box.seen(verdict)
 
 
 def the_folder_is_emptied(account: Account) -> Verdict:
     box = account.box("emptied", 20)
-    with account.dovecot.person() as mine:
-        mine.select_folder(box.name)
-        mine.delete_messages(mine.search())
-        mine.expunge()
+    with account.dovecot.person() as mailbox:
+        mailbox.select_folder(box.name)
+        mailbox.delete_messages(mailbox.search())
+        mailbox.expunge()
     box.sync()
     return box.seen()
 
@@ -230,10 +230,10 @@ def odd_messages(account: Account) -> Verdict:
     box = Box("odd", account.person, account.dovecot)
     box.fill(4)
     messages = sorted(_ODD.glob("*.eml"))
-    with account.dovecot.person() as mine:
+    with account.dovecot.person() as mailbox:
         for file in messages:
-            mine.append(box.name, file.read_bytes())
-        there = mine.folder_status(box.name, ["MESSAGES"])[b"MESSAGES"]
+            mailbox.append(box.name, file.read_bytes())
+        there = mailbox.folder_status(box.name, ["MESSAGES"])[b"MESSAGES"]
     account.add(box)
     verdict = Verdict()
     verdict.expect(box.sync() == 0, "the sync failed")
@@ -251,17 +251,17 @@ def asked_to_wait(account: Account) -> Verdict:
     box = Box("waiting", account.person, account.dovecot)
     box.fill(6)
     account.add(box, "localhost")
-    told: list[int] = []
+    refused: list[int] = []
 
     def limit(exchange: Exchange) -> None:
-        if exchange.command == b"UID FETCH" and not told:
-            told.append(exchange.number)
+        if exchange.command == b"UID FETCH" and not refused:
+            refused.append(exchange.number)
             exchange.answer("{tag} NO [LIMIT] Suggested Backoff Time: 3000 milliseconds")
 
     with account.harm(limit):
         code = box.sync()
     verdict = Verdict()
-    verdict.expect(bool(told), "nothing was refused")
+    verdict.expect(bool(refused), "nothing was refused")
     verdict.expect(code == 0, f"ended with {code}")
     verdict.expect(box.state() == "active", f"the source is {box.state()}")
     box.person.sync_when_ready(box.name)
@@ -272,17 +272,17 @@ AREA = Area(
     "mail",
     account,
     (
-        Hazard("a folder is numbered anew", "the same documents", numbered_anew),
-        Hazard("numbered anew, and two are gone", "nothing is deleted", numbered_anew_with_less_in_it),
+        Hazard("UIDVALIDITY changes", "the same documents", numbered_anew),
+        Hazard("UIDVALIDITY changes, two are missing", "no deletion", numbered_anew_with_less_in_it),
         Hazard("a folder is renamed", "the same documents", a_folder_is_renamed),
         Hazard("a message is moved, another copied", "moved once, copied twice", a_message_is_copied_and_one_moved),
         Hazard("a message is expunged while it is read", "the others are found", expunged_in_the_middle),
-        Hazard("a folder is emptied", "held until a person decides", the_folder_is_emptied),
-        Hazard("the connection is cut in an answer", "each message once", cut_in_the_middle),
-        Hazard("it is cut again and again", "each message once", cut_at_every_fifth_command),
-        Hazard("the server is down", "nothing is deleted", the_server_is_down),
-        Hazard("the login is revoked", "asked once, then held", the_login_is_revoked),
-        Hazard("the server asks to wait", "waits, and goes on", asked_to_wait),
-        Hazard("a hundred odd messages", "each is held or named", odd_messages),
+        Hazard("a folder is emptied", "deletions held for a decision", the_folder_is_emptied),
+        Hazard("the connection is cut in a response", "each message once", cut_in_the_middle),
+        Hazard("the connection is cut repeatedly", "each message once", cut_at_every_fifth_command),
+        Hazard("the server is down", "no deletion", the_server_is_down),
+        Hazard("the login is revoked", "one attempt, then held", the_login_is_revoked),
+        Hazard("the server requests a pause", "waits, then continues", asked_to_wait),
+        Hazard("a hundred odd messages", "each is stored or reported", odd_messages),
     ),
 )

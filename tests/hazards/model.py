@@ -133,22 +133,22 @@ def judge(truth: Truth, held: Held, noted: Verdict | None = None) -> Verdict:
     verdict = Verdict()
     verdict.wrong += noted.wrong if noted else []
     verdict.ghosts = sorted(held.texts.keys() - truth.keys())
-    for path, wanted in sorted(truth.items()):
+    for path, expected in sorted(truth.items()):
         texts = held.texts.get(path, ())
         if len(texts) > 1:
             verdict.doubled.append(path)
-        if wanted is None:
+        if expected is None:
             # An unreadable item may be present by name only; without any report it is a silent loss.
             if not texts and path not in held.named:
                 verdict.silent.append(path)
         elif not texts:
             (verdict.missing if path in held.named else verdict.silent).append(path)
-        elif not all(wanted in text for text in texts):
+        elif not all(expected in text for text in texts):
             verdict.stale.append(path)
     return verdict
 
 
-def told(name: str) -> str:
+def folder_name(name: str) -> str:
     """Return the name of a mishap as a folder name."""
     return "".join(letter if letter.isalnum() else "-" for letter in name.lower())
 

@@ -17,8 +17,8 @@ def paces(system: System, place: Path) -> Iterator[Pace]:
     folder = place / f"thousand-{system.name.replace('_', '-')}"
     for number in range(_NOTES):
         write(folder, f"{number // 100}/note {number}.md", note(f"note{number}x") + "A line of what was seen.\n" * 40)
-    yield _pace("1. the first time", system, folder)
-    yield _pace("2. nothing changed", system, folder)
+    yield _pace("1. first sync", system, folder)
+    yield _pace("2. no change", system, folder)
     write(folder, "0/note 7.md", note("edited"))
     yield _pace("3. one edit", system, folder)
 

@@ -51,8 +51,8 @@ class Machine:
         until(lambda: self.unfinished(name), lambda jobs: not jobs, seconds=_SOON, must=False)
         verdict = judge(truth, held(self.person, name, lambda locator, _title: locator))
         verdict.expect(self.person("ledger", "check").code == 0, "the ledger is not sound")
-        going = until(self.going(name), lambda found: not found, seconds=_SOON, must=False)
-        verdict.expect(not going, f"{len(going)} runs seem to go on")
+        active = until(self.going(name), lambda found: not found, seconds=_SOON, must=False)
+        verdict.expect(not active, f"{len(active)} runs seem to go on")
         verdict.expect(self.person("sync", name, "--wait").code == 0, "the next sync failed")
         return verdict
 
@@ -62,7 +62,7 @@ class Machine:
         left = sum(source["jobs"][state] for state in ("pending", "running", "retrying"))
         return bool(left) or source["documents"] < _NOTES
 
-    def going(self, name: str) -> Callable[[], list[str]]:
+    def active(self, name: str) -> Callable[[], list[str]]:
         return lambda: [run for run in self.person.seem_to_run() if name in run]
 
 
@@ -167,19 +167,19 @@ AREA = Area(
     "processes",
     machine,
     (
-        _hazard("the run of a sync is killed", "goes on by itself", the_run_is_killed),
-        _hazard("its parsers are killed", "goes on", the_parsers_are_killed),
-        _hazard("it is stopped (SIGSTOP)", "ended, and goes on", the_run_stands_still),
-        _hazard("the runner is killed", "goes on by itself", the_runner_is_killed),
-        _hazard("the worker is killed", "goes on by itself", the_worker_is_killed),
-        _hazard("the server is killed", "goes on by itself", the_server_is_killed),
-        _hazard("the server is away for 20 s", "goes on by itself", the_server_is_away),
-        _hazard("the supervisor is killed", "goes on after `up`", the_supervisor_is_killed),
-        _hazard("the machine starts anew", "goes on after `up`", the_machine_starts_anew),
-        _hazard("`down` in the middle", "goes on after `up`", it_is_stopped_and_started),
-        _hazard("asked for ten times more", "each note once", it_is_asked_for_ten_times),
+        _hazard("the run of a sync is killed", "continues by itself", the_run_is_killed),
+        _hazard("the parsers are killed", "continues", the_parsers_are_killed),
+        _hazard("the run is stopped (SIGSTOP)", "terminated, then continues", the_run_stands_still),
+        _hazard("the runner is killed", "continues by itself", the_runner_is_killed),
+        _hazard("the worker is killed", "continues by itself", the_worker_is_killed),
+        _hazard("the server is killed", "continues by itself", the_server_is_killed),
+        _hazard("the server is away for 20 s", "continues by itself", the_server_is_away),
+        _hazard("the supervisor is killed", "continues after `up`", the_supervisor_is_killed),
+        _hazard("the machine restarts", "continues after `up`", the_machine_starts_anew),
+        _hazard("`down` in the middle", "continues after `up`", it_is_stopped_and_started),
+        _hazard("ten more sync requests", "each note once", it_is_asked_for_ten_times),
         Hazard("two `up` at once", "one system", two_starts_at_once),
-        _hazard("the clock is set a day forward", "goes on", partial(the_clock_is_set, hours=_DAY)),
-        _hazard("the clock is set two days back", "goes on", partial(the_clock_is_set, hours=-_DAY)),
+        _hazard("the clock is set a day forward", "continues", partial(the_clock_is_set, hours=_DAY)),
+        _hazard("the clock is set two days back", "continues", partial(the_clock_is_set, hours=-_DAY)),
     ),
 )

@@ -44,14 +44,14 @@ class Host:
         self._add(name, self.git.address, "include=[code]", token)
         return Clone(name, self.person, work)
 
-    def said(self, name: str) -> Said:
+    def discussions(self, name: str) -> Discussions:
         """Create a repository with discussions and a synced source of them."""
         repo = self.hub.repo(f"ada/{name}")
         for number in range(4):
             repo.comment(repo.open(f"Issue {number}", note(f"issue{number}")), note(f"comment{number}"))
         token = self._token(name)
         self._add(name, self.proxy.address, "include=[issues, pulls, releases]", token)
-        return Said(name, self.person, repo, token)
+        return Discussions(name, self.person, repo, token)
 
     @contextmanager
     def harm(self, harm: Callable[[Exchange], None]) -> Iterator[None]:
@@ -98,7 +98,7 @@ class Clone(Watched):
 
 
 @dataclass(frozen=True)
-class Said(Watched):
+class Discussions(Watched):
     """A source of the discussions of a repository."""
 
     repo: Repo
@@ -190,7 +190,7 @@ def a_pack_is_cut(host: Host) -> Verdict:
         failed = clone.fails()
     finally:
         host.git.cut_after = None
-    clone.goes_on(failed)
+    clone.recovers(failed)
     return clone.seen(failed)
 
 
@@ -199,7 +199,7 @@ def it_is_gone(host: Host) -> Verdict:
     host.git.withdraw("ada/gone")
     failed = clone.fails()
     host.git.publish("ada/gone", clone.work)
-    clone.goes_on(failed)
+    clone.recovers(failed)
     return clone.seen(failed)
 
 
@@ -211,13 +211,13 @@ def the_token_of_git_is_revoked(host: Host) -> Verdict:
         failed.expect(clone.state() == "held", f"the source is {clone.state()}, and not held")
     finally:
         host.git.token = None
-    clone.goes_on(failed)
+    clone.recovers(failed)
     return clone.seen(failed)
 
 
 def too_fast_again_and_again(host: Host) -> Verdict:
-    said = host.said("storm")
-    said.repo.open("Later", note("later"))
+    source = host.discussions("storm")
+    source.repo.open("Later", note("later"))
     left = [3]
 
     def storm(exchange: Exchange) -> None:
@@ -227,89 +227,89 @@ def too_fast_again_and_again(host: Host) -> Verdict:
 
     with host.harm(storm):
         verdict = Verdict()
-        code = said.sync()
+        code = source.sync()
         verdict.expect(code == 0, f"ended with {code}")
-        until(lambda: (left[0], said.seen().right), lambda now: now == (0, True), seconds=_SOON, must=False)
-    verdict.expect(said.state() == "active", f"the source is {said.state()}")
-    verdict.expect("FAILED" not in said.person.states_of(said.name), "a run failed")
-    return said.seen(verdict)
+        until(lambda: (left[0], source.seen().right), lambda now: now == (0, True), seconds=_SOON, must=False)
+    verdict.expect(source.state() == "active", f"the source is {source.state()}")
+    verdict.expect("FAILED" not in source.person.states_of(source.name), "a run failed")
+    return source.seen(verdict)
 
 
 def answers_are_cut(host: Host) -> Verdict:
-    said = host.said("ragged")
-    said.repo.comment(1, note("later"))
+    source = host.discussions("ragged")
+    source.repo.comment(1, note("later"))
     with host.harm(lambda exchange: exchange.cut(after=20) if exchange.number % 3 else None):
-        said.sync()
+        source.sync()
     verdict = Verdict()
-    said.goes_on(verdict)
-    return said.seen(verdict)
+    source.recovers(verdict)
+    return source.seen(verdict)
 
 
 def a_login_page_stands_between(host: Host) -> Verdict:
-    said = host.said("cafe")
+    source = host.discussions("cafe")
     with host.harm(lambda exchange: exchange.respond(200, b"<html>Welcome to the cafe; please log in</html>")):
-        code = said.sync()
-        verdict = said.seen()
+        code = source.sync()
+        verdict = source.seen()
     verdict.expect(code != 0, "the sync did not fail")
-    said.goes_on(verdict)
-    return said.seen(verdict)
+    source.recovers(verdict)
+    return source.seen(verdict)
 
 
 def it_is_called_something_else(host: Host) -> Verdict:
-    said = host.said("old")
-    before = documents(host.person, said.name)
-    said.repo.server.rename("ada/old", "ada/new")
+    source = host.discussions("old")
+    before = documents(host.person, source.name)
+    source.repo.server.rename("ada/old", "ada/new")
     verdict = Verdict()
-    verdict.expect(said.sync() == 0, "the sync failed")
-    verdict.expect(documents(host.person, said.name) == before, "its documents are others")
-    return said.seen(verdict)
+    verdict.expect(source.sync() == 0, "the sync failed")
+    verdict.expect(documents(host.person, source.name) == before, "its documents are others")
+    return source.seen(verdict)
 
 
 def an_issue_is_deleted(host: Host) -> Verdict:
-    said = host.said("fewer")
-    said.repo.delete(2)
+    source = host.discussions("fewer")
+    source.repo.delete(2)
     verdict = Verdict()
-    verdict.expect(said.person("sync", said.name, "--deep", "--wait").code == 0, "the sync failed")
-    return said.seen(verdict)
+    verdict.expect(source.person("sync", source.name, "--deep", "--wait").code == 0, "the sync failed")
+    return source.seen(verdict)
 
 
 def the_token_is_revoked(host: Host) -> Verdict:
-    said = host.said("revoked")
-    host.hub.tokens.pop(said.token.read_text())
+    source = host.discussions("revoked")
+    host.hub.tokens.pop(source.token.read_text())
     verdict = Verdict()
-    verdict.expect(said.sync() != 0, "the sync did not fail")
+    verdict.expect(source.sync() != 0, "the sync did not fail")
     asked = len(host.proxy.paths)
-    said.sync()
-    verdict.expect(said.state() == "held", f"the source is {said.state()}, and not held")
+    source.sync()
+    verdict.expect(source.state() == "held", f"the source is {source.state()}, and not held")
     verdict.expect(len(host.proxy.paths) == asked, "the host was asked again")
-    host.hub.tokens[said.token.read_text()] = "ada"
-    said.goes_on(verdict)
-    return said.seen(verdict)
+    host.hub.tokens[source.token.read_text()] = "ada"
+    source.recovers(verdict)
+    return source.seen(verdict)
 
 
 FILES = Area(
     "repositories",
     host,
     (
-        Hazard("history is rewritten", "as it is now", history_is_rewritten),
+        Hazard("history is rewritten", "the current files", history_is_rewritten),
         Hazard("the default branch is renamed", "the same documents", the_branch_is_renamed),
-        Hazard("a repository is emptied", "held until a person decides", it_is_emptied),
+        Hazard("a repository is emptied", "deletions held for a decision", it_is_emptied),
         Hazard("a folder of forty files is renamed", "the same documents", forty_are_renamed),
-        Hazard("links lead out of a repository", "nothing from outside", links_lead_out),
-        Hazard("a pack is cut", "nothing is lost", a_pack_is_cut),
-        Hazard("a repository is gone", "nothing is deleted", it_is_gone),
-        Hazard("a token is revoked at git", "held; nothing is deleted", the_token_of_git_is_revoked),
+        Hazard("links lead out of a repository", "no file from outside", links_lead_out),
+        Hazard("a pack is cut", "no loss", a_pack_is_cut),
+        Hazard("a repository is missing", "no deletion", it_is_gone),
+        Hazard("a token is revoked at git", "held; no deletion", the_token_of_git_is_revoked),
     ),
 )
 DISCUSSIONS = Area(
     "discussions",
     host,
     (
-        Hazard("the host says too fast, thrice", "waits, and goes on", too_fast_again_and_again),
-        Hazard("answers are cut", "each thing once", answers_are_cut),
-        Hazard("a login page answers", "nothing is deleted", a_login_page_stands_between),
+        Hazard("three rate-limit responses", "waits, then continues", too_fast_again_and_again),
+        Hazard("responses are cut", "each document once", answers_are_cut),
+        Hazard("a login page instead of the API", "no deletion", a_login_page_stands_between),
         Hazard("a repository is renamed", "the same documents", it_is_called_something_else),
-        Hazard("an issue is deleted", "gone after a deep sync", an_issue_is_deleted),
-        Hazard("a token is revoked at the API", "asked once, then held", the_token_is_revoked),
+        Hazard("an issue is deleted", "removed by a deep sync", an_issue_is_deleted),
+        Hazard("a token is revoked at the API", "one attempt, then held", the_token_is_revoked),
     ),
 )

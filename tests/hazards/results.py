@@ -79,7 +79,7 @@ class Results:
 
     def _ours(self) -> Iterator[str]:
         mine = [row for row in self.rows.values() if row.system == OURS]
-        yield f"## What Catchment does: {sum(row.right for row in mine)} of {len(mine)} as expected"
+        yield f"## Catchment: {sum(row.right for row in mine)} of {len(mine)} as expected"
         for area in dict.fromkeys(row.area for row in mine):
             yield from ("", f"### {area.capitalize()}", "")
             cells = [(row.hazard, row.expected, row.seen, _seconds(row.seconds)) for row in mine if row.area == area]
@@ -107,9 +107,9 @@ class Results:
         binding = {system: [row for row in rows if not row.policy] for system, rows in mine.items()}
         cells += [
             ("**right**", *(_right(mine[system]) for system in systems)),
-            ("**right, but for those with \\***", *(_right(binding[system]) for system in systems)),
+            ("**right, without \\***", *(_right(binding[system]) for system in systems)),
             ("median seconds", *(_seconds(statistics.median(row.seconds for row in mine[s])) for s in systems)),
-            ("most memory, MB", *(f"{max(row.peak_mb for row in mine[s]):.0f}" for s in systems)),
+            ("peak memory, MB", *(f"{max(row.peak_mb for row in mine[s]):.0f}" for s in systems)),
         ]
         yield from _table(("hazard", *systems), cells)
 
@@ -127,7 +127,7 @@ class Results:
 def _on() -> Iterator[str]:
     machine = hardware()
     where = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}"
-    yield from (f"Seen on: {where}, Python {machine['python']}.", "")
+    yield from (f"Measured on: {where}, Python {machine['python']}.", "")
 
 
 def _right(rows: list[Row]) -> str:

@@ -8,14 +8,14 @@ import pytest
 
 from tests.hazards.catchment import Engine
 from tests.hazards.folders import mishaps
-from tests.hazards.model import Held, Mishap, judge, meet, told
+from tests.hazards.model import Held, Mishap, folder_name, judge, meet
 
 pytestmark = pytest.mark.full
 
 
 @pytest.mark.parametrize("mishap", list(mishaps()), ids=lambda mishap: mishap.name.replace(" ", "-"))
 def test_engine_holds_the_right_contents_after_a_mishap(mishap: Mishap, tmp_path: Path) -> None:
-    verdict, _, _ = meet(Engine(tmp_path / "home"), mishap, tmp_path / told(mishap.name))
+    verdict, _, _ = meet(Engine(tmp_path / "home"), mishap, tmp_path / folder_name(mishap.name))
     assert verdict.right, verdict
 
 

@@ -1,6 +1,6 @@
-"""Syncs whose preset is `local` deliver five items at a time and rest before, so that they go on for a while and cost little.
+"""Slow down syncs with the preset `local`, at little CPU cost: batches of five items, and a pause before each delivery.
 
-In every process that has this folder in PYTHONPATH and executes runs.
+Takes effect in processes that execute runs and have this folder in PYTHONPATH.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def answering(respond: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[int
 
 
 def _ignore(*_: object) -> None:
-    """Log nothing."""
+    """Discard log messages."""
 
 
 @pytest.fixture(scope="module")

@@ -88,7 +88,7 @@ def _handler(host: GitHost) -> type[BaseHTTPRequestHandler]:
             self._answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
 
         def log_message(self, *_: object) -> None:
-            """Log nothing."""
+            """Discard log messages."""
 
         def _answer(self, body: bytes) -> None:
             plain = gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body

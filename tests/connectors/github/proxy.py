@@ -215,6 +215,6 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
                 self.connection.close()
 
         def log_message(self, *_: Any) -> None:
-            """Log nothing."""
+            """Discard log messages."""
 
     return Handler

@@ -335,7 +335,7 @@ def _handler(server: GitHubServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Log nothing."""
+            """Discard log messages."""
 
     return Handler
 

@@ -307,7 +307,7 @@ def test_oversized_issue_is_skipped(github: GitHub, repo: Repo, proxy: Proxy) ->
 
     ledger = MemoryLedger()
     ledger.sync(github)
-    github.close()  # It forgets what was listed.
+    github.close()  # Discard the listing.
     proxy.harm = harm
     with pytest.raises(Skipped, match=SkipReason.TOO_LARGE):
         github.fetch(ledger.present()["ada/weir#1"].item)

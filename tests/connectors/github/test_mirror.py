@@ -497,7 +497,7 @@ def test_git_is_not_run_without_a_push(
     rules = FileRules((), (), generated=False, max_bytes=1_000_000)
 
     def listed(pushed: datetime, *, deep: bool = False) -> int:
-        """How often the host was asked for a listing."""
+        """Return the number of listing requests to the host."""
         copy = Mirror(root / "copy.git", Remote(host.address, _NAME, github), 1_000_000)
         code = Code(_NAME, copy, (), rules, 1_000_000, "", pushed)
         before = len(host.requests)

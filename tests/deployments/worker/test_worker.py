@@ -17,7 +17,7 @@ from catchment.runtime.process import pid_of
 from catchment.worker_status import WorkerStatus
 from deployments.server.environment import POOL
 from tests.deployments.worker.conftest import Pool
-from tests.waiting import PATIENCE, gone, until
+from tests.waiting import PATIENCE, have_exited, until
 
 pytestmark = pytest.mark.server
 
@@ -119,7 +119,7 @@ def test_run_with_hanging_thread_is_cancelled_and_runner_replaced(other_pool: Po
 
     other_pool.await_state(run, "CANCELLED")
     assert other_pool.await_state(other_pool.run("answer"), "COMPLETED")
-    until(lambda: gone(runner))
+    until(lambda: have_exited(runner))
 
 
 def test_runs_execute_concurrently(pool: Pool) -> None:
@@ -178,7 +178,7 @@ def test_changed_code_is_used_once_the_runner_is_idle(pool: Pool) -> None:
     runner = psutil.Process(int(pool.await_state(pool.run("process_id"), "COMPLETED")["state"]["message"]))
     pool.flows.write_text(before.replace("the first answer", "another answer"), encoding="utf-8")
     try:
-        until(lambda: gone(runner))
+        until(lambda: have_exited(runner))
         after = pool.await_state(pool.run("answer"), "COMPLETED")
     finally:
         pool.flows.write_text(before, encoding="utf-8")
@@ -192,7 +192,7 @@ def test_broken_code_crashes_its_run_and_not_the_worker(other_pool: Pool) -> Non
     runner = runner_of(pool)
     pool.flows.write_text(before + "\nthis is no Python\n", encoding="utf-8")
     try:
-        until(lambda: gone(runner))
+        until(lambda: have_exited(runner))
         pool.await_state(pool.run("answer"), "CRASHED", "FAILED")
     finally:
         pool.flows.write_text(before, encoding="utf-8")
@@ -217,7 +217,7 @@ def test_stopped_worker_leaves_no_process_and_no_run(other_pool: Pool) -> None:
 
     other_pool.stop_worker()
 
-    assert gone(runner)
+    assert have_exited(runner)
     assert _marked(mark) == []
     assert other_pool.read(run)["state_type"] in ("CRASHED", "CANCELLED")
 
@@ -231,7 +231,7 @@ def test_killed_worker_leaves_no_process(other_pool: Pool) -> None:
     other_pool.worker.kill()
     other_pool.worker.wait()
 
-    until(lambda: gone(runner))
+    until(lambda: have_exited(runner))
     until(lambda: not _marked(mark))
     assert run not in _live(other_pool)
 

@@ -10,7 +10,7 @@ from cocoindex.connectors import localfs
 from cocoindex.connectors import sqlite as target
 from cocoindex.resources.file import FileLike, PatternFilePathMatcher
 
-from _said import NAMES, Held  # isort: skip
+from _protocol import NAMES, Held  # isort: skip
 
 LIBRARY = coco.ContextKey[target.ManagedConnection]("library")
 ROOT = coco.ContextKey[Path]("folder")

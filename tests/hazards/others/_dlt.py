@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import dlt
-from _said import NAMES, Held
+from _protocol import NAMES, Held
 from dlt.sources.filesystem import filesystem
 
 

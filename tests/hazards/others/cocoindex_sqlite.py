@@ -9,7 +9,7 @@ Needs: cocoindex
 
 from pathlib import Path
 
-from _said import Held, answer
+from _protocol import Held, answer
 
 
 def bring_in(state: Path, folder: Path) -> Held:

@@ -9,7 +9,7 @@ Needs: dlt[duckdb,filesystem]
 
 import dlt
 from _dlt import bring_in, files
-from _said import answer
+from _protocol import answer
 
 
 def changed(folder):

@@ -6,7 +6,7 @@ Needs: dlt[duckdb,filesystem]
 """
 
 from _dlt import bring_in, files
-from _said import answer
+from _protocol import answer
 
 if __name__ == "__main__":
     answer(lambda state, folder: bring_in(state, files(folder), "replace"))

@@ -16,7 +16,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.indexing import index
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from _said import Held, answer  # isort: skip
+from _protocol import Held, answer  # isort: skip
 
 LOADERS = {"md": (TextLoader, {"autodetect_encoding": True}), "pdf": (PyPDFLoader, {}), "docx": (Docx2txtLoader, {})}
 

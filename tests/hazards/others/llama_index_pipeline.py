@@ -17,7 +17,7 @@ from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 
-from _said import NAMES, Held, answer  # isort: skip
+from _protocol import NAMES, Held, answer  # isort: skip
 
 
 def bring_in(state: Path, folder: Path) -> Held:

@@ -45,6 +45,6 @@ def answer(bring_in: Callable[[Path, Path], Held]) -> None:
             os._exit(0)
         begun = time.perf_counter()
         _, status, used = os.wait4(child, 0)
-        told = {"code": os.waitstatus_to_exitcode(status), "seconds": time.perf_counter() - begun}
-        answers.write(json.dumps(told | {"peak_mb": used.ru_maxrss / 1024}) + "\n")
+        report = {"code": os.waitstatus_to_exitcode(status), "seconds": time.perf_counter() - begun}
+        answers.write(json.dumps(report | {"peak_mb": used.ru_maxrss / 1024}) + "\n")
         answers.flush()
