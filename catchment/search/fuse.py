@@ -18,12 +18,17 @@ DEPTH = 200
 
 
 def fuse(
-    by_words: Sequence[Ranked], by_meaning: Sequence[Ranked], *, words_first: bool = False, by_thread: bool = False
+    by_words: Sequence[Ranked],
+    by_meaning: Sequence[Ranked],
+    *,
+    weight: float = 1.0,
+    words_first: bool = False,
+    by_thread: bool = False,
 ) -> list[Ranked]:
     """Return both rankings as one. `by_words`: the first `DEPTH` results at least; more of them yield a longer list.
 
-    A result of both keeps the passage that contains the words. `words_first`: the meaning only adds results at the end.
-    `by_thread`: the messages of a thread are one result.
+    A result of both keeps the passage that contains the words. `weight`: of a rank by words, relative to one by meaning.
+    `words_first`: the meaning only adds results at the end. `by_thread`: the messages of a thread are one result.
     """
     near: dict[int, Ranked] = {}
     for one in by_meaning:
@@ -33,10 +38,10 @@ def fuse(
         return [replace(one, score=1 + _by_words(one)) for one in merged] + [
             replace(one, score=_by_meaning(one)) for one in near.values()
         ]
-    both = [replace(one, score=_by_words(one) + _by_meaning(one)) for one in merged[:DEPTH]]
+    both = [replace(one, score=weight * _by_words(one) + _by_meaning(one)) for one in merged[:DEPTH]]
     # Below the depth the rank by words does not count, so that the position is the same if only the meaning is known.
     both += [replace(one, score=_by_meaning(one)) for one in [*merged[DEPTH:], *near.values()] if one.semantic_rank]
-    rest = [replace(one, score=_by_words(one)) for one in merged[DEPTH:] if not one.semantic_rank]
+    rest = [replace(one, score=weight * _by_words(one)) for one in merged[DEPTH:] if not one.semantic_rank]
     return sorted(both, key=lambda one: (-one.score, one.content_id)) + rest
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 
 from catchment.errors import BadInput
 from catchment.ledger.library.filters import HAS, Filter, FilterName
@@ -67,6 +68,11 @@ def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
         done = match.end()
     words.append(text[done:])
     return replace(parse_words(" ".join(words)), filters=tuple(filters))
+
+
+def is_code(media_type: str) -> bool:
+    """Return whether `type:code` finds documents of this type."""
+    return any(fnmatchcase(media_type, pattern.replace("%", "*")) for pattern in TYPES["code"])
 
 
 def written(text: str) -> tuple[str, ...]:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 from catchment.errors import MeaningOff
 from catchment.ledger import Hit, Ledger, Ranked, Ranking
-from catchment.ledger.library.query import Query
+from catchment.ledger.library.embeddings import OFF
+from catchment.ledger.library.query import Query, plain_words
 from catchment.ledger.library.word_parts import pieces_of
 from catchment.search.fuse import DEPTH, fuse, key
-from catchment.search.language import parse, written
+from catchment.search.language import is_code, parse, written
 from catchment.search.widen import Word, widen
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _NEAR_ALONE = 100
 """Results of a search by meaning alone."""
 _NEAR_BELOW = 10
 """Results below the floor, if words find nothing."""
+_PARTIAL_WEIGHT = 0.5
+"""Weight of a rank by some of the words: they are often the least important ones of a question."""
 _ASKED = 400
 """Results by meaning that are read to find those that pass the filters."""
 _ALL = 2**31
@@ -38,8 +41,8 @@ _LONGEST = 2_000
 """Characters of a query whose meaning is searched."""
 _FEW = 5
 """A word that occurs at most so often is a name or an exact term."""
-_NAMED_AMONG = 10
-"""Results by words among which a document called like the query is expected: names count most."""
+_TOP = 10
+"""First results by words, among which a document called like the query is expected, and which show whether it is about code."""
 _IDENTIFIER = re.compile(r"#\d+|.*[@_/\\].*|.*\w[.:]+\w.*|(?=.*\d)[\w#-]{3,}")
 _EDGES = ".,;:!?()[]{}<>'…"
 
@@ -121,9 +124,10 @@ def search(
         return Results([], 0, understood)
     query, words = widen(typed, ledger.vocabulary)
     understood = replace(understood, words=tuple(words))
-    by_meaning = lanes is not Lanes.WORDS and meaning is not None and bool(typed.wanted)
     if lanes is Lanes.MEANING and meaning is None:
         raise MeaningOff("search by meaning: no model is loaded")
+    is_wanted = lanes is Lanes.MEANING or (lanes is Lanes.BOTH and ledger.embeddings.setting != OFF)
+    by_meaning = is_wanted and meaning is not None and bool(typed.wanted)
 
     by_words, is_partial = Ranking([], 0), False
     if lanes is not Lanes.MEANING or not typed.wanted:
@@ -150,7 +154,8 @@ def search(
     total = by_words.total + _number_without_words(ledger, query, by_words, near, by_thread)
     if first is not None and len(by_words.ranked) < by_words.total:
         near = []  # They follow the results by words, which this page does not end.
-    ranked = fuse(by_words.ranked, near, words_first=first is not None, by_thread=by_thread)
+    weight = _PARTIAL_WEIGHT if is_partial else 1.0
+    ranked = fuse(by_words.ranked, near, weight=weight, words_first=first is not None, by_thread=by_thread)
     hits = ledger.library.present(ranked[offset : offset + limit], query)
     understood = replace(understood, words_first=first, meaning=typed.text[:_LONGEST], floor=floor)
     return Results(hits, total, understood, is_partial)
@@ -207,7 +212,7 @@ def _number_without_words(
 
 
 def _words_first(ledger: Ledger, typed: Query, words: Sequence[Word], by_words: Ranking) -> str | None:
-    """Return why the order by words stays: the query is meant literally."""
+    """Return why the order by words stays: the query is literal, or about program code, which models know little of."""
     terms = [term for group in typed.wanted for term in group]
     if any(term.is_quoted for term in terms):
         return "phrase"
@@ -219,8 +224,11 @@ def _words_first(ledger: Ledger, typed: Query, words: Sequence[Word], by_words: 
         return None
     if len(words) == len(terms) == 1 and 0 < words[0].count <= _FEW and not words[0].corrections:
         return "rare word"
-    top = [one.content_id for one in by_words.ranked[:_NAMED_AMONG]]
-    return "name of a document" if ledger.library.called(typed.text, top) else None
+    top = ledger.library.names_and_types([one.content_id for one in by_words.ranked[:_TOP]])
+    name = plain_words(typed.text)
+    if any(name in names for names, _ in top.values()):
+        return "name of a document"
+    return "program code" if 2 * sum(map(is_code, (kind for _, kind in top.values()))) > len(top) else None
 
 
 def _is_exact(text: str) -> bool:

@@ -403,6 +403,7 @@ class Shown:
     """
 
     document: int
+    content_id: int
     title: str
     source: str
     item: str

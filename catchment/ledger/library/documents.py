@@ -85,18 +85,17 @@ class Library:
         with self._store.read() as reading:
             return hits.present(reading, ranked, query)
 
-    def called(self, name: str, content_ids: Collection[int]) -> set[int]:
-        """Return which of these contents have a document with this title or alias, up to case and accents."""
-        wanted = plain_words(name)
-        columns = select(documents.c.content_id, documents.c.title, documents.c.aliases).where(_LIVE)
+    def names_and_types(self, content_ids: Collection[int]) -> dict[int, tuple[set[str], str]]:
+        """Return for each content the titles and aliases of its documents, as `plain_words`, and its media type."""
+        columns = select(documents.c.content_id, documents.c.title, documents.c.aliases, contents.c.media_type)
+        mine = columns.join(contents, contents.c.id == documents.c.content_id).where(_LIVE)
+        found: dict[int, tuple[set[str], str]] = {}
         with self._store.read() as reading:
-            return {
-                content
-                for content, title, aliases in reading.execute(
-                    columns.where(among(reading, documents.c.content_id, content_ids))
-                )
-                if wanted in map(plain_words, (title, *aliases.split("\n")))
-            }
+            rows = reading.execute(mine.where(among(reading, documents.c.content_id, content_ids)))
+            for content, title, aliases, media_type in rows:
+                names, _ = found.setdefault(content, (set(), media_type))
+                names.update(map(plain_words, (title, *aliases.split("\n"))))
+        return found
 
     def in_threads(self, threads: Collection[int]) -> list[int]:
         """Return the contents of all messages in these threads."""
@@ -239,6 +238,7 @@ def _shown(reading: Reading, row: AnyRow) -> Shown:
     )
     return Shown(
         document=row.id,
+        content_id=row.content_id,
         title=row.title,
         source=row.source,
         item=row.locator,
