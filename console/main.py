@@ -48,8 +48,9 @@ _SECTIONS: Final = {
     },
     "Library": {
         "search": "library.search:search",
-        "show": "library.search:show",
-        "related": "library.search:related",
+        "show": "library.documents:show",
+        "open": "library.open_document:open_document",
+        "related": "library.documents:related",
         "why": "library.why:why",
         "vault": "library.vault:app",
     },

@@ -6,8 +6,8 @@ from catchment.ledger import Hit, Ledger, Ranked
 from catchment.ledger.library.query import Query
 from catchment.meaning.meaning import Meaning
 
-SAME = 0.95
-"""Cosine from which two documents say nearly the same."""
+SAME = 0.9
+"""Cosine of near-duplicates. One word replaced in a sentence of fourteen yields 0.92, a sentence added to it 0.83."""
 
 
 def related(ledger: Ledger, meaning: Meaning, content_id: int, limit: int) -> list[Hit]:

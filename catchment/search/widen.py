@@ -1,4 +1,4 @@
-"""Word forms and corrections. A query is only widened: nothing that it finds as typed is lost, and that comes first.
+"""Word forms and corrections. Widening only adds results: those of the typed words rank first.
 
 Forms are the words of the library with the same stem in one of its languages (Snowball). Corrections are the words of the
 library nearest to a word that occurs nowhere: one edit for four letters or more, two for eight or more. A rare word without

@@ -66,9 +66,18 @@ def show_thread(shown: Shown) -> None:
     )
 
 
-def relation(how: str, document: int | None, title: str, source: str, item: str) -> dict[str, Any]:
-    """Return a relation in the form of `related --json`."""
-    return {"relation": how, "document": document, "title": title, "source": source, "item": item}
+def relation(
+    how: str, document: int | None, title: str, source: str, item: str, cosine: float | None = None
+) -> dict[str, Any]:
+    """Return a relation in the form of `related --json`. `cosine`: the similarity of documents found by meaning."""
+    return {
+        "relation": how,
+        "document": document,
+        "title": title,
+        "source": source,
+        "item": item,
+        "cosine": None if cosine is None else round(cosine, 4),
+    }
 
 
 def relations(shown: Shown) -> list[dict[str, Any]]:

@@ -29,6 +29,14 @@ def test_search_finds_documents_in_the_shape_that_scripts_rely_on(filled: Path, 
         "media_type",
         "author",
         "moment",
+        "url",
+        "number",
+        "state",
+        "symbol",
+        "lexical_rank",
+        "lexical_score",
+        "semantic_rank",
+        "cosine",
     ]
     assert (hit["title"], hit["source"], hit["item"]) == ("Swarm", "notes", "Bees/Swarm.md")
     assert "warm" in hit["snippet"]

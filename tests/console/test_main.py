@@ -94,7 +94,21 @@ def test_the_commands_are_those_that_are_promised() -> None:
     promised = {f"{group} {name}" for group, names in groups.items() for name in names.split()}
     assert (
         promised
-        | {"up", "down", "status", "logs", "health", "doctor", "sync", "search", "show", "related", "why", "demo"}
+        | {
+            "up",
+            "down",
+            "status",
+            "logs",
+            "health",
+            "doctor",
+            "sync",
+            "search",
+            "show",
+            "open",
+            "related",
+            "why",
+            "demo",
+        }
         | {"backup", "restore", "plan", "undo", "prove"}
         == leaves
     )
@@ -183,7 +197,7 @@ def test_ctrl_c_ends_quietly_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch)
         (("stauts",), "stauts: no such command (did you mean status?); see `catchment --help`"),
         (("sources", "ad"), "ad: no such command (did you mean add?); see `catchment sources --help`"),
         (("sources",), "Missing command; see `catchment sources --help`"),
-        (("search",), "argument missing; see `catchment search --help`"),
+        (("search",), "search: no words or filters given; example: catchment search leak tag:water after:2025"),
         (("login", "github"), "--client-id: option missing; see `catchment login github --help`"),
         (
             ("jobs", "list", "--limit", "0"),

@@ -1,0 +1,101 @@
+"""The options of `search`, and `related` by meaning, on a library with embeddings."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catchment.ledger import Ledger
+from catchment.meaning.builtin import BuiltIn
+from catchment.meaning.fill import fill
+from catchment.runtime.home import Home
+from tests.console.test_open import ingest
+
+if TYPE_CHECKING:
+    from tests.console.conftest import Cli
+
+
+@pytest.fixture
+def embedded(filled: Path) -> Path:
+    with closing(Ledger.open(Home(filled).database_url)) as ledger:
+        fill(ledger, BuiltIn())
+    return filled
+
+
+def test_every_hit_is_one_line_of_ndjson(filled: Path, cli: Cli) -> None:
+    lines = cli("search", "hive", "--ndjson").out.splitlines()
+    assert [json.loads(line) for line in lines] == cli("search", "hive", "--json").json
+    assert len(lines) == 2
+    assert cli("search", "zebra", "--ndjson").out == ""
+
+
+def test_meaning_alone_loads_the_model(embedded: Path, cli: Cli) -> None:
+    first = cli("search", "Bienen im Frühling", "--meaning", "--json").json[0]
+    assert (first["lexical_rank"], first["semantic_rank"]) == (None, 1)
+    assert first["cosine"] > 0.2
+    assert "by meaning" in cli("search", "Bienen im Frühling", "--meaning").out
+
+
+def test_without_the_running_system_words_answer(embedded: Path, cli: Cli) -> None:
+    response = cli("search", "swarm")
+    assert response.out.startswith("Swarm  ")
+    assert response.err == (
+        "searched by words only; search by meaning: not running; start Catchment with `catchment up --detach`\n"
+    )
+    assert cli("search", "swarm", "--words").err == ""
+
+
+def test_meaning_without_embeddings_exits_with_10(filled: Path, cli: Cli) -> None:
+    response = cli("search", "swarm", "--meaning")
+    assert (response.code, "not made yet" in response.err) == (10, True)
+
+
+def test_lanes_exclude_each_other(filled: Path, cli: Cli) -> None:
+    assert cli("search", "swarm", "--words", "--meaning").code == 2
+
+
+def test_explanation_shows_words_filters_and_ranks(embedded: Path, cli: Cli) -> None:
+    query = ("search", "swarms", "tag:bees", "--words", "--explain")
+    out = cli(*query).out
+    assert "swarms (forms: swarm)" in out
+    assert "tag:bees" in out
+    assert "words: rank 1, score" in out
+    found = cli(*query, "--json").json
+    assert list(found) == ["total", "understood", "is_partial", "meaning_off", "hits"]
+    assert found["understood"]["filters"] == ["tag:bees"]
+    assert found["understood"]["words"][0]["forms"] == ["swarm"]
+    explained = cli("search", "when do bees leave", "--meaning", "--explain").out
+    assert "meaning: rank 1, cosine" in explained
+
+
+@pytest.mark.parametrize(("query", "problem"), [("***", "has no words"), ("-hive", "excludes words only")])
+def test_query_without_words_explains_itself(filled: Path, cli: Cli, query: str, problem: str) -> None:
+    response = cli("search", "--", query)
+    assert (response.code, response.out) == (0, "")
+    assert response.err.startswith(f"nothing found: the query {problem}; example: catchment search ")
+
+
+def test_related_lists_similar_documents_and_near_duplicates(filled: Path, cli: Cli) -> None:
+    draft = "Order new frames for the hive before the flowering season, and paint the boxes."
+    ingest(filled, "notes", "obsidian", "draft.md", {}, draft)
+    ingest(filled, "notes", "obsidian", "final.md", {}, draft + " Soon.")
+    assert cli("related", "draft.md").err.startswith("search by meaning: the embeddings are not made yet")
+    with closing(Ledger.open(Home(filled).database_url)) as ledger:
+        fill(ledger, BuiltIn())
+    relations = cli("related", "draft.md", "--json").json
+    assert (relations[0]["relation"], relations[0]["item"]) == ("near-duplicate", "final.md")
+    assert 0.9 <= relations[0]["cosine"] <= 1.0
+    assert {one["relation"] for one in relations[1:]} <= {"similar"}
+    assert "draft.md" not in {one["item"] for one in relations}
+    linked = cli("related", "Hive.md", "--json").json
+    assert [one["relation"] for one in linked if one["item"] == "Bees/Swarm.md"] == ["linked from"]
+
+
+@pytest.mark.parametrize("query", ["x" * 100_000, '"' * 99, "zz AND (yy", "\u202e\x1b[2J", "'); DROP TABLE jobs; --"])
+def test_hostile_query_is_one_without_results(embedded: Path, cli: Cli, query: str) -> None:
+    response = cli("search", "--json", "--explain", "--", query)
+    assert (response.code, response.json["hits"]) == (0, [])
