@@ -16,6 +16,10 @@ from pathlib import Path
 
 from benchmarks.relevance.scores import Engine
 from catchment.ledger import Ledger
+from catchment.ledger.library.embeddings import DEFAULT_MODEL
+from catchment.meaning.fill import fill
+from catchment.meaning.meaning import Meaning
+from catchment.meaning.models import load
 from catchment.search.search import search
 from catchment.settings import Home
 
@@ -27,12 +31,20 @@ JOIN contents ON contents.id = documents.content_id
 """
 
 
-def ours(ledger: Ledger) -> Engine:
-    """Search the ledger as the `search` command does."""
+def embedded(ledger: Ledger) -> Meaning:
+    """Make the embeddings of a library with the built-in model. Returns the search by meaning, loaded."""
+    fill(ledger, load(DEFAULT_MODEL))
+    meaning = Meaning(ledger)
+    meaning.warm()
+    return meaning
+
+
+def ours(ledger: Ledger, meaning: Meaning | None = None) -> Engine:
+    """Search the ledger as the `search` command does: by words, and by meaning if given."""
     now = datetime(2026, 6, 1, 12).astimezone()
 
     def find(text: str) -> list[str]:
-        hits = search(ledger, text, now, limit=_LIMIT).hits
+        hits = search(ledger, text, now, meaning=meaning, limit=_LIMIT).hits
         return [_path(source, item) for hit in hits for source, item in hit.places]
 
     return find

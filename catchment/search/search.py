@@ -30,8 +30,10 @@ _NEAR = 20
 """Results that the meaning adds to a search by words."""
 _NEAR_ALONE = 100
 """Results of a search by meaning alone."""
-_NEAR_BELOW = 10
-"""Results below the floor, if words find nothing."""
+_NEAR_BELOW = 5
+"""Results below the floor for a question, if no document has all its words and no meaning is above the floor."""
+_QUESTION = 3
+"""Words from which a query can be a question. A shorter one may be a name, and nothing is the right answer."""
 _PARTIAL_WEIGHT = 0.5
 """Weight of a rank by some of the words: they are often the least important ones of a question."""
 _ASKED = 400
@@ -146,11 +148,10 @@ def search(
         hits = ledger.library.present(page, query)
         return Results(hits, by_words.total, understood, is_partial, meaning_off=str(off))
     first = _words_first(ledger, typed, words, by_words) if not is_partial else None
-    above = [one for one in found if one.cosine is not None and one.cosine >= floor]
-    is_exact = first is not None or any(
-        _is_exact(term.text) or term.is_quoted for group in typed.wanted for term in group
-    )
-    near = found[: max(_NEAR_BELOW, len(above))] if (is_partial or not by_words.total) and not is_exact else above
+    near = [one for one in found if one.cosine is not None and one.cosine >= floor]
+    is_question = len(typed.wanted) >= _QUESTION and not _literal(typed)
+    if not near and is_question and (is_partial or not by_words.total):
+        near = found[:_NEAR_BELOW]
     total = by_words.total + _number_without_words(ledger, query, by_words, near, by_thread)
     if first is not None and len(by_words.ranked) < by_words.total:
         near = []  # They follow the results by words, which this page does not end.
@@ -213,22 +214,27 @@ def _number_without_words(
 
 def _words_first(ledger: Ledger, typed: Query, words: Sequence[Word], by_words: Ranking) -> str | None:
     """Return why the order by words stays: the query is literal, or about program code, which models know little of."""
-    terms = [term for group in typed.wanted for term in group]
-    if any(term.is_quoted for term in terms):
-        return "phrase"
-    if any(term.prefix for term in terms):
-        return "prefix"
-    if any(_is_exact(term.text) for term in terms):
-        return "identifier"
+    if reason := _literal(typed):
+        return reason
     if not by_words.total:
         return None
-    if len(words) == len(terms) == 1 and 0 < words[0].count <= _FEW and not words[0].corrections:
+    if len(words) == 1 and 0 < words[0].count <= _FEW and not words[0].corrections:
         return "rare word"
     top = ledger.library.names_and_types([one.content_id for one in by_words.ranked[:_TOP]])
     name = plain_words(typed.text)
     if any(name in names for names, _ in top.values()):
         return "name of a document"
     return "program code" if 2 * sum(map(is_code, (kind for _, kind in top.values()))) > len(top) else None
+
+
+def _literal(query: Query) -> str | None:
+    """Return why the words of a query are meant as they are; None for words of a language."""
+    terms = [term for group in query.wanted for term in group]
+    if any(term.is_quoted for term in terms):
+        return "phrase"
+    if any(term.prefix for term in terms):
+        return "prefix"
+    return "identifier" if any(_is_exact(term.text) for term in terms) else None
 
 
 def _is_exact(text: str) -> bool:

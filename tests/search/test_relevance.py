@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.relevance.corpus import ingested, write
-from benchmarks.relevance.engines import ours
+from benchmarks.relevance.engines import embedded, ours
 from benchmarks.relevance.scores import Engine, queries, score
+from catchment.ledger import Ledger
 
 FLOORS = {
     "known items": 0.95,
@@ -22,19 +23,37 @@ FLOORS = {
     "phrases": 0.95,
     "CJK": 0.95,
 }
+BY_MEANING = {**FLOORS, "paraphrases": 0.65, "across languages": 0.8}
 DOCUMENTS = 200
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
     with ingested(tmp_path_factory.mktemp("relevance"), DOCUMENTS) as (_, _, ledger):
-        yield ours(ledger)
+        yield ledger
+
+
+@pytest.fixture(scope="module")
+def engine(library: Ledger) -> Engine:
+    return ours(library)
+
+
+@pytest.fixture(scope="module")
+def with_meaning(library: Ledger) -> Engine:
+    return ours(library, embedded(library))
 
 
 @pytest.mark.parametrize("kind", FLOORS)
 def test_wanted_documents_are_near_the_top(engine: Engine, kind: str) -> None:
     reached = score(engine, queries()[kind])
     assert reached.recall >= FLOORS[kind], f"not found: {reached.missed}"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", BY_MEANING)
+def test_meaning_adds_paraphrases_and_loses_nothing(with_meaning: Engine, kind: str) -> None:
+    reached = score(with_meaning, queries()[kind])
+    assert reached.recall >= BY_MEANING[kind], f"not found: {reached.missed}"
 
 
 def test_every_wanted_document_is_in_the_corpus(tmp_path: Path) -> None:
