@@ -1,11 +1,11 @@
-"""The application: `/search`, `/live` and `/ready`. JSON in, JSON out; errors are `{"error": "…"}`."""
+"""The application: `/search`, `/related`, `/live` and `/ready`. JSON in, JSON out; errors are `{"error": "…"}`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from pydantic import TypeAdapter, ValidationError
@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from catchment.errors import BadInput, CatchmentError, LedgerCorrupt, NotFound
 from web.guard import QUERY_BYTES, error
-from web.library import SearchRequest, WarmLibrary
+from web.library import RelatedRequest, SearchRequest, WarmLibrary
 from web.readiness import Readiness
 
 _AT_ONCE = 3
@@ -27,7 +27,10 @@ _WAITING = 16
 _WARM_SECONDS = 60.0
 _COLD_SECONDS = 5.0
 """Interval of checks for embeddings or a model."""
-_REQUEST = TypeAdapter(SearchRequest)
+_SEARCH = TypeAdapter(SearchRequest)
+_RELATED = TypeAdapter(RelatedRequest)
+
+T = TypeVar("T")
 
 
 def application(library: WarmLibrary, readiness: Readiness, on_start: Callable[[], None]) -> Starlette:
@@ -42,19 +45,26 @@ def application(library: WarmLibrary, readiness: Readiness, on_start: Callable[[
         for task in tasks:
             task.cancel()
 
-    async def find(request: Request) -> Response:
+    async def answer(request: Request, kind: TypeAdapter[T], find: Callable[[T], bytes]) -> Response:
         try:
-            query = await _query(request)
+            query = await _query(request, kind)
         except ValidationError as invalid:
             return error(400, _explained(invalid))
-        if len(query.text.encode("utf-8", "replace")) > QUERY_BYTES:
+        if isinstance(query, SearchRequest) and len(query.text.encode("utf-8", "replace")) > QUERY_BYTES:
             return error(413, "text: too long")
         if threads.statistics().tasks_waiting >= _WAITING:
             return error(503, "busy; try again")
         try:
-            return _json(await to_thread.run_sync(library.search, query, limiter=threads))
+            content = await to_thread.run_sync(find, query, limiter=threads)
         except CatchmentError as failure:
             return error(_status(failure), str(failure))
+        return Response(content, 200, {"Cache-Control": "no-store"}, "application/json")
+
+    async def search(request: Request) -> Response:
+        return await answer(request, _SEARCH, library.search)
+
+    async def related(request: Request) -> Response:
+        return await answer(request, _RELATED, library.related)
 
     async def live(_request: Request) -> Response:
         return JSONResponse({"live": True}) if readiness.is_live() else error(503, "the event loop was blocked")
@@ -64,7 +74,8 @@ def application(library: WarmLibrary, readiness: Readiness, on_start: Callable[[
         return JSONResponse(state, 200 if state["ready"] else 503)
 
     routes = [
-        Route("/search", find, methods=["GET", "POST"]),
+        Route("/search", search, methods=["GET", "POST"]),
+        Route("/related", related, methods=["GET", "POST"]),
         Route("/live", live),
         Route("/ready", ready),
     ]
@@ -90,20 +101,16 @@ async def _unexpected(_request: Request, _failure: Exception) -> Response:
     return error(500, "internal error; see `catchment logs web`")
 
 
-async def _query(request: Request) -> SearchRequest:
+async def _query(request: Request, kind: TypeAdapter[T]) -> T:
     if request.method == "POST":
-        return _REQUEST.validate_json(await request.body())
-    return _REQUEST.validate_python(dict(request.query_params))
+        return kind.validate_json(await request.body())
+    return kind.validate_python(dict(request.query_params))
 
 
 def _explained(invalid: ValidationError) -> str:
     """Say which parameters are invalid, without their values."""
     found: list[Any] = list(invalid.errors(include_input=False, include_url=False, include_context=False))
     return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'body'}: {one['msg']}" for one in found)
-
-
-def _json(content: bytes) -> Response:
-    return Response(content, 200, {"Cache-Control": "no-store"}, "application/json")
 
 
 def _status(failure: CatchmentError) -> int:

@@ -13,13 +13,16 @@ from catchment.errors import CatchmentError
 from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import OFF
 from catchment.meaning.meaning import Meaning
-from catchment.search.search import Lanes, Results, search
+from catchment.results import Hit, Lanes, Results
+from catchment.search.related import related
+from catchment.search.search import search
 
 _READ_SECONDS = 5.0
 """Time limit of a transaction of a search."""
 _LOAD_SECONDS = 120.0
 """Time limit of the transaction that reads the vectors: two seconds for a million, and longer on a busy machine."""
 _RESULTS = TypeAdapter(Results)
+_HITS = TypeAdapter(list[Hit])
 
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
@@ -32,6 +35,14 @@ class SearchRequest:
     by_thread: bool = False
     lanes: Lanes = Lanes.BOTH
     now: AwareDatetime | None = None
+
+
+@dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
+class RelatedRequest:
+    """The parameters of `catchment.search.related.related`, for a document."""
+
+    document: Annotated[int, Field(ge=0, le=2**62)]
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 20
 
 
 class WarmLibrary:
@@ -61,6 +72,12 @@ class WarmLibrary:
             by_thread=request.by_thread,
         )
         return _RESULTS.dump_json(results)
+
+    def related(self, request: RelatedRequest) -> bytes:
+        """Return the nearest documents as JSON. Raises NotFound without such a document, MeaningOff without embeddings."""
+        ledger, meaning = self._opened()
+        content = ledger.library.document(request.document).content_id
+        return _HITS.dump_json(related(ledger, meaning, content, request.limit))
 
     def warm(self) -> bool:
         """Load the model and the vectors. Returns whether search by meaning is possible; `meaning_off` says why not."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from catchment.ledger import Hit, Ledger, Ranked
+from typing import TYPE_CHECKING
+
+from catchment.ledger import Ledger, Ranked
 from catchment.ledger.library.query import Query
-from catchment.meaning.meaning import Meaning
+from catchment.results import Hit
+
+if TYPE_CHECKING:
+    from catchment.meaning.meaning import Meaning
 
 SAME = 0.9
 """Cosine of near-duplicates. One word replaced in a sentence of fourteen yields 0.92, a sentence added to it 0.83."""

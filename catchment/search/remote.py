@@ -7,24 +7,27 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from catchment.errors import MeaningOff
+from catchment.results import Hit, Results, hits_from_json, results_from_json
 from catchment.runtime import atomic_files, own_secrets
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
 
-if TYPE_CHECKING:
-    from catchment.search.search import Results
-
 _CONNECT_SECONDS = 0.2
 _ANSWER_SECONDS = 5.0
 _OK = 200
+_OTHER_VERSION = (
+    "search by meaning: the running system has another version; restart it: catchment down && catchment up --detach"
+)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +78,15 @@ def search(
     A query with an error raises MeaningOff too; `search.search` explains the error.
     """
     query = {"text": text, "now": now.isoformat(), "lanes": lanes, "limit": limit, "offset": offset}
-    content = _post(home, "/search", {**query, "by_thread": by_thread})
-    from pydantic import TypeAdapter, ValidationError
-
-    from catchment.search.search import Results
-
-    try:
-        return TypeAdapter(Results).validate_json(content)
-    except ValidationError:
-        raise MeaningOff(
-            "search by meaning: the running system has another version; restart it: catchment down && catchment up --detach"
-        ) from None
+    return _post(home, "/search", {**query, "by_thread": by_thread}, results_from_json)
 
 
-def _post(home: Home, path: str, query: Mapping[str, Any]) -> bytes:
+def related(home: Home, document: int, limit: int) -> list[Hit]:
+    """Return what `related.related` returns for a document, from the web process. Raises MeaningOff if it does not answer."""
+    return _post(home, "/related", {"document": document, "limit": limit}, hits_from_json)
+
+
+def _post(home: Home, path: str, query: Mapping[str, Any], decode: Callable[[Any], T]) -> T:
     address, secret = WebAddress.read(home), own_secrets.stored(_token_file(home))
     if address is None or secret is None:
         raise MeaningOff("search by meaning: not running; start Catchment with `catchment up --detach`")
@@ -110,7 +108,10 @@ def _post(home: Home, path: str, query: Mapping[str, Any]) -> bytes:
         connection.close()
     if response.status != _OK:
         raise MeaningOff(f"search by meaning: failed with status {response.status}; see `catchment logs web`")
-    return content
+    try:
+        return decode(json.loads(content))
+    except (KeyError, TypeError, ValueError):
+        raise MeaningOff(_OTHER_VERSION) from None
 
 
 def _digest(url: str) -> str:

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from catchment.errors import MeaningOff
-from catchment.ledger import Hit, Ledger, Ranked, Ranking
+from catchment.ledger import Ledger, Ranked, Ranking
 from catchment.ledger.library.embeddings import OFF
 from catchment.ledger.library.query import Query, plain_words
 from catchment.ledger.library.word_parts import pieces_of
+from catchment.results import Lanes, Results, Understood, Word
 from catchment.search.fuse import DEPTH, fuse, key
 from catchment.search.language import is_code, parse, written
-from catchment.search.widen import Word, widen
+from catchment.search.widen import widen
 
 if TYPE_CHECKING:
     from catchment.meaning.meaning import Meaning
@@ -47,56 +47,6 @@ _TOP = 10
 """First results by words, among which a document called like the query is expected, and which show whether it is about code."""
 _IDENTIFIER = re.compile(r"#\d+|.*[@_/\\].*|.*\w[.:]+\w.*|(?=.*\d)[\w#-]{3,}")
 _EDGES = ".,;:!?()[]{}<>'…"
-
-
-class Lanes(StrEnum):
-    """The ways to search that take part."""
-
-    BOTH = "both"
-    WORDS = "words"
-    MEANING = "meaning"
-
-
-@dataclass(frozen=True, slots=True)
-class Understood:
-    """How a query was understood.
-
-    Attributes:
-        words: The wanted words and phrases.
-        excluded: The words that must not occur.
-        filters: The filters, as written.
-        words_first: Why results by words precede those by meaning, such as "phrase"; None if the ranks are combined.
-        meaning: The text whose meaning was searched; None if only words were.
-        floor: The cosine below which a passage may be near by chance.
-    """
-
-    words: tuple[Word, ...]
-    excluded: tuple[str, ...]
-    filters: tuple[str, ...]
-    words_first: str | None = None
-    meaning: str | None = None
-    floor: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Results:
-    """One page of hits, the number of all, and how the query was understood.
-
-    Attributes:
-        is_partial: No document has all the words; the hits by words have some of them.
-        meaning_off: Why meaning did not take part although it was asked to; None if it did.
-    """
-
-    hits: list[Hit]
-    total: int
-    understood: Understood
-    is_partial: bool = False
-    meaning_off: str | None = None
-
-    @property
-    def corrected(self) -> list[Word]:
-        """The words that have corrections."""
-        return [word for word in self.understood.words if word.corrections]
 
 
 def search(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import Stemmer
@@ -17,6 +17,7 @@ import Stemmer
 from catchment.ledger.library.query import NO_SPACES, AnyOf, Query, Term, plain_words
 from catchment.ledger.library.vocabulary import Vocabulary
 from catchment.ledger.library.word_parts import pieces_of
+from catchment.results import Word
 
 _WORD = re.compile(r"[^\W_]+")
 _LANGUAGES = {
@@ -68,24 +69,6 @@ _MUCH_MORE = 3
 _LONGEST = 30
 _ALPHABETS = ("abcdefghijklmnopqrstuvwxyz0123456789", "αβγδεζηθικλμνξοπρστυφχψω", "абвгдежзийклмнопрстуфхцчшщъыьэюя")
 _BEGINNING = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word or phrase of a query, and the words that it was widened to.
-
-    Attributes:
-        count: Number of passages and names that contain exactly this word, 0 if unknown.
-        forms: Other forms of the word in the library.
-        parts: Its compound with a neighbour, and the parts of an identifier.
-        corrections: Words nearby, if it is misspelled or probably is.
-    """
-
-    text: str
-    count: int = 0
-    forms: tuple[str, ...] = ()
-    parts: tuple[str, ...] = ()
-    corrections: tuple[str, ...] = ()
 
 
 def widen(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[Word]]:

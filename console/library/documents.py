@@ -14,6 +14,7 @@ from console.library import message, vault
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger, Named, Shown
+    from catchment.results import Hit
 
 Document = Annotated[str, typer.Argument(metavar="DOCUMENT|LOCATOR", help="A document's number, or an item's path.")]
 _NEAREST = 10
@@ -97,11 +98,10 @@ def related(document: Document, as_json: arguments.Json = False) -> None:
 
 def _near(ledger: Ledger, shown: Shown, known: Collection[int | None]) -> list[dict[str, Any]]:
     """Return the documents with a similar meaning, except known ones."""
-    from catchment.meaning.meaning import Meaning
-    from catchment.search.related import SAME, related
+    from catchment.search.related import SAME
 
     try:
-        hits = related(ledger, Meaning(ledger), shown.content_id, _NEAREST)
+        hits = _similar(ledger, shown)
     except MeaningOff as off:
         render.note(str(off))
         return []
@@ -117,6 +117,19 @@ def _near(ledger: Ledger, shown: Shown, known: Collection[int | None]) -> list[d
         for hit in hits
         if hit.document not in known
     ]
+
+
+def _similar(ledger: Ledger, shown: Shown) -> list[Hit]:
+    """Ask the running system, or else load the vectors. Raises MeaningOff."""
+    from catchment.search import remote
+
+    try:
+        return remote.related(session.home(), shown.document, _NEAREST)
+    except MeaningOff:
+        from catchment.meaning.meaning import Meaning
+        from catchment.search.related import related
+
+        return related(ledger, Meaning(ledger), shown.content_id, _NEAREST)
 
 
 def _linked(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> list[dict[str, Any]]:

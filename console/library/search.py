@@ -12,9 +12,8 @@ from catchment.errors import BadInput, MeaningOff
 from console import arguments, render, session
 
 if TYPE_CHECKING:
-    from catchment.ledger import Hit, Ledger
-    from catchment.search.search import Results
-    from catchment.search.widen import Word
+    from catchment.ledger import Ledger
+    from catchment.results import Hit, Results, Word
 
 _EXAMPLE = "catchment search leak tag:water after:2025"
 
@@ -110,7 +109,8 @@ def _find(query: str, source: str | None, lanes: str, *, limit: int, offset: int
 def _find_here(ledger: Ledger, query: str, now: datetime, lanes: str, reason: str, page: dict[str, Any]) -> Results:
     """Search in this process. Only a search by meaning alone loads the model, which takes a second."""
     from catchment.ledger.library.embeddings import OFF
-    from catchment.search.search import Lanes, search
+    from catchment.results import Lanes
+    from catchment.search.search import search
 
     if lanes == Lanes.MEANING:
         from catchment.meaning.meaning import Meaning

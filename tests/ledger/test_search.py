@@ -10,7 +10,8 @@ import pytest
 
 from catchment.errors import BadInput
 from catchment.model import Document, Entity, EntityKind
-from catchment.search.search import Results, search
+from catchment.results import Results
+from catchment.search.search import search
 from catchment.search.widen import is_near
 from tests.ledger.world import World, content, delivered, note
 

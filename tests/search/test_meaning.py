@@ -17,7 +17,8 @@ from catchment.meaning.builtin import BuiltIn
 from catchment.meaning.fill import fill
 from catchment.meaning.meaning import Meaning
 from catchment.model import Document, Entity, EntityKind
-from catchment.search.search import Lanes, Results, search
+from catchment.results import Lanes, Results
+from catchment.search.search import search
 from tests.ledger.world import Clock, World, delivered, note
 
 NOW = datetime(2026, 3, 11, tzinfo=UTC)

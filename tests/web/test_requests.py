@@ -19,9 +19,11 @@ from catchment.errors import MeaningOff
 from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL, OFF
 from catchment.meaning.meaning import Meaning
+from catchment.results import Results
 from catchment.runtime.home import Home
 from catchment.search import remote
-from catchment.search.search import Results, search
+from catchment.search.related import related
+from catchment.search.search import search
 from console.main import main
 from tests.waiting import until
 from tests.web.conftest import answering, fill, served
@@ -79,6 +81,18 @@ def test_meaning_is_searched_when_the_model_is_loaded_and_not_when_it_is_off(
         finally:
             ledger.embeddings.setting = DEFAULT_MODEL
     assert client.post("/search", json=paraphrase).json()["hits"][0]["item"] == "Girder.md"
+
+
+def test_related_documents_are_those_found_in_this_process(library_home: Home, client: httpx.Client) -> None:
+    until(lambda: client.get("/ready").json()["parts"]["meaning"]["ok"])
+    with closing(Ledger.inspect(library_home.database_url)) as ledger:
+        shown = ledger.library.show("Girder.md")
+        expected = related(ledger, Meaning(ledger), shown.content_id, 5)
+    assert client.get("/related", params={"document": shown.document, "limit": 5}).status_code == 200
+    assert remote.related(library_home, shown.document, 5) == expected
+    assert client.get("/related", params={"document": 999}).status_code == 404
+    assert client.get("/related", params={"document": "-1"}).status_code == 400
+    assert client.get("/related").status_code == 400
 
 
 @pytest.mark.parametrize(

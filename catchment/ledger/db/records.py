@@ -331,45 +331,6 @@ class Ranking(NamedTuple):
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A search result.
-
-    Attributes:
-        snippet: Excerpt with the matched words in [brackets].
-        score: Higher is better.
-        thread: Thread of a message, None for other documents.
-        alike: Number of matching messages in the thread, including this one, if results are grouped by thread.
-        moment: Time of sending, or of the last change for other documents; aware UTC.
-        url: Address of the page on the web.
-        number: Number of an issue or pull request.
-        state: Its state, such as open.
-        symbol: Name of the definition around the match in program code.
-        lexical_rank, lexical_score, semantic_rank, cosine: As in `Ranked`.
-    """
-
-    document: int
-    title: str
-    source: str
-    item: str
-    snippet: str
-    score: float
-    places: tuple[tuple[str, str], ...]
-    thread: int | None
-    alike: int
-    media_type: str
-    author: str | None
-    moment: datetime | None
-    url: str | None = None
-    number: int | None = None
-    state: str | None = None
-    symbol: str | None = None
-    lexical_rank: int | None = None
-    lexical_score: float | None = None
-    semantic_rank: int | None = None
-    cosine: float | None = None
-
-
 class InThread(NamedTuple):
     """A message in a thread. `sent` is aware UTC, or None if its date is invalid."""
 

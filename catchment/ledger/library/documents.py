@@ -13,13 +13,14 @@ from catchment.ledger.db import lookup
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, maybe_time
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import find_source
-from catchment.ledger.db.records import ContentFacts, Hit, LibraryCounts, Named, Ranked, Ranking, Shown
+from catchment.ledger.db.records import ContentFacts, LibraryCounts, Named, Ranked, Ranking, Shown
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, links, mails, sources
 from catchment.ledger.library import hits, messages, word_index
 from catchment.ledger.library.contents import file_name
 from catchment.ledger.library.filters import Filter, FilterName
 from catchment.ledger.library.query import Query, parse, plain_words
 from catchment.model import Document, Entity, EntityKind, Link, LinkKind
+from catchment.results import Hit
 
 _LIVE = documents.c.removed_at.is_(None)
 

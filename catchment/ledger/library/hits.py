@@ -10,13 +10,14 @@ from typing import Any
 from sqlalchemy import func, select, text
 
 from catchment.ledger.db.database import AnyRow, Reading, among, as_map, from_json, maybe_time
-from catchment.ledger.db.records import Hit, Ranked
+from catchment.ledger.db.records import Ranked
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, sources
 from catchment.ledger.library import word_index
 from catchment.ledger.library.filters import WHEN
 from catchment.ledger.library.query import Query, fold, plain_words
 from catchment.ledger.library.word_parts import part_spans
 from catchment.model import EntityKind
+from catchment.results import Hit
 
 _BEGIN, _END = "\ue000", "\ue001"
 """Temporary marks of matches, so that the brackets of a snippet are not mistaken for those of a link."""

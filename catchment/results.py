@@ -1,0 +1,150 @@
+"""What a search returns, also over HTTP. Quick to import, so that a command can show what another process found.
+
+`catchment.search` makes it; the library in the ledger describes the hits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class Lanes(StrEnum):
+    """The ways to search that take part."""
+
+    BOTH = "both"
+    WORDS = "words"
+    MEANING = "meaning"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A search result.
+
+    Attributes:
+        snippet: Excerpt with the matched words in [brackets].
+        score: Higher is better.
+        thread: Thread of a message, None for other documents.
+        alike: Number of matching messages in the thread, including this one, if results are grouped by thread.
+        moment: Time of sending, or of the last change for other documents; aware UTC.
+        url: Address of the page on the web.
+        number: Number of an issue or pull request.
+        state: Its state, such as open.
+        symbol: Name of the definition around the match in program code.
+        lexical_rank, lexical_score, semantic_rank, cosine: As in `Ranked`.
+    """
+
+    document: int
+    title: str
+    source: str
+    item: str
+    snippet: str
+    score: float
+    places: tuple[tuple[str, str], ...]
+    thread: int | None
+    alike: int
+    media_type: str
+    author: str | None
+    moment: datetime | None
+    url: str | None = None
+    number: int | None = None
+    state: str | None = None
+    symbol: str | None = None
+    lexical_rank: int | None = None
+    lexical_score: float | None = None
+    semantic_rank: int | None = None
+    cosine: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word or phrase of a query, and the words that it was widened to.
+
+    Attributes:
+        count: Number of passages and names that contain exactly this word, 0 if unknown.
+        forms: Other forms of the word in the library.
+        parts: Its compound with a neighbour, and the parts of an identifier.
+        corrections: Words nearby, if it is misspelled or probably is.
+    """
+
+    text: str
+    count: int = 0
+    forms: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    corrections: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """How a query was understood.
+
+    Attributes:
+        words: The wanted words and phrases.
+        excluded: The words that must not occur.
+        filters: The filters, as written.
+        words_first: Why results by words precede those by meaning, such as "phrase"; None if the ranks are combined.
+        meaning: The text whose meaning was searched; None if only words were.
+        floor: The cosine below which a passage may be near by chance.
+    """
+
+    words: tuple[Word, ...]
+    excluded: tuple[str, ...]
+    filters: tuple[str, ...]
+    words_first: str | None = None
+    meaning: str | None = None
+    floor: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """One page of hits, the number of all, and how the query was understood.
+
+    Attributes:
+        is_partial: No document has all the words; the hits by words have some of them.
+        meaning_off: Why meaning did not take part although it was asked to; None if it did.
+    """
+
+    hits: list[Hit]
+    total: int
+    understood: Understood
+    is_partial: bool = False
+    meaning_off: str | None = None
+
+    @property
+    def corrected(self) -> list[Word]:
+        """The words that have corrections."""
+        return [word for word in self.understood.words if word.corrections]
+
+
+def results_from_json(fields: Mapping[str, Any]) -> Results:
+    """Return the results whose fields are these JSON values. Raises KeyError, TypeError or ValueError if they are not."""
+    understood = fields["understood"]
+    words = tuple(Word(**_with_tuples(word)) for word in understood["words"])
+    return Results(
+        **{
+            **fields,
+            "hits": hits_from_json(fields["hits"]),
+            "understood": Understood(**{**_with_tuples(understood), "words": words}),
+        }
+    )
+
+
+def hits_from_json(rows: list[Mapping[str, Any]]) -> list[Hit]:
+    """Return the hits whose fields are these JSON values. Raises as `results_from_json`."""
+    return [
+        Hit(
+            **{
+                **row,
+                "places": tuple((source, item) for source, item in row["places"]),
+                "moment": row["moment"] and datetime.fromisoformat(row["moment"]),
+            }
+        )
+        for row in rows
+    ]
+
+
+def _with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
