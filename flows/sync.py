@@ -108,7 +108,7 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     summary = await opened.call(sync.finish, "completed")
     await report(opened)
     await schedule_next(sync.source.name, await opened.call(sync.next_retry))
-    if deployment.id is not None and await opened.call(sync.needs_embeddings):
+    if deployment.id is not None and await opened.call(sync.needs_embed_run):
         await request_embedding()
     return summary
 

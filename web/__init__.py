@@ -1,4 +1,5 @@
 """The web process: search with a warm model, and whether the system works, as JSON on the loopback interface.
 
-Reads the ledger and never writes it, so it may be killed at any time. Without it, search works by words.
+It also embeds the few passages of a saved note, because its model is loaded. It may be killed at any time; without it,
+search works by words, and the flow `embed` makes the embeddings.
 """

@@ -24,8 +24,8 @@ _AT_ONCE = 3
 """Searches that run at the same time, each in a thread."""
 _WAITING = 16
 """Searches that wait for a thread."""
-_WARM_SECONDS = 60.0
-_COLD_SECONDS = 5.0
+_WARM_SECONDS = 60
+_COLD_SECONDS = 5
 """Interval of checks for embeddings or a model."""
 _SEARCH = TypeAdapter(SearchRequest)
 _RELATED = TypeAdapter(RelatedRequest)
@@ -85,11 +85,16 @@ def application(library: WarmLibrary, readiness: Readiness, on_start: Callable[[
 
 
 async def _keep_warm(library: WarmLibrary) -> None:
-    """Load the model and the vectors as soon as there are any, and follow changes, until cancelled."""
+    """Load the model and the vectors as soon as there are any, and make missing embeddings every second, until cancelled."""
     alone = CapacityLimiter(1)
     while True:
         is_warm = await to_thread.run_sync(library.warm, limiter=alone)
-        await asyncio.sleep(_WARM_SECONDS if is_warm else _COLD_SECONDS)
+        if not is_warm:
+            await asyncio.sleep(_COLD_SECONDS)
+            continue
+        for _ in range(_WARM_SECONDS):
+            await to_thread.run_sync(library.embed_few, limiter=alone)
+            await asyncio.sleep(1)
 
 
 async def _refused(_request: Request, failure: Exception) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated
 
@@ -90,6 +91,11 @@ class WarmLibrary:
         except Exception as error:  # noqa: BLE001 - whatever the reason, search by words works
             self.meaning_off = f"search by meaning: failed ({type(error).__name__})"
         return self.meaning_off is None
+
+    def embed_few(self) -> None:
+        """Make missing embeddings if they are few. After a failure, the next run of the flow `embed` makes them."""
+        with suppress(CatchmentError):
+            self._opened()[1].embed_few()
 
     def check(self) -> None:
         """Read from the ledger. Raises an error if that is impossible."""

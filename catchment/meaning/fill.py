@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from catchment.ledger import Embedding, EmbeddingCounts, Ledger, Passage
+from catchment.ledger import Embedding, EmbeddingCounts, Ledger, Passage, Space
 from catchment.meaning.models import Model, Refusal
 from catchment.model import ASIDE
 
@@ -36,17 +36,22 @@ def fill(
         if not passages:
             embeddings.complete(space)
             break
-        texts = {one.chunk_id: list(_texts(one)) for one in passages}
-        digests = {text: _digest(text) for group in texts.values() for text in group}
-        known = embeddings.known(space, digests.values())
-        new = [text for text, digest in digests.items() if digest not in known]
-        made: dict[str, bytes | Refusal] = dict(zip(new, model.passages(new), strict=True))
-        made |= {text: known[digest] for text, digest in digests.items() if digest in known}
-        embeddings.put(space, [row for one in passages for row in _rows(one, texts[one.chunk_id], digests, made)])
+        embed(ledger, model, space, passages)
         last = passages[-1].chunk_id
         counts = EmbeddingCounts(counts.done + len(passages), counts.total, counts.refused)
         report(counts)
     return embeddings.counts(space)
+
+
+def embed(ledger: Ledger, model: Model, space: Space, passages: Sequence[Passage]) -> None:
+    """Embed these chunks in one transaction. Texts that were embedded before, in other chunks, keep their vectors."""
+    texts = {one.chunk_id: list(_texts(one)) for one in passages}
+    digests = {text: _digest(text) for group in texts.values() for text in group}
+    known = ledger.embeddings.known(space, digests.values())
+    new = [text for text, digest in digests.items() if digest not in known]
+    made: dict[str, bytes | Refusal] = dict(zip(new, model.passages(new), strict=True))
+    made |= {text: known[digest] for text, digest in digests.items() if digest in known}
+    ledger.embeddings.put(space, [row for one in passages for row in _rows(one, texts[one.chunk_id], digests, made)])
 
 
 def _rows(

@@ -7,14 +7,34 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 from catchment.errors import MeaningOff
-from catchment.ledger import Ledger
-from catchment.ledger.library.embeddings import DEFAULT_MODEL
-from catchment.meaning.models import Model, load
+from catchment.ledger import Ledger, Space
+from catchment.ledger.library.embeddings import DEFAULT_MODEL, FEW
+from catchment.meaning.fill import embed
+from catchment.meaning.models import Model, Refusal, load
 from catchment.meaning.vectors import Near, Vectors
 
 _QUERIES_KEPT = 256
+_AT_ONCE = 8
 _FLOORS = {DEFAULT_MODEL: 0.2}
 """Measured: nine of ten paraphrases are above it, and most passages about another subject below."""
+
+
+class _Shared:
+    """A model that takes a lock for each group of texts, so that searches have their turn between them."""
+
+    def __init__(self, model: Model, lock: threading.Lock) -> None:
+        self._model, self._lock = model, lock
+        self.setting, self.name, self.dimensions = model.setting, model.name, model.dimensions
+
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
+        """Implement `Model.passages`."""
+        with self._lock:
+            return self._model.passages(texts)
+
+    def query(self, text: str) -> Sequence[float]:
+        """Implement `Model.query`."""
+        with self._lock:
+            return self._model.query(text)
 
 
 class Meaning:
@@ -29,6 +49,8 @@ class Meaning:
         self._lock = threading.Lock()
         self._model: Model | None = None
         self._vectors: Vectors | None = None
+        self._complete_to = 0
+        """The ID up to which all chunks have embeddings."""
         self._query = lru_cache(_QUERIES_KEPT)(self._embedded)
 
     def warm(self) -> None:
@@ -39,11 +61,7 @@ class Meaning:
         """Return the contents nearest to a text, best first, with their nearest chunks. `contents`: only these."""
         with self._lock:
             vectors = self._current()
-            if self._model is None or self._model.setting != vectors.space.setting:
-                self._model = load(vectors.space.setting)
-                self._query.cache_clear()
-            if self._model.name != vectors.space.name:
-                raise MeaningOff("search by meaning: the model has changed; it is used once the new embeddings exist")
+            self._loaded(vectors.space)
             return vectors.nearest(self._query(text), limit, contents)
 
     def related(self, content_id: int, limit: int) -> list[Near]:
@@ -54,12 +72,35 @@ class Meaning:
             found = [] if middle is None else vectors.nearest(middle, limit + 1)
         return [near for near in found if near.content_id != content_id][:limit]
 
+    def embed_few(self) -> None:
+        """Make the missing embeddings if they are few, as after a save; otherwise leave them to a run of the flow `embed`."""
+        embeddings = self._ledger.embeddings
+        last = embeddings.last_passage()
+        if last == self._complete_to:
+            return
+        with self._lock:
+            space = self._current().space
+            model = self._loaded(space)
+        passages = embeddings.missing(space, self._complete_to, FEW + 1)
+        if len(passages) <= FEW:
+            for start in range(0, len(passages), _AT_ONCE):
+                embed(self._ledger, _Shared(model, self._lock), space, passages[start : start + _AT_ONCE])
+            self._complete_to = last
+
     @property
     def floor(self) -> float:
         """The cosine below which a passage may be near by chance."""
         with self._lock:
             vectors = self._current()
             return _FLOORS.get(vectors.space.setting) or vectors.floor
+
+    def _loaded(self, space: Space) -> Model:
+        if self._model is None or self._model.setting != space.setting:
+            self._model = load(space.setting)
+            self._query.cache_clear()
+        if self._model.name != space.name:
+            raise MeaningOff("search by meaning: the model has changed; it is used once the new embeddings exist")
+        return self._model
 
     def _embedded(self, text: str) -> Sequence[float]:
         assert self._model is not None
@@ -73,5 +114,6 @@ class Meaning:
             raise MeaningOff("search by meaning: the embeddings are not made yet; see `catchment status`")
         if self._vectors is None or self._vectors.space != space:
             self._vectors = Vectors(self._ledger, space)
+            self._complete_to = 0
         self._vectors.refresh()
         return self._vectors

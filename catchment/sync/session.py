@@ -19,7 +19,6 @@ from catchment.contracts import Connector, Paced
 from catchment.errors import CatchmentError, IllegalTransition, LedgerUnavailable, LoginFailed, RateLimited
 from catchment.ledger import Ledger, Outcome, Source, Sync, SyncRow
 from catchment.ledger.jobs.auto_retry import Fingerprints
-from catchment.ledger.library.embeddings import OFF
 from catchment.model import Priority
 from catchment.parser_pool import ParserPool
 from catchment.runtime import process
@@ -161,9 +160,9 @@ class SourceSync:
         self._ledger.syncs.expect(self.sync.id, moment)
         return moment
 
-    def needs_embeddings(self) -> bool:
-        """Return whether the sync stored passages that have to be embedded."""
-        return self.progress.succeeded > 0 and self._ledger.embeddings.setting != OFF
+    def needs_embed_run(self) -> bool:
+        """Return whether the sync stored so much that the flow `embed` has to make the embeddings."""
+        return self.progress.succeeded > 0 and self._ledger.embeddings.needs_run()
 
     def rule(self) -> str:
         """Return the operator's rule for this source as text, or ""."""

@@ -12,6 +12,7 @@ from catchment.errors import MeaningOff
 from catchment.ledger import EmbeddingCounts
 from catchment.ledger.db.database import as_map
 from catchment.ledger.db.schema import contents, embeddings
+from catchment.ledger.library.embeddings import FEW
 from catchment.meaning.builtin import BuiltIn
 from catchment.meaning.fill import fill, parts
 from catchment.meaning.meaning import Meaning
@@ -157,6 +158,27 @@ def test_stopped_filling_ends_between_transactions(sqlite_world: World, model: B
     reports: list[EmbeddingCounts] = []
     counts = fill(sqlite_world.ledger, model, reports.append, lambda: bool(reports))
     assert (counts.done, counts.total) == (64, 100)
+
+
+def test_few_missing_embeddings_are_made_while_searching_and_many_are_left(sqlite_world: World, model: BuiltIn) -> None:
+    put(sqlite_world, NOTES)
+    embeddings = sqlite_world.ledger.embeddings
+    assert embeddings.needs_run()
+    meaning = Meaning(sqlite_world.ledger)
+    with pytest.raises(MeaningOff, match="not made yet"):
+        meaning.embed_few()
+    fill(sqlite_world.ledger, model)
+    assert not embeddings.needs_run()
+    put(sqlite_world, {f"{n}.md": f"Few {n}" for n in range(FEW)})
+    assert not embeddings.needs_run()
+    meaning.embed_few()
+    assert embeddings.counts(embeddings.searched()).done == FEW + 3
+    put(sqlite_world, {f"{n}.md": f"Many {n}" for n in range(FEW, 2 * FEW + 1)})
+    assert embeddings.needs_run()
+    meaning.embed_few()
+    assert embeddings.counts(embeddings.searched()).done == FEW + 3
+    embeddings.setting = "off"
+    assert not embeddings.needs_run()
 
 
 def test_unchanged_passages_of_a_new_version_are_not_embedded_again(sqlite_world: World, model: BuiltIn) -> None:

@@ -18,6 +18,8 @@ from catchment.ledger.db.schema import embeddings as table
 
 DEFAULT_MODEL = "use"
 OFF = "off"
+FEW = 200
+"""As many passages are embedded by the process that searches, within a second. More are left to the flow `embed`."""
 _DELETED = "embeddings_deleted"
 _ROWS_AT_ONCE = 4_000
 
@@ -134,6 +136,23 @@ class Embeddings:
             )
             for row in rows
         ]
+
+    def last_passage(self) -> int:
+        """Return the highest ID of a chunk; 0 if there is none."""
+        with self._store.read() as reading:
+            return reading.execute(select(func.max(chunks.c.id))).scalar() or 0
+
+    def needs_run(self) -> bool:
+        """Return whether the flow `embed` has to make embeddings: more than `FEW` are missing, or the model is new."""
+        wanted, searched = self.wanted(), self.searched()
+        if self.setting == OFF:
+            return False
+        if searched is None or wanted is None or wanted.id != searched.id:
+            return True
+        last = select(func.max(table.c.chunk_id)).where(table.c.space_id == wanted.id).scalar_subquery()
+        newer = select(chunks.c.id).where(chunks.c.id > func.coalesce(last, 0)).limit(FEW + 1).subquery()
+        with self._store.read() as reading:
+            return int(reading.execute(select(func.count()).select_from(newer)).scalar_one()) > FEW
 
     def known(self, space: Space, digests: Collection[bytes]) -> dict[bytes, bytes]:
         """Return the vectors of texts that were embedded before, by digest."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.notes import generate
+from catchment.ledger.library.embeddings import FEW
 from deployments.server.client import api
 from tests.acceptance.person import Person
 from tests.waiting import until
@@ -38,42 +39,61 @@ def _active(person: Person) -> list[str]:
     return [run["name"] for run in _requested(person) if run["state_type"] in ("SCHEDULED", "PENDING", "RUNNING")]
 
 
+def _write(folder: Path, count: int, text: str) -> None:
+    for n in range(count):
+        (folder / f"{n}.md").write_text(f"{text} {n}\n")
+
+
 @pytest.fixture
-def note(person: Person, tmp_path: Path) -> Path:
-    """A note of the synced source `meant`, after the runs of other tests."""
+def folder(person: Person, tmp_path: Path) -> Path:
+    """The folder of a synced source with one note, after the runs of other tests."""
     until(lambda: _active(person) == [])
-    folder = tmp_path / "folder"
+    folder = tmp_path / tmp_path.name
     folder.mkdir()
-    note = folder / "note.md"
-    note.write_text("# Lamp\n\nThe keeper trims the wick.\n")
-    person("sources", "add", "local_files", folder, "--name", tmp_path.name).ok()
-    person.sync(tmp_path.name)
-    return note
+    _write(folder, 1, "The keeper trims wick")
+    person("sources", "add", "local_files", folder, "--name", folder.name).ok()
+    person.sync(folder.name)
+    until(lambda: _is_complete(person))
+    until(lambda: _active(person) == [])
+    return folder
 
 
-def test_sync_is_followed_by_a_run_that_embeds_its_passages(person: Person, note: Path) -> None:
+def test_sync_of_many_notes_is_followed_by_a_run_that_embeds_them(person: Person, folder: Path) -> None:
+    before = _requested(person)
+    _write(folder, FEW + 50, "The keeper lights lamp")
+    person.sync(folder.name)
     until(lambda: _is_complete(person))
     until(lambda: _active(person) == [])
     latest = _requested(person)[0]
+    assert latest not in before
     assert latest["state_name"] == "Completed"
     assert re.fullmatch(r"embed: [\d,]+ passages", latest["name"])
     assert "Search by meaning: " in person("status").ok().out
 
 
-def test_sync_requests_no_run_while_embedding_is_paused_or_off(person: Person, note: Path) -> None:
-    until(lambda: _active(person) == [])
+def test_saved_note_is_found_by_meaning_without_a_run(person: Person, folder: Path) -> None:
+    before = _requested(person)
+    (folder / "0.md").write_text("# Hive\n\nThe colony swarmed, because its box was too small.\n")
+    person.sync(folder.name)
+    until(lambda: _is_complete(person))
+    assert _requested(person) == before
+    hits = person("search", "--meaning", "insects need more room", "--source", folder.name, "--json").ok().json
+    assert hits[0]["title"] == "Hive"
+
+
+def test_sync_requests_no_run_while_embedding_is_paused_or_off(person: Person, folder: Path) -> None:
     with api(person.running) as client:
         deployment = client.get("/deployments/name/embed/embed").raise_for_status().json()["id"]
         client.post(f"/deployments/{deployment}/pause_deployment").raise_for_status()
         before = _requested(person)
-        note.write_text("# Lamp\n\nThe keeper lights it.\n")
-        assert person.sync(note.parents[1].name)["succeeded"] == 1
+        _write(folder, FEW + 50, "The keeper puts out lamp")
+        assert person.sync(folder.name)["succeeded"] == FEW + 50
         assert _requested(person) == before
         client.post(f"/deployments/{deployment}/resume_deployment").raise_for_status()
 
     person("model", "off").ok()
-    note.write_text("# Lamp\n\nThe keeper puts it out.\n")
-    assert person.sync(note.parents[1].name)["succeeded"] == 1
+    _write(folder, FEW + 50, "The keeper repairs lamp")
+    assert person.sync(folder.name)["succeeded"] == FEW + 50
     assert _requested(person) == before
     assert "Search by meaning: off" in person("status").ok().out
 
