@@ -97,7 +97,9 @@ def _problem(kind: Any, message: str) -> str:
     if "is not in the range" in message:
         return f"{value} is out of range ({_in_words(message.rpartition(' ')[2])})"
     if choices := getattr(kind, "choices", None):
-        return f"{value} is unknown; choose from {', '.join(str(getattr(one, 'value', one)) for one in choices)}"
+        return (
+            f"{value} is unknown; choose from {', '.join(str(getattr(choice, 'value', choice)) for choice in choices)}"
+        )
     return message
 
 

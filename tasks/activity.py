@@ -99,7 +99,7 @@ def statuses() -> list[ActivityStatus]:
 
 def stop(flow_run_id: UUID | str, reason: str = "the run was cancelled") -> bool:
     """Stop the work of a flow run, which then ends `Cancelled`. Returns whether it is registered here. Does not wait."""
-    found = [activity for activity in _activities if activity.run == str(flow_run_id)]
-    for activity in found:
+    activities = [activity for activity in _activities if activity.run == str(flow_run_id)]
+    for activity in activities:
         activity.stop(reason)
-    return bool(found)
+    return bool(activities)

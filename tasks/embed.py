@@ -52,12 +52,12 @@ async def request_embedding() -> None:
     }
     with suppress(httpx.HTTPError, ObjectNotFound):
         async with get_client() as client:
-            found = await client.read_deployment_by_name(_DEPLOYMENT)
-            of_flow = DeploymentFilter.model_validate({"id": {"any_": [found.id]}})
-            if not found.paused and not await client.read_flow_runs(
+            embed = await client.read_deployment_by_name(_DEPLOYMENT)
+            of_flow = DeploymentFilter.model_validate({"id": {"any_": [embed.id]}})
+            if not embed.paused and not await client.read_flow_runs(
                 flow_run_filter=FlowRunFilter.model_validate(waiting), deployment_filter=of_flow, limit=1
             ):
-                await client.create_flow_run_from_deployment(found.id, name="embed: waiting")
+                await client.create_flow_run_from_deployment(embed.id, name="embed: waiting")
 
 
 @task(name="embed-passages", task_run_name="embed passages", persist_result=False)

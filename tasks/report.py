@@ -82,8 +82,8 @@ def _headline(sync: SourceSync, rule: str) -> str:
     began = sync.sync.began
     took = max((datetime.now(UTC) - began).total_seconds(), 0.001)
     words = [f"Sync {sync.sync.id} of {sync.source.name}: took {took:.1f} s"]
-    if done := sync.progress.done():
-        words.append(f"{done / took:.0f} items a second")
+    if items := sync.progress.done():
+        words.append(f"{items / took:.0f} items a second")
     if rule:
         words.append(f"ruled: {rule}")
     if (due := flow_run.scheduled_start_time) is not None:
@@ -110,11 +110,11 @@ async def schedule_next(name: str, moment: datetime | None) -> None:
     await request_run(f"{name}: retries", second, f"{name}:{second.isoformat()}", {})
 
 
-def artifact_key(source: str, what: str) -> str:
+def artifact_key(source: str, content: str) -> str:
     """Return the artifact key of a source, unique per source, in lower-case letters, digits and dashes."""
     name = source
     if "_" in source:
         # Prefect allows no underscore. The digest distinguishes `my_notes` from `my-notes`.
         digest = hashlib.sha256(source.encode()).hexdigest()[:8]
         name = f"{source.replace('_', '-')}-{digest}"
-    return f"{name}-{what}"
+    return f"{name}-{content}"

@@ -132,8 +132,8 @@ async def session(
 
 def current(sync: int) -> Session:
     """Return the session of the sync with this ID."""
-    [found] = (opened for opened in _sessions if opened.is_of(sync))
-    return found
+    [session] = (opened for opened in _sessions if opened.is_of(sync))
+    return session
 
 
 def busy_threads() -> int:

@@ -33,9 +33,11 @@ def run_in_flow(
             code = asyncio.run(_run(line, dict(environment), output, seconds, silence))
             return Ended(code, output.read_text("utf-8", "replace") if output.exists() else "")
     except OSError as error:
-        why = error.strerror or type(error).__name__
-    room = os.environ.get("TMPDIR", "/tmp")
-    raise HomeUnavailable(f"a program could not be run ({why}); check that {room} has room for temporary files")
+        problem = error.strerror or type(error).__name__
+    temporary = os.environ.get("TMPDIR", "/tmp")
+    raise HomeUnavailable(
+        f"a program could not be run ({problem}); check that {temporary} has space for temporary files"
+    )
 
 
 async def _run(

@@ -177,16 +177,16 @@ class OpenBatch:
     def _normalize(self) -> Figures:
         before = len(self._reads)
         self._reads |= self._cached([job.id for job in self._unread()])
-        found, todo = len(self._reads) - before, self._unread()
+        from_cache, todo = len(self._reads) - before, self._unread()
         begun = time.monotonic()
         for portion in self._portions(todo):
             self._parse(portion)
         # Items that could no longer be fetched are not counted.
-        done = len(todo) - len(self._unread())
-        if done:
-            self.seconds_each = (time.monotonic() - begun) / done
-        self._bench.add(read=done)
-        return {"jobs": len(self.jobs), "found_again": found, "read": done}
+        parsed = len(todo) - len(self._unread())
+        if parsed:
+            self.seconds_each = (time.monotonic() - begun) / parsed
+        self._bench.add(read=parsed)
+        return {"jobs": len(self.jobs), "found_again": from_cache, "read": parsed}
 
     def _extract(self) -> Figures:
         self.normalize()
@@ -207,7 +207,11 @@ class OpenBatch:
         acks = self._bench.ledger.queue.deliver(self.token, outcomes)
         self._bench.cache.drop([self._keys[job_id] for job_id in self._reads])
         unchanged, acknowledged = len(acks.skipped), set(acks.succeeded)
-        documents = [one.document for one in outcomes if isinstance(one, Delivered) and one.job_id in acknowledged]
+        documents = [
+            outcome.document
+            for outcome in outcomes
+            if isinstance(outcome, Delivered) and outcome.job_id in acknowledged
+        ]
         secretive = sum(document is not None and has_masked_secrets(document) for document in documents)
         self._bench.add(succeeded=len(acks.succeeded), unchanged=unchanged, masked=secretive)
         if self._stopped is not None:
@@ -227,12 +231,12 @@ class OpenBatch:
     def _cached(self, jobs: Sequence[int]) -> dict[int, Read]:
         """Return the cached results of these jobs. An entry that does not decode counts as absent."""
         entries = self._bench.cache.get(self._keys[job_id] for job_id in jobs)
-        found = {}
+        reads = {}
         for job_id in jobs:
             if (entry := entries.get(self._keys[job_id])) is not None:
                 with suppress(ValueError, TypeError):
-                    found[job_id] = Read.decode(entry)
-        return found
+                    reads[job_id] = Read.decode(entry)
+        return reads
 
     def _portions(self, jobs: Sequence[ClaimedJob]) -> Iterator[Sequence[ClaimedJob]]:
         """Split the jobs: one portion if parsers fetch themselves, else portions that fit into the fetch buffer."""
@@ -402,8 +406,8 @@ def forget_done(cache: Cache, ledger: Ledger) -> int:
     """
     keys = cache.keys()
     jobs = {key: int(number) for key in keys if (number := key.partition(":")[0]).isdecimal() and len(number) < 19}
-    wanted = set(ledger.queue.unfinished(set(jobs.values())))
+    unfinished = set(ledger.queue.unfinished(set(jobs.values())))
     # A key altered by a power cut matches no job.
-    done = [key for key in keys if jobs.get(key) not in wanted]
-    cache.drop(done)
-    return len(done)
+    outdated = [key for key in keys if jobs.get(key) not in unfinished]
+    cache.drop(outdated)
+    return len(outdated)

@@ -43,9 +43,9 @@ def mean_pace(ledger: Ledger, source: Source) -> MeasuredPace | None:
     """Return the mean pace of a source's recent syncs, or None if they processed nothing."""
     jobs, seconds, requests = 0, 0.0, 0
     for sync in ledger.syncs.recent(source.id, _LEARNED_FROM):
-        done = sum(sync.summary.get(name, 0) for name in _DONE)
-        if sync.ended is not None and done:
-            jobs += done
+        processed = sum(sync.summary.get(name, 0) for name in _DONE)
+        if sync.ended is not None and processed:
+            jobs += processed
             seconds += (sync.ended - sync.began).total_seconds()
             requests += sync.summary.get("requests", 0)
     return MeasuredPace.of(jobs, seconds, requests)

@@ -45,7 +45,7 @@ class Plan:
     """The changes that a sync would make.
 
     Attributes:
-        said: The reports that a sync applying this plan accepts.
+        reports: The reports that a sync applying this plan accepts.
         steps: The resulting actions.
         waiting: Jobs of earlier syncs, which the sync would process too.
         seconds, requests: Estimates from earlier syncs; None if unknown. `requests` is also None without a host.
@@ -55,7 +55,7 @@ class Plan:
     source: str
     made: datetime
     deep: bool
-    said: frozenset[ReportedChange]
+    reports: frozenset[ReportedChange]
     steps: tuple[Step, ...]
     waiting: int
     seconds: float | None = None
@@ -89,7 +89,7 @@ class Plan:
             "requests": self.requests,
             "done": self.done.isoformat() if self.done else None,
             "steps": [_step_json(step) for step in self.steps],
-            "said": sorted(self.said),
+            "said": sorted(self.reports),
         }
 
     @classmethod
@@ -103,8 +103,8 @@ class Plan:
             source, made = str(fields["source"]), datetime.fromisoformat(fields["made"])
             if fields["catchment_plan"] != _FORMAT or not source.isprintable() or made.tzinfo is None:
                 raise wrong
-            said = frozenset((str(kind), str(item), str(version)) for kind, item, version in fields["said"])
-            return cls(source, made, bool(fields["deep"]), said, (), 0)
+            reports = frozenset((str(kind), str(item), str(version)) for kind, item, version in fields["said"])
+            return cls(source, made, bool(fields["deep"]), reports, (), 0)
         except (ValueError, KeyError, TypeError):
             raise wrong from None
 
@@ -113,8 +113,8 @@ class PlanFilter:
     """Filter that passes the planned changes and counts the items that differ from the plan."""
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
-        self._not_seen = set(plan.said)
-        self._planned = plan.said
+        self._not_seen = set(plan.reports)
+        self._planned = plan.reports
         self._progress = progress
         self._different: set[str] = set()
 
@@ -168,9 +168,9 @@ def make_plan(
     if pace is None or not jobs:
         return plan
     now, limits = ledger.now(), limits_of(connector)
-    done = completion_time(now, jobs, pace, budget_of(ledger, limits))
+    completion = completion_time(now, jobs, pace, budget_of(ledger, limits))
     requests = math.ceil(jobs * pace.requests) if limits else None
-    return replace(plan, seconds=(done - now) / timedelta(seconds=1), requests=requests, done=done)
+    return replace(plan, seconds=(completion - now) / timedelta(seconds=1), requests=requests, done=completion)
 
 
 def _rehearsed(
@@ -194,12 +194,12 @@ def _rehearsed(
         finally:
             rehearsal.close()
         steps = tuple(scratch.steps(sync.id))
-    said = frozenset(filter(None, map(_report, recorder.changes)))
+    reports = frozenset(filter(None, map(_report, recorder.changes)))
     return Plan(
         source=source.name,
         made=ledger.now(),
         deep=deep,
-        said=said,
+        reports=reports,
         steps=steps,
         waiting=waiting.ready + waiting.later,
         changes=tuple(recorder.changes),

@@ -89,16 +89,16 @@ def consented(ledger: Ledger, source: Source, connector: Connector) -> Permit:
     For local files, adding the source is the consent, which is recorded here. Raises NoConsent if a scope lacks consent, and
     records the scope as requested.
     """
-    asked = scopes_of(connector)
-    needed = frozenset(asked or {WHOLE})
-    said = {consent.scope: consent for consent in ledger.consents.all(source.name, every=True)}
-    if not asked and WHOLE not in said:
+    scopes = scopes_of(connector)
+    needed = frozenset(scopes or {WHOLE})
+    consents = {consent.scope: consent for consent in ledger.consents.all(source.name, every=True)}
+    if not scopes and WHOLE not in consents:
         ledger.consents.give(source.id, needed, "configuration", None)
-    elif {consent.scope for consent in said.values() if consent.wanted} != needed:
+    elif {consent.scope for consent in consents.values() if consent.wanted} != needed:
         ledger.consents.ask(source.id, needed)
     permit = Permit(ledger, source, needed)
     if not permit.holds():
-        states = {scope: said[scope].state if scope in said else ConsentState.ASKED for scope in sorted(needed)}
+        states = {scope: consents[scope].state if scope in consents else ConsentState.ASKED for scope in sorted(needed)}
         raise NoConsent(_unread(source.name, states))
     return permit
 
@@ -106,17 +106,17 @@ def consented(ledger: Ledger, source: Source, connector: Connector) -> Permit:
 def _unread(name: str, states: Mapping[str, ConsentState]) -> str:
     """Describe the first scope without valid consent."""
     # If all scopes are given by now, the consent expired in between.
-    found = ((scope, state) for scope, state in states.items() if state is not ConsentState.GIVEN)
-    scope, state = next(found, (next(iter(states)), ConsentState.EXPIRED))
-    what = name if scope == WHOLE else f"{name} ({scope})"
+    unread = ((scope, state) for scope, state in states.items() if state is not ConsentState.GIVEN)
+    scope, state = next(unread, (next(iter(states)), ConsentState.EXPIRED))
+    subject = name if scope == WHOLE else f"{name} ({scope})"
     if state is ConsentState.PURGING:
-        return f"{what}: deletion of revoked data is incomplete; finish it with `catchment consent revoke {name}`"
-    why = {
+        return f"{subject}: deletion of revoked data is incomplete; finish it with `catchment consent revoke {name}`"
+    problem = {
         ConsentState.ASKED: "no consent given",
         ConsentState.EXPIRED: "consent expired",
         ConsentState.WITHDRAWN: "consent withdrawn",
     }[state]
-    return f"{what}: {why}; run: catchment consent give {name}"
+    return f"{subject}: {problem}; run: catchment consent give {name}"
 
 
 def limits_of(connector: Connector) -> HostLimits | None:
@@ -140,13 +140,13 @@ def gate(ledger: Ledger, source: Source, limits: HostLimits | None) -> NotNow | 
     name = source.name
     if source.state != "active":
         return NotNow(f"{name}: {source.state}; resume with `catchment sources resume {name}`")
-    if (ruled := ledger.throttles.blocked(name)) is not None:
-        until, why = ruled
+    if (throttled := ledger.throttles.blocked(name)) is not None:
+        until, reason = throttled
         end = f" until {until:%H:%M} UTC" if until else ""
-        return NotNow(f"{name}: throttled{end} ({why}); see `catchment throttle show`", until)
-    if (found := ledger.pacing.not_before(name, limits, process.identity())) is not None:
-        moment, why = found
-        return NotNow(f"{name}: throttled until {moment:%H:%M} UTC ({why}); see `catchment throttle show`", moment)
+        return NotNow(f"{name}: throttled{end} ({reason}); see `catchment throttle show`", until)
+    if (pause := ledger.pacing.not_before(name, limits, process.identity())) is not None:
+        moment, reason = pause
+        return NotNow(f"{name}: throttled until {moment:%H:%M} UTC ({reason}); see `catchment throttle show`", moment)
     return None
 
 

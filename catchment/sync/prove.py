@@ -135,10 +135,12 @@ def prove(
     """
     plan = make_plan(home, ledger, source, connector, policy, deep=True)
     stored = ledger.proof.items(source.id)
-    damaged = frozenset(one.id for part in ledger.proof.contents(source.id) for one in part if not _is_sound(one))
+    damaged = frozenset(
+        content.id for part in ledger.proof.contents(source.id) for content in part if not _is_sound(content)
+    )
     given_up = {item.locator: fingerprint(item.given_up) for item in stored if item.given_up}
     as_given_up = {
-        item for _, item, version in plan.said if item in given_up and fingerprint(version) == given_up[item]
+        item for _, item, version in plan.reports if item in given_up and fingerprint(version) == given_up[item]
     }
     steps = [step for step in plan.steps if step.action is not PlannedAction.CHANGE or step.item not in as_given_up]
     different = {step.item: step for step in steps} | {step.was: step for step in steps if step.was is not None}
@@ -154,8 +156,8 @@ def prove(
         if item.status is ItemStatus.LOST or item.content_id in damaged | altered:
             unsound.add(item.id)
             lost = item.status is ItemStatus.LOST
-            why = _WHY_LOST if lost else _WHY_ALTERED if item.content_id in altered else _WHY_DAMAGED
-            findings.append(ProofFinding(Flaw.LOST if lost else Flaw.DAMAGED, item.locator, why))
+            problem = _WHY_LOST if lost else _WHY_ALTERED if item.content_id in altered else _WHY_DAMAGED
+            findings.append(ProofFinding(Flaw.LOST if lost else Flaw.DAMAGED, item.locator, problem))
         elif item.status is ItemStatus.WAITING:
             findings.append(ProofFinding(Flaw.WAITING, item.locator, _QUEUED))
     folders = tuple(_folders(stored, plan.steps, findings))
@@ -195,8 +197,8 @@ def repair(ledger: Ledger, source: Source, proven: Proven, actor: str) -> int:
 def _different(step: Step, waiting: Collection[str]) -> ProofFinding:
     if step.action is PlannedAction.CHANGE and step.item in waiting:
         return ProofFinding(Flaw.WAITING, step.item, _QUEUED)
-    flaw, why = _FLAWS[step.action]
-    return ProofFinding(flaw, step.item, f"{why} ({step.why or step.was})" if step.why or step.was else why)
+    flaw, problem = _FLAWS[step.action]
+    return ProofFinding(flaw, step.item, f"{problem} ({step.why or step.was})" if step.why or step.was else problem)
 
 
 def _parsed_afresh(

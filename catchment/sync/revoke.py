@@ -151,10 +151,10 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
 
     own_files = [*ledger.purging.files(), *_with_log(home.cache)]
     in_files = {passage for file in own_files for passage in _in_file(file, passages)}
-    others = (file for file in home.path.rglob("*") if file.is_file() and file not in own_files)
+    other_files = (file for file in home.path.rglob("*") if file.is_file() and file not in own_files)
     copies = (
         str(file.relative_to(home.path))
-        for file in others
+        for file in other_files
         if any(_in_file(file, passages)) or _is_copy(file, source, extent)
     )
     documents, chunks = ledger.purging.remaining(before.holdings)
@@ -190,13 +190,13 @@ def _with_log(file: Path) -> list[Path]:
 
 def _in_file(file: Path, passages: Collection[str]) -> set[str]:
     """Return the passages whose bytes are in the file. Not memory-mapped, because others may truncate it meanwhile."""
-    wanted = {passage.encode(): passage for passage in passages}
-    overlap = max(map(len, wanted), default=0)
-    found: set[str] = set()
+    encoded = {passage.encode(): passage for passage in passages}
+    overlap = max(map(len, encoded), default=0)
+    present: set[str] = set()
     before = b""
     with suppress(FileNotFoundError), file.open("rb") as opened:
-        while wanted and (part := opened.read(_AT_ONCE)):
+        while encoded and (part := opened.read(_AT_ONCE)):
             data = before + part
-            found |= {passage for sought, passage in wanted.items() if sought in data}
+            present |= {passage for sought, passage in encoded.items() if sought in data}
             before = data[-overlap:]
-    return found
+    return present

@@ -120,13 +120,13 @@ class SourceSync:
         """Run the remaining steps of a batch, including its delivery, and close it."""
         batch = self._open[token]
         with self._share.step(self._bench.deadline):
-            done = batch.deliver()
+            figures = batch.deliver()
         del self._open[token]
         if len(batch.jobs) > 1 and batch.seconds_each:
             # Based on the latest batch and without its fixed costs: otherwise a batch slowed by other sources would make the
             # next one smaller, and a smaller batch costs more per job.
             self._in_two_seconds = max(_LEAST_BATCH, int(_BATCH_SECONDS / batch.seconds_each))
-        return done
+        return figures
 
     def process_alone(self, job_id: int) -> Trouble | None:
         """Process one job separately, as a new attempt, and return its failure, if any. Does nothing if the job is not ready.

@@ -103,9 +103,9 @@ def _named(file: Path | None, home: Home) -> Path:
 def _ledger_file(home: Home) -> Path:
     from catchment.ledger.db.database import sqlite_file
 
-    if (found := sqlite_file(home.database_url)) is None:
+    if (file := sqlite_file(home.database_url)) is None:
         raise Refused("restore: the ledger is on a PostgreSQL server; use pg_restore, and copy sources.yaml")
-    return found
+    return file
 
 
 def _put_back(home: Home, files: Mapping[str, bytes], aside: Path | None) -> None:

@@ -87,10 +87,10 @@ def set_rule(
     if not given:
         raise BadInput("options: none given; see `catchment throttle set --help`")
     with session.writing() as ledger:
-        where = _scope(ledger, scope)
-        rule = replace(ledger.throttles.get(where), **given)
-        ledger.throttles.put(where, rule, session.operator(), reason)
-    render.say(f"{where}: {rule}")
+        canonical = _scope(ledger, scope)
+        rule = replace(ledger.throttles.get(canonical), **given)
+        ledger.throttles.put(canonical, rule, session.operator(), reason)
+    render.say(f"{canonical}: {rule}")
 
 
 @app.command()
@@ -104,11 +104,11 @@ def clear(scope: Scope, reason: arguments.Why = "") -> None:
     from catchment.pacing.rules import Rule
 
     with session.writing() as ledger:
-        where = _scope(ledger, scope)
-        if ledger.throttles.get(where) == Rule():
-            raise NotFound(f"{where}: no limits set; see `catchment throttle show`")
-        ledger.throttles.put(where, Rule(), session.operator(), reason)
-    render.say(f"{where}: limits removed")
+        canonical = _scope(ledger, scope)
+        if ledger.throttles.get(canonical) == Rule():
+            raise NotFound(f"{canonical}: no limits set; see `catchment throttle show`")
+        ledger.throttles.put(canonical, Rule(), session.operator(), reason)
+    render.say(f"{canonical}: limits removed")
 
 
 @app.command()
@@ -213,9 +213,11 @@ def overview(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
 
 def _pause(name: str, on: bool, reason: str) -> None:
     with session.writing() as ledger:
-        where = _scope(ledger, name)
-        ledger.throttles.put(where, replace(ledger.throttles.get(where), paused=on), session.operator(), reason)
-    render.say(f"{where}: paused; resume with `catchment throttle resume {name}`" if on else f"{where}: resumed")
+        canonical = _scope(ledger, name)
+        ledger.throttles.put(canonical, replace(ledger.throttles.get(canonical), paused=on), session.operator(), reason)
+    render.say(
+        f"{canonical}: paused; resume with `catchment throttle resume {name}`" if on else f"{canonical}: resumed"
+    )
 
 
 def _scope(ledger: Ledger, name: str) -> str:

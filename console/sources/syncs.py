@@ -147,9 +147,9 @@ def _check_runnable(entry: SourceEntry) -> None:
     """Raise TryAgain if the source is held, Refused if it is paused or has no consent."""
     name, source = entry.name, _source(entry.name)
     if source is not None and source.state in ("held", "paused"):
-        why = f" ({render.clean(source.state_reason)})" if source.state_reason else ""
+        details = f" ({render.clean(source.state_reason)})" if source.state_reason else ""
         error = TryAgain if source.state == "held" else Refused
-        raise error(f"{name}: {source.state}{why}; resume with `catchment sources resume {name}`")
+        raise error(f"{name}: {source.state}{details}; resume with `catchment sources resume {name}`")
     source_lifecycle.require_consent(entry)
 
 
@@ -181,10 +181,10 @@ def _report(name: str, view: RunView, started: datetime, publish: Publish | None
     if session.disk_is_full() or (view.state_type == "CRASHED" and _disk_is_nearly_full()):
         # After a crash neither the run nor the server recorded the cause.
         raise TryAgain(session.DISK_IS_FULL)
-    why = render.clean(last.error if last and last.error else view.message or view.state_name)
+    problem = render.clean(last.error if last and last.error else view.message or view.state_name)
     if source is not None and source.state == "held":
-        raise TryAgain(f"{name}: held ({why}); resume with `catchment sources resume {name}`")
-    render.note(f"catchment: {name}: sync ended {view.state_name} ({why}); see {view.ui_url}")
+        raise TryAgain(f"{name}: held ({problem}); resume with `catchment sources resume {name}`")
+    render.note(f"catchment: {name}: sync ended {view.state_name} ({problem}); see {view.ui_url}")
     return 1
 
 

@@ -244,8 +244,8 @@ def _consent(name: str, consent: Mapping[str, Any]) -> str:
         case "purging":
             return f"{name}: deletion of revoked data is incomplete; finish it with `catchment consent revoke {name}`"
         case state:
-            why = {"asked": "no consent given", "expired": "consent expired"}
-            return f"{name}: {why.get(state, 'consent withdrawn')}; give it with {command}"
+            problems = {"asked": "no consent given", "expired": "consent expired"}
+            return f"{name}: {problems.get(state, 'consent withdrawn')}; give it with {command}"
 
 
 def _warnings(sources: list[dict[str, Any]]) -> list[str]:
@@ -255,8 +255,8 @@ def _warnings(sources: list[dict[str, Any]]) -> list[str]:
         if source["consent"] and (consent := _consent(name, source["consent"])):
             warnings.append(consent)
         if source["state"] in ("held", "paused"):
-            why = f" ({render.clean(source['state_reason'])})" if source["state_reason"] else ""
-            warnings.append(f"{name}: {source['state']}{why}; resume with `catchment sources resume {name}`")
+            details = f" ({render.clean(source['state_reason'])})" if source["state_reason"] else ""
+            warnings.append(f"{name}: {source['state']}{details}; resume with `catchment sources resume {name}`")
         if source["last_sync"] and source["last_sync"]["error"]:
             warnings.append(f"{name}: last sync failed: {render.clean(source['last_sync']['error'])}")
         if source["watch"] and source["watch"]["reason"]:

@@ -112,8 +112,8 @@ def retry(
     if jobs and not number:
         raise NotFound(f"JOB: none is in quarantine, or they are {_MISSING}")
     render.say(f"{render.count(number, 'item')} queued; process them now with `catchment sync NAME`")
-    if others := len(set(chosen)) - number:
-        render.note(f"{render.count(others, 'job is', 'jobs are')} not in quarantine, or {_MISSING}")
+    if remaining := len(set(chosen)) - number:
+        render.note(f"{render.count(remaining, 'job is', 'jobs are')} not in quarantine, or {_MISSING}")
 
 
 @app.command()

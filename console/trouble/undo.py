@@ -37,37 +37,37 @@ def undo(
     """
     if dry_run:
         with session.reading() as ledger:
-            done = ledger.undo.preview(sync)
+            undone = ledger.undo.preview(sync)
     else:
         from catchment.runtime.process import alive
 
         with session.writing() as ledger:
-            done = ledger.undo.undo(sync, session.operator(), reason, alive)
+            undone = ledger.undo.undo(sync, session.operator(), reason, alive)
     if as_json:
-        actions = [{"do": action, "item": path} for path, action in done.actions.items()]
-        render.show_json({"source": done.source, "sync": sync, "undo": done.number, "deeds": actions})
+        actions = [{"do": action, "item": path} for path, action in undone.actions.items()]
+        render.show_json({"source": undone.source, "sync": sync, "undo": undone.number, "deeds": actions})
     else:
-        _show(done)
+        _show(undone)
 
 
-def _show(done: Undone) -> None:
+def _show(undone: Undone) -> None:
     from catchment.ledger.items.undo import UndoAction
 
-    if not done.actions:
-        render.say(f"{done.source}: sync {done.sync_id} changed nothing that could be undone")
+    if not undone.actions:
+        render.say(f"{undone.source}: sync {undone.sync_id} changed nothing that could be undone")
         return
-    shown = list(done.actions.items())[:_SHOWN]
+    shown = list(undone.actions.items())[:_SHOWN]
     render.show_table(("ACTION", "ITEM"), [(_ACTIONS[action.value], path) for path, action in shown])
-    if len(done.actions) > len(shown):
-        render.say(f"… and {len(done.actions) - len(shown)} more; --json lists all")
+    if len(undone.actions) > len(shown):
+        render.say(f"… and {len(undone.actions) - len(shown)} more; --json lists all")
     words = {
         UndoAction.BRING_BACK: "restored",
         UndoAction.SET_BACK: "reverted",
         UndoAction.TAKE_OUT: "removed",
         UndoAction.LEFT: "skipped, changed since",
     }
-    counts = ", ".join(f"{number} {result}" for action, result in words.items() if (number := done.count(action)))
-    if done.number is None:
-        render.say(f"{done.source}: undoing sync {done.sync_id} would change: {counts}")
+    counts = ", ".join(f"{number} {result}" for action, result in words.items() if (number := undone.count(action)))
+    if undone.number is None:
+        render.say(f"{undone.source}: undoing sync {undone.sync_id} would change: {counts}")
     else:
-        render.say(f"{done.source}: {counts}; to revert: `catchment undo {done.number}`")
+        render.say(f"{undone.source}: {counts}; to revert: `catchment undo {undone.number}`")

@@ -101,7 +101,7 @@ def test_undo_does_not_hide_an_interrupted_sync(home: Home, folder: Path) -> Non
 
 def test_changes_left_by_a_plan_are_found_by_the_next_sync(home: Home, folder: Path) -> None:
     with syncing(home, folder) as sync:
-        plan = Plan("papers", datetime.now(UTC), deep=False, said=frozenset(), steps=(), waiting=0)
+        plan = Plan("papers", datetime.now(UTC), deep=False, reports=frozenset(), steps=(), waiting=0)
         sync.discovery.through = PlanFilter(plan, sync.progress)
         assert finish(sync) == 0
     with syncing(home, folder, "told/note.md") as sync:

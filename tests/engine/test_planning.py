@@ -143,7 +143,7 @@ def test_deep_plan_detects_an_edit_with_unchanged_size_and_time(
 
 def test_plan_is_valid_only_for_its_source(papers: Papers) -> None:
     name = save_plan(papers.home, _written(papers.plan()))
-    assert load_plan(papers.home, name, "papers").said == frozenset()
+    assert load_plan(papers.home, name, "papers").reports == frozenset()
     with pytest.raises(BadInput, match="made for papers"):
         load_plan(papers.home, name, "notes")
     with pytest.raises(NotFound):

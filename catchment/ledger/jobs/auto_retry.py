@@ -35,4 +35,4 @@ RELEVANT: Mapping[Reason, tuple[str, ...]] = {
 
 def first_change(reason: Reason, before: Fingerprints, now: Fingerprints) -> str | None:
     """Return the first relevant fingerprint that has changed since the failure, or None."""
-    return next((what for what in RELEVANT[reason] if what in before and before[what] != now.get(what)), None)
+    return next((name for name in RELEVANT[reason] if name in before and before[name] != now.get(name)), None)

@@ -27,17 +27,17 @@ _LONGEST_TITLE = 1_000
 
 def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
     """Implement `Queue.deliver`. Jobs whose content was purged meanwhile are requeued and count as stale."""
-    wanted = {outcome.job_id: outcome for outcome in outcomes}
-    held = _held(writing, token, wanted)
-    delivered = {n: storable(o) for n in held if isinstance(o := wanted[n], Delivered)}
-    skipped = {n: o for n in held if isinstance(o := wanted[n], SkippedOutcome)}
+    by_job = {outcome.job_id: outcome for outcome in outcomes}
+    held = _held(writing, token, by_job)
+    delivered = {n: storable(o) for n in held if isinstance(o := by_job[n], Delivered)}
+    skipped = {n: o for n in held if isinstance(o := by_job[n], SkippedOutcome)}
     kept = put_contents(writing, delivered.values())
     content = {n: kept[key] for n, o in delivered.items() if (key := (o.content_hash, o.normalizer)) in kept}
     lost = [n for n in delivered if n not in content]
     for number in lost:
         del delivered[number]
     if _adopt(writing, held, content):
-        held = _held(writing, token, wanted)
+        held = _held(writing, token, by_job)
     owner = next((row.owner for row in held.values()), "nobody")
     _acknowledge(writing, delivered, SUCCEEDED, owner, None)
     _acknowledge(writing, lost, PENDING, owner, "content was purged")
@@ -49,10 +49,10 @@ def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
     _put_documents(writing, held, delivered, content)
     _pass_over(writing, held, skipped)
     _settle_quarantine(writing, {held[n].item_id for n in (*delivered, *skipped)})
-    return Acks(list(delivered), list(skipped), [n for n in wanted if n not in held] + lost)
+    return Acks(list(delivered), list(skipped), [n for n in by_job if n not in held] + lost)
 
 
-def _held(writing: Writing, token: int, wanted: Iterable[int]) -> dict[int, AnyRow]:
+def _held(writing: Writing, token: int, job_ids: Iterable[int]) -> dict[int, AnyRow]:
     """Return the jobs still held by this token, in the given order, with their items and documents."""
     statement = (
         select(
@@ -68,12 +68,12 @@ def _held(writing: Writing, token: int, wanted: Iterable[int]) -> dict[int, AnyR
         .join(items, items.c.id == jobs.c.item_id)
         .outerjoin(documents, documents.c.item_id == items.c.id)
     )
-    found: dict[int, AnyRow] = {}
-    for part in in_parts(wanted):
+    rows_by_job: dict[int, AnyRow] = {}
+    for part in in_parts(job_ids):
         running: ColumnElement[bool] = literal_column(IS_RUNNING)
         rows = writing.execute(statement.where(among(writing, jobs.c.id, part), jobs.c.token == token, running))
-        found |= {row.id: row for row in rows.all()}
-    return {number: found[number] for number in wanted if number in found}
+        rows_by_job |= {row.id: row for row in rows.all()}
+    return {number: rows_by_job[number] for number in job_ids if number in rows_by_job}
 
 
 def _adopt(writing: Writing, held: Mapping[int, AnyRow], content: Mapping[int, Content]) -> bool:

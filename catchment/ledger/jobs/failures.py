@@ -33,9 +33,9 @@ def cluster_of(failure: FailureInfo) -> str:
     Combines the reason, the error, the code location, and the message without quoted text and numbers.
     """
     frames = _FRAME.findall(failure.traceback)
-    where = ":".join(frames[-1]) if frames else ""
+    location = ":".join(frames[-1]) if frames else ""
     gist = _PARTICULARS.sub("*", failure.message)
-    return hashlib.sha256("\n".join((failure.reason, failure.error, where, gist)).encode()).hexdigest()[:12]
+    return hashlib.sha256("\n".join((failure.reason, failure.error, location, gist)).encode()).hexdigest()[:12]
 
 
 def quarantine_rows(writing: Writing, failed: Iterable[tuple[Mapping[str, Any], FailureInfo]]) -> None:
@@ -46,14 +46,14 @@ def quarantine_rows(writing: Writing, failed: Iterable[tuple[Mapping[str, Any], 
     numbers = [job["id"] for job, _ in failed]
     notes: dict[int, Any] = {}
     for part in in_parts(numbers):
-        mine = quarantine.c.job_id.in_(part)
-        notes |= as_map(writing.execute(select(quarantine.c.job_id, quarantine.c.notes).where(mine)))
-        writing.execute(delete(quarantine).where(mine))
+        earlier = quarantine.c.job_id.in_(part)
+        notes |= as_map(writing.execute(select(quarantine.c.job_id, quarantine.c.notes).where(earlier)))
+        writing.execute(delete(quarantine).where(earlier))
     source_ids = {job["source_id"] for job, _ in failed}
     open_syncs = select(syncs.c.source_id, syncs.c.run, syncs.c.circumstances).where(
         syncs.c.source_id.in_(source_ids), syncs.c.outcome.is_(None)
     )
-    its_sync = {row.source_id: (row.run, row.circumstances) for row in writing.execute(open_syncs)}
+    sync_of = {row.source_id: (row.run, row.circumstances) for row in writing.execute(open_syncs)}
     rows = [
         {
             "job_id": job["id"],
@@ -67,20 +67,20 @@ def quarantine_rows(writing: Writing, failed: Iterable[tuple[Mapping[str, Any], 
             "first_failed_at": job["failed_at"] or writing.now,
             "last_failed_at": writing.now,
             "notes": notes.get(job["id"]),
-            "run": its_sync.get(job["source_id"], (None, None))[0],
+            "run": sync_of.get(job["source_id"], (None, None))[0],
             "resolved_at": None,
             "resolution": None,
-            "circumstances": its_sync.get(job["source_id"], (None, None))[1],
+            "circumstances": sync_of.get(job["source_id"], (None, None))[1],
         }
         for job, failure in failed
     ]
     writing.insert_named(quarantine, rows)
 
 
-def resolve(writing: Writing, job_ids: Collection[int], how: str) -> None:
+def resolve(writing: Writing, job_ids: Collection[int], resolution: str) -> None:
     """Close the entries of these jobs. Closed entries are not listed any more."""
     writing.execute(
         update(quarantine)
         .where(quarantine.c.job_id.in_(job_ids), quarantine.c.resolved_at.is_(None))
-        .values(resolved_at=writing.now, resolution=how)
+        .values(resolved_at=writing.now, resolution=resolution)
     )

@@ -62,12 +62,12 @@ class History:
         with self._store.read() as reading:
             return verify(reading)
 
-    def _events(self, where: ColumnElement[bool]) -> list[Event]:
+    def _events(self, condition: ColumnElement[bool]) -> list[Event]:
         columns = [column for column in history.c if column.name not in ("reason", "hash")]
         statement = (
             select(*columns, moved_from())
             .outerjoin(moves, moves.c.history_id == history.c.id)
-            .where(where)
+            .where(condition)
             .order_by(history.c.id)
         )
         with self._store.read() as reading:

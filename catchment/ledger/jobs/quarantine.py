@@ -71,34 +71,34 @@ class Quarantine:
         Each item is requeued once per change. A changed login counts at most once a day, because some services rotate
         credentials constantly.
         """
-        mine = (
+        entries = (
             select(quarantine.c.job_id, quarantine.c.reason, quarantine.c.circumstances, quarantine.c.last_failed_at)
             .join(jobs, jobs.c.id == quarantine.c.job_id)
             .where(jobs.c.source_id == source_id, quarantine.c.resolved_at.is_(None))
         )
-        found: defaultdict[str, builtins.list[int]] = defaultdict(list)
+        by_change: defaultdict[str, builtins.list[int]] = defaultdict(list)
         with self._store.read() as reading:
-            for job_id, reason, then, failed_at in reading.execute(mine):
-                what = first_change(Reason(reason), from_json(then), now)
+            for job_id, reason, then, failed_at in reading.execute(entries):
+                change = first_change(Reason(reason), from_json(then), now)
                 # Failure times in the future date from before the clock was set back.
                 recent = reading.now - _LOGIN_AGAIN < failed_at <= reading.now
-                if what is not None and (what != "login" or not recent):
-                    found[what].append(job_id)
-        if not found:
+                if change is not None and (change != "login" or not recent):
+                    by_change[change].append(job_id)
+        if not by_change:
             return 0
         with self._store.write() as writing:
-            return sum(_release(writing, ids, "catchment", CHANGED[what]) for what, ids in found.items())
+            return sum(_release(writing, ids, "catchment", CHANGED[change]) for change, ids in by_change.items())
 
     def note(self, job_id: int, text: str, actor: str) -> None:
         """Add a note to an entry. Raises NotFound."""
         with self._store.write() as writing:
-            mine = quarantine.c.job_id == job_id
-            row = writing.execute(select(quarantine.c.notes).where(mine)).first()
+            entry = quarantine.c.job_id == job_id
+            row = writing.execute(select(quarantine.c.notes).where(entry)).first()
             if row is None:
                 raise NotFound(f"job {job_id}: not in quarantine; see `catchment quarantine list`")
             notes = [*from_json(row.notes), text]
-            writing.execute(update(quarantine).where(mine).values(notes=to_json(notes)))
-            self._tell(writing, job_id, "noted", actor)
+            writing.execute(update(quarantine).where(entry).values(notes=to_json(notes)))
+            self._record(writing, job_id, "noted", actor)
 
     def discard(self, job_id: int, actor: str, reason: str) -> None:
         """Discard an entry until its item changes. The existing document remains. Raises NotFound or IllegalTransition."""
@@ -112,8 +112,8 @@ class Quarantine:
         with self._store.write() as writing:
             limit = writing.now - older_than // timedelta(microseconds=1)
             old = quarantine.c.last_failed_at <= limit
-            mine = jobs.c.id.in_(select(quarantine.c.job_id).where(old, quarantine.c.resolved_at.is_(None)))
-            move(writing, mine, {QUARANTINED}, CANCELLED, actor=actor, reason="purged")
+            entries = jobs.c.id.in_(select(quarantine.c.job_id).where(old, quarantine.c.resolved_at.is_(None)))
+            move(writing, entries, {QUARANTINED}, CANCELLED, actor=actor, reason="purged")
             return writing.execute(delete(quarantine).where(old)).rowcount
 
     def stats(self) -> dict[str, dict[Reason, int]]:
@@ -124,11 +124,11 @@ class Quarantine:
             .group_by(sources.c.name, quarantine.c.reason)
             .order_by(sources.c.name, quarantine.c.reason)
         )
-        found: dict[str, dict[Reason, int]] = {}
+        numbers: dict[str, dict[Reason, int]] = {}
         with self._store.read() as reading:
             for name, reason, count in reading.execute(statement):
-                found.setdefault(name, {})[Reason(reason)] = count
-        return found
+                numbers.setdefault(name, {})[Reason(reason)] = count
+        return numbers
 
     def clusters(self) -> builtins.list[Cluster]:
         """Return the open entries grouped by cause, largest group first. Messages are those of the latest failure."""
@@ -144,22 +144,22 @@ class Quarantine:
             .order_by(quarantine.c.last_failed_at.desc(), quarantine.c.job_id.desc())
         )
         latest: dict[str, AnyRow] = {}
-        found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         with self._store.read() as reading:
             for row in reading.execute(rows.execution_options(yield_per=2_000)):
                 latest.setdefault(row.cluster, row)
-                found[row.cluster][row.source] += 1
+                counts[row.cluster][row.source] += 1
         return sorted(
             (
                 Cluster(
-                    name, Reason(one.reason), one.error, one.message, found[name].total(), tuple(sorted(found[name]))
+                    name, Reason(row.reason), row.error, row.message, counts[name].total(), tuple(sorted(counts[name]))
                 )
-                for name, one in latest.items()
+                for name, row in latest.items()
             ),
             key=lambda cluster: (-cluster.count, cluster.id),
         )
 
-    def _tell(self, writing: Writing, job_id: int, event: str, actor: str) -> None:
+    def _record(self, writing: Writing, job_id: int, event: str, actor: str) -> None:
         job = writing.execute(select(jobs.c.source_id, jobs.c.item_id).where(jobs.c.id == job_id)).one()
         writing.record(event, actor=actor, source_id=job.source_id, item_id=job.item_id, job_id=job_id)
 
@@ -178,9 +178,9 @@ def _release(writing: Writing, job_ids: Sequence[int], actor: str, reason: str) 
     for part in in_parts(job_ids):
         values = {"not_before": writing.now, "due": writing.now, "finished_at": None}
         # Items missing from the listing cannot be read.
-        there = select(items.c.id).where(items.c.id == jobs.c.item_id, items.c.state == "present")
-        mine = jobs.c.id.in_(part) & jobs.c.current & there.exists()
-        rows = move(writing, mine, {QUARANTINED}, PENDING, actor=actor, reason=reason, **values)
+        present = select(items.c.id).where(items.c.id == jobs.c.item_id, items.c.state == "present")
+        released = jobs.c.id.in_(part) & jobs.c.current & present.exists()
+        rows = move(writing, released, {QUARANTINED}, PENDING, actor=actor, reason=reason, **values)
         resolve(writing, [row.id for row in rows], "retried")
         moved += len(rows)
     return moved

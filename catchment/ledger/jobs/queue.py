@@ -146,10 +146,10 @@ class Queue:
 
     def left(self, source_id: int) -> int:
         """Return the number of new and running jobs of a source. Cheap for any size of queue."""
-        mine = _jobs.source_id == source_id
+        of_source = _jobs.source_id == source_id
         with self._store.read() as reading:
             return sum(
-                reading.execute(select(func.count()).where(mine, literal_column(state))).scalar_one()
+                reading.execute(select(func.count()).where(of_source, literal_column(state))).scalar_one()
                 for state in (FRESH, schema.RUNNING)
             )
 
@@ -175,8 +175,8 @@ class Queue:
         """Extend the lease of the jobs still held by this token. Return their number."""
         with self._store.write() as writing:
             until = writing.now + lease // timedelta(microseconds=1)
-            mine = _jobs.id.in_(job_ids) & (_jobs.token == token) & (_jobs.state == RUNNING.value)
-            return writing.execute(update(jobs).where(mine).values(lease_until=until)).rowcount
+            held = _jobs.id.in_(job_ids) & (_jobs.token == token) & (_jobs.state == RUNNING.value)
+            return writing.execute(update(jobs).where(held).values(lease_until=until)).rowcount
 
     def deliver(self, token: int, outcomes: Sequence[Delivered | SkippedOutcome]) -> Acks:
         """Store results in the library and acknowledge the jobs, in one transaction.
@@ -192,7 +192,7 @@ class Queue:
         Raises StaleLease if the job is no longer held by this token.
         """
         with self._store.write() as writing:
-            mine = (_jobs.id == job_id) & (_jobs.token == token)
+            held = (_jobs.id == job_id) & (_jobs.token == token)
             values: dict[str, Any] = {
                 "error": f"{failure.error}: {failure.message}",
                 "failed_at": func.coalesce(_jobs.failed_at, writing.now),
@@ -203,7 +203,7 @@ class Queue:
                 to, moment = RETRYING, to_micros(retry_at)
                 values |= {"not_before": moment, "due": moment + _jobs.due - _jobs.not_before}
             actor = self._owner(writing, job_id)
-            moved = move(writing, mine, {RUNNING}, to, actor=actor, reason=failure.reason.value, **values)
+            moved = move(writing, held, {RUNNING}, to, actor=actor, reason=failure.reason.value, **values)
             if not moved:
                 raise StaleLease(f"Job {job_id} was taken over by another claim; nothing was changed")
             if to is QUARANTINED:
@@ -216,9 +216,9 @@ class Queue:
     def release(self, token: int) -> int:
         """Release the unfinished jobs of a token. Their attempts remain counted. Return their number."""
         with self._store.write() as writing:
-            mine = _jobs.token == token
-            owner = writing.execute(select(_jobs.owner).where(mine, literal_column(schema.RUNNING)).limit(1)).scalar()
-            return len(move(writing, mine, {RUNNING}, PENDING, actor=owner or "nobody", reason="released"))
+            held = _jobs.token == token
+            owner = writing.execute(select(_jobs.owner).where(held, literal_column(schema.RUNNING)).limit(1)).scalar()
+            return len(move(writing, held, {RUNNING}, PENDING, actor=owner or "nobody", reason="released"))
 
     def cancel(self, job_id: int, actor: str, reason: str) -> None:
         """Cancel an unfinished job. Only a new version of the item creates another job. Raises IllegalTransition."""
@@ -234,15 +234,17 @@ class Queue:
         A job that was claimed alone is quarantined if it is out of attempts (in total or by kind of source). In a batch, the
         job that caused the crash is unknown.
         """
-        mine = true() if source_id is None else _jobs.source_id == source_id
+        of_source = true() if source_id is None else _jobs.source_id == source_id
         with self._store.read() as reading:
             running = select(_jobs.owner, func.min(_jobs.lease_until).label("lease_until"))
-            owners = reading.execute(running.where(mine, literal_column(schema.RUNNING)).group_by(_jobs.owner)).all()
+            owners = reading.execute(
+                running.where(of_source, literal_column(schema.RUNNING)).group_by(_jobs.owner)
+            ).all()
             dead = [row.owner for row in owners if not alive(row.owner or "")]
             if not dead and all(row.lease_until > reading.now for row in owners):
                 return Recovered(0, 0)
         with self._store.write() as writing:
-            lost = mine & (_jobs.owner.in_(dead) | (_jobs.lease_until <= writing.now))
+            lost = of_source & (_jobs.owner.in_(dead) | (_jobs.lease_until <= writing.now))
             alone = (
                 select(_jobs.token)
                 .where(literal_column(schema.RUNNING))
@@ -314,13 +316,13 @@ class Queue:
             .join_from(sources, counted, counted.c.source_id == sources.c.id, isouter=True)
             .where(sources.c.state != "removed")
         )
-        found: dict[str, dict[JobState, int]] = {}
+        numbers: dict[str, dict[JobState, int]] = {}
         with self._store.read() as reading:
             for name, state, count in reading.execute(statement):
-                states = found.setdefault(name, dict.fromkeys(JobState, 0))
+                states = numbers.setdefault(name, dict.fromkeys(JobState, 0))
                 if state is not None:
                     states[JobState(state)] = count
-        return found
+        return numbers
 
 
 _jobs = jobs.c
@@ -379,12 +381,12 @@ def _claimed(reading: Reading, token: int) -> list[ClaimedJob]:
         .where(_jobs.token == token, literal_column(schema.RUNNING))
         .order_by(_jobs.due, _jobs.id)
     )
-    found = []
+    claimed = []
     for row in reading.execute(statement).all():
         job_id, item_id, attempt, content_hash, locator, container, version, identity, size, modified, attributes = row
         item = Item(locator, container, version, identity, size, maybe_time(modified), from_json(attributes))
-        found.append(ClaimedJob(job_id, item_id, attempt, item, content_hash))
-    return found
+        claimed.append(ClaimedJob(job_id, item_id, attempt, item, content_hash))
+    return claimed
 
 
 def _quarantine(writing: Writing, job_ids: Sequence[int], failure: FailureInfo) -> None:
