@@ -1,11 +1,15 @@
-"""Documents related by meaning: near a document, or nearly the same."""
+"""Documents related to a document: by links, as parts of one conversation, as copies, and by a similar meaning."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from catchment.ledger import Ledger, Ranked
+from catchment.ledger import Ledger, Named, Ranked, Shown
+from catchment.ledger.library.filters import Filter
 from catchment.ledger.library.query import Query
+from catchment.model import PART, LinkKind
 from catchment.results import Hit
 
 if TYPE_CHECKING:
@@ -13,14 +17,111 @@ if TYPE_CHECKING:
 
 SAME = 0.9
 """Cosine of near-duplicates. One word replaced in a sentence of fourteen yields 0.92, a sentence added to it 0.83."""
+_ASKED = 200
+"""Contents near a content that are read to find those that pass filters."""
 
 
-def related(ledger: Ledger, meaning: Meaning, content_id: int, limit: int) -> list[Hit]:
-    """Return the documents whose meaning is nearest to a content, best first. Loads no model. Raises MeaningOff."""
+@dataclass(frozen=True, slots=True)
+class RelatedDocument:
+    """A related document; `document` is None for a copy, and for an attachment without a document.
+
+    `cosine`: the similarity of documents found by meaning.
+    """
+
+    relation: str
+    document: int | None
+    title: str
+    source: str
+    item: str
+    cosine: float | None = None
+
+
+def relations(ledger: Ledger, shown: Shown) -> list[RelatedDocument]:
+    """Return the links to and from a document, its conversation and attachments, and its copies."""
+    found = [*_conversation(shown), *_attachments(shown), *_copies(shown)]
+    if shown.mentions or any(link.kind is not LinkKind.URL for link in shown.links):
+        source = ledger.sources.get(shown.source).id
+        named = {name.locator: name for name in ledger.library.names(source)}
+        return [*_linked(shown, named, files(ledger, source)), *found]
+    return found
+
+
+def similar(hits: Iterable[Hit], known: Collection[int | None]) -> list[RelatedDocument]:
+    """Return what `related` found, except known documents."""
+    return [
+        RelatedDocument(
+            "near-duplicate" if (hit.cosine or 0) >= SAME else "similar",
+            hit.document,
+            hit.title,
+            hit.source,
+            hit.item,
+            None if hit.cosine is None else round(hit.cosine, 4),
+        )
+        for hit in hits
+        if hit.document not in known
+    ]
+
+
+def related(
+    ledger: Ledger, meaning: Meaning, content_id: int, limit: int, filters: tuple[Filter, ...] = ()
+) -> list[Hit]:
+    """Return the documents whose meaning is nearest to a content, best first. Loads no model. Raises MeaningOff.
+
+    `filters`: only documents that pass them.
+    """
     floor = meaning.floor
-    near = [one for one in meaning.related(content_id, limit) if one.cosine >= floor]
+    near = [one for one in meaning.related(content_id, _ASKED if filters else limit) if one.cosine >= floor]
+    query = Query((), (), filters)
+    if filters and near:
+        passing = ledger.library.rank(query, limit=len(near), within=[one.content_id for one in near]).ranked
+        contents = {one.content_id for one in passing}
+        near = [one for one in near if one.content_id in contents][:limit]
     ranked = [
         Ranked(one.content_id, one.chunk_id, one.cosine, semantic_rank=rank, cosine=one.cosine)
         for rank, one in enumerate(near, 1)
     ]
-    return ledger.library.present(ranked, Query((), ()))
+    return ledger.library.present(ranked, query)
+
+
+def files(ledger: Ledger, source_id: int) -> list[str]:
+    """Return all files of a source, including those without a document: a link may lead to a picture."""
+    known = ledger.intake.known(source_id)
+    return [locator for container in known.containers() for locator in known.within(container)]
+
+
+def _linked(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> list[RelatedDocument]:
+    from catchment.content.extract.vault import VaultIndex
+
+    index = VaultIndex(paths)
+    written = [link for link in shown.links if link.kind is not LinkKind.URL and link.target]
+    targets = dict.fromkeys(path for link in written if (path := index.resolve(link.target, shown.item)))
+    sources = dict.fromkeys(item for item, link in shown.mentions if index.resolve(link.target, item) == shown.item)
+    found = [("links to", path) for path in targets] + [("linked from", item) for item in sources]
+    return [
+        RelatedDocument(how, named[item].document, named[item].title, shown.source, item)
+        for how, item in found
+        if item in named and item != shown.item
+    ]
+
+
+def _conversation(shown: Shown) -> Iterator[RelatedDocument]:
+    is_earlier = True
+    for message in shown.thread:
+        if message.document == shown.document:
+            is_earlier = False
+            continue
+        how = "earlier in the thread" if is_earlier else "later in the thread"
+        yield RelatedDocument(how, message.document, message.title, message.source, message.item)
+
+
+def _attachments(shown: Shown) -> Iterator[RelatedDocument]:
+    if shown.carrier is not None:
+        yield RelatedDocument("attached to", shown.carrier, "", shown.source, shown.item.rpartition(PART)[0])
+    for file in shown.attached:
+        yield RelatedDocument("attached", file.document, file.name, shown.source, f"{shown.item}{PART}{file.part}")
+
+
+def _copies(shown: Shown) -> Iterator[RelatedDocument]:
+    for source, item in shown.places:
+        if (source, item) != (shown.source, shown.item):
+            yield RelatedDocument("same content", None, shown.title, source, item)

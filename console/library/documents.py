@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from catchment.errors import MeaningOff
-from catchment.model import EntityKind, LinkKind
+from catchment.model import EntityKind
 from console import arguments, render, session
-from console.library import message, vault
+from console.library import message
 
 if TYPE_CHECKING:
-    from catchment.ledger import Ledger, Named, Shown
+    from catchment.ledger import Ledger, Shown
     from catchment.results import Hit
 
 Document = Annotated[str, typer.Argument(metavar="DOCUMENT|LOCATOR", help="A document's number, or an item's path.")]
@@ -77,49 +76,28 @@ def related(document: Document, as_json: arguments.Json = False) -> None:
 
     Example: catchment related ~/Vault/Bees.md
     """
+    from dataclasses import asdict
+
+    from catchment.search.related import relations, similar
+
     with session.reading() as ledger:
         shown = ledger.library.show(document)
-        relations = [*message.relations(shown), *_same(shown)]
-        if shown.mentions or any(link.kind is not LinkKind.URL for link in shown.links):
-            source = ledger.sources.get(shown.source).id
-            named = {name.locator: name for name in ledger.library.names(source)}
-            relations = [*_linked(shown, named, vault.files(ledger, source)), *relations]
-        known = {relation["document"] for relation in relations} | {shown.document}
-        relations += _near(ledger, shown, known)
+        found = relations(ledger, shown)
+        known = {one.document for one in found} | {shown.document}
+        try:
+            found += similar(_near(ledger, shown), known)
+        except MeaningOff as off:
+            render.note(str(off))
     if as_json:
-        render.show_json(relations)
-    elif relations:
-        headers = ("RELATION", "DOCUMENT", "TITLE", "SOURCE", "ITEM")
-        keys = [header.lower() for header in headers]
-        render.show_table(headers, [tuple(relation[key] for key in keys) for relation in relations])
+        render.show_json([asdict(one) for one in found])
+    elif found:
+        rows = [(one.relation, one.document, one.title, one.source, one.item) for one in found]
+        render.show_table(("RELATION", "DOCUMENT", "TITLE", "SOURCE", "ITEM"), rows)
     else:
         render.note("nothing is related")
 
 
-def _near(ledger: Ledger, shown: Shown, known: Collection[int | None]) -> list[dict[str, Any]]:
-    """Return the documents with a similar meaning, except known ones."""
-    from catchment.search.related import SAME
-
-    try:
-        hits = _similar(ledger, shown)
-    except MeaningOff as off:
-        render.note(str(off))
-        return []
-    return [
-        message.relation(
-            "near-duplicate" if (hit.cosine or 0) >= SAME else "similar",
-            hit.document,
-            hit.title,
-            hit.source,
-            hit.item,
-            hit.cosine,
-        )
-        for hit in hits
-        if hit.document not in known
-    ]
-
-
-def _similar(ledger: Ledger, shown: Shown) -> list[Hit]:
+def _near(ledger: Ledger, shown: Shown) -> list[Hit]:
     """Ask the running system, or else load the vectors. Raises MeaningOff."""
     from catchment.search import remote
 
@@ -130,26 +108,6 @@ def _similar(ledger: Ledger, shown: Shown) -> list[Hit]:
         from catchment.search.related import related
 
         return related(ledger, Meaning(ledger), shown.content_id, _NEAREST)
-
-
-def _linked(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> list[dict[str, Any]]:
-    from catchment.content.extract.vault import VaultIndex
-
-    index = VaultIndex(paths)
-    written = [link for link in shown.links if link.kind is not LinkKind.URL and link.target]
-    targets = dict.fromkeys(path for link in written if (path := index.resolve(link.target, shown.item)))
-    sources = dict.fromkeys(item for item, link in shown.mentions if index.resolve(link.target, item) == shown.item)
-    found = [("links to", path) for path in targets] + [("linked from", item) for item in sources]
-    return [
-        message.relation(how, named[item].document, named[item].title, shown.source, item)
-        for how, item in found
-        if item in named and item != shown.item
-    ]
-
-
-def _same(shown: Shown) -> list[dict[str, Any]]:
-    same = [place for place in shown.places if place != (shown.source, shown.item)]
-    return [message.relation("same content", None, shown.title, source, item) for source, item in same]
 
 
 def _shown(shown: Shown) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from catchment.model import PART
 from console import render
 
 if TYPE_CHECKING:
@@ -64,36 +63,6 @@ def show_thread(shown: Shown) -> None:
             if index in around
         ],
     )
-
-
-def relation(
-    how: str, document: int | None, title: str, source: str, item: str, cosine: float | None = None
-) -> dict[str, Any]:
-    """Return a relation in the form of `related --json`. `cosine`: the similarity of documents found by meaning."""
-    return {
-        "relation": how,
-        "document": document,
-        "title": title,
-        "source": source,
-        "item": item,
-        "cosine": None if cosine is None else round(cosine, 4),
-    }
-
-
-def relations(shown: Shown) -> list[dict[str, Any]]:
-    """Return the conversation and attachments of a message or attachment, in the form of `related --json`."""
-    related = []
-    if is_message(shown):
-        current = [message.document for message in shown.thread].index(shown.document)
-        for index, message in enumerate(shown.thread):
-            if index != current:
-                how = "earlier in the thread" if index < current else "later in the thread"
-                related.append(relation(how, message.document, message.title, message.source, message.item))
-    if shown.carrier is not None:
-        related.append(relation("attached to", shown.carrier, "", shown.source, shown.item.rpartition(PART)[0]))
-    for file in shown.attached:
-        related.append(relation("attached", file.document, file.name, shown.source, f"{shown.item}{PART}{file.part}"))
-    return related
 
 
 def as_json(shown: Shown) -> dict[str, Any]:

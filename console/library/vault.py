@@ -35,6 +35,7 @@ def report(
     Example: catchment vault report notes --markdown
     """
     from catchment.content.extract.vault import quality_report
+    from catchment.search.related import files
 
     with session.reading() as ledger:
         source = ledger.sources.get(name)
@@ -48,12 +49,6 @@ def report(
     else:
         _print(quality)
     return quality.exit_code
-
-
-def files(ledger: Ledger, source_id: int) -> list[str]:
-    """Return all files of a source, including those without a document: a link may lead to a picture."""
-    known = ledger.intake.known(source_id)
-    return [locator for container in known.containers() for locator in known.within(container)]
 
 
 def _notes(ledger: Ledger, source_id: int) -> Iterator[tuple[str, Document, Extraction]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.errors import NoConsent, NotFound
+from catchment.item_status import because, plain
 from catchment.model import Failure, JobState, KnownItem, Skip, Upsert
 from catchment.runtime.home import expanded
 from console import arguments, render, session
@@ -117,7 +118,7 @@ def _describe(ledger: Ledger, item: ItemRow) -> dict[str, Any]:
         "item": item.locator,
         "source": item.source,
         "state": item.state,
-        "because": _because(ledger, item),
+        "because": because(ledger, item, render.when),
         "document": item.document,
         "job": item.job,
         "job_state": item.job_state,
@@ -145,38 +146,6 @@ def _consent(ledger: Ledger, source: str) -> str | None:
         return None if first is None else f"{first.state}: {first.scope}"
     ends = min((consent.expires for consent in consents if consent.expires), default=None)
     return f"given by {first.by}" + (f" until {render.local(ends)}" if ends else "")
-
-
-def _because(ledger: Ledger, item: ItemRow) -> str:
-    if item.state == "missing":
-        return f"missing at the last sync; the deletion is held, see `catchment deletions list {item.source}`"
-    if item.state == "kept":
-        return f"deleted at the source and restored by `catchment undo` as document {item.document}"
-    if item.state == "deleted":
-        return "deleted at the source"
-    match item.job_state:
-        case JobState.SUCCEEDED:
-            return f"in the library as document {item.document}"
-        case JobState.SKIPPED:
-            kept = f"; document {item.document} is kept" if item.document is not None else ""
-            # The type as listed: a link, a submodule, vendored.
-            kind = f" ({item.attributes['type']})" if "type" in item.attributes else ""
-            return f"skipped: {_plain(item.job_reason)}{kind}{kept}"
-        case JobState.QUARANTINED if item.job is not None:
-            entry = ledger.quarantine.show(item.job)
-            return f"quarantined ({entry.reason}: {entry.message}); see `catchment quarantine show {item.job}`"
-        case JobState.RETRYING:
-            return f"failed; next attempt {render.when(item.not_before)}"
-        case JobState.RUNNING:
-            return "being processed"
-        case JobState.CANCELLED:
-            return f"job cancelled: {_plain(item.job_reason)}"
-        case _:
-            return "waiting to be processed"
-
-
-def _plain(reason: str | None) -> str:
-    return (reason or "no reason recorded").replace("_", " ")
 
 
 def _sync(ledger: Ledger, item: ItemRow) -> SyncRow | None:
@@ -266,7 +235,7 @@ def _listed(entry: SourceEntry, locator: str) -> str:
             case Upsert(item=item) if item.locator == locator:
                 return f"{entry.name}: new; add it with `catchment sync {entry.name}`"
             case Skip(item=item, reason=reason) if item.locator == locator:
-                return f"{entry.name}: will be skipped ({_plain(reason.value)})"
+                return f"{entry.name}: will be skipped ({plain(reason.value)})"
             case Failure(item=item, error=error) if item.locator in (locator, *_above(locator)):
                 return f"{entry.name}: cannot be listed ({error})"
     return f"{entry.name}: not listed, because it is not a regular file or lies behind a symbolic link"
