@@ -111,9 +111,9 @@ def _measure(title: str, case: str, proxy: Proxy, home: Path) -> None:
     wall = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    said = json.loads(done.stdout.splitlines()[-1])
+    figures = json.loads(done.stdout.splitlines()[-1])
     asked = f"{len(proxy.paths):4} requests, {proxy.free} free, {proxy.sent / 1e6:6.2f} MB"
-    print(f"{title:11}{wall:7.2f} s wall {cpu:6.2f} s cpu {said.pop('peak_mb'):5.0f} MB  {asked}  {said}")
+    print(f"{title:11}{wall:7.2f} s wall {cpu:6.2f} s cpu {figures.pop('peak_mb'):5.0f} MB  {asked}  {figures}")
 
 
 def _bare(address: str, _home: Path) -> dict[str, Any]:

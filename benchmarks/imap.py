@@ -49,8 +49,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.case:
         began = time.perf_counter()
-        said = _CASES[given.case](given.port, given.home)
-        print(json.dumps({"seconds": time.perf_counter() - began, **said}))
+        figures = _CASES[given.case](given.port, given.home)
+        print(json.dumps({"seconds": time.perf_counter() - began, **figures}))
         return
     try:
         _measure_one_folder(10_000 if given.large else 1_000)

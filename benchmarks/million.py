@@ -66,7 +66,7 @@ def measure(place: Path, items: int) -> dict[str, Any]:
         sync.finish("completed")
     if found:
         raise SystemExit(f"{found} notes that did not change were taken for changed ones")
-    memory = [line["memory_mb"] for line in lines.said]
+    memory = [line["memory_mb"] for line in lines.figures]
     return {
         "items": items,
         "seconds": seconds,
@@ -75,9 +75,9 @@ def measure(place: Path, items: int) -> dict[str, Any]:
         "claims_with_their_wait_ms": percentiles([taken for _, taken in lines.claims]),
         "claims_alone_ms": claims_alone(place / "claims.db", items, _CLAIMED_ALONE),
         "memory_mb": {"first_quarter": max(memory[: len(memory) // 4 + 1]), "all": max(memory)},
-        "disk_mb": lines.said[-1]["disk_mb"],
-        "unchanged": {"seconds": unchanged, "memory_mb": max(line["memory_mb"] for line in again.said)},
-        "lines": lines.said,
+        "disk_mb": lines.figures[-1]["disk_mb"],
+        "unchanged": {"seconds": unchanged, "memory_mb": max(line["memory_mb"] for line in again.figures)},
+        "lines": lines.figures,
     }
 
 
@@ -119,7 +119,7 @@ class _Lines(threading.Thread):
         self._begun = self._before = time.perf_counter()
         self._had = 0
         self.claims: list[tuple[float, float]] = []
-        self.said: list[dict[str, float]] = []
+        self.figures: list[dict[str, float]] = []
 
     def run(self) -> None:
         while not self._done.wait(_LINE_SECONDS):
@@ -145,7 +145,7 @@ class _Lines(threading.Thread):
             "disk_mb": sum(file.stat().st_size for file in self._home.path.glob("*.db*")) / 1e6,
         }
         self._before, self._had = now, done
-        self.said.append(line)
+        self.figures.append(line)
         print(
             "{seconds:6.0f}{items:11,}{items_a_second:10.0f}{claim_p99_ms:14.1f}{memory_mb:11.0f}{disk_mb:12.0f}".format_map(
                 line

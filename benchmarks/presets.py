@@ -118,8 +118,8 @@ def _saves_beside(place: Path, parsers: int, batch: int) -> list[float]:
 
 
 def _print_ingest(vault: str, home: str, parsers: str, batch: str) -> None:
-    said: dict[str, Any] = sync("obsidian", Path(vault), Home(Path(home)), parsers=int(parsers), batch=int(batch))
-    print(json.dumps(said))
+    figures: dict[str, Any] = sync("obsidian", Path(vault), Home(Path(home)), parsers=int(parsers), batch=int(batch))
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

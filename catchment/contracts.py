@@ -136,7 +136,7 @@ class Ended(NamedTuple):
     """Result of a program: the exit code (None if a limit of `Shell` stopped it) and its output."""
 
     code: int | None
-    said: str
+    output: str
 
 
 class Shell(Protocol):

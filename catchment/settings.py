@@ -92,11 +92,11 @@ PlanId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 SourceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
 
-def _full(path: Path, said: ValidationInfo) -> Path:
+def _full(path: Path, info: ValidationInfo) -> Path:
     path = expanded(path)
     if not path.is_absolute():
         # The process that reads the file may have another working directory.
-        raise ValueError(f"{said.field_name} must be a full path, such as /home/me/{path.name} or ~/{path.name}")
+        raise ValueError(f"{info.field_name} must be a full path, such as /home/me/{path.name} or ~/{path.name}")
     return path
 
 

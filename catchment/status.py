@@ -46,7 +46,7 @@ class Finding:
 
     probe: str
     verdict: Verdict
-    said: str
+    message: str
     remedy: str = ""
 
 

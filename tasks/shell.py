@@ -27,7 +27,7 @@ def run_in_flow(
     """
     try:
         with tempfile.TemporaryDirectory(prefix="catchment-") as folder:
-            output = Path(folder, "said")
+            output = Path(folder, "output")
             # A file, because the operation cannot read output that is not UTF-8.
             line = f"exec {shlex.join(command)} >{shlex.quote(str(output))} 2>&1 </dev/null"
             code = asyncio.run(_run(line, dict(environment), output, seconds, silence))

@@ -97,9 +97,9 @@ def explained() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if (said := _MEANINGS.get(error.errno or 0)) is None:
+        if (meaning := _MEANINGS.get(error.errno or 0)) is None:
             raise
-        raise HomeUnavailable(said) from error
+        raise HomeUnavailable(meaning) from error
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def show(findings: Sequence[Finding], as_json: bool) -> int:
         render.show_json({"verdict": verdict, "findings": [_plain(finding) for finding in findings]})
         return int(verdict is Verdict.FAIL)
     rows = [
-        (finding.probe, finding.verdict.value, finding.said + (f" → {finding.remedy}" if finding.remedy else ""))
+        (finding.probe, finding.verdict.value, finding.message + (f" → {finding.remedy}" if finding.remedy else ""))
         for finding in findings
     ]
     render.show_table(("PROBE", "VERDICT", "FINDING"), rows, states={"VERDICT"})
@@ -44,6 +44,6 @@ def _plain(finding: Finding) -> dict[str, Any]:
     return {
         "probe": finding.probe,
         "verdict": finding.verdict,
-        "said": finding.said,
+        "said": finding.message,
         "remedy": finding.remedy,
     }

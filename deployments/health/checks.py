@@ -75,7 +75,7 @@ def table(findings: list[Finding], now: datetime) -> str:
     """The findings as a Markdown table, and when they were made."""
     lines = ["| probe | | finding | remedy |", "|---|---|---|---|"]
     for finding in findings:
-        cells = map(_as_text, (finding.probe, _MARKS[finding.verdict], finding.said, finding.remedy))
+        cells = map(_as_text, (finding.probe, _MARKS[finding.verdict], finding.message, finding.remedy))
         lines.append("| " + " | ".join(cells) + " |")
     looked = (
         f"Last checked {now:%Y-%m-%d %H:%M:%S} UTC; rechecked every 5 minutes (every minute while something fails)."

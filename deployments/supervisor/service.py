@@ -21,8 +21,6 @@ _UNTIL_HEALTHY = 60.0
 
 @dataclass(slots=True)
 class Service:
-    """A child process. `command`: the arguments of Python. `passed`: the descriptors that the child inherits."""
-
     """A child process. `command` are the arguments of Python; the child inherits the descriptors `passed`."""
 
     role: str

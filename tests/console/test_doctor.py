@@ -107,7 +107,7 @@ def test_a_clock_that_was_set_back_is_told_by_the_ledger(home: Home) -> None:
         ledger.syncs.begin(source.id, run=None, owner=identity(), code_version="1", alive=alive)
     found = machine.clocks(home, None)
     assert (found.verdict, found.remedy) == (WARN, "sudo timedatectl set-ntp true")
-    assert "in the future" in found.said
+    assert "in the future" in found.message
 
 
 def test_doctor_names_jobs_that_are_released_again_and_again(home: Home) -> None:
@@ -122,14 +122,14 @@ def test_doctor_names_jobs_that_are_released_again_and_again(home: Home) -> None
         ledger.queue.release(ledger.queue.claim(source.id, 10, owner=identity()).token)
     [finding] = doctor._jobs(home)
     assert (finding.probe, finding.verdict) == ("jobs notes", WARN)
-    assert finding.said == "7 jobs were claimed at least 6 times without finishing (jobs 1, 2, 3, 4, 5, …)"
+    assert finding.message == "7 jobs were claimed at least 6 times without finishing (jobs 1, 2, 3, 4, 5, …)"
     assert finding.remedy == "see catchment jobs show 1; then: catchment sync notes --wait"
 
 
 def test_a_clock_that_the_server_does_not_share_is_told(server: Standin, filled: Path) -> None:
     server.date = "Fri, 20 Nov 2020 16:19:35 GMT"
     found = machine.clocks(Home(filled), running(Home(filled)))
-    assert (found.verdict, "server" in found.said) == (WARN, True)
+    assert (found.verdict, "server" in found.message) == (WARN, True)
 
 
 def test_a_write_ahead_log_that_grows_without_end_is_told(home: Home) -> None:
@@ -162,10 +162,10 @@ def test_a_port_that_another_program_took_is_told(home: Home, tmp_path: Path) ->
         assert machine.port(home, False, {}).verdict is OK, "it had no port that anybody could have taken"
         (home.path / "port").write_text(f"{number}\n")
         assert machine.port(home, True, {}).verdict is OK
-        assert machine.port(home, False, {}).said.endswith("in use by another program")
+        assert machine.port(home, False, {}).message.endswith("in use by another program")
         second = Home(tmp_path / "second").make()
         (second.path / "port").write_text(f"{number}\n")
-        assert machine.port(home, False, {second.path: [1]}).said.endswith("in use by Catchment with another home")
+        assert machine.port(home, False, {second.path: [1]}).message.endswith("in use by Catchment with another home")
     assert machine.port(home, False, {}).verdict is OK
 
 
@@ -175,7 +175,7 @@ def test_files_of_dead_processes_are_found_and_removed(cli: Cli, home: Home) -> 
     status.report_file(home).write_text('{"watcher": "00000000:1:1", "sources": {}}')
     found = leftovers.files(home)
     assert (found.verdict, found.remedy) == (WARN, "catchment doctor --mend")
-    assert {name for name in ("up.json", "watch.json", "worker.json") if name in found.said} == {
+    assert {name for name in ("up.json", "watch.json", "worker.json") if name in found.message} == {
         "up.json",
         "watch.json",
         "worker.json",
@@ -197,7 +197,7 @@ def test_nothing_is_removed_while_catchment_is_being_started(home: Home) -> None
         fcntl.flock(lock, fcntl.LOCK_EX)
         doctor.mend(home)
         assert (home.run / "up.json").exists()
-        assert "Catchment is starting" in leftovers.processes(home, [7]).said
+        assert "Catchment is starting" in leftovers.processes(home, [7]).message
 
 
 def test_a_process_that_lives_on_is_told_with_the_command_that_ends_it(home: Home) -> None:

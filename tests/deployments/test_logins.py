@@ -46,7 +46,7 @@ def marked(home: Home, standing: TokenExpiry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("days", "verdict", "said", "remedy"),
+    ("days", "verdict", "message", "remedy"),
     [
         (30, OK, "mail: the login expires on 20", ""),
         (3, WARN, "mail: the login expires on 20", "authorize the access again"),
@@ -54,19 +54,19 @@ def marked(home: Home, standing: TokenExpiry) -> None:
     ],
 )
 def test_refresh_token_expiry_is_taken_from_the_last_sync(
-    home: Home, days: int, verdict: Verdict, said: str, remedy: str
+    home: Home, days: int, verdict: Verdict, message: str, remedy: str
 ) -> None:
     marked(home, TokenExpiry(datetime.now(UTC) + timedelta(days=days)))
     [found] = examined(home, **REFRESHED)
     assert (found.probe, found.verdict) == ("logins", verdict)
-    assert said in found.said
+    assert message in found.message
     assert remedy in found.remedy
 
 
 def test_unknown_refresh_token_expiry_is_ok(home: Home) -> None:
     for _ in range(2):
         [found] = examined(home, **REFRESHED)
-        assert (found.verdict, found.said) == (OK, "mail: the expiry of the login is unknown")
+        assert (found.verdict, found.message) == (OK, "mail: the expiry of the login is unknown")
         marked(home, TokenExpiry(None))
 
 
@@ -79,16 +79,16 @@ def test_unstored_refresh_token_is_a_warning(home: Home) -> None:
 def test_access_token_expiry_is_read_from_the_token(home: Home, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.touch(mode=0o600)
-    for seconds, verdict, said in ((600, OK, "expires on 20"), (-600, FAIL, "expired on 20")):
+    for seconds, verdict, message in ((600, OK, "expires on 20"), (-600, FAIL, "expired on 20")):
         file.write_text(token(seconds=seconds))
         [found] = examined(home, token=f"file:{file}")
         assert found.verdict is verdict
-        assert said in found.said
+        assert message in found.message
     assert "renews the token" in found.remedy
     file.unlink()
     [found] = examined(home, token=f"file:{file}")
     assert (found.verdict, found.remedy) == (FAIL, "correct its path or mode")
-    assert str(tmp_path) not in found.said
+    assert str(tmp_path) not in found.message
     [found] = examined(home, token="env:NOT_SET_HERE")
     assert (found.verdict, found.remedy) == (OK, "")
 
@@ -109,7 +109,7 @@ def test_any_expiry_claim_of_an_access_token_is_accepted(
     finally:
         monkeypatch.undo()
         time.tzset()
-    assert found.said == "mail: the expiry of the login is unknown" or found.verdict is FAIL
+    assert found.message == "mail: the expiry of the login is unknown" or found.verdict is FAIL
 
 
 def test_doctor_reports_expired_logins(home: Home) -> None:
@@ -128,4 +128,4 @@ def test_unreadable_token_block_is_no_failure(home: Home, monkeypatch: pytest.Mo
     nobody = Running(1, os.getpid(), datetime.now(UTC), 0, 0, "ada:")
     [found] = logins.examine(home, [SourceEntry("mail", "imap", settings)], nobody)
     assert (found.verdict, found.remedy) == (OK, "")
-    assert "does not respond" in found.said
+    assert "does not respond" in found.message

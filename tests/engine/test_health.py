@@ -46,8 +46,8 @@ def test_missing_home_fails_the_disk_probe(tmp_path: Path) -> None:
 def test_intact_ledger_passes_and_damaged_ledger_fails_with_remedy(home: Home) -> None:
     assert status.ledger(home.database_url, None, NOW).verdict is OK
     Ledger.open(home.database_url).close()
-    assert status.ledger(home.database_url, None, NOW).said == "OK; integrity check runs daily (none yet)"
-    assert status.ledger(home.database_url, LastCheck(ago(hours=3), 0), NOW).said.endswith(
+    assert status.ledger(home.database_url, None, NOW).message == "OK; integrity check runs daily (none yet)"
+    assert status.ledger(home.database_url, LastCheck(ago(hours=3), 0), NOW).message.endswith(
         "integrity check passed 3 h ago"
     )
     assert status.ledger(home.database_url, LastCheck(ago(hours=3), 2), NOW).verdict is FAIL
@@ -73,7 +73,7 @@ def test_server_without_a_response_fails(running: bool, answers: bool, verdict: 
 
 
 @pytest.mark.parametrize(
-    ("plan", "verdict", "said"),
+    ("plan", "verdict", "message"),
     [
         (SchedulePlan(0, 0, None, ()), OK, "no run planned"),
         (SchedulePlan(2, 9, NOW + timedelta(minutes=4), ()), OK, "next run in 4 min"),
@@ -82,9 +82,9 @@ def test_server_without_a_response_fails(running: bool, answers: bool, verdict: 
         (SchedulePlan(2, 0, None, ()), WARN, "no run is planned"),
     ],
 )
-def test_late_scheduler_is_a_warning(plan: SchedulePlan, verdict: Verdict, said: str) -> None:
+def test_late_scheduler_is_a_warning(plan: SchedulePlan, verdict: Verdict, message: str) -> None:
     found = status.scheduler(plan, NOW)
-    assert (found.verdict, said in found.said) == (verdict, True), found
+    assert (found.verdict, message in found.message) == (verdict, True), found
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_worker_without_a_heartbeat_for_90_seconds_fails(heard: datetime | None,
 
 def test_worker_reports_its_run_limit() -> None:
     fewer = WorkerStatus("", NOW, limit=1, cap=4, cpu=0.9, memory=0.5, waiting=2, runs=("run",))
-    said = "online; 1 running, 2 waiting, at most 1 at once (reduced from 4: processor 90%, memory 50% in use)"
-    assert status.worker(NOW, fewer, NOW).said == said
+    message = "online; 1 running, 2 waiting, at most 1 at once (reduced from 4: processor 90%, memory 50% in use)"
+    assert status.worker(NOW, fewer, NOW).message == message
 
 
 @pytest.mark.parametrize(("wanted", "alive", "verdict"), [(0, False, OK), (1, True, OK), (2, False, WARN)])

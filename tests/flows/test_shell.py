@@ -45,7 +45,7 @@ def test_program_has_no_standard_input(shell: Shell) -> None:
 def test_environment_extends_that_of_the_process(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEPT", "kept")
     code = "import os; print(os.environ['KEPT'], os.environ['ADDED'])"
-    assert shell(_python(code), {"ADDED": "a 'quoted' $word"}, 20).said == "kept a 'quoted' $word\n"
+    assert shell(_python(code), {"ADDED": "a 'quoted' $word"}, 20).output == "kept a 'quoted' $word\n"
 
 
 @EITHER

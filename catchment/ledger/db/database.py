@@ -178,9 +178,9 @@ class Writing(Reading):
             return
         names = names or table.columns.keys()
         # sqlite3 binds None more slowly than a value, and most nullable columns are None in all rows.
-        said = [n for n, value in enumerate(rows[0]) if value is not None or any(row[n] is not None for row in rows)]
-        if len(said) < len(names):
-            names, rows = [names[n] for n in said], list(map(itemgetter(*said), rows))
+        present = [n for n, value in enumerate(rows[0]) if value is not None or any(row[n] is not None for row in rows)]
+        if len(present) < len(names):
+            names, rows = [names[n] for n in present], list(map(itemgetter(*present), rows))
         marks = ", ".join(["?" if self.sqlite else "%s"] * len(names))
         self.connection.exec_driver_sql(f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks})", rows)
 

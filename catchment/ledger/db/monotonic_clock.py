@@ -44,11 +44,11 @@ class MonotonicClock:
 
     def now(self, reading: Reading) -> int:
         """Return the current time. In a write transaction, also shifts the times that depend on a changed wall clock."""
-        said = self._clock()
+        clock = self._clock()
         row = reading.execute(_row).first()
-        if row is None or row.boot != said.boot:
-            return _begin(reading, None if row is None else row.wall_ahead, said)
-        ticks = said.micros + int(row.ahead)
+        if row is None or row.boot != clock.boot:
+            return _begin(reading, None if row is None else row.wall_ahead, clock)
+        ticks = clock.micros + int(row.ahead)
         back = ticks - reading.now - int(row.wall_ahead)
         if isinstance(reading, Writing) and abs(back) > _CORRECTED:
             _follow(reading, back, ticks - reading.now)
@@ -59,15 +59,15 @@ class MonotonicClock:
         return reading.now + ticks - self.now(reading)
 
 
-def _begin(reading: Reading, wall_ahead: int | None, said: ClockReading) -> int:
+def _begin(reading: Reading, wall_ahead: int | None, clock: ClockReading) -> int:
     """Return the time at the first call after a boot. `wall_ahead` is the offset of the previous boot, or None."""
     ticks, written = reading.now, _last_written(reading)
     if wall_ahead is not None:
         last = max(reading.execute(select(func.max(buckets.c.at))).scalar() or 0, written + wall_ahead)
-        ticks = max(reading.now + wall_ahead, last + said.micros)
+        ticks = max(reading.now + wall_ahead, last + clock.micros)
     if isinstance(reading, Writing):
         reading.execute(delete(timeline))
-        row = {"boot": said.boot, "ahead": ticks - said.micros, "wall_ahead": ticks - reading.now}
+        row = {"boot": clock.boot, "ahead": ticks - clock.micros, "wall_ahead": ticks - reading.now}
         reading.execute(insert(timeline).values(id=1, **row))
         # The last write appears to be in the future if the clock was set back while the machine was down.
         if written - reading.now > _CORRECTED:

@@ -78,8 +78,8 @@ class Consents:
 
     def agreed(self, source: str) -> bool:
         """Return whether every scope that the source was last configured to read has valid consent."""
-        said = self.all(source)
-        return bool(said) and all(consent.state is ConsentState.GIVEN for consent in said)
+        given = self.all(source)
+        return bool(given) and all(consent.state is ConsentState.GIVEN for consent in given)
 
     def ask(self, source_id: int, scopes: Collection[str]) -> None:
         """Record the scopes that a source is configured to read. Existing consents are unchanged."""

@@ -101,11 +101,11 @@ class Remote:
             limits = (_QUERY_SECONDS, None) if directory is None else (_FETCH_SECONDS, _SILENT_SECONDS)
             result = self._access.shell((*KILLED_WITH_PARENT, *COMMAND, *arguments), environment, *limits)
             if result.code == 0:
-                return result.said
+                return result.output
             if (refusal := self._refusal(result)) is not None:
                 raise refusal
         # Other failures are not the host's fault.
-        if _FULL.search(result.said):
+        if _FULL.search(result.output):
             raise SourceUnavailable("CATCHMENT_HOME: disk full; free some space and sync again")
         raise Damaged(self._name)
 
@@ -130,7 +130,7 @@ class Remote:
 
     def _refusal(self, result: Ended) -> SourceError | AccessDenied | None:
         """Return the error that the output stands for; None if the host did not refuse."""
-        host, output = urlsplit(self._host).netloc, result.said
+        host, output = urlsplit(self._host).netloc, result.output
         if result.code is None:
             return SourceUnavailable(
                 f"{self._name}: git made no progress within its time limit; the next sync tries again"
