@@ -249,11 +249,14 @@ def _needed() -> dict[str, Requirement]:
 
 
 def _locked() -> dict[str, str]:
-    """The pinned versions; empty if the lock file is not installed beside the project."""
+    """The versions pinned for this Python; empty if the lock file is not installed beside the project."""
     if not _LOCK.exists():
         return {}
-    pairs = (line.split(" ")[0].partition("==") for line in _LOCK.read_text(encoding="utf-8").splitlines())
-    return {name: pinned for name, sign, pinned in pairs if sign and name[:1].isalnum()}
+    lines = _LOCK.read_text(encoding="utf-8").splitlines()
+    pins = (Requirement(line.removesuffix("\\")) for line in lines if line[:1].isalnum())
+    return {
+        pin.name: spec.version for pin in pins if pin.marker is None or pin.marker.evaluate() for spec in pin.specifier
+    }
 
 
 def port(home: Home, is_up: bool, others: Mapping[Path, Any]) -> Finding:
