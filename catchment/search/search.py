@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from catchment.errors import MeaningOff
 from catchment.ledger import Ledger, Ranked, Ranking
 from catchment.ledger.library.embeddings import OFF
-from catchment.ledger.library.query import Query, plain_words
+from catchment.ledger.library.query import AnyOf, Query, plain_words
 from catchment.ledger.library.word_parts import pieces_of
 from catchment.results import Lanes, Results, Understood, Word
 from catchment.search.fuse import DEPTH, fuse, key
@@ -36,6 +36,8 @@ _QUESTION = 3
 """Words from which a query can be a question. A shorter one may be a name, and nothing is the right answer."""
 _PARTIAL_WEIGHT = 0.5
 """Weight of a rank by some of the words: they are often the least important ones of a question."""
+_COMMON, _COMMON_AT_LEAST = 0.25, 20
+"""Share and number of passages with a word from which it does not count if a document need not have all words."""
 _ASKED = 400
 """Results by meaning that are read to find those that pass the filters."""
 _ALL = 2**31
@@ -119,8 +121,16 @@ def _by_words(ledger: Ledger, query: Query, limit: int, offset: int, by_thread: 
     has_any = ranking.total or (offset and rank(query, limit=1).total)
     if has_any or len(query.wanted) < 2:
         return query, ranking, False
-    some = replace(query, wanted=(tuple(chain.from_iterable(query.wanted)),))
+    some = replace(query, wanted=(tuple(chain.from_iterable(_significant(query, ledger))),))
     return some, rank(some, limit=limit, offset=offset), True
+
+
+def _significant(query: Query, ledger: Ledger) -> tuple[AnyOf, ...]:
+    """Return the wanted groups without words of every other sentence, such as "the"; all if there are no others."""
+    counts = ledger.vocabulary.among({plain_words(group[0].text) for group in query.wanted if not group[0].is_quoted})
+    most = max(_COMMON_AT_LEAST, ledger.embeddings.last_passage() * _COMMON)
+    rare = tuple(group for group in query.wanted if counts.get(plain_words(group[0].text), 0) <= most)
+    return rare or query.wanted
 
 
 def _by_meaning(ledger: Ledger, meaning: Meaning, query: Query, text: str, limit: int) -> list[Ranked]:

@@ -76,7 +76,7 @@ def search(
     if by_words and by_meaning:
         raise BadInput("--words and --meaning: exclude each other; omit both to search by both")
     lanes = "words" if by_words else "meaning" if by_meaning else "both"
-    found = _find(query, source, lanes, limit=limit, offset=(page - 1) * limit, by_thread=threads)
+    found = find(query, source, lanes, limit=limit, offset=(page - 1) * limit, by_thread=threads)
     show_understanding(found)
     if as_ndjson:
         render.show_ndjson(map(_hit, found.hits))
@@ -92,7 +92,9 @@ def search(
     _show_position(found, (page - 1) * limit, page)
 
 
-def _find(query: str, source: str | None, lanes: str, *, limit: int, offset: int, by_thread: bool) -> Results:
+def find(
+    query: str, source: str | None, lanes: str, *, limit: int, offset: int = 0, by_thread: bool = False
+) -> Results:
     """Search by the running system, or in this process if none runs or the query has an error."""
     from catchment.search import remote
 

@@ -121,6 +121,18 @@ def test_partial_matches_are_returned_as_a_fallback(world: World) -> None:
     assert ask(world, "varnish lacquer").hits == []
 
 
+def test_common_words_do_not_count_in_partial_matches(sqlite_world: World) -> None:
+    world = sqlite_world
+    for n in range(25):
+        put(world, f"{n}.md", f"the word {n} of the page")
+    put(world, "a.md", "varnish for a hull")
+    results = ask(world, "the varnish of the keel")
+    assert ([hit.item for hit in results.hits], results.is_partial) == (["a.md"], True)
+    assert ask(world, "the word").total == 25
+    assert ask(world, "the of varnishing nowhere").total == 1
+    assert ask(world, "the of " * 3 + '"nowhere at all"').total == 0
+
+
 def test_one_of_two_words_is_enough_with_or(world: World) -> None:
     put(world, "a.md", "rust")
     put(world, "b.md", "paint")

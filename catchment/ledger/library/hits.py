@@ -42,7 +42,9 @@ def present(reading: Reading, ranked: Sequence[Ranked], query: Query) -> list[Hi
         if copies is None:
             continue
         eligible = [place for place in copies if place.id in passing] or copies
-        shown = max(eligible, key=lambda place: likeness(f"{place.title} {place.locator}", query))
+        shown = eligible[0]
+        if len(eligible) > 1:
+            shown = max(eligible, key=lambda place: likeness(f"{place.title} {place.locator}", query))
         chunk = passages.get(one.chunk_id) if one.chunk_id is not None else None
         passage = openings.get(one.content_id, "") if chunk is None else chunk.text
         symbol = None
