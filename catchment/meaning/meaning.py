@@ -15,6 +15,8 @@ from catchment.meaning.vectors import Near, Vectors
 
 _QUERIES_KEPT = 256
 _AT_ONCE = 8
+_ENOUGH = 0.5
+"""The share of the passages from which meaning takes part. The nearest of a few passages is seldom near."""
 _FLOORS = {DEFAULT_MODEL: 0.2}
 """Measured: nine of ten paraphrases are above it, and most passages about another subject below."""
 
@@ -49,6 +51,8 @@ class Meaning:
         self._lock = threading.Lock()
         self._model: Model | None = None
         self._vectors: Vectors | None = None
+        self._share = 0.0
+        """The share of the passages that have embeddings."""
         self._complete_to = 0
         """The ID up to which all chunks have embeddings."""
         self._query = lru_cache(_QUERIES_KEPT)(self._embedded)
@@ -60,14 +64,14 @@ class Meaning:
     def nearest(self, text: str, limit: int, contents: Collection[int] | None = None) -> list[Near]:
         """Return the contents nearest to a text, best first, with their nearest chunks. `contents`: only these."""
         with self._lock:
-            vectors = self._current()
+            vectors = self._searchable()
             self._loaded(vectors.space)
             return vectors.nearest(self._query(text), limit, contents)
 
     def related(self, content_id: int, limit: int) -> list[Near]:
         """Return the contents nearest to another, best first, without itself. Empty if it has no embeddings yet."""
         with self._lock:
-            vectors = self._current()
+            vectors = self._searchable()
             middle = vectors.middle(content_id)
             found = [] if middle is None else vectors.nearest(middle, limit + 1)
         return [near for near in found if near.content_id != content_id][:limit]
@@ -115,5 +119,16 @@ class Meaning:
         if self._vectors is None or self._vectors.space != space:
             self._vectors = Vectors(self._ledger, space)
             self._complete_to = 0
-        self._vectors.refresh()
+        if self._vectors.refresh():
+            counts = self._ledger.embeddings.counts(space)
+            self._share = counts.done / max(counts.total, 1)
         return self._vectors
+
+    def _searchable(self) -> Vectors:
+        vectors = self._current()
+        if self._share < _ENOUGH:
+            share = f"{100 * self._share:.0f} %"
+            raise MeaningOff(
+                f"search by meaning: {share} of the passages have embeddings so far; see `catchment status`"
+            )
+        return vectors

@@ -66,16 +66,17 @@ class Vectors:
         self._chunks = np.resize(self._chunks, rows)
         self._lengths = np.resize(self._lengths, rows)
 
-    def refresh(self) -> None:
-        """Read what is new in the ledger; everything, if anything was deleted."""
+    def refresh(self) -> bool:
+        """Read what is new in the ledger; everything, if anything was deleted. Return whether anything changed."""
         watermark = self._ledger.embeddings.watermark()
         if watermark == self._watermark:
-            return
+            return False
         if watermark.deleted != self._watermark.deleted:
             self._empty()
         for group in self._ledger.embeddings.vectors(self.space, self._last):
             self._append(group)
         self._watermark = watermark
+        return True
 
     def _append(self, group: Sequence[tuple[int, int, int, bytes]]) -> None:
         width = self.space.dimensions

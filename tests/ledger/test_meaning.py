@@ -160,6 +160,17 @@ def test_stopped_filling_ends_between_transactions(sqlite_world: World, model: B
     assert (counts.done, counts.total) == (64, 100)
 
 
+def test_meaning_takes_part_once_half_of_the_passages_have_embeddings(sqlite_world: World, model: BuiltIn) -> None:
+    put(sqlite_world, {f"{n}.md": f"Note {n}" for n in range(150)})
+    counts: list[EmbeddingCounts] = []
+    fill(sqlite_world.ledger, model, counts.append, lambda: len(counts) == 1)
+    meaning = Meaning(sqlite_world.ledger)
+    with pytest.raises(MeaningOff, match="43 % of the passages have embeddings so far"):
+        meaning.nearest("note", 5)
+    fill(sqlite_world.ledger, model, counts.append, lambda: len(counts) == 2)
+    assert len(meaning.nearest("note", 5)) == 5
+
+
 def test_few_missing_embeddings_are_made_while_searching_and_many_are_left(sqlite_world: World, model: BuiltIn) -> None:
     put(sqlite_world, NOTES)
     embeddings = sqlite_world.ledger.embeddings
