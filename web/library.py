@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
 from datetime import datetime
 from typing import Annotated
 
@@ -89,13 +88,17 @@ class WarmLibrary:
         except CatchmentError as reason:
             self.meaning_off = str(reason)
         except Exception as error:  # noqa: BLE001 - whatever the reason, search by words works
-            self.meaning_off = f"search by meaning: failed ({type(error).__name__})"
+            self.meaning_off = _failed(error)
         return self.meaning_off is None
 
     def embed_few(self) -> None:
         """Make missing embeddings if they are few. After a failure, the next run of the flow `embed` makes them."""
-        with suppress(CatchmentError):
+        try:
             self._opened()[1].embed_few()
+        except CatchmentError as reason:
+            self.meaning_off = str(reason)
+        except Exception as error:  # noqa: BLE001 - as in `warm`
+            self.meaning_off = _failed(error)
 
     def check(self) -> None:
         """Read from the ledger. Raises an error if that is impossible."""
@@ -108,3 +111,7 @@ class WarmLibrary:
                 self._ledger = Ledger.inspect(self._url, seconds=_READ_SECONDS)
                 self._meaning = Meaning(Ledger.inspect(self._url, seconds=_LOAD_SECONDS))
             return self._ledger, self._meaning
+
+
+def _failed(error: Exception) -> str:
+    return f"search by meaning: failed ({type(error).__name__})"

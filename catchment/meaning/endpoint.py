@@ -13,6 +13,8 @@ from catchment.errors import MeaningOff
 from catchment.meaning.models import Refusal, clean, quantized
 
 _TIMEOUT = httpx.Timeout(60, connect=2)
+_QUERY_TIMEOUT = httpx.Timeout(2, connect=1)
+"""Someone waits for the results."""
 _MOST_BYTES = 64 * 1024 * 1024
 _REFUSED = "the model's server refused the text"
 _PROBE = "search"
@@ -55,7 +57,7 @@ class Endpoint:
     def query(self, text: str) -> Sequence[float]:
         """Implement `Model.query`."""
         try:
-            vector = self._embed([clean(text)])[0]
+            vector = self._embed([clean(text)], _QUERY_TIMEOUT)[0]
         except _RefusedTexts:
             raise self._off("refused the query") from None
         length = math.hypot(*vector)
@@ -69,13 +71,13 @@ class Endpoint:
         except _RefusedTexts:
             raise self._off("refuses every text") from None
 
-    def _embed(self, texts: Sequence[str]) -> list[list[float]]:
+    def _embed(self, texts: Sequence[str], timeout: httpx.Timeout = _TIMEOUT) -> list[list[float]]:
         if self._kind == "ollama":
             body = {"model": self._model, "input": list(texts), "truncate": True, "keep_alive": "5m"}
-            found = self._answer("POST", "/api/embed", body).get("embeddings")
+            found = self._answer("POST", "/api/embed", body, timeout).get("embeddings")
         else:
             body = {"model": self._model, "input": list(texts), "encoding_format": "float"}
-            data = self._answer("POST", "/v1/embeddings", body).get("data")
+            data = self._answer("POST", "/v1/embeddings", body, timeout).get("data")
             # Servers may answer in any order.
             rows = sorted((row for row in data if isinstance(row, dict)), key=_index) if isinstance(data, list) else []
             found = [row.get("embedding") for row in rows]
@@ -87,9 +89,11 @@ class Endpoint:
         is_vector = isinstance(value, list) and value and all(isinstance(number, int | float) for number in value)
         return bool(is_vector) and len(value) in (self.dimensions, len(value) if not self.dimensions else 0)
 
-    def _answer(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _answer(
+        self, method: str, path: str, body: dict[str, Any] | None = None, timeout: httpx.Timeout = _TIMEOUT
+    ) -> dict[str, Any]:
         try:
-            with self._client.stream(method, self._url + path, json=body) as response:
+            with self._client.stream(method, self._url + path, json=body, timeout=timeout) as response:
                 content = bytearray()
                 for part in response.iter_bytes():
                     content += part

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 
 from catchment.errors import MeaningOff
@@ -17,6 +18,8 @@ _QUERIES_KEPT = 256
 _AT_ONCE = 8
 _ENOUGH = 0.5
 """The share of the passages from which meaning takes part. The nearest of a few passages is seldom near."""
+_WAIT_SECONDS = 2.0
+"""Wait for another search, or for the model to be loaded. A model behind a slow server must not delay results by words."""
 _FLOORS = {DEFAULT_MODEL: 0.2}
 """Measured: nine of ten paraphrases are above it, and most passages about another subject below."""
 
@@ -63,14 +66,14 @@ class Meaning:
 
     def nearest(self, text: str, limit: int, contents: Collection[int] | None = None) -> list[Near]:
         """Return the contents nearest to a text, best first, with their nearest chunks. `contents`: only these."""
-        with self._lock:
+        with self._turn():
             vectors = self._searchable()
             self._loaded(vectors.space)
             return vectors.nearest(self._query(text), limit, contents)
 
     def related(self, content_id: int, limit: int) -> list[Near]:
         """Return the contents nearest to another, best first, without itself. Empty if it has no embeddings yet."""
-        with self._lock:
+        with self._turn():
             vectors = self._searchable()
             middle = vectors.middle(content_id)
             found = [] if middle is None else vectors.nearest(middle, limit + 1)
@@ -94,9 +97,18 @@ class Meaning:
     @property
     def floor(self) -> float:
         """The cosine below which a passage may be near by chance."""
-        with self._lock:
+        with self._turn():
             vectors = self._current()
             return _FLOORS.get(vectors.space.setting) or vectors.floor
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        if not self._lock.acquire(timeout=_WAIT_SECONDS):
+            raise MeaningOff("search by meaning: the model is loading or busy; try again in a moment")
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _loaded(self, space: Space) -> Model:
         if self._model is None or self._model.setting != space.setting:

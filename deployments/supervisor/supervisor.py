@@ -153,8 +153,10 @@ class _Supervisor:
         self._server = service("server", *_SERVER, str(listening.fileno()), passed=[listening.fileno()])
         self._worker = service("worker", *_WORKER)
         self._health = service("health", *_HEALTH)
-        without_login = {key: value for key, value in environment.items() if key != "PREFECT_API_AUTH_STRING"}
-        self._web = service("web", *_WEB, environment=without_login)
+        # More threads of the matrix library spin beside the others and make the model slower.
+        of_web = {**environment, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        del of_web["PREFECT_API_AUTH_STRING"]
+        self._web = service("web", *_WEB, environment=of_web)
         self._health_due = 0.0
         self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)
         self._sweep = Sweep(home)

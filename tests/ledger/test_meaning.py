@@ -250,6 +250,18 @@ def test_old_model_answers_until_the_new_space_is_full(sqlite_world: World, mode
         meaning.nearest("note", 5)
 
 
+def test_search_does_not_wait_long_for_a_busy_model(
+    sqlite_world: World, model: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(sqlite_world, NOTES)
+    fill(sqlite_world.ledger, model)
+    monkeypatch.setattr("catchment.meaning.meaning._WAIT_SECONDS", 0.05)
+    meaning = Meaning(sqlite_world.ledger)
+    with meaning._lock, pytest.raises(MeaningOff, match="loading or busy"):
+        meaning.nearest("flood", 5)
+    assert meaning.nearest("flood", 5)
+
+
 def test_meaning_tells_why_it_is_off(sqlite_world: World, model: BuiltIn) -> None:
     put(sqlite_world, NOTES)
     meaning = Meaning(sqlite_world.ledger)

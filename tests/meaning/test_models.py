@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from catchment.errors import BadInput, MeaningOff
-from catchment.meaning import builtin
+from catchment.meaning import builtin, endpoint
 from catchment.meaning.models import Model, Refusal, checked, load, quantized
 
 
@@ -103,6 +105,8 @@ class _Handler(BaseHTTPRequestHandler):
         texts, mood = body["input"], self.server.mood
         self.server.texts += texts
         is_poisoned = any("poison" in text for text in texts)
+        if mood == "slow":
+            time.sleep(1)
         if mood == "dies" and is_poisoned:
             self.close_connection = True
         elif mood == "everything" or (mood == "refuses" and is_poisoned):
@@ -205,6 +209,16 @@ def test_stopped_endpoint_switches_meaning_off() -> None:
         model.query("one")
     with pytest.raises(MeaningOff, match="does not answer"):
         load(setting)
+
+
+def test_query_of_a_slow_endpoint_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "_QUERY_TIMEOUT", httpx.Timeout(0.2))
+    with serving() as server:
+        model = load(address(server))
+        server.mood = "slow"
+        with pytest.raises(MeaningOff, match=r"does not answer \(ReadTimeout\)"):
+            model.query("flood")
+        assert isinstance(model.passages(["flood"])[0], bytes)
 
 
 def test_new_version_of_a_model_has_another_name() -> None:
