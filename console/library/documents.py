@@ -21,9 +21,7 @@ _NEAREST = 10
 
 def show(
     document: Document,
-    full: Annotated[
-        bool, typer.Option("--full", help="Of a message also what it quotes, and how it is signed.")
-    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="For a message, also quotations and the signature.")] = False,
     as_json: arguments.Json = False,
 ) -> None:
     """Show a document: its text, properties and warnings.
@@ -72,7 +70,7 @@ def show(
 def related(document: Document, as_json: arguments.Json = False) -> None:
     """Show links to and from a document, and similar documents.
 
-    Also the conversation of a message, its attachments, copies and near-duplicates. Similarity is that of the meaning.
+    Also the conversation of a message, its attachments, copies and near-duplicates. Similarity is measured by meaning.
 
     Example: catchment related ~/Vault/Bees.md
     """
@@ -94,7 +92,7 @@ def related(document: Document, as_json: arguments.Json = False) -> None:
         rows = [(one.relation, one.document, one.title, one.source, one.item) for one in found]
         render.show_table(("RELATION", "DOCUMENT", "TITLE", "SOURCE", "ITEM"), rows)
     else:
-        render.note("nothing is related")
+        render.note("no related documents")
 
 
 def _near(ledger: Ledger, shown: Shown) -> list[Hit]:

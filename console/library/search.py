@@ -66,7 +66,7 @@ def search(
 
     Examples: catchment search girder tag:bridge after:2025
               catchment search how do I get a deleted file back
-              catchment search "type:mail from:maria date:\"last month\""
+              catchment search 'type:mail from:maria date:"last month"'
               catchment search -- garden -winter
     """
     options = {"source": source, "kind": kind, "type": media_type, "tag": tag, "after": after, "before": before}

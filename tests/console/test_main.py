@@ -99,6 +99,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "down",
             "status",
             "logs",
+            "model",
             "health",
             "doctor",
             "sync",
