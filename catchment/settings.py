@@ -245,6 +245,9 @@ class SourceSettings(Strict):
     limits: LimitChanges | None = Field(None, description="Limits for each item of this source")
     resources: ResourceChanges | None = Field(None, description="Resources for one sync of this source")
     preset: Preset = Field(Preset.STANDARD, description="Number of parsers and size of batches of a sync")
+    assistants: bool = Field(
+        True, title="Assistants", description="Let assistants (`catchment mcp`) search and read this source"
+    )
 
     @field_validator("*")
     @classmethod

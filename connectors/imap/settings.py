@@ -18,6 +18,9 @@ _PORTS = {"tls": 993, "starttls": 143, "none": 143}
 class ImapSettings(SourceSettings):
     """Settings of an `imap` source."""
 
+    assistants: bool = Field(
+        False, title="Assistants", description="Let assistants (`catchment mcp`) search and read this mail"
+    )
     host: str = Field(
         title="Server", description="Name of the IMAP server, such as imap.example.org", pattern=r"^[^\s/@]+$"
     )

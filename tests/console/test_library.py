@@ -144,7 +144,8 @@ def test_status_before_anything_was_added_says_how_to_begin(cli: Cli, state: Pat
     response = cli("status")
     assert response.code == 0
     assert "catchment sources add obsidian" in response.out
-    nothing = {"server": {"running": False, "answers": False, "url": None}, "worker": None, "sources": [], "hosts": []}
+    server = {"running": False, "answers": False, "url": None}
+    nothing = {"server": server, "worker": None, "meaning": None, "sources": [], "hosts": []}
     assert cli("status", "--json").json == nothing
     assert not state.exists(), "a question makes nothing"
 

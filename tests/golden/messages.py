@@ -22,7 +22,7 @@ from tests.golden.record import walk
 PROJECT: Final = Path(__file__).parents[2]
 MESSAGES: Final = Path(__file__).parent / "messages.txt"
 
-_FOLDERS: Final = ("console", "deployments", "flows", "tasks", "connectors", "catchment")
+_FOLDERS: Final = ("assistant", "console", "deployments", "flows", "tasks", "connectors", "catchment")
 _DATA: Final = (
     "catchment/content/extract/blocks.py",
     "catchment/content/extract/code.py",

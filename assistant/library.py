@@ -1,0 +1,345 @@
+"""What each tool answers, from the ledger and the shared sources alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from assistant import answers
+from assistant.sharing import Sharing
+from assistant.untrusted import short
+from catchment.errors import MeaningOff, NoConsent, NotFound, Refused
+from catchment.runtime.home import Home
+
+if TYPE_CHECKING:
+    from catchment.ledger import ItemRow, Ledger, Shown, Source
+    from catchment.ledger.library.filters import Filter
+    from catchment.meaning.meaning import Meaning
+    from catchment.results import Hit, Results
+    from catchment.search.related import RelatedDocument
+    from catchment.sync.plan import Plan
+    from deployments.sources.sources_file import SourceEntry
+
+_SECONDS = 10.0
+"""Time limit of a transaction."""
+_ITEMS = 5
+_SOURCES = 40
+_SIMILAR = 20
+_TAGS = 20
+_PEOPLE = 20
+
+
+class AssistantLibrary:
+    """The library as assistants see it, for all threads. Its methods block, and raise CatchmentError."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._sharing = Sharing(home)
+        self._lock = threading.Lock()
+        self._opened: tuple[object, Ledger, Meaning] | None = None
+
+    def search(self, given: answers.SearchArguments) -> answers.SearchAnswer:
+        """Search the shared sources, by the running system if it runs, otherwise by words."""
+        from catchment.search.language import parse
+
+        ledger, _ = self._open()
+        shared, kept = self._sources(ledger)
+        now = datetime.now().astimezone()
+        # Errors must not name sources that are kept.
+        typed = parse(given.query, {source.name: source.kind for source in shared.values()}, now)
+        if not typed.wanted and not typed.filters:
+            return _found([], 0, given, "the query has no words and no filters", shared)
+        # In front, where no quotation of the query can swallow them.
+        query = " ".join([*(f"-source:{name}" for name in kept), given.query])
+        results = self._results(ledger, query, now, given)
+        note = results.meaning_off and f"searched by words only; {results.meaning_off}"
+        if results.is_partial and any(hit.lexical_rank for hit in results.hits):
+            note = "no document has all the words; these have some of them or a similar meaning"
+        return _found(results.hits, results.total, given, note, shared)
+
+    def read(self, given: answers.ReadArguments) -> answers.ReadAnswer:
+        """Return a part of the text of a document."""
+        from catchment.model import EntityKind
+
+        ledger, _ = self._open()
+        shown = self._document(ledger, given.document)
+        text = shown.content.text
+        part = _at_most(text[given.offset : given.offset + given.limit])
+        end = given.offset + len(part)
+        properties = shown.content.properties
+        people = [str(each) for field in ("from", "to", "cc") for each in _listed(properties.get(field))]
+        tags = sorted({entity.value for entity in shown.entities if entity.kind is EntityKind.TAG})
+        moment = shown.content.created if shown.thread else shown.modified or shown.content.modified
+        return answers.ReadAnswer(
+            document=shown.document,
+            source=shown.source,
+            kind=self._sharing.shared()[shown.source].kind,
+            media_type=shown.content.media_type,
+            language=shown.content.language,
+            date=_moment(moment),
+            characters=len(text),
+            offset=given.offset,
+            truncated=end < len(text),
+            next_offset=end if end < len(text) else None,
+            untrusted=answers.DocumentText(
+                title=short(shown.title),
+                place=short(shown.item),
+                author=shown.content.author and short(shown.content.author),
+                people=[short(each, 100) for each in people[:_PEOPLE]],
+                tags=[short(each, 100) for each in tags[:_TAGS]],
+                text=part,
+            ),
+        )
+
+    def related(self, given: answers.RelatedArguments) -> answers.RelatedAnswer:
+        """Return the documents related to a document, of shared sources only."""
+        from catchment.search.related import related, relations, similar
+
+        ledger, meaning = self._open()
+        shared, kept = self._sources(ledger)
+        shown = self._document(ledger, given.document)
+        found = [one for one in relations(ledger, shown) if one.source in shared]
+        note = None
+        try:
+            known = {one.document for one in found} | {shown.document}
+            found += similar(related(ledger, meaning, shown.content_id, _SIMILAR, _without(kept)), known)
+        except MeaningOff as off:
+            note = str(off)
+        found = [one for one in found if one.source in shared]
+        part = found[given.offset : given.offset + given.limit]
+        end = given.offset + len(part)
+        return answers.RelatedAnswer(
+            document=shown.document,
+            total=len(found),
+            truncated=end < len(found),
+            next_offset=end if end < len(found) else None,
+            note=note,
+            related=[_nearby(one) for one in part],
+        )
+
+    def status(self, _given: answers.StatusArguments) -> answers.StatusAnswer:
+        """Return the state of the shared sources, and whether Catchment runs."""
+        from catchment.meaning_status import MeaningStatus
+        from deployments.server.running import running
+
+        ledger, _ = self._open()
+        shared, kept = self._sources(ledger)
+        documents, jobs = ledger.library.counts(), ledger.queue.counts()
+        held = {hold.source: hold.count for hold in ledger.intake.holds()}
+        rows = []
+        for name, source in list(shared.items())[:_SOURCES]:
+            last = next((sync for sync in ledger.syncs.recent(source.id) if not sync.is_undo), None)
+            own: Mapping[Any, int] = jobs.get(name, {})
+            rows.append(
+                answers.SourceStatus(
+                    source=name,
+                    kind=source.kind,
+                    state=source.state if ledger.consents.agreed(name) else "no consent",
+                    documents=documents[name].documents if name in documents else 0,
+                    waiting=sum(own.get(state, 0) for state in ("pending", "running", "retrying")),
+                    quarantined=own.get("quarantined", 0),
+                    held_deletions=held.get(name, 0),
+                    last_sync=last and (last.outcome or "running"),
+                    last_sync_ended=last and _moment(last.ended),
+                )
+            )
+        return answers.StatusAnswer(
+            running=running(self._home) is not None,
+            meaning=str(MeaningStatus.read(self._home, ledger)),
+            kept_from_assistants=len(kept),
+            truncated=len(shared) > len(rows),
+            sources=rows,
+        )
+
+    def why(self, given: answers.WhyArguments) -> answers.WhyAnswer:
+        """Return the state of the items with this name. Looks at the ledger, never at the disk."""
+        ledger, _ = self._open()
+        shared, _ = self._sources(ledger)
+        # Of each source alone: an exact match in a source that is kept would exclude all others.
+        items = [item for name in shared for item in ledger.intake.find(given.item, source=name)]
+        note = None
+        if not items:
+            note = "no shared source has listed such an item; for a file on this machine run: catchment why PATH"
+        return answers.WhyAnswer(
+            total=len(items),
+            truncated=len(items) > _ITEMS,
+            note=note,
+            items=[_reason(ledger, item) for item in items[:_ITEMS]],
+        )
+
+    def plan(self, given: answers.PlanArguments) -> answers.PlanAnswer:
+        """Return what a sync of a folder would do. Lists the folder, reads no file, changes nothing.
+
+        Raises Refused for a source whose listing sends requests to a host.
+        """
+        ledger, _ = self._open()
+        shared, _ = self._sources(ledger)
+        if given.source not in shared:
+            names = ", ".join(shared) or "none"
+            raise NotFound(f"{short(given.source)!r}: no such source; sources for assistants: {names}")
+        preview = self._preview(ledger, shared[given.source], self._sharing.shared()[given.source])
+        part = preview.steps[given.offset : given.offset + given.limit]
+        end = given.offset + len(part)
+        is_cut = end < len(preview.steps)
+        return answers.PlanAnswer(
+            source=given.source,
+            totals={str(action): number for action, (number, _) in preview.totals.items()},
+            waiting=preview.waiting,
+            total=len(preview.steps),
+            truncated=is_cut,
+            next_offset=end if is_cut else None,
+            note=f"nothing was synced; a person syncs with: catchment sync {given.source}",
+            steps=[
+                answers.PlannedStep(
+                    action=str(step.action),
+                    reason=step.why,
+                    bytes=step.size if step.reads else None,
+                    untrusted=answers.ItemPlace(place=short(step.item), moved_from=step.was and short(step.was)),
+                )
+                for step in part
+            ],
+        )
+
+    def _open(self) -> tuple[Ledger, Meaning]:
+        """Return the ledger and its vectors, opened again if `catchment restore` replaced the file."""
+        from catchment.ledger import Ledger
+        from catchment.ledger.db.database import sqlite_file
+        from catchment.meaning.meaning import Meaning
+
+        url = self._home.database_url
+        file = sqlite_file(url)
+        with self._lock:
+            version = file.stat().st_ino if file is not None and file.exists() else None
+            if self._opened is None or self._opened[0] != version:
+                ledger = Ledger.inspect(url, seconds=_SECONDS)
+                self._opened = version, ledger, Meaning(ledger)
+            return self._opened[1:]
+
+    def _sources(self, ledger: Ledger) -> tuple[dict[str, Source], list[str]]:
+        """Return the shared sources of the ledger, and the names of those that are kept."""
+        shared, known = self._sharing.shared(), ledger.sources.all()
+        return (
+            {source.name: source for source in known if source.name in shared},
+            [source.name for source in known if source.name not in shared],
+        )
+
+    def _document(self, ledger: Ledger, number: int) -> Shown:
+        """Return a document. Raises NotFound, with the same message if its source is kept."""
+        shared, _ = self._sources(ledger)
+        missing = NotFound(f"document {number}: not found, or kept from assistants; search returns the numbers")
+        try:
+            shown = ledger.library.document(number)
+        except NotFound:
+            raise missing from None
+        if shown.source not in shared:
+            raise missing
+        return shown
+
+    def _results(self, ledger: Ledger, query: str, now: datetime, given: answers.SearchArguments) -> Results:
+        from catchment.ledger.library.embeddings import OFF
+        from catchment.results import Lanes
+        from catchment.search import remote
+        from catchment.search.search import search
+
+        try:
+            return remote.search(self._home, query, now, limit=given.limit, offset=given.offset)
+        except MeaningOff as off:
+            found = search(ledger, query, now, lanes=Lanes.WORDS, limit=given.limit, offset=given.offset)
+            is_missed = ledger.embeddings.setting != OFF and ledger.embeddings.searched() is not None
+            return replace(found, meaning_off=str(off)) if is_missed else found
+
+    def _preview(self, ledger: Ledger, source: Source, entry: SourceEntry) -> Plan:
+        from catchment.sync.plan import make_plan
+        from catchment.sync.preflight import limits_of, scopes_of
+        from connectors import connector_class
+
+        connector = connector_class(entry.kind)(entry.settings)
+        if limits_of(connector) is not None or scopes_of(connector):
+            raise Refused(
+                f"{entry.name}: its preview sends requests to a host; a person runs: catchment plan {entry.name}"
+            )
+        if not ledger.consents.agreed(entry.name):
+            # A plan would record the request for consent.
+            raise NoConsent(f"{entry.name}: no consent given; a person runs: catchment consent give {entry.name}")
+        return make_plan(self._home, ledger, source, connector, entry.settings.policy(connector.policy))
+
+
+def _found(
+    hits: Sequence[Hit], total: int, given: answers.SearchArguments, note: str | None, shared: Mapping[str, Source]
+) -> answers.SearchAnswer:
+    end = given.offset + len(hits)
+    is_cut = bool(hits) and end < total
+    return answers.SearchAnswer(
+        total=total,
+        truncated=is_cut,
+        next_offset=end if is_cut else None,
+        note=note,
+        hits=[_hit(hit, shared) for hit in hits if hit.source in shared],
+    )
+
+
+def _hit(hit: Hit, shared: Mapping[str, Source]) -> answers.FoundDocument:
+    lanes = [name for name, rank in (("words", hit.lexical_rank), ("meaning", hit.semantic_rank)) if rank is not None]
+    return answers.FoundDocument(
+        document=hit.document,
+        source=hit.source,
+        kind=shared[hit.source].kind,
+        media_type=hit.media_type,
+        date=_moment(hit.moment),
+        found_by="both" if len(lanes) == 2 else (lanes or ["words"])[0],
+        copies=sum(source in shared for source, _ in hit.places) - 1,
+        untrusted=answers.FoundPassage(
+            title=short(hit.title),
+            place=short(hit.item),
+            author=hit.author and short(hit.author),
+            passage=short(hit.snippet, 800),
+        ),
+    )
+
+
+def _nearby(one: RelatedDocument) -> answers.NearbyDocument:
+    return answers.NearbyDocument(
+        document=one.document,
+        relation=one.relation,
+        source=one.source,
+        similarity=one.cosine,
+        untrusted=answers.TitleAndPlace(title=short(one.title), place=short(one.item)),
+    )
+
+
+def _reason(ledger: Ledger, item: ItemRow) -> answers.ItemReason:
+    from catchment.item_status import because
+
+    return answers.ItemReason(
+        source=item.source,
+        kind=item.kind,
+        state=item.state,
+        reason=because(ledger, item, lambda moment: _moment(moment) or "unknown"),
+        document=item.document,
+        first_seen=_moment(item.first_seen) or "",
+        changed=_moment(item.changed) or "",
+        untrusted=answers.ItemPlace(place=short(item.locator)),
+    )
+
+
+def _without(names: Iterable[str]) -> tuple[Filter, ...]:
+    """Return the filters that exclude these sources."""
+    from catchment.ledger.library.filters import Filter, FilterName
+
+    return tuple(Filter(FilterName.SOURCE, (name,), is_negated=True) for name in names)
+
+
+def _at_most(text: str) -> str:
+    """Return the beginning of a text that has at most `TEXT_BYTES` in UTF-8."""
+    return text.encode("utf-8", "replace")[: answers.TEXT_BYTES].decode("utf-8", "ignore")
+
+
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else [] if value is None else [value]
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="seconds")

@@ -1,0 +1,39 @@
+"""The sources that assistants may use: those in sources.yaml whose setting `assistants` is true. All others are kept."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from catchment.runtime.home import Home
+
+if TYPE_CHECKING:
+    from deployments.sources.sources_file import SourceEntry
+
+
+class Sharing:
+    """Reads sources.yaml again whenever it has changed, so that a changed setting holds from the next call on."""
+
+    def __init__(self, home: Home) -> None:
+        self._file = home.sources_file
+        self._lock = threading.Lock()
+        self._read: tuple[tuple[int, ...], dict[str, SourceEntry]] | None = None
+
+    def shared(self) -> Mapping[str, SourceEntry]:
+        """Return the shared sources by name. Raises ConfigError if the file has an error; then nothing is shared."""
+        from deployments.sources.sources_file import SourcesFile
+
+        with self._lock:
+            version = self._version()
+            if self._read is None or self._read[0] != version:
+                entries = SourcesFile.load(self._file).entries
+                self._read = version, {entry.name: entry for entry in entries if entry.settings.assistants}
+            return self._read[1]
+
+    def _version(self) -> tuple[int, ...]:
+        try:
+            found = self._file.stat()
+        except FileNotFoundError:
+            return ()
+        return found.st_ino, found.st_size, found.st_mtime_ns

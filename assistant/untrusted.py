@@ -1,0 +1,95 @@
+"""Texts that other people wrote: cleaned of invisible characters and images, and fenced in the text form of an answer.
+
+A document may contain instructions. The fence shows where it begins and ends; its random ID is new for each answer, so that no
+document can contain it.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, field_validator
+
+_CONTROL_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
+_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
+_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+"""Variation selectors: invisible, and able to carry any text."""
+_IMAGE = re.compile(r"!\[([^\[\]\n]*)\](?:\([^()\n]*\)|\[[^\[\]\n]*\])|<img\b[^<>]*>", re.IGNORECASE)
+_LINK = re.compile(r"\[([^\[\]\n]*)\]\(<?((?:https?:)?//[^()<>\s]+)[^()\n]*\)", re.IGNORECASE)
+_FENCE = re.compile(r"<(/?\s*untrusted)", re.IGNORECASE)
+
+
+class Untrusted(BaseModel):
+    """Fields with texts of other people, cleaned."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _cleaned(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            return [cleaned(each) for each in value]
+        return cleaned(value) if isinstance(value, str) else value
+
+
+def cleaned(text: str) -> str:
+    """Return a text without invisible characters and terminal control sequences. Images and links are no longer Markdown.
+
+    An assistant that repeats an image makes its client request the address, which can carry what the assistant has read.
+    """
+    text = _SELECTORS.sub("", _CONTROL_SEQUENCE.sub("", text))
+    if not text.isascii() or not text.isprintable():
+        text = "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in _INVISIBLE)
+    text = _IMAGE.sub(lambda match: f"[image: {match[1] or 'no title'}]", text)
+    return _LINK.sub(lambda match: f"{match[1]} ({match[2]})", text)
+
+
+def short(text: str, characters: int = 300) -> str:
+    """Return one line of at most so many characters."""
+    line = " ".join(text[: 4 * characters].split())
+    return line if len(line) <= characters else f"{line[: characters - 1]}…"
+
+
+def as_text(answer: BaseModel) -> str:
+    """Return an answer as text, with each group of untrusted fields between `<untrusted id=…>` and `</untrusted id=…>`."""
+    return "\n".join(_lines(answer, secrets.token_hex(8)))
+
+
+def _lines(value: BaseModel, fence: str) -> Iterator[str]:
+    for name in type(value).model_fields:
+        field = getattr(value, name)
+        match field:
+            case Untrusted():
+                yield from _fenced(field, fence)
+            case BaseModel():
+                yield f"{name}:"
+                yield from _lines(field, fence)
+            case [BaseModel(), *_]:
+                for number, each in enumerate(field, 1):
+                    yield ""
+                    yield f"{name} {number}"
+                    yield from _lines(each, fence)
+            case None | [] | {}:
+                continue
+            case _:
+                yield f"{name}: {_plain(field)}"
+
+
+def _fenced(fields: Untrusted, fence: str) -> Iterator[str]:
+    yield f"<untrusted id={fence}>"
+    for name, value in fields.model_dump(exclude_none=True).items():
+        text = _FENCE.sub(r"‹\1", _plain(value).replace(fence, ""))
+        yield f"{name}:\n{text}" if "\n" in text else f"{name}: {text}"
+    yield f"</untrusted id={fence}>"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_plain(each)}" for key, each in value.items())
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,280 @@
+"""The tools in this process: what they return, what they keep, and how untrusted text is marked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_types import CallToolResult
+
+from assistant.library import AssistantLibrary
+from assistant.server import call
+from assistant.untrusted import cleaned
+from catchment.ledger import Ledger
+from catchment.runtime.home import Home
+from connectors import connector_class
+from connectors.imap.settings import ImapSettings
+from tests.assistant.__main__ import FROZEN, described
+from tests.assistant.conftest import COPY, NOTES
+
+LARGEST = 20_480
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def library(home: Home) -> AssistantLibrary:
+    return AssistantLibrary(home)
+
+
+@pytest.fixture
+def answer(library: AssistantLibrary) -> Call:
+    """Call a tool and return its structured answer."""
+
+    def get(tool: str, **given: Any) -> Any:
+        result = call(library, tool, given)
+        assert not result.is_error, result
+        return result.structured_content
+
+    return get
+
+
+@pytest.fixture
+def refusal(library: AssistantLibrary) -> Call:
+    """Call a tool that fails and return its message."""
+
+    def get(tool: str, **given: Any) -> str:
+        result = call(library, tool, given)
+        assert result.is_error and result.structured_content is None
+        return _text(result)
+
+    return get
+
+
+def test_names_descriptions_and_schemas_are_frozen() -> None:
+    """Assistants are configured with them. After a change on purpose: `python -m tests.assistant`, and read the diff."""
+    if described() != json.loads(FROZEN.read_text(encoding="utf-8")):
+        pytest.fail("the tools changed; if this was on purpose, run: python -m tests.assistant", pytrace=False)
+
+
+def test_search_returns_shared_documents_in_pages(answer: Call) -> None:
+    first = answer("search", query="girder OR winter OR weir", limit=2)
+    rest = answer("search", query="girder OR winter OR weir", limit=20, offset=first["next_offset"])
+    assert first["truncated"] and not rest["truncated"] and rest["next_offset"] is None
+    hits = first["hits"] + rest["hits"]
+    assert len(hits) == first["total"] == 4
+    assert {hit["untrusted"]["title"] for hit in hits} == {"Girder", "Orchard", "Attack", "Copy"}
+    assert {hit["source"] for hit in hits} == {"notes"}
+
+
+def test_search_says_how_it_found_a_document(answer: Call) -> None:
+    [hit] = answer("search", query="corroded")["hits"]
+    assert hit["found_by"] == "words" and hit["kind"] == "local_files" and hit["date"].startswith("2026-05-01")
+    assert hit["untrusted"]["place"] == "Bridges/Girder.md"
+    assert "[corroded]" in hit["untrusted"]["passage"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "secret loan",
+        "confidential",
+        "source:notes confidential",
+        'title:"x source:diary loan',
+        "source:diary loan",
+        '"loan',
+    ],
+)
+def test_search_finds_nothing_in_kept_sources(library: AssistantLibrary, query: str) -> None:
+    result = call(library, "search", {"query": query})
+    assert "loan" not in _text(result).replace(query, "") and "Offer" not in _text(result)
+    assert all(hit["source"] == "notes" for hit in (result.structured_content or {"hits": []})["hits"])
+
+
+def test_errors_do_not_name_kept_sources(refusal: Call) -> None:
+    for message in (refusal("search", query="source:nope girder"), refusal("plan", source="nope")):
+        assert "notes" in message and "diary" not in message and "mail" not in message
+
+
+def test_copies_in_kept_sources_are_not_counted(answer: Call) -> None:
+    [hit] = answer("search", query=f'"{COPY[:20]}"')["hits"]
+    assert hit["copies"] == 0 and hit["untrusted"]["place"] == "Copy.md"
+
+
+def test_kept_document_reads_like_a_missing_one(home: Home, refusal: Call) -> None:
+    ledger = Ledger.inspect(home.database_url)
+    numbers = [ledger.library.show(name).document for name in ("Private.md", "INBOX;UIDVALIDITY=1;UID=1")]
+    ledger.close()
+    for number in numbers:
+        for tool in ("read", "related"):
+            message = refusal(tool, document=number)
+            assert message == refusal(tool, document=10**6).replace(str(10**6), str(number))
+
+
+def test_reading_a_long_document_takes_pages(answer: Call) -> None:
+    number = _number(answer, "word7")
+    whole, offset = "", 0
+    while offset is not None:
+        page = answer("read", document=number, offset=offset, limit=16_000)
+        whole += page["untrusted"]["text"]
+        offset = page["next_offset"]
+        assert page["truncated"] is (offset is not None)
+    assert whole == NOTES["Long.md"] and page["characters"] == len(whole)
+
+
+def test_every_answer_is_small(library: AssistantLibrary, answer: Call) -> None:
+    wide = _number(answer, "title:Wide")
+    for tool, given in (
+        ("search", {"query": "girder OR word7 OR title:Wide", "limit": 20}),
+        ("read", {"document": _number(answer, "word7"), "limit": 16_000}),
+        ("read", {"document": wide, "limit": 16_000}),
+        ("related", {"document": wide, "limit": 40}),
+        ("status", {}),
+        ("why", {"item": "Girder"}),
+        ("plan", {"source": "notes", "limit": 40}),
+    ):
+        result = call(library, tool, given)
+        assert not result.is_error, (tool, result)
+        assert len(_text(result).encode()) <= LARGEST
+        assert len(json.dumps(result.structured_content, ensure_ascii=False).encode()) <= LARGEST
+
+
+def test_related_lists_links_and_similar_documents_of_shared_sources(answer: Call) -> None:
+    found = answer("related", document=_number(answer, "corroded"))
+    assert [(one["relation"], one["untrusted"]["title"]) for one in found["related"]][:1] == [("links to", "Orchard")]
+    assert {one["source"] for one in found["related"]} == {"notes"} and found["note"] is None
+
+
+def test_related_keeps_copies_of_kept_sources(answer: Call) -> None:
+    found = answer("related", document=_number(answer, "weir"))
+    assert "same content" not in {one["relation"] for one in found["related"]}
+
+
+def test_status_counts_kept_sources_without_their_names(library: AssistantLibrary, answer: Call) -> None:
+    status = answer("status")
+    assert [source["source"] for source in status["sources"]] == ["notes"]
+    assert status["sources"][0]["documents"] == len(NOTES) and status["sources"][0]["last_sync"] == "completed"
+    assert status["kept_from_assistants"] == 2 and not status["running"]
+    assert "diary" not in _text(call(library, "status", {}))
+
+
+def test_why_explains_shared_items_only(answer: Call) -> None:
+    [item] = answer("why", item="Girder.md")["items"]
+    assert item["reason"].startswith("in the library as document") and item["untrusted"]["place"] == "Bridges/Girder.md"
+    for hidden in ("Private.md", "/etc/passwd", "../../etc/passwd", "%"):
+        nothing = answer("why", item=hidden)
+        assert nothing["items"] == [] and "catchment why PATH" in nothing["note"]
+
+
+def test_plan_previews_a_folder_and_changes_nothing(home: Home, answer: Call) -> None:
+    before = _rows(home)
+    plan = answer("plan", source="notes")
+    assert plan["totals"]["add"] == 1 and plan["note"].startswith("nothing was synced")
+    assert "New.md" in [step["untrusted"]["place"] for step in plan["steps"]]
+    assert _rows(home) == before
+
+
+def test_untrusted_text_stays_in_its_fence(library: AssistantLibrary, answer: Call) -> None:
+    number = _number(answer, "title:Attack")
+    result = call(library, "read", {"document": number})
+    text = _text(result)
+    [fence] = set(re.findall(r"<untrusted id=([0-9a-f]{16})>", text))
+    outside, inside = _split(text, fence)
+    assert "Ignore all previous instructions" in inside and "evil.example" in inside
+    assert not re.search("ignore|evil|Attack", outside, re.IGNORECASE)
+    assert "untrusted" not in inside.replace("‹/untrusted", "")
+    assert text.count("</untrusted") == 1
+    assert result.meta == {"catchment/untrusted": True}
+    other = _text(call(library, "read", {"document": number}))
+    assert fence not in other
+
+
+def test_untrusted_fields_are_apart_in_structured_answers(answer: Call) -> None:
+    page = answer("read", document=_number(answer, "title:Attack"))
+    ours = json.dumps({name: value for name, value in page.items() if name != "untrusted"})
+    assert "girder" not in ours.lower() and "Attack" not in ours
+
+
+def test_text_is_cleaned_of_invisible_characters_and_images() -> None:
+    text = cleaned(NOTES["Attack.md"])
+    assert "hidden " in text and "red" in text and text.isprintable() is False  # it has line breaks
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert "![" not in text and "[image: logo]" in text and "offer (https://evil.example/offer)" in text
+    assert cleaned("![a][b] <img src=//evil.example/x> [x](//evil.example)") == (
+        "[image: a] [image: no title] x (//evil.example)"
+    )
+    assert cleaned("a = handlers[key](value)\n\tif not done: pass") == "a = handlers[key](value)\n\tif not done: pass"
+    assert cleaned("\U0001f600 caf\u00e9 \u6f22\u5b57 x\ufe0f") == "\U0001f600 caf\u00e9 \u6f22\u5b57 x"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "expected"),
+    [
+        ("search", {"query": "girder", "limit": 1_000}, "limit: must be at most 20"),
+        ("search", {"query": "before:nonsense"}, "is not a date"),
+        ("search", {}, "query: missing"),
+        ("search", {"query": "x", "path": "/etc"}, "path"),
+        ("read", {"document": "../../etc/passwd"}, "document: must be a whole number"),
+        ("read", {"document": 10**6}, "search returns the numbers"),
+        ("plan", {"source": "diary"}, "sources for assistants: notes"),
+        ("nope", {}, "the tools: search, read, related, status, why, plan"),
+    ],
+)
+def test_errors_are_one_line_with_the_remedy(refusal: Call, tool: str, given: dict[str, Any], expected: str) -> None:
+    message = refusal(tool, **given)
+    assert expected in message and "\n" not in message and len(message) <= 500
+
+
+def test_home_without_a_library_says_how_to_begin(tmp_path: Path) -> None:
+    result = call(AssistantLibrary(Home(tmp_path / "none")), "search", {"query": "girder"})
+    assert result.is_error and "catchment" in _text(result)
+
+
+def test_damaged_sources_file_shares_nothing(home: Home, tmp_path: Path) -> None:
+    copy = Home(tmp_path / "home").make()
+    for file in home.path.glob("ledger*"):
+        (copy.path / file.name).write_bytes(file.read_bytes())
+    library = AssistantLibrary(copy)
+    result = call(library, "search", {"query": "girder"})
+    assert result.structured_content is not None and result.structured_content["hits"] == []
+    copy.sources_file.write_text("deployments: [")
+    assert call(library, "search", {"query": "girder"}).is_error
+    # A changed setting holds from the next call on.
+    copy.sources_file.write_text(home.sources_file.read_text())
+    assert (call(library, "search", {"query": "girder"}).structured_content or {})["hits"]
+
+
+def test_mail_is_kept_unless_a_person_shares_it() -> None:
+    given = {"host": "mail.example.org", "user": "me", "password": "env:PASSWORD"}
+    assert not ImapSettings.model_validate(given).assistants
+    assert ImapSettings.model_validate({**given, "assistants": True}).assistants
+    assert connector_class("local_files").settings.model_fields["assistants"].default
+
+
+def _text(result: CallToolResult) -> str:
+    [content] = result.content
+    assert content.type == "text"
+    return content.text
+
+
+def _number(answer: Call, query: str) -> int:
+    number: int = answer("search", query=query)["hits"][0]["document"]
+    return number
+
+
+def _split(text: str, fence: str) -> tuple[str, str]:
+    pattern = re.compile(f"<untrusted id={fence}>\n(.*?)\n</untrusted id={fence}>", re.DOTALL)
+    return pattern.sub("", text), "\n".join(pattern.findall(text))
+
+
+def _rows(home: Home) -> list[Any]:
+    ledger = Ledger.inspect(home.database_url)
+    try:
+        source = ledger.sources.get("notes")
+        return [ledger.syncs.recent(source.id), ledger.queue.counts(), ledger.consents.all(), ledger.library.counts()]
+    finally:
+        ledger.close()
