@@ -36,6 +36,8 @@ _QUESTION = 3
 """Words from which a query can be a question. A shorter one may be a name, and nothing is the right answer."""
 _PARTIAL_WEIGHT = 0.5
 """Weight of a rank by some of the words: they are often the least important ones of a question."""
+_FULL_WEIGHT = 1.5
+"""Weight of a rank by all words: a document with all of them rarely is a worse answer than one that is only near."""
 _COMMON, _COMMON_AT_LEAST = 0.25, 20
 """Share and number of passages with a word from which it does not count if a document need not have all words."""
 _ASKED = 400
@@ -107,7 +109,7 @@ def search(
     total = by_words.total + _number_without_words(ledger, query, by_words, near, by_thread)
     if first is not None and len(by_words.ranked) < by_words.total:
         near = []  # They follow the results by words, which this page does not end.
-    weight = _PARTIAL_WEIGHT if is_partial else 1.0
+    weight = _PARTIAL_WEIGHT if is_partial else _FULL_WEIGHT
     ranked = fuse(by_words.ranked, near, weight=weight, words_first=first is not None, by_thread=by_thread)
     hits = ledger.library.present(ranked[offset : offset + limit], query)
     understood = replace(understood, words_first=first, meaning=typed.text[:_LONGEST], floor=floor)
