@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, delete, func, select, update
 
 from catchment.ledger.db.database import Reading, Store, Writing, among
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.schema import chunks, contents, counters, documents, search_model, spaces
+from catchment.ledger.db.schema import chunks, contents, counters, search_model, spaces
 from catchment.ledger.db.schema import embeddings as table
 
 DEFAULT_MODEL = "use"
@@ -153,16 +153,6 @@ class Embeddings:
         newer = select(chunks.c.id).where(chunks.c.id > func.coalesce(last, 0)).limit(FEW + 1).subquery()
         with self._store.read() as reading:
             return int(reading.execute(select(func.count()).select_from(newer)).scalar_one()) > FEW
-
-    def missing_in(self, space: Space, source_id: int) -> int:
-        """Return how many passages of a source's documents have no embeddings."""
-        is_done = select(table.c.id).where(table.c.chunk_id == chunks.c.id, table.c.space_id == space.id).exists()
-        live = select(documents.c.content_id).where(
-            documents.c.source_id == source_id, documents.c.removed_at.is_(None)
-        )
-        wanted = select(func.count()).select_from(chunks).where(chunks.c.content_id.in_(live), ~is_done)
-        with self._store.read() as reading:
-            return int(reading.execute(wanted).scalar_one())
 
     def known(self, space: Space, digests: Collection[bytes]) -> dict[bytes, bytes]:
         """Return the vectors of texts that were embedded before, by digest."""
