@@ -1,4 +1,4 @@
-"""What each tool answers, from the ledger and the shared sources alone."""
+"""The responses of the tools, from the ledger and the shared sources alone."""
 
 from __future__ import annotations
 

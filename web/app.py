@@ -113,7 +113,7 @@ async def _query(request: Request, kind: TypeAdapter[T]) -> T:
 
 
 def _explained(invalid: ValidationError) -> str:
-    """Say which parameters are invalid, without their values."""
+    """Describe the invalid parameters, without their values."""
     found: list[Any] = list(invalid.errors(include_input=False, include_url=False, include_context=False))
     return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'body'}: {one['msg']}" for one in found)
 

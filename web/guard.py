@@ -1,4 +1,4 @@
-"""What every request must satisfy before the application receives it: host, token and size."""
+"""Checks of every request before the application receives it: host, token and size."""
 
 from __future__ import annotations
 
@@ -65,5 +65,5 @@ class Guard:
 
 
 def error(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Return a response that says why a request failed."""
+    """Return the response to a failed request, with the reason."""
     return JSONResponse({"error": message}, status, {"Cache-Control": "no-store", **(headers or {})})

@@ -1,4 +1,4 @@
-"""Whether the process is live, and whether what it depends on works."""
+"""Liveness of the process, and readiness of its dependencies."""
 
 from __future__ import annotations
 
