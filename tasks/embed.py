@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
@@ -27,15 +26,18 @@ from prefect.states import Cancelled, Completed, Failed
 from catchment import meaning_status
 from catchment.ledger import EmbeddingCounts
 from catchment.settings import Home
+from catchment.sync.fair_share import QUEUE
 from tasks.activity import ActivityStatus, registered
 from tasks.report import name_run
 
 _DEPLOYMENT = "embed/embed"
 _COMMAND = (sys.executable, "-P", "-m", "catchment.meaning")
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _SHOW_SECONDS = 2.0
 _SILENCE_SECONDS = 300.0
 """Time without a report after which the process is considered stuck."""
+_WAIT_SECONDS, _WORK_SECONDS = 5.0, 1.0
+"""How long the process waits while syncs work, and how long it works then."""
+_POLL_SECONDS = 0.05
 _SOON = timedelta(seconds=10)
 """A waiting run starts within this time; the runs of the schedule are due later."""
 
@@ -89,6 +91,7 @@ class _Embedding:
     error: str = ""
     stopped: str = ""
     """Why the run was stopped."""
+    _may_work_until: float = 0.0
     _first: tuple[float, int] | None = None
     _process: Process | None = field(default=None, repr=False)
 
@@ -104,17 +107,20 @@ class _Embedding:
 
     async def finish(self) -> None:
         """Start the process and follow its reports until it ends."""
-        self._process = process = await asyncio.create_subprocess_exec(
-            *_COMMAND, stdin=PIPE, stdout=PIPE, env={**os.environ, **_ONE_THREAD}
-        )
+        self._process = process = await asyncio.create_subprocess_exec(*_COMMAND, stdin=PIPE, stdout=PIPE)
         try:
             if self.stopped:
                 return
+            assert process.stdin is not None
             assert process.stdout is not None
             async with asyncio.timeout(_SILENCE_SECONDS) as silence:
                 while line := await process.stdout.readline():
+                    if report := json.loads(line):
+                        self._take(report)
+                        continue
+                    await self._let_syncs_work()
+                    process.stdin.write(b"\n")
                     silence.reschedule(asyncio.get_running_loop().time() + _SILENCE_SECONDS)
-                    self._take(json.loads(line))
             if code := await process.wait():
                 self.error = self.error or (f"signal {-code}" if code < 0 else f"exit code {code}")
         except TimeoutError:
@@ -123,6 +129,17 @@ class _Embedding:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+
+    async def _let_syncs_work(self) -> None:
+        """Wait while a sync has a slot, but not for long: a sync of a slow host may take hours."""
+        if time.monotonic() < self._may_work_until:
+            return
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                while not QUEUE.is_idle():
+                    await asyncio.sleep(_POLL_SECONDS)
+        except TimeoutError:
+            self._may_work_until = time.monotonic() + _WORK_SECONDS
 
     def _take(self, report: dict[str, Any]) -> None:
         self.off, self.error = report.get("off", ""), report.get("error", "")

@@ -1,7 +1,8 @@
 """The process that makes missing embeddings: `python -P -m catchment.meaning`, started by a run of the flow `embed`.
 
-Each line of its output is a JSON object: the counts after a transaction, or `{"off": reason}`, or `{"error": …}`. None contains
-text of the library. The process exits when its standard input is closed, so that it never outlives its run.
+Each line of its output is a JSON object: `{}` between two steps, the counts after a transaction, `{"off": reason}` or
+`{"error": …}`. None contains text of the library. After each `{}` it waits for a line of input, so that the run can let
+syncs pass. It exits when its input is closed, so that it does not outlive its run.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -17,16 +18,34 @@ from pathlib import Path
 from catchment.errors import MeaningOff, NotFound
 from catchment.ledger import EmbeddingCounts, Ledger
 from catchment.meaning.fill import fill
-from catchment.meaning.models import load
+from catchment.meaning.models import Model, Refusal, load
 from catchment.runtime.home import Home
 
 _NICENESS = 10
 """Syncs run at 5."""
+_TEXTS_AT_ONCE = 8
+"""Texts between two permissions: a tenth of a second."""
+
+
+class _Yielding:
+    """A model that waits for permission before each group of texts. It holds no lock of the ledger then."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.setting, self.name, self.dimensions = model.setting, model.name, model.dimensions
+        self.query = model.query
+
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
+        """Implement `Model.passages`."""
+        vectors: list[bytes | Refusal] = []
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            _await_permission()
+            vectors += self._model.passages(texts[start : start + _TEXTS_AT_ONCE])
+        return vectors
 
 
 def main() -> int:
     """Make the missing embeddings. Returns 1 after an error."""
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
     os.setpriority(os.PRIO_PROCESS, 0, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
     try:
         _fill()
@@ -43,7 +62,7 @@ def _fill() -> None:
         model = load(ledger.embeddings.setting)
         space = ledger.embeddings.space(model.name, model.setting, model.dimensions)
         _report(ledger.embeddings.counts(space))
-        _report(fill(ledger, model, _report))
+        _report(fill(ledger, _Yielding(model), _report))
 
 
 def _report(counts: EmbeddingCounts) -> None:
@@ -55,18 +74,18 @@ def _tell(**values: object) -> None:
     sys.stdout.flush()
 
 
+def _await_permission() -> None:
+    _tell()
+    if not sys.stdin.readline():
+        sys.exit(1)
+
+
 def _location(error: BaseException) -> str:
     """Return the file and line that raised the error."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return "?" if trace is None else f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
-
-
-def _exit_with_parent() -> None:
-    while os.read(0, 1):
-        pass
-    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -123,6 +123,12 @@ class FairQueue:
         with self._changed:
             return all(member is share for member in self._members)
 
+    def is_idle(self) -> bool:
+        """Whether no share has a slot."""
+        with self._changed:
+            now = self._clock()
+            return all(member.holds_until <= now for member in self._members)
+
     def _begin(self, share: Share) -> bool:
         if share not in self._members:
             raise StaleLease("the sync has ended; the next sync continues")

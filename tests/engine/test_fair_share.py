@@ -227,3 +227,14 @@ def test_waiting_thread_continues_when_the_slot_becomes_free() -> None:
     done.set()
     worker.join(_SECONDS)
     assert (worker.is_alive(), errors, together) == (False, [], [])
+
+
+def test_queue_is_idle_while_no_share_has_a_slot() -> None:
+    machine = Machine()
+    share = machine.join()
+    assert machine.queue.is_idle()
+    assert machine.queue.begin(share)
+    assert not machine.queue.is_idle()
+    machine.queue.end(share)
+    machine.now += GAP_SECONDS
+    assert machine.queue.is_idle()

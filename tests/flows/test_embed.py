@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -15,13 +14,14 @@ from prefect.client.schemas.objects import State
 
 from catchment.ledger import EmbeddingCounts, Ledger
 from catchment.meaning_status import MeaningStatus
+from catchment.model import Priority
 from catchment.settings import Home
+from catchment.sync.fair_share import QUEUE
 from flows.embed import embed
 from tasks import activity
 from tasks import embed as tasks_embed
 from tests.flows.conftest import Window
 from tests.flows.test_sync import sync
-from tests.waiting import until
 
 pytestmark = pytest.mark.flow
 
@@ -117,24 +117,34 @@ def test_stopped_run_ends_cancelled_and_the_next_embeds_the_rest(window: Window,
     assert before < _vectors(library)
 
 
+def test_embedding_waits_while_a_sync_works(library: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks_embed, "_WAIT_SECONDS", 100.0)
+    share = QUEUE.join("local_files", 1, Priority.NORMAL)
+
+    def has_loaded_the_model() -> bool:
+        with closing(Ledger.inspect(library.database_url)) as ledger:
+            return ledger.embeddings.wanted() is not None
+
+    async def beside_a_step() -> EmbeddingCounts:
+        with share.step():
+            run = asyncio.create_task(embed(return_state=True))  # type: ignore[arg-type]  # typed as not awaitable
+            while not has_loaded_the_model():
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(0.5)
+            before = _counts(library)
+        share.close()
+        await run
+        return before
+
+    assert asyncio.run(beside_a_step()).done == 0
+    assert _counts(library).done == _NOTES
+
+
 def test_silent_process_is_killed_and_fails_its_run(library: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks_embed, "_SILENCE_SECONDS", 0.05)
     state = _embed()
     assert (state.type.value, "no progress" in str(state.message)) == ("FAILED", True)
     assert _processes() == []
-
-
-def test_process_exits_with_the_process_that_started_it(library: Home) -> None:
-    program = "import subprocess, sys, time\n"
-    program += "child = subprocess.Popen([sys.executable, '-P', '-m', 'catchment.meaning'], stdin=subprocess.PIPE)\n"
-    program += "print(child.pid, flush=True); time.sleep(60)"
-    parent = psutil.Popen([sys.executable, "-c", program], stdout=-1, text=True)
-    child = psutil.Process(int(parent.stdout.readline()))
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
-    assert _counts(library).done < _NOTES
 
 
 def test_run_without_a_model_is_skipped_with_the_reason(window: Window, library: Home) -> None:
