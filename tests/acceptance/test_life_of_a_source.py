@@ -6,11 +6,15 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from catchment.ledger import Ledger
+from catchment.runtime.home import Home
 from tests.acceptance.person import PROJECT, Person, upright
 from tests.waiting import until
 
@@ -135,6 +139,9 @@ def test_a_pause_outlives_down_and_up(person: Person) -> None:
     assert person.left() == []
     assert person.source("papers")["state"] == "paused"
     person("sync", "papers").refused(5, "paused")
+    with closing(Ledger.open(Home(person.home).database_url)) as ledger:
+        # As after an update from a program without search by meaning.
+        ledger.embeddings.clear()
     person("up", "--detach").ok()
     assert person.source("papers")["state"] == "paused"
     assert [run for run in person.runs("SCHEDULED", "PENDING", "RUNNING") if run["auto_scheduled"]] == []
@@ -143,6 +150,14 @@ def test_a_pause_outlives_down_and_up(person: Person) -> None:
     assert person.source("papers")["state"] == "active"
     # Prefect plans the runs of a deployment shortly after it is resumed.
     until(lambda: person("sources", "show", "papers", "--json").ok().json["next_run"], bool)
+
+
+def test_missing_embeddings_are_made_after_up(person: Person) -> None:
+    def meaning() -> dict[str, Any]:
+        found: dict[str, Any] = person("status", "--json").ok().json["meaning"]
+        return found
+
+    until(meaning, lambda found: found["done"] == found["total"] > 0)
 
 
 def test_blackout_defers_a_sync_until_its_end(person: Person) -> None:
