@@ -21,12 +21,14 @@ def mcp(
         int | None, typer.Option(min=0, max=65_535, metavar="PORT", help="Port for --http. Default: 8572.")
     ] = None,
 ) -> None:
-    """Let an assistant search and read the library (Model Context Protocol).
+    """Let an assistant search and read the library (MCP).
 
     The assistant's program starts this command; see docs/assistants.md. It changes nothing. Mail is kept from assistants
     unless a source has the setting `assistants: true`.
 
-    Example: claude mcp add catchment -- catchment mcp
+    To connect Claude Code: claude mcp add catchment -- catchment mcp
+
+    Example: catchment mcp --http --port 8572
     """
     if port is not None and not over_http:
         raise BadInput("--port: only with --http")

@@ -108,6 +108,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "open",
             "related",
             "why",
+            "mcp",
             "demo",
         }
         | {"backup", "restore", "plan", "undo", "prove"}
