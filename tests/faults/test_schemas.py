@@ -33,6 +33,8 @@ from tests.ledger.test_file import _schema
 pytestmark = pytest.mark.faults
 
 _REVISIONS = kept_revisions()
+_REVISION = schema.REVISION
+_BACKUP = f"ledger-{_REVISION}.backup.db"
 _MOST_STEPS = 500
 
 
@@ -111,18 +113,18 @@ def test_older_ledger_is_migrated_after_a_copy(old: Path, later: Path) -> None:
     led = ledger.migrated
     ledger.close()
     assert led is not None
-    assert (led.before, led.now, led.kept) == ("0002", LATER, old.with_name("ledger-0002.backup.db"))
+    assert (led.before, led.now, led.kept) == (_REVISION, LATER, old.with_name(_BACKUP))
     sound(address(old), before)
     assert copies(old) == [led.kept]
     assert stat.S_IMODE(led.kept.stat().st_mode) == 0o600
-    assert (revision(address(led.kept)), told(address(led.kept))) == ("0002", before)
+    assert (revision(address(led.kept)), told(address(led.kept))) == (_REVISION, before)
     again = Ledger.open(address(old))
     assert again.migrated is None
     again.close()
 
 
 def test_migration_killed_anywhere_is_completed_by_the_next_program(old: Path, later: Path) -> None:
-    before, kept_copy = told(address(old)), old.with_name("ledger-0002.backup.db")
+    before, kept_copy = told(address(old)), old.with_name(_BACKUP)
     for step in range(1, _MOST_STEPS):
         end = in_child(lambda at=step: (die_at(at), Ledger.open(address(old)).close()))()  # type: ignore[misc]
         if end == 0:
@@ -131,7 +133,7 @@ def test_migration_killed_anywhere_is_completed_by_the_next_program(old: Path, l
         # The last kill occurs after the migration is complete.
         assert told(address(old)) == before, step
         if kept_copy.exists():
-            assert (revision(address(kept_copy)), told(address(kept_copy))) == ("0002", before), step
+            assert (revision(address(kept_copy)), told(address(kept_copy))) == (_REVISION, before), step
     assert 30 < step < _MOST_STEPS - 1
     sound(address(old), before)
     assert copies(old) == [kept_copy]
@@ -181,7 +183,7 @@ def test_ledger_in_use_is_not_migrated(old: Path, later: Path, monkeypatch: pyte
         other.execute("SELECT count(*) FROM items").fetchone()
         with pytest.raises(LedgerUnavailable, match="another process"):
             Ledger.open(address(old))
-        assert (revision(address(old)), copies(old)) == ("0002", [])
+        assert (revision(address(old)), copies(old)) == (_REVISION, [])
     sound(address(old), before)
 
 
@@ -196,7 +198,7 @@ def test_full_disk_that_prevents_the_copy_leaves_the_ledger_unchanged(old: Path,
             os._exit(10)
 
     assert in_child(opened)() == 10
-    assert (revision(address(old)), told(address(old)), copies(old)) == ("0002", before, [])
+    assert (revision(address(old)), told(address(old)), copies(old)) == (_REVISION, before, [])
     sound(address(old), before)
 
 
@@ -252,8 +254,7 @@ def test_up_migrates_the_ledger_and_reports_it_in_one_line(
         assert main(["up", "--detach", "--port", str(other.getsockname()[1])]) == 10
     said, _ = capsys.readouterr().err.splitlines()
     assert said == (
-        f"the ledger was migrated from revision 0002 to {LATER}; "
-        f"the previous one is in {home / 'ledger-0002.backup.db'}"
+        f"the ledger was migrated from revision {_REVISION} to {LATER}; the previous one is in {home / _BACKUP}"
     )
     sound(address(home / "ledger.db"), before)
     assert main(["status"]) == 0
@@ -277,11 +278,11 @@ def test_copy_can_be_restored_by_either_program(
     with monkeypatch.context() as newer:
         become_later_with(newer, tmp_path / "later")
         Ledger.open(address(file)).close()
-        assert main(["restore", str(home / "ledger-0002.backup.db")]) == 0
+        assert main(["restore", str(home / _BACKUP)]) == 0
         sound(address(file), before)
     with pytest.raises(SchemaMismatch):
         Ledger.open(address(file))
-    assert main(["restore", str(home / "ledger-0002.backup.db")]) == 0
+    assert main(["restore", str(home / _BACKUP)]) == 0
     assert told(address(file)) == before
     assert "restored" in capsys.readouterr().out
 

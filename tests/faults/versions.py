@@ -24,12 +24,12 @@ from sqlalchemy import Connection, Engine, create_engine, event, select
 from catchment.ledger import Ledger
 from catchment.ledger.admin import migrations, opening
 from catchment.ledger.db import schema
-from tests.faults import r0003_later
+from tests.faults import r9999_later
 from tests.ledger.world import PARSE_ERROR, Clock, World, note, notes
 
-LATER = "0003"
+LATER = r9999_later.revision
 _LEDGERS = Path(__file__).with_name("ledgers")
-_LATER = Path(__file__).with_name("r0003_later.py")
+_LATER = Path(__file__).with_name("r9999_later.py")
 _FILE_EVENTS = {"os.rename", "os.remove", "sqlite3.connect"}
 
 
@@ -45,7 +45,7 @@ def become_later(folder: Path) -> None:
     def made(connection: Connection) -> None:
         make(connection)
         with Operations.context(MigrationContext.configure(connection)):
-            r0003_later.upgrade()
+            r9999_later.upgrade()
 
     opening.make = made
     opening._new_structure = cache(opening._new_structure.__wrapped__)

@@ -85,6 +85,6 @@ def test_arguments_and_output_are_not_logged(
 
 def test_no_room_for_temporary_files_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "away"))
-    with pytest.raises(HomeUnavailable, match=r"\(No such file or directory\).* check that .* has room") as raised:
+    with pytest.raises(HomeUnavailable, match=r"\(No such file or directory\).* check that .* has space") as raised:
         run_in_flow(_python("pass"), {}, 20)
     assert raised.value.__context__ is None

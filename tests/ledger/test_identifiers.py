@@ -52,7 +52,7 @@ def test_identifier_is_found_by_its_parts(sqlite_world: World, query: str) -> No
     put(sqlite_world, "other.md", "a fine day")
     results = ask(sqlite_world, query)
     assert [hit.item for hit in results.hits] == ["net.java"]
-    assert results.corrections == []
+    assert results.corrected == []
 
 
 def test_camel_case_finds_snake_case_and_words(sqlite_world: World) -> None:
@@ -111,6 +111,9 @@ def test_library_without_parts_is_migrated_from_its_texts(tmp_path: Path) -> Non
     world.ledger.close()
     with closing(connect(tmp_path / "ledger.db")) as database, database:
         database.execute("UPDATE revision SET version_num = '0001'")
+        for table in ("embeddings", "search_model", "spaces"):
+            database.execute(f"DROP TABLE {table}")
+        database.execute("DELETE FROM counters WHERE name IN ('spaces', 'embeddings', 'embeddings_deleted')")
         for table in ("chunk_pairs", "document_pairs"):
             database.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")
         assert database.execute(PARTS_OF_CODE).fetchone() == (0,)
