@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 OURS := --no-deps --no-build-isolation --editable .
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 # The marks of tests that `make test` leaves to `make test-all`; pyproject.toml describes them.
 FULL := server or browser or postgres or acceptance or faults or full
 
@@ -32,12 +32,13 @@ demo: setup      ## ingest the example vault and this repository, show the resul
 	$(BIN)/catchment demo $(ARGS) $(if $(SOURCE),--source "$(SOURCE)")
 
 test: setup      ## the quick tests: no other server than one of Prefect, less than three minutes
-	$(PYTEST) -m "not ($(FULL) or soak)" $(ARGS)
+	$(PYTEST) -n 3 -m "not ($(FULL) or soak)" $(ARGS)
 
 test-all: test test-rest  ## all tests: also PostgreSQL, Dovecot, the installed command, a browser, and short faults
 
+# Half of the time these tests wait for another process.
 test-rest: setup
-	$(PYTEST) -m "($(FULL)) and not soak" $(ARGS)
+	$(PYTEST) -n 4 -m "($(FULL)) and not soak" $(ARGS)
 
 soak: setup      ## long faults and two thousand syncs, in rounds of 20 minutes; continues where it stopped (ARGS="--rounds 1")
 	$(BIN)/python -m benchmarks.soak $(ARGS)

@@ -22,7 +22,7 @@ from tests.prefect_tables import lay_tables
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _PROJECT = Path(__file__).parents[1]
-_ONE_SERVER = {"tests/acceptance/shared", "tests/flows"}
+_ONE_SERVER = {"tests/acceptance/shared", "tests/deployments/worker", "tests/flows"}
 """Folders whose tests share one server."""
 _MARK = re.compile(r"\bmark\.(\w+)")
 

@@ -18,10 +18,11 @@ _CLOCK_SET = timedelta(seconds=10)
 def replan(state: Running, back: float) -> None:
     """Move the runs that have not started by `back` seconds to the past, because the clock was set back by that.
 
-    Scheduled runs are deleted, and the server schedules them again. A requested run keeps its delay. Runs that ended in the
-    future are deleted: otherwise the server would not schedule the same time again.
+    Scheduled runs are deleted and scheduled again; by itself the server would do that a minute later. A requested run keeps its
+    delay. Runs that ended in the future are deleted: otherwise the server would not schedule the same time again.
     """
     future = {"after_": datetime.now(UTC).isoformat()}
+    deployments = set()
     with api(state) as client:
         for run in _runs(client, {"state": {"type": {"any_": _FINAL}}, "start_time": future}):
             if run["auto_scheduled"]:
@@ -32,10 +33,15 @@ def replan(state: Running, back: float) -> None:
                 continue
             if run["auto_scheduled"]:
                 client.delete(f"/flow_runs/{run['id']}").raise_for_status()
+                deployments.add(run["deployment_id"])
                 continue
             sooner = {"scheduled_time": (planned - timedelta(seconds=back)).isoformat()}
             body = {"state": {"type": "SCHEDULED", "state_details": sooner}, "force": True}
             answer = client.post(f"/flow_runs/{run['id']}/set_state", json=body)
+            if not answer.is_missing:
+                answer.raise_for_status()
+        for deployment in deployments:
+            answer = client.post(f"/deployments/{deployment}/schedule", json={})
             if not answer.is_missing:
                 answer.raise_for_status()
 

@@ -21,8 +21,15 @@ from deployments.supervisor.processes import descendants
 from tests.acceptance.person import PROJECT, Person
 from tests.waiting import until
 
-UNHURRIED = {"PYTHONPATH": str(PROJECT / "tests" / "unhurried")}
+ALTERED = {"PYTHONPATH": str(PROJECT / "tests" / "altered")}
+"""The environment of a system whose processes import `tests/altered`."""
+UNHURRIED = ALTERED | {"REST_SECONDS": "0.5"}
 """The environment of a system in which a small sync of a source with the preset `local` can be interrupted midway."""
+
+FREQUENT_CHECKS = ALTERED | {"FREQUENT_CHECKS": "5"}
+"""The environment of a system that checks every five seconds for stopped processes, lost runs, free space in Prefect's
+database, folders to watch again, and changes that no sync answered.
+"""
 
 
 def in_the_middle(person: Person, name: str, vault: Path, notes: int, *how: str) -> None:

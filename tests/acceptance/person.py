@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import psutil
 
 from catchment.errors import TryAgain
+from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from deployments.server.client import api
 from deployments.server.running import Running, running
@@ -116,11 +118,9 @@ class Person:
         return found
 
     def documents(self, name: str) -> dict[str, int]:
-        """Return the document number of each item of a source in the library."""
-        jobs = self("jobs", "list", "--source", name, "--state", "succeeded", "--limit", "100000", "--json").ok().json
-        shown = [self("show", item, "--json") for item in sorted({job["item"] for job in jobs})]
-        # A deleted item has a job that succeeded, but no document.
-        return {said.json["item"]: said.json["document"] for said in shown if said.code == 0}
+        """Return the document number of each item of a source in the library, read directly: a command takes 0.3 s."""
+        with closing(Ledger.inspect(Home(self.home).database_url)) as ledger:
+            return {named.locator: named.document for named in ledger.library.names(ledger.sources.get(name).id)}
 
     def runs(self, *states: str) -> list[dict[str, Any]]:
         """Return the flow runs of sources in these states; the clean-up and the embeddings belong to no source."""

@@ -24,7 +24,7 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
-_NOTES = 100
+_NOTES = 60
 _SMALL = 40
 _LARGE, _WATCHED = "large", "watched"
 _PLANNED_IN_AN_HOUR = 60

@@ -12,13 +12,13 @@ import pytest
 from benchmarks.notes import generate
 from deployments.runs.runs import start_sync
 from tests.acceptance import accidents
-from tests.acceptance.accidents import UNHURRIED, brought_in, executing, kill, parsers, reboot
+from tests.acceptance.accidents import FREQUENT_CHECKS, UNHURRIED, brought_in, executing, kill, parsers, reboot
 from tests.acceptance.person import Person, upright
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
-_NOTES = 100
+_NOTES = 60
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    with upright(Person(tmp_path_factory.mktemp("kills") / "home", variables=UNHURRIED)) as person:
+    with upright(Person(tmp_path_factory.mktemp("kills") / "home", variables=UNHURRIED | FREQUENT_CHECKS)) as person:
         yield person
     assert person.left() == []
 

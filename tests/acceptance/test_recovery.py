@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -17,13 +18,14 @@ import pytest
 from benchmarks.notes import edit, generate
 from catchment.runtime.home import Home
 from deployments.server.running import running
-from tests.acceptance.accidents import UNHURRIED, in_the_middle
-from tests.acceptance.person import COMMAND, Person, commands, upright
+from tests.acceptance.accidents import FREQUENT_CHECKS, UNHURRIED, in_the_middle
+from tests.acceptance.person import COMMAND, Person, commands
+from tests.prefect_tables import lay_tables
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
-_NOTES = 20_000
+_NOTES = 2_000
 _MANY = 100
 _SMALL = 20
 _SYNCS = 5
@@ -39,8 +41,9 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    with upright(Person(tmp_path_factory.mktemp("recovery") / "home", variables=UNHURRIED)) as person:
-        yield person
+    person = Person(tmp_path_factory.mktemp("recovery") / "home", variables=UNHURRIED)
+    yield person
+    person("down")
     assert person.left() == []
 
 
@@ -59,7 +62,6 @@ def by_down(person: Person) -> None:
 @pytest.mark.parametrize("stop", [by_ctrl_c, by_sigterm, by_down], ids=["ctrl-c", "sigterm", "down"])
 def test_stop_under_load_leaves_no_process_running(person: Person, vault: Path, stop: Callable[[Person], None]) -> None:
     name = stop.__name__.replace("_", "-")
-    person("down").ok()
     with foreground(person) as up:
         in_the_middle(person, name, vault, _NOTES, "--set", "preset=local")
         below = up.children(recursive=True)
@@ -101,7 +103,7 @@ def test_old_runs_leave_the_prefect_database_and_the_file_shrinks(person: Person
     database = person.home / "prefect" / "prefect.db"
     age(database, days=8)
     full = database.stat().st_size
-    person("up", "--detach").ok()
+    replace(person, variables=FREQUENT_CHECKS)("up", "--detach").ok()
     until(lambda: rows(database, "flow_run"), lambda number: number < _SYNCS)
     until(lambda: rows(database, "events", "occurred < datetime('now', '-2 days')"), lambda number: number == 0)
     assert rows(database, "task_run") == rows(database, "task_run_state") == 0
@@ -112,6 +114,7 @@ def test_old_runs_leave_the_prefect_database_and_the_file_shrinks(person: Person
 @contextmanager
 def foreground(person: Person) -> Iterator[psutil.Popen]:
     """Run `catchment up` in a terminal until it is ready."""
+    lay_tables(person.home)
     with psutil.Popen([COMMAND, "up"], env=person.environment, cwd="/", stdout=subprocess.DEVNULL) as process:
         try:
             until(lambda: running(Home(person.home)), bool)

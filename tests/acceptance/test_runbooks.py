@@ -20,7 +20,7 @@ from catchment.model import JobState
 from catchment.runtime.home import Home
 from catchment.sync.session import HELD_AFTER
 from tests.acceptance import document
-from tests.acceptance.accidents import UNHURRIED, executing
+from tests.acceptance.accidents import FREQUENT_CHECKS, UNHURRIED, executing
 from tests.acceptance.person import COMMAND, PROJECT, Person, upright
 from tests.acceptance.small_disk import small_disk, within
 from tests.connectors.github.proxy import Proxy
@@ -102,7 +102,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     home = tmp_path_factory.mktemp("runbooks") / "me"
     home.mkdir()
     path = os.pathsep.join([str(COMMAND.parent), os.environ["PATH"]])
-    variables = {"HOME": str(home), "PATH": path, **UNHURRIED}
+    variables = {"HOME": str(home), "PATH": path, **UNHURRIED, **FREQUENT_CHECKS}
     with upright(Person(home / ".local" / "share" / "catchment", variables=variables)) as person:
         yield Desk(person, home)
     assert person.left() == []

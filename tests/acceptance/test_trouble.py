@@ -179,7 +179,7 @@ def test_a_disk_that_fills_while_a_sync_writes(tmp_path: Path) -> None:
 
 
 def test_temporarily_full_disk_under_a_running_system(tmp_path: Path) -> None:
-    notes = 200
+    notes = 100
     generate(tmp_path / "papers", notes)
     with small_disk(tmp_path / "home", megabytes=100) as disk, upright(replace(disk, variables=UNHURRIED)) as small:
         small("sources", "add", "obsidian", tmp_path / "papers", "--name", "notes", "--set", "preset=local").ok()

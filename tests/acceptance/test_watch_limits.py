@@ -15,6 +15,7 @@ from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from deployments.watch.status import report_file
 from tests.acceptance import document
+from tests.acceptance.accidents import FREQUENT_CHECKS
 from tests.acceptance.person import COMMAND, PROJECT, Person, upright
 from tests.waiting import until
 
@@ -34,7 +35,7 @@ def allow(number: int) -> str:
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     """A user with root rights in a user namespace that is limited to ten watched folders."""
     before = ("unshare", "--user", "--map-root-user", "sh", "-c", f'{allow(_ALLOWED)} && exec "$@"', "sh")
-    with upright(Person(tmp_path_factory.mktemp("limits") / "home", before)) as person:
+    with upright(Person(tmp_path_factory.mktemp("limits") / "home", before, FREQUENT_CHECKS)) as person:
         yield person
     assert person.left() == []
 

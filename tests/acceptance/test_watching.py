@@ -22,6 +22,7 @@ from catchment.runtime.home import Home
 from deployments.server.client import api
 from deployments.watch import automation, status
 from deployments.watch.server import Server
+from tests.acceptance.accidents import FREQUENT_CHECKS
 from tests.acceptance.person import Person, upright
 from tests.waiting import until
 
@@ -80,7 +81,7 @@ def new_word() -> str:
 
 @pytest.fixture(scope="module")
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    with upright(Person(tmp_path_factory.mktemp("watching") / "home")) as person:
+    with upright(Person(tmp_path_factory.mktemp("watching") / "home", variables=FREQUENT_CHECKS)) as person:
         yield person
     assert person.left() == []
 

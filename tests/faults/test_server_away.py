@@ -71,7 +71,7 @@ class Divided:
 @pytest.fixture(scope="module")
 def divided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Divided]:
     with closing(Proxy()) as proxy:
-        variables = {"PYTHONPATH": f"{_BETWEEN}:{UNHURRIED['PYTHONPATH']}", "BETWEEN": proxy.url}
+        variables = UNHURRIED | {"PYTHONPATH": f"{_BETWEEN}:{UNHURRIED['PYTHONPATH']}", "BETWEEN": proxy.url}
         person = Person(tmp_path_factory.mktemp("divided") / "home", variables=variables)
         try:
             person("up", "--detach", "--port", str(proxy.target)).ok()

@@ -159,9 +159,15 @@ def pool(server: Running, server_home: Home, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture
-def other_pool(server: Running, server_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    """A pool for one test, which may stop its worker."""
+def idle_pool(server: Running, server_home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    """A pool for one test, without a worker."""
     with _pool(f"warm-{time.time_ns()}", server, server_home, tmp_path_factory) as pool:
         pool._post("/work_pools/", {"name": pool.name, "type": "warm"})
-        pool.start_worker()
         yield pool
+
+
+@pytest.fixture
+def other_pool(idle_pool: Pool) -> Pool:
+    """A pool for one test, which may stop its worker."""
+    idle_pool.start_worker()
+    return idle_pool

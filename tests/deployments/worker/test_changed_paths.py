@@ -9,23 +9,21 @@ from tests.deployments.worker.conftest import Pool
 pytestmark = pytest.mark.server
 
 
-def test_changed_paths_reach_one_run_that_asks_for_them(other_pool: Pool) -> None:
-    other_pool.stop_worker()
-    other_pool.start_watching_worker("notes", "a.md", "b/c.md")
+def test_changed_paths_reach_one_run_that_asks_for_them(idle_pool: Pool) -> None:
+    idle_pool.start_watching_worker("notes", "a.md", "b/c.md")
 
     def paths_of(name: str, *, changed_only: bool) -> str:
-        run = other_pool.run("changed_paths", name=name, changed_only=changed_only)
-        return str(other_pool.await_state(run, "COMPLETED")["state"]["message"])
+        run = idle_pool.run("changed_paths", name=name, changed_only=changed_only)
+        return str(idle_pool.await_state(run, "COMPLETED")["state"]["message"])
 
     assert paths_of("papers", changed_only=True) == "None"
     assert paths_of("notes", changed_only=True) == "['a.md', 'b/c.md']"
     assert paths_of("notes", changed_only=True) == "None"
 
 
-def test_full_comparison_takes_the_changed_paths(other_pool: Pool) -> None:
-    other_pool.stop_worker()
-    other_pool.start_watching_worker("notes", "a.md")
+def test_full_comparison_takes_the_changed_paths(idle_pool: Pool) -> None:
+    idle_pool.start_watching_worker("notes", "a.md")
 
     for changed_only in (False, True):
-        run = other_pool.run("changed_paths", name="notes", changed_only=changed_only)
-        assert other_pool.await_state(run, "COMPLETED")["state"]["message"] == "None"
+        run = idle_pool.run("changed_paths", name="notes", changed_only=changed_only)
+        assert idle_pool.await_state(run, "COMPLETED")["state"]["message"] == "None"

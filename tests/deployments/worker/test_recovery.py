@@ -204,3 +204,19 @@ def test_requested_run_starts_sooner_by_what_the_clock_was_set_back(
     (run,) = dead.runs()
     planned = datetime.fromisoformat(run["next_scheduled_start_time"])
     assert planned == datetime.fromisoformat(_TOMORROW) - timedelta(hours=6)
+
+
+def test_schedule_is_planned_at_once_after_the_clock_was_set_back(
+    dead: DeadPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "POOL", dead.name)
+    dead.post(f"/deployments/{dead.deployment}/schedules", [{"schedule": {"interval": 3_600}, "active": True}])
+    dead.post(f"/deployments/{dead.deployment}/schedule", {})
+    before = {run["id"] for run in dead.runs()}
+    assert before
+
+    clock.replan(dead.server, timedelta(hours=6).total_seconds())
+
+    now = [run["id"] for run in dead.runs() if run["auto_scheduled"]]
+    assert now
+    assert before.isdisjoint(now)

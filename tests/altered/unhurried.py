@@ -1,19 +1,19 @@
 """Slow down syncs with the preset `local`, at little CPU cost: batches of five items, and a pause before each delivery.
 
-Takes effect in processes that execute runs and have this folder in PYTHONPATH.
+Takes effect in processes that execute runs, have this folder in PYTHONPATH, and have the seconds of a pause in `REST_SECONDS`.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Any
 
 _BATCH = 5
-_REST_SECONDS = 0.5
 
 
-def _take_time() -> None:
+def _take_time(seconds: float) -> None:
     from catchment import settings
     from catchment.ledger.jobs.queue import Queue
 
@@ -21,11 +21,11 @@ def _take_time() -> None:
     deliver = Queue.deliver
 
     def unhurried(*arguments: Any) -> Any:
-        time.sleep(_REST_SECONDS)
+        time.sleep(seconds)
         return deliver(*arguments)
 
     Queue.deliver = unhurried  # type: ignore[method-assign]
 
 
-if "deployments.runner" in sys.orig_argv:
-    _take_time()
+if "deployments.runner" in sys.orig_argv and "REST_SECONDS" in os.environ:
+    _take_time(float(os.environ["REST_SECONDS"]))

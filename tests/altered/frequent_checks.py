@@ -1,0 +1,26 @@
+"""Check every few seconds what the supervisor, the worker and the watcher check every half minute or minute.
+
+In every process that has this folder in PYTHONPATH, belongs to `up`, and has the seconds in `FREQUENT_CHECKS`. What is checked,
+and what a check does, is unchanged.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def _shorten(seconds: float) -> None:
+    if "deployments.supervisor.detached" in sys.orig_argv:
+        from deployments.supervisor import sweep
+
+        sweep._SECONDS = sweep._SHRINK_SECONDS = seconds
+    if "deployments.worker" in sys.orig_argv:
+        from deployments.watch import debounce, watcher
+        from deployments.worker import rounds
+
+        rounds._SECONDS = watcher._COMPLETE = debounce._FIRST_ANSWER = seconds
+
+
+if "FREQUENT_CHECKS" in os.environ:
+    _shorten(float(os.environ["FREQUENT_CHECKS"]))

@@ -1,5 +1,0 @@
-"""Found by every Python that has this folder in PYTHONPATH."""
-
-from __future__ import annotations
-
-import unhurried  # noqa: F401
