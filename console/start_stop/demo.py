@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +19,8 @@ from catchment.errors import BadInput, CatchmentError, Refused
 from catchment.model import JobState
 from catchment.runtime.home import Home, expanded
 from console import render, session
-from console.library.search import show_hit, show_understanding
+from console.library.documents import related
+from console.library.search import find, show_hit, show_understanding
 from console.sources import consent, source_lifecycle
 from console.sources.source_lifecycle import Timing
 
@@ -41,16 +41,22 @@ _PROJECT = Path(__file__).parents[2]
 _STATE = _PROJECT / ".demo"
 _EXAMPLES = (
     _Source("vault", "obsidian", _PROJECT / "examples" / "vault"),
-    _Source("project", "local_files", _PROJECT, exclude=("/examples/vault/",)),
+    # The second and third file contain the misspelled word of the first search, which must not occur.
+    _Source(
+        "project",
+        "local_files",
+        _PROJECT,
+        exclude=("/examples/vault/", "/console/start_stop/demo.py", "/tests/golden/messages.txt"),
+    ),
 )
 _SEARCHES = (
-    "scouts qorum retire source:vault",
-    "wheelchairs ramps source:vault",
-    "type:mail pressure switch source:vault",
-    "tag:daily swarm source:vault",
-    "味噌 source:vault",
+    ("scouts qorum retire", "a typo, and another form of a word"),
+    ("type:mail pressure switch", "a filter"),
+    ("motor noise on sunday", "a question of meaning: the statutes speak of engines"),
+    ("Suppe aus Japan", "another language: German finds Japanese"),
 )
-"""A misspelled word, other forms of words, a type, a tag, and a script without spaces."""
+_RELATED = "Honey mustard.md"
+_EMBEDDED_SECONDS = 90.0
 
 
 def demo(
@@ -78,10 +84,15 @@ def demo(
         server = session.running()
         if server is None:
             raise CatchmentError("server: exited after starting; see logs/server.log in the demo's folder")
+        completed, is_first = [], not source_lifecycle.entries()
         for added in sources:
             _add(added)
-        completed = _sync(server, sources)
-        _show([added.name for added in sources], _SEARCHES if source is None else ())
+            completed.append(_sync(server, added))
+            if added is _EXAMPLES[0]:
+                if is_first:
+                    _await_embeddings()
+                _show_searches(added.name)
+        _show([added.name for added in sources])
         _show_address(server)
         if not stop:
             render.say("Running. Press Ctrl-C to stop.")
@@ -89,7 +100,7 @@ def demo(
     finally:
         render.say("Stopping …")
         down(Home.default())
-    return 0 if completed else 1
+    return 0 if all(completed) else 1
 
 
 def _own(source: Path) -> _Source:
@@ -109,26 +120,24 @@ def _add(source: _Source) -> None:
         render.say(f"Added {source.name}: {source_lifecycle.commit(entry, consent.agreement(entry))}")
 
 
-def _sync(server: Running, sources: Sequence[_Source]) -> bool:
-    """Sync the sources concurrently with progress lines. Return whether all completed."""
+def _sync(server: Running, source: _Source) -> bool:
+    """Sync a source with progress lines. Return whether it completed."""
     from deployments.runs.runs import start_sync, view
 
-    runs = {source.name: start_sync(server, source.kind, source.name) for source in sources}
-    shown = ""
+    started, shown = start_sync(server, source.kind, source.name), ""
     while True:
-        views = {name: view(server, run) for name, run in runs.items()}
-        line = " · ".join(f"{name}: {_progress(name, run)}" for name, run in views.items())
+        run = view(server, started)
+        line = f"{source.name}: {_progress(source.name, run)}"
         if line != shown:
             render.say(line)
             shown = line
-        if all(run.ended for run in views.values()):
+        if run.ended:
             break
         time.sleep(0.5)
-    for name, run in views.items():
-        render.say(f"→ {run.name}")
-        if run.state_type != "COMPLETED":
-            render.note(f"{name}: sync ended {run.state_name}: {render.clean(run.message)}")
-    return all(run.state_type == "COMPLETED" for run in views.values())
+    render.say(f"→ {run.name}")
+    if run.state_type != "COMPLETED":
+        render.note(f"{source.name}: sync ended {run.state_name}: {render.clean(run.message)}")
+    return run.state_type == "COMPLETED"
 
 
 def _progress(name: str, run: RunView) -> str:
@@ -141,8 +150,7 @@ def _progress(name: str, run: RunView) -> str:
     return f"{state}, {sum(jobs.values()) - waiting} of {sum(jobs.values())}" if jobs else state
 
 
-def _show(names: Sequence[str], searches: Sequence[str]) -> None:
-    from catchment.search.search import search
+def _show(names: Sequence[str]) -> None:
     from console.start_stop.status import overview
 
     with session.reading() as ledger:
@@ -169,12 +177,27 @@ def _show(names: Sequence[str], searches: Sequence[str]) -> None:
             render.show_table(
                 ("ITEM", "SOURCE", "REASON", "MESSAGE"), [(e.item, e.source, e.reason, e.message) for e in entries]
             )
-        for words in searches:
-            render.say(f"\ncatchment search {words}")
-            found = search(ledger, words, datetime.now().astimezone(), limit=2)
-            show_understanding(found)
-            for hit in found.hits:
-                show_hit(hit)
+
+
+def _await_embeddings() -> None:
+    """Wait for search by meaning, for a limited time: search by words works without."""
+    render.say("Embedding the passages for search by meaning …")
+    ends = time.monotonic() + _EMBEDDED_SECONDS
+    while find(_SEARCHES[0][0], None, "both", limit=1).meaning_off and time.monotonic() < ends:
+        time.sleep(0.5)
+
+
+def _show_searches(source: str) -> None:
+    for words, shows in _SEARCHES:
+        query = f"{words} source:{source}"
+        render.say(f"\ncatchment search {query}    # {shows}")
+        found = find(query, None, "both", limit=2)
+        show_understanding(found)
+        for hit in found.hits:
+            show_hit(hit)
+    render.say(f'\ncatchment related "{_RELATED}"    # links, and notes with a similar meaning')
+    related(_RELATED)
+    render.say()
 
 
 def _show_address(server: Running) -> None:

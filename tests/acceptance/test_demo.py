@@ -53,8 +53,14 @@ def test_demo_shows_the_quarantine_with_its_reasons(first: Said) -> None:
 def test_demo_shows_searches_with_their_hits(first: Said) -> None:
     blocks = first.out.split("\ncatchment search ")[1:]
     places = [block.splitlines()[2] for block in blocks]
-    expected = ("Notes on swarming.md", "minutes-general-meeting.docx", "Quote for the pump.eml", "Daily/", "味噌汁.md")
+    expected = ("Notes on swarming.md", "Quote for the pump.eml", "Statutes.md", "味噌汁.md")
     assert [name for name, place in zip(expected, places, strict=True) if name not in place] == []
+
+
+def test_demo_shows_related_notes(first: Said) -> None:
+    lines = first.out.partition("\ncatchment related ")[2].splitlines()
+    assert any(line.startswith("linked from") for line in lines)
+    assert any(line.startswith("similar") and "Honey cake" in line for line in lines)
 
 
 def test_demo_shows_the_ui_address_and_login(first: Said, newcomer: Person) -> None:

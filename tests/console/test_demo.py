@@ -43,7 +43,7 @@ def test_a_sync_that_told_nothing_is_shown_too(cli: Cli, filled: Path, capsys: p
         ledger.syncs.begin(source, run=None, owner="nobody", code_version="1", alive=alive)
         ledger.syncs.close_dead(alive)
         ledger.sources.put("another", "local_files", Priority.NORMAL)
-    demo._show(["notes", "another"], ())
+    demo._show(["notes", "another"])
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["notes", "2", "0", "0", "1", "1"] in rows
     assert ["another", "0", "0", "0", "0", "0"] in rows
