@@ -23,9 +23,10 @@ pytestmark = pytest.mark.server
 
 
 def lasting(pool: Pool, mark: str = "") -> str:
-    """Start a run that lasts a minute."""
+    """Start a run that lasts a minute, and wait for the process that it marks."""
     run = pool.run("linger", mark=mark)
     pool.await_state(run, "RUNNING")
+    until(lambda: not mark or _marked(mark))
     return run
 
 
