@@ -111,10 +111,9 @@ class Person:
         said.ok()
 
     def hits(self, words: str, source: str = "") -> list[dict[str, Any]]:
-        """Return the search hits for these words, in all sources or in one."""
-        found: list[dict[str, Any]] = (
-            self("search", words, "--json", *(["--source", source] if source else [])).ok().json
-        )
+        """Return the hits of a search by words alone, in all sources or in one."""
+        where = ["--source", source] if source else []
+        found: list[dict[str, Any]] = self("search", "--words", words, "--json", *where).ok().json
         return found
 
     def documents(self, name: str) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from catchment.ledger import Ledger
-from catchment.runtime.home import Home
 from tests.acceptance.person import PROJECT, Person, upright
 from tests.waiting import until
 
@@ -139,9 +138,9 @@ def test_a_pause_outlives_down_and_up(person: Person) -> None:
     assert person.left() == []
     assert person.source("papers")["state"] == "paused"
     person("sync", "papers").refused(5, "paused")
-    with closing(Ledger.open(Home(person.home).database_url)) as ledger:
+    with closing(sqlite3.connect(person.home / "ledger.db")) as database:
         # As after an update from a program without search by meaning.
-        ledger.embeddings.clear()
+        database.executescript("UPDATE search_model SET space_id = NULL; DELETE FROM embeddings; DELETE FROM spaces;")
     person("up", "--detach").ok()
     assert person.source("papers")["state"] == "paused"
     assert [run for run in person.runs("SCHEDULED", "PENDING", "RUNNING") if run["auto_scheduled"]] == []

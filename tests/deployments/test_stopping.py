@@ -182,10 +182,11 @@ def _long_run(home: Home, state: Running, folder: Path) -> str:
 
 
 def _overdue(home: Home) -> list[str]:
-    """Move the first two scheduled runs to the past, as after hours of downtime. Returns their IDs."""
+    """Move the first two scheduled runs of `long` to the past, as after hours of downtime. Returns their IDs."""
     with contextlib.closing(sqlite3.connect(home.prefect / "prefect.db")) as database, database:
         planned = database.execute(
-            "SELECT id FROM flow_run WHERE state_type = 'SCHEDULED' ORDER BY expected_start_time LIMIT 2"
+            "SELECT flow_run.id FROM flow_run JOIN deployment ON deployment.id = flow_run.deployment_id"
+            " WHERE deployment.name = 'long' AND flow_run.state_type = 'SCHEDULED' ORDER BY expected_start_time LIMIT 2"
         ).fetchall()
         for hours, (run,) in enumerate(planned, 1):
             past = time.strftime("%Y-%m-%d %H:%M:%S.000000", time.gmtime(time.time() - 3_600 * hours))

@@ -17,7 +17,10 @@ from catchment.content.cache import Cache
 from catchment.errors import LoginFailed, NotFound, NotNow, SourceUnavailable
 from catchment.ledger import Ledger
 from catchment.ledger.db import schema
+from catchment.ledger.library.embeddings import DEFAULT_MODEL
 from catchment.ledger.limits.pacing import Pacing
+from catchment.meaning.fill import fill
+from catchment.meaning.models import Refusal
 from catchment.model import JobState
 from catchment.pacing import HostLimits, RateReport
 from catchment.pacing.metered import Ask, Report
@@ -271,6 +274,48 @@ def _latest(ledger: Ledger, source_id: int) -> int:
     raise AssertionError("there is nothing to undo")
 
 
+# Embeddings
+
+
+class _Lengths:
+    """A model that loads at once: the length of a text is its meaning."""
+
+    setting = DEFAULT_MODEL
+    dimensions = 4
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
+        return [bytes((len(text) % 100, 1, 2, 3)) for text in texts]
+
+    def query(self, text: str) -> Sequence[float]:
+        return (1.0, 0.0, 0.0, 0.0)
+
+
+def model_chosen(desk: Desk) -> None:
+    with desk.ledger() as ledger:
+        ledger.embeddings.setting = DEFAULT_MODEL
+
+
+def embedded(desk: Desk) -> None:
+    _embed(desk, "lengths 1")
+
+
+def embedded_by_another_model(desk: Desk) -> None:
+    _embed(desk, "lengths 2")
+
+
+def _embed(desk: Desk, name: str) -> None:
+    with desk.ledger() as ledger:
+        counts = fill(ledger, _Lengths(name))
+        assert counts.done == counts.total > 0
+        searched = ledger.embeddings.searched()
+        assert searched is not None
+        assert searched.name == name
+        assert ledger.embeddings.counts(searched) == counts
+
+
 # Clean-up
 
 
@@ -504,6 +549,12 @@ SCENES = (
             sync,
             backed_up_at_home,
         ),
+        folder,
+    ),
+    Scene(
+        "embeddings",
+        (papers, sync),
+        (model_chosen, embedded, changes, sync, embedded, embedded_by_another_model),
         folder,
     ),
     Scene("a lost runner", (papers, sync), (runner_lost, sync), folder),

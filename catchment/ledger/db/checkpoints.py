@@ -43,9 +43,9 @@ class Checkpoints:
                 self._restart_at = LONG_PAGES + (pages if busy else 0)
 
     def settle(self) -> None:
-        """Checkpoint all committed pages now. Raises sqlite3.Error."""
+        """Checkpoint all committed pages now, and empty the log unless a slow reader needs it. Raises sqlite3.Error."""
         with self._connection() as database:
-            _checkpoint(database, "PASSIVE")
+            _checkpoint(database, "TRUNCATE")
 
     def _connection(self) -> closing[sqlite3.Connection]:
         return closing(sqlite3.connect(self._file, timeout=_READERS_SECONDS, isolation_level=None))

@@ -135,6 +135,8 @@ class Sources:
                 update(sources).where(sources.c.id == source.id).values(state="removed", state_reason=reason, root=None)
             )
             writing.record("removed", actor=actor, source_id=source.id, reason=reason)
+        # The file contains the deleted texts until the checkpoint, which a running system may do much later.
+        self._store.settle()
 
     def _end_jobs(self, source_id: int, actor: str) -> None:
         for which in (FRESH, TRIED, RUNNING):

@@ -190,17 +190,6 @@ class Embeddings:
                     return
             self._store.let_others_write()
 
-    def clear(self) -> None:
-        """Delete all embeddings and spaces."""
-        with self._store.write() as writing:
-            writing.execute(update(search_model).values(space_id=None))
-        while True:
-            with self._store.write() as writing:
-                if not _forget(writing, table.c.id.in_(select(table.c.id).limit(_ROWS_AT_ONCE))):
-                    writing.execute(delete(spaces))
-                    return
-            self._store.let_others_write()
-
     def counts(self, space: Space | None) -> EmbeddingCounts:
         """Return how many chunks are embedded in a space, and how many there are."""
         with self._store.read() as reading:

@@ -11,7 +11,7 @@ import pytest
 from tests.acceptance.person import Person
 from tests.hazards.catchment import Catchment
 from tests.hazards.folders import mishaps
-from tests.hazards.model import meet, told
+from tests.hazards.model import folder_name, meet
 
 pytestmark = pytest.mark.acceptance
 
@@ -31,5 +31,5 @@ _OF_ALL_KINDS = (
 @pytest.mark.parametrize("name", _OF_ALL_KINDS)
 def test_library_is_correct_after_a_mishap(person: Person, name: str, tmp_path: Path) -> None:
     (mishap,) = [mishap for mishap in mishaps() if mishap.name == name]
-    verdict, _, _ = meet(Catchment(person), mishap, tmp_path / told(name))
+    verdict, _, _ = meet(Catchment(person), mishap, tmp_path / folder_name(name))
     assert verdict.right, verdict
