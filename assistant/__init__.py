@@ -2,9 +2,9 @@
 
     server.py      the tools, their schemas and the protocol, over stdio
     over_http.py   the same over HTTP, on loopback, behind a token
-    library.py     what each tool answers
+    library.py     the answer of each tool
     answers.py     the arguments and answers of the tools
-    untrusted.py   texts of other people: cleaned, in fields of their own, and fenced in the text form
+    untrusted.py   texts of other people: cleaned, in separate fields, and fenced in the text form
     sharing.py     the sources that assistants may use
 
 Reads the ledger and never writes a document. No Prefect. The names, descriptions and schemas of the tools are frozen

@@ -171,7 +171,7 @@ class AssistantLibrary:
         )
 
     def plan(self, given: answers.PlanArguments) -> answers.PlanAnswer:
-        """Return what a sync of a folder would do. Lists the folder, reads no file, changes nothing.
+        """Return what a sync of a folder would do. Lists the folder; reads and changes no file.
 
         Raises Refused for a source whose listing sends requests to a host.
         """

@@ -1,4 +1,4 @@
-"""The tools and the protocol. Logs nothing: neither a query nor a text of the library may leave by a log."""
+"""The tools and the protocol. There is no logging, because neither a query nor a text of the library may enter a log."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def serve(home: Home) -> None:
 
 def protocol_server(home: Home) -> Server[Any]:
     """Build the server for a home."""
-    # The SDK logs what it could not handle, with its content.
+    # The SDK logs messages that it could not handle, with their content.
     logging.disable(logging.CRITICAL)
     library, threads = AssistantLibrary(home), CapacityLimiter(_AT_ONCE)
 

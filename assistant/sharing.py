@@ -21,7 +21,7 @@ class Sharing:
         self._read: tuple[tuple[int, ...], dict[str, SourceEntry]] | None = None
 
     def shared(self) -> Mapping[str, SourceEntry]:
-        """Return the shared sources by name. Raises ConfigError if the file has an error; then nothing is shared."""
+        """Return the shared sources by name. Raises ConfigError if the file has an error; no source is shared then."""
         from deployments.sources.sources_file import SourcesFile
 
         with self._lock:

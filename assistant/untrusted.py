@@ -39,7 +39,7 @@ class Untrusted(BaseModel):
 def cleaned(text: str) -> str:
     """Return a text without invisible characters and terminal control sequences. Images and links are no longer Markdown.
 
-    An assistant that repeats an image makes its client request the address, which can carry what the assistant has read.
+    An assistant that repeats an image makes its client request the address, which can contain text that the assistant has read.
     """
     text = _SELECTORS.sub("", _CONTROL_SEQUENCE.sub("", text))
     if not text.isascii() or not text.isprintable():

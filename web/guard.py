@@ -37,7 +37,7 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         headers = dict(scope["headers"])
-        # A page in a browser can send requests here under a name of its own that resolves to this machine.
+        # A page in a browser can send requests here under a host name that resolves to this machine.
         if headers.get(b"host", b"").lower() not in self._hosts:
             return error(421, "unknown host")
         scheme, _, secret = headers.get(b"authorization", b"").partition(b" ")

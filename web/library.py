@@ -59,7 +59,7 @@ class WarmLibrary:
     def search(self, request: SearchRequest) -> bytes:
         """Return the results as JSON. Raises BadInput if the query has an error."""
         ledger, meaning = self._opened()
-        # Results do not explain what the user has chosen.
+        # Results do not explain the user's own choice.
         is_off = request.lanes is Lanes.BOTH and ledger.embeddings.setting == OFF
         results = search(
             ledger,
