@@ -20,7 +20,7 @@ _OF_ALL_KINDS = (
     "a delete, and the same file again",
     "a folder is emptied",
     "a disk is not mounted",
-    "a name that is no UTF-8",
+    "a name that is not UTF-8",
     "a zip bomb",
     "a sparse file of 300 MB",
     "a pipe among the files",
