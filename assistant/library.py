@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -239,17 +238,13 @@ class AssistantLibrary:
         return shown
 
     def _results(self, ledger: Ledger, query: str, now: datetime, given: answers.SearchArguments) -> Results:
-        from catchment.ledger.library.embeddings import OFF
-        from catchment.results import Lanes
         from catchment.search import remote
-        from catchment.search.search import search
+        from catchment.search.search import search_without_meaning
 
         try:
             return remote.search(self._home, query, now, limit=given.limit, offset=given.offset)
         except MeaningOff as off:
-            found = search(ledger, query, now, lanes=Lanes.WORDS, limit=given.limit, offset=given.offset)
-            is_missed = ledger.embeddings.setting != OFF and ledger.embeddings.searched() is not None
-            return replace(found, meaning_off=str(off)) if is_missed else found
+            return search_without_meaning(ledger, query, now, str(off), limit=given.limit, offset=given.offset)
 
     def _preview(self, ledger: Ledger, source: Source, entry: SourceEntry) -> Plan:
         from catchment.sync.plan import make_plan

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 import socket
 from collections.abc import Callable
-from hmac import compare_digest
 from pathlib import Path
 
 import uvicorn
@@ -30,7 +28,7 @@ def token_file(home: Home) -> Path:
 def serve(home: Home, port: int, on_start: Callable[[str], None]) -> None:
     """Serve assistants until a signal. Calls `on_start` with the address. Raises BadInput if the port is in use."""
     home.make()
-    token = own_secrets.obtain(token_file(home), lambda: secrets.token_urlsafe(32), str.isascii, "in ASCII")
+    token = own_secrets.token(token_file(home))
     app = protocol_server(home).streamable_http_app(
         streamable_http_path=PATH,
         json_response=True,
@@ -60,16 +58,13 @@ class _TokenGuard:
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
-        self._token = token.encode()
+        self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a connection, as ASGI requires."""
-        if scope["type"] == "http" and not self._is_authorized(scope):
+        authorization = dict(scope.get("headers", ())).get(b"authorization", b"")
+        if scope["type"] == "http" and not own_secrets.is_bearer(authorization, self._token):
             refusal = JSONResponse({"error": "token missing or wrong"}, 401, {"WWW-Authenticate": "Bearer"})
             await refusal(scope, receive, send)
         else:
             await self._app(scope, receive, send)
-
-    def _is_authorized(self, scope: Scope) -> bool:
-        scheme, _, secret = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-        return scheme.lower() == b"bearer" and compare_digest(secret, self._token)

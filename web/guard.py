@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from hmac import compare_digest
 
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from catchment.runtime import own_secrets
 
 QUERY_BYTES = 102_400
 """Maximum size of a query."""
@@ -23,7 +24,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
         self._app = app
-        self._token = token.encode()
+        self._token = token
         self._hosts = {b"127.0.0.1:%d" % port, b"localhost:%d" % port}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -40,8 +41,7 @@ class Guard:
         # A page in a browser can send requests here under a host name that resolves to this machine.
         if headers.get(b"host", b"").lower() not in self._hosts:
             return error(421, "unknown host")
-        scheme, _, secret = headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() != b"bearer" or not compare_digest(secret, self._token):
+        if not own_secrets.is_bearer(headers.get(b"authorization", b""), self._token):
             return error(401, "token missing or wrong", {"WWW-Authenticate": "Bearer"})
         length = headers.get(b"content-length", b"")
         return error(413, _TOO_LARGE) if length.isdigit() and int(length[:12]) > _BODY_BYTES else None

@@ -11,7 +11,6 @@ from pydantic.dataclasses import dataclass
 
 from catchment.errors import CatchmentError
 from catchment.ledger import Ledger
-from catchment.ledger.library.embeddings import OFF
 from catchment.meaning.meaning import Meaning
 from catchment.results import Hit, Lanes, Results
 from catchment.search.related import related
@@ -59,13 +58,11 @@ class WarmLibrary:
     def search(self, request: SearchRequest) -> bytes:
         """Return the results as JSON. Raises BadInput if the query has an error."""
         ledger, meaning = self._opened()
-        # Results do not explain the user's own choice.
-        is_off = request.lanes is Lanes.BOTH and ledger.embeddings.setting == OFF
         results = search(
             ledger,
             request.text,
             request.now or datetime.now().astimezone(),
-            meaning=None if is_off else meaning,
+            meaning=meaning,
             lanes=request.lanes,
             limit=request.limit,
             offset=request.offset,

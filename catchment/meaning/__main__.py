@@ -10,38 +10,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from catchment.errors import MeaningOff, NotFound
 from catchment.ledger import EmbeddingCounts, Ledger
 from catchment.meaning.fill import fill
-from catchment.meaning.models import Model, Refusal, load
+from catchment.meaning.models import InTurns, load
 from catchment.runtime.home import Home
 
 _NICENESS = 10
 """Syncs run at 5."""
-_TEXTS_AT_ONCE = 8
-"""Texts between two permissions: a tenth of a second."""
-
-
-class _Yielding:
-    """A model that waits for permission before each group of texts. It holds no lock of the ledger then."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self.setting, self.name, self.dimensions = model.setting, model.name, model.dimensions
-        self.query = model.query
-
-    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
-        """Implement `Model.passages`."""
-        vectors: list[bytes | Refusal] = []
-        for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            _await_permission()
-            vectors += self._model.passages(texts[start : start + _TEXTS_AT_ONCE])
-        return vectors
 
 
 def main() -> int:
@@ -62,7 +43,7 @@ def _fill() -> None:
         model = load(ledger.embeddings.setting)
         space = ledger.embeddings.space(model.name, model.setting, model.dimensions)
         _report(ledger.embeddings.counts(space))
-        _report(fill(ledger, _Yielding(model), _report))
+        _report(fill(ledger, InTurns(model, _permission), _report))
 
 
 def _report(counts: EmbeddingCounts) -> None:
@@ -74,10 +55,13 @@ def _tell(**values: object) -> None:
     sys.stdout.flush()
 
 
-def _await_permission() -> None:
+@contextmanager
+def _permission() -> Iterator[None]:
+    """Wait for permission. No lock of the ledger is held meanwhile."""
     _tell()
     if not sys.stdin.readline():
         sys.exit(1)
+    yield
 
 
 def _location(error: BaseException) -> str:

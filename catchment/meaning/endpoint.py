@@ -87,7 +87,7 @@ class Endpoint:
 
     def _is_vector(self, value: Any) -> bool:
         is_vector = isinstance(value, list) and value and all(isinstance(number, int | float) for number in value)
-        return bool(is_vector) and len(value) in (self.dimensions, len(value) if not self.dimensions else 0)
+        return bool(is_vector) and len(value) == (self.dimensions or len(value))
 
     def _answer(
         self, method: str, path: str, body: dict[str, Any] | None = None, timeout: httpx.Timeout = _TIMEOUT

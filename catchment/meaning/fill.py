@@ -21,25 +21,21 @@ def fill(
     ledger: Ledger,
     model: Model,
     report: Callable[[EmbeddingCounts], None] = lambda _: None,
-    is_stopped: Callable[[], bool] = lambda: False,
 ) -> EmbeddingCounts:
     """Embed all chunks that have no embeddings by this model, in small transactions. Returns the final counts.
 
-    `report` receives the counts after each transaction; `is_stopped` ends the work before the next one. When nothing is
-    missing, searches use this model, and embeddings of others are deleted. Raises MeaningOff.
+    `report` receives the counts after each transaction. At the end, searches use this model, and embeddings of others are
+    deleted. Raises MeaningOff.
     """
     embeddings = ledger.embeddings
     space = embeddings.space(model.name, model.setting, model.dimensions)
     counts, last = embeddings.counts(space), 0
-    while not is_stopped():
-        passages = embeddings.missing(space, last, _CHUNKS_AT_ONCE)
-        if not passages:
-            embeddings.complete(space)
-            break
+    while passages := embeddings.missing(space, last, _CHUNKS_AT_ONCE):
         embed(ledger, model, space, passages)
         last = passages[-1].chunk_id
         counts = EmbeddingCounts(counts.done + len(passages), counts.total, counts.refused)
         report(counts)
+    embeddings.complete(space)
     return embeddings.counts(space)
 
 

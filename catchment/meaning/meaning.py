@@ -9,9 +9,9 @@ from functools import lru_cache
 
 from catchment.errors import MeaningOff
 from catchment.ledger import Ledger, Space
-from catchment.ledger.library.embeddings import DEFAULT_MODEL, FEW
+from catchment.ledger.library.embeddings import DEFAULT_MODEL, FEW, OFF
 from catchment.meaning.fill import embed
-from catchment.meaning.models import Model, Refusal, load
+from catchment.meaning.models import IS_OFF, InTurns, Model, load
 from catchment.meaning.vectors import Near, Vectors
 
 _QUERIES_KEPT = 256
@@ -22,24 +22,6 @@ _WAIT_SECONDS = 2.0
 """Wait for another search, or for the model to be loaded. A model behind a slow server must not delay results by words."""
 _FLOORS = {DEFAULT_MODEL: 0.2}
 """Measured: nine of ten paraphrases are above it, and most passages about another subject below."""
-
-
-class _Shared:
-    """A model that takes a lock for each group of texts, so that searches have their turn between them."""
-
-    def __init__(self, model: Model, lock: threading.Lock) -> None:
-        self._model, self._lock = model, lock
-        self.setting, self.name, self.dimensions = model.setting, model.name, model.dimensions
-
-    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
-        """Implement `Model.passages`."""
-        with self._lock:
-            return self._model.passages(texts)
-
-    def query(self, text: str) -> Sequence[float]:
-        """Implement `Model.query`."""
-        with self._lock:
-            return self._model.query(text)
 
 
 class Meaning:
@@ -90,15 +72,16 @@ class Meaning:
             model = self._loaded(space)
         passages = embeddings.missing(space, self._complete_to, FEW + 1)
         if len(passages) <= FEW:
+            sharing = InTurns(model, lambda: self._lock)
             for start in range(0, len(passages), _AT_ONCE):
-                embed(self._ledger, _Shared(model, self._lock), space, passages[start : start + _AT_ONCE])
+                embed(self._ledger, sharing, space, passages[start : start + _AT_ONCE])
             self._complete_to = last
 
     @property
     def floor(self) -> float:
         """The cosine below which a passage may be near by chance."""
         with self._turn():
-            vectors = self._current()
+            vectors = self._vectors or self._current()
             return _FLOORS.get(vectors.space.setting) or vectors.floor
 
     @contextmanager
@@ -123,9 +106,9 @@ class Meaning:
         return self._model.query(text)
 
     def _current(self) -> Vectors:
-        setting, space = self._ledger.embeddings.setting, self._ledger.embeddings.searched()
-        if setting == "off":
-            load(setting)
+        if self._ledger.embeddings.setting == OFF:
+            raise MeaningOff(IS_OFF)
+        space = self._ledger.embeddings.searched()
         if space is None:
             raise MeaningOff("search by meaning: the embeddings are not made yet; see `catchment status`")
         if self._vectors is None or self._vectors.space != space:

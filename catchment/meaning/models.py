@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Protocol
@@ -15,7 +16,9 @@ from catchment.errors import BadInput, MeaningOff
 from catchment.ledger.library.embeddings import DEFAULT_MODEL, OFF
 
 _ENDPOINT = re.compile(r"(ollama|openai):(.+)@(https?://.+)")
+IS_OFF = "search by meaning: off; switch it on with `catchment model use`"
 _LARGEST = 127
+_TEXTS_AT_ONCE = 8
 LONGEST = 8_000
 """Characters of a text that a model receives; the rest is cut off."""
 
@@ -42,10 +45,34 @@ class Model(Protocol):
         """Return the vector of a query, of length 1."""
 
 
+class InTurns:
+    """A model that waits for its turn before each group of texts, so that others have theirs in between.
+
+    `turn`: returns a context that is entered for about a tenth of a second of work.
+    """
+
+    def __init__(self, model: Model, turn: Callable[[], AbstractContextManager[object]]) -> None:
+        self._model, self._turn = model, turn
+        self.setting, self.name, self.dimensions = model.setting, model.name, model.dimensions
+
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
+        """Implement `Model.passages`."""
+        vectors: list[bytes | Refusal] = []
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            with self._turn():
+                vectors += self._model.passages(texts[start : start + _TEXTS_AT_ONCE])
+        return vectors
+
+    def query(self, text: str) -> Sequence[float]:
+        """Implement `Model.query`."""
+        with self._turn():
+            return self._model.query(text)
+
+
 def load(setting: str) -> Model:
     """Return the model of a setting (see `checked`). Raises MeaningOff if it is off or cannot be used."""
     if setting == OFF:
-        raise MeaningOff("search by meaning: off; switch it on with `catchment model use`")
+        raise MeaningOff(IS_OFF)
     if match := _ENDPOINT.fullmatch(setting):
         from catchment.meaning.endpoint import Endpoint
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from hmac import compare_digest
 from pathlib import Path
 
 from catchment.errors import ConfigError
@@ -29,3 +31,14 @@ def obtain(path: Path, create: Callable[[], str], is_valid: Callable[[str], bool
     secret = create()
     atomic_files.write(path, f"{secret}\n".encode())
     return secret
+
+
+def token(path: Path) -> str:
+    """Return the random token in a file, created at the first call. Raises ConfigError if the file has another content."""
+    return obtain(path, lambda: secrets.token_urlsafe(32), str.isascii, "in ASCII")
+
+
+def is_bearer(authorization: bytes, expected: str) -> bool:
+    """Return whether the value of an `Authorization` header is this token, in constant time."""
+    scheme, _, secret = authorization.partition(b" ")
+    return scheme.lower() == b"bearer" and compare_digest(secret, expected.encode())

@@ -1,7 +1,7 @@
 """Fusion of two rankings, by words and by meaning.
 
-Their scores cannot be compared, so their ranks are combined: reciprocal rank fusion with equal weights. The order depends only
-on the query, never on the page, so that no result is on two pages.
+Their scores cannot be compared, so their ranks are combined: reciprocal rank fusion. The order depends only on the query,
+never on the page, so that no result is on two pages.
 """
 
 from __future__ import annotations

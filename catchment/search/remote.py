@@ -6,7 +6,6 @@ The process records its address and identity in `run/web.json`, and expects the 
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -60,7 +59,7 @@ class WebAddress:
 
 def token(home: Home) -> str:
     """Return the token that the web process expects; created at the first call. Raises ConfigError."""
-    return own_secrets.obtain(_token_file(home), lambda: secrets.token_urlsafe(32), str.isascii, "in ASCII")
+    return own_secrets.token(_token_file(home))
 
 
 def search(

@@ -116,6 +116,15 @@ def search(
     return Results(hits, total, understood, is_partial)
 
 
+def search_without_meaning(
+    ledger: Ledger, text: str, now: datetime, reason: str, *, limit: int, offset: int, by_thread: bool = False
+) -> Results:
+    """Search by words, because the meaning cannot be searched. The results have the reason if it would have been."""
+    found = search(ledger, text, now, lanes=Lanes.WORDS, limit=limit, offset=offset, by_thread=by_thread)
+    is_on = ledger.embeddings.setting != OFF and ledger.embeddings.searched() is not None
+    return replace(found, meaning_off=reason) if is_on and found.understood.words else found
+
+
 def _by_words(ledger: Ledger, query: Query, limit: int, offset: int, by_thread: bool) -> tuple[Query, Ranking, bool]:
     """Return the results with all words, or else with some; and whether it is only some."""
     rank = partial(ledger.library.rank, by_thread=by_thread)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -110,18 +110,16 @@ def find(
 
 def _find_here(ledger: Ledger, query: str, now: datetime, lanes: str, reason: str, page: dict[str, Any]) -> Results:
     """Search in this process. Only a search by meaning alone loads the model, which takes a second."""
-    from catchment.ledger.library.embeddings import OFF
     from catchment.results import Lanes
-    from catchment.search.search import search
+    from catchment.search.search import search, search_without_meaning
 
     if lanes == Lanes.MEANING:
         from catchment.meaning.meaning import Meaning
 
         return search(ledger, query, now, meaning=Meaning(ledger), lanes=Lanes.MEANING, **page)
-    found = search(ledger, query, now, lanes=Lanes.WORDS, **page)
-    embeddings, is_wanted = ledger.embeddings, lanes == Lanes.BOTH and bool(found.understood.words)
-    is_missed = is_wanted and embeddings.setting != OFF and embeddings.searched() is not None
-    return replace(found, meaning_off=reason) if is_missed else found
+    if lanes == Lanes.BOTH:
+        return search_without_meaning(ledger, query, now, reason, **page)
+    return search(ledger, query, now, lanes=Lanes.WORDS, **page)
 
 
 def show_understanding(found: Results) -> None:

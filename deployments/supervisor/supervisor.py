@@ -153,9 +153,7 @@ class _Supervisor:
         self._server = service("server", *_SERVER, str(listening.fileno()), passed=[listening.fileno()])
         self._worker = service("worker", *_WORKER)
         self._health = service("health", *_HEALTH)
-        # More threads of the matrix library spin beside the others and make the model slower.
-        of_web = {**environment, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        del of_web["PREFECT_API_AUTH_STRING"]
+        of_web = {name: value for name, value in environment.items() if name != "PREFECT_API_AUTH_STRING"}
         self._web = service("web", *_WEB, environment=of_web)
         self._health_due = 0.0
         self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)

@@ -1,7 +1,7 @@
-"""Check every few seconds what the supervisor, the worker and the watcher check every half minute or minute.
+"""Shorten the checks of the supervisor, the worker and the watcher from half a minute or a minute to a few seconds.
 
-In every process that has this folder in PYTHONPATH, belongs to `up`, and has the seconds in `FREQUENT_CHECKS`. What is checked,
-and what a check does, is unchanged.
+In every process that has this folder in PYTHONPATH, belongs to `up`, and has the seconds in `FREQUENT_CHECKS`. The checks
+themselves are unchanged.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from catchment.ledger.library.embeddings import FEW
 from catchment.meaning.builtin import BuiltIn
 from catchment.meaning.fill import fill, parts
 from catchment.meaning.meaning import Meaning
-from catchment.meaning.models import Refusal
+from catchment.meaning.models import Model, Refusal
 from catchment.meaning.vectors import Near, Vectors
 from catchment.model import ASIDE, Chunk
 from tests.ledger.world import World, content, delivered, note
@@ -66,6 +66,16 @@ class Refusing(Counting):
             Refusal("no bees") if "hive" in text else vector
             for text, vector in zip(texts, super().passages(texts), strict=True)
         ]
+
+
+def fill_once(world: World, model: Model) -> None:
+    """Fill until the first transaction, and end there as by Ctrl-C."""
+
+    def end(_: EmbeddingCounts) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fill(world.ledger, model, end)
 
 
 def put(world: World, texts: dict[str, str]) -> None:
@@ -155,19 +165,18 @@ def test_killed_filling_goes_on_and_embeds_nothing_twice(sqlite_world: World, mo
 
 def test_stopped_filling_ends_between_transactions(sqlite_world: World, model: BuiltIn) -> None:
     put(sqlite_world, {f"{n}.md": f"Note {n}" for n in range(100)})
-    reports: list[EmbeddingCounts] = []
-    counts = fill(sqlite_world.ledger, model, reports.append, lambda: bool(reports))
+    fill_once(sqlite_world, model)
+    counts = sqlite_world.ledger.embeddings.counts(sqlite_world.ledger.embeddings.searched())
     assert (counts.done, counts.total) == (64, 100)
 
 
 def test_meaning_takes_part_once_half_of_the_passages_have_embeddings(sqlite_world: World, model: BuiltIn) -> None:
     put(sqlite_world, {f"{n}.md": f"Note {n}" for n in range(150)})
-    counts: list[EmbeddingCounts] = []
-    fill(sqlite_world.ledger, model, counts.append, lambda: len(counts) == 1)
+    fill_once(sqlite_world, model)
     meaning = Meaning(sqlite_world.ledger)
     with pytest.raises(MeaningOff, match="43 % of the passages have embeddings so far"):
         meaning.nearest("note", 5)
-    fill(sqlite_world.ledger, model, counts.append, lambda: len(counts) == 2)
+    fill_once(sqlite_world, model)
     assert len(meaning.nearest("note", 5)) == 5
 
 
@@ -236,8 +245,7 @@ def test_old_model_answers_until_the_new_space_is_full(sqlite_world: World, mode
     put(sqlite_world, {f"{n}.md": f"Note {n}" for n in range(100)})
     fill(sqlite_world.ledger, model)
     meaning = Meaning(sqlite_world.ledger)
-    reports: list[EmbeddingCounts] = []
-    fill(sqlite_world.ledger, Another(model), reports.append, lambda: bool(reports))
+    fill_once(sqlite_world, Another(model))
     searched = sqlite_world.ledger.embeddings.searched()
     assert searched is not None and searched.name == model.name
     assert len(meaning.nearest("note", 5)) == 5

@@ -144,9 +144,9 @@ class Embeddings:
 
     def needs_run(self) -> bool:
         """Return whether the flow `embed` has to make embeddings: more than `FEW` are missing, or the model is new."""
-        wanted, searched = self.wanted(), self.searched()
         if self.setting == OFF:
             return False
+        wanted, searched = self.wanted(), self.searched()
         if searched is None or wanted is None or wanted.id != searched.id:
             return True
         last = select(func.max(table.c.chunk_id)).where(table.c.space_id == wanted.id).scalar_subquery()
