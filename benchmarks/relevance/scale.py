@@ -1,6 +1,7 @@
-"""`python -m benchmarks.relevance.scale [COUNT …]`: the duration of searches in libraries of generated passages.
+"""`python -m benchmarks.relevance.scale [COUNT …] [--parts N]`: the duration of searches in libraries of generated passages.
 
-Passages of sixty words by Zipf's law, in a separate library for each count. `cpu ms` is the median processor time.
+Passages of sixty words by Zipf's law, in a separate library for each count. `cpu ms` is the median processor time. Then the
+same searches by words and meaning, with N random vectors for each passage.
 Writes build/search_scale.json.
 """
 
@@ -16,6 +17,7 @@ from datetime import UTC, datetime
 
 from benchmarks.engine import ingest
 from benchmarks.generated import Generated, GeneratedSettings, vocabulary
+from benchmarks.relevance import vectors
 from benchmarks.relevance.scores import percentiles
 from benchmarks.system import BUILD, empty
 from catchment.ledger import Ledger
@@ -26,22 +28,36 @@ COUNTS = (10_000, 100_000)
 _VOCABULARY, _LENGTH = 50_000, 60
 _EACH = 40
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_WITH_MEANING = ("two words", "three words", "a common word", "a word and a filter")
 
 
 def main() -> None:
     """Measure each count, and print and write the figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.relevance.scale", description=__doc__)
     parser.add_argument("counts", nargs="*", type=int, default=COUNTS, help="passages (default: %(default)s)")
+    parser.add_argument("--parts", type=int, default=1, help="vectors of a passage (default: %(default)s)")
+    asked = parser.parse_args()
     report = {}
     print(f"{'':22}{'passages':>10}{'p50 ms':>9}{'p95 ms':>9}{'cpu ms':>9}{'hits':>10}")
-    for count in parser.parse_args().counts:
+    for count in asked.counts:
         with empty("search_scale") as place:
             home, settings = Home(place), GeneratedSettings(notes=count, vocabulary=_VOCABULARY, length=_LENGTH)
             took = ingest(Generated(settings), settings, home, "notes")["seconds"]
             print(f"{'ingested':22}{count:10,} in {took:.0f} s", flush=True)
             with closing(Ledger.open(home.database_url)) as ledger:
-                report[count] = {kind: _measure(ledger, kind, count, asked) for kind, asked in queries().items()}
+                report[count] = {kind: _measure(ledger, kind, count, group) for kind, group in queries().items()}
+                report[count] |= _by_meaning(ledger, home, count, asked.parts)
     (BUILD / "search_scale.json").write_text(json.dumps(report, indent=2) + "\n")
+
+
+def _by_meaning(ledger: Ledger, home: Home, count: int, parts: int) -> Mapping[str, Mapping[str, float]]:
+    vectors.make(ledger, parts)
+    with_words = {kind: group for kind, group in queries().items() if kind in _WITH_MEANING}
+    figures = vectors.measure(home.database_url, with_words)
+    print(f"by words and meaning: {count * parts:,} vectors")
+    for name, value in figures.items():
+        print(f"    {name:28}{value:9.1f}", flush=True)
+    return {"by words and meaning": figures}
 
 
 def _measure(ledger: Ledger, kind: str, count: int, asked: Sequence[str]) -> Mapping[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,8 +25,24 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of an engine to a query. `place`: of the first expected document, from 1; None if it is not among the hits.
+
+    `recall`: the share of the expected documents in the first five hits.
+    """
+
+    query: str
+    place: int | None
+    recall: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
-    """Means over the queries of a class; times in ms. `missed`: queries whose documents are not all among the first hits."""
+    """Means over queries; times in ms. `first`: how often the first hit is an expected document.
+
+    `missed`: queries whose documents are not all among the first hits.
+    """
 
     first: float
     recall: float
@@ -37,36 +53,49 @@ class Score:
 
 
 def queries() -> dict[str, list[Query]]:
-    """The queries by class."""
-    classes: dict[str, dict[str, str | list[str]]] = yaml.safe_load(QUERIES.read_text(encoding="utf-8"))
-    return {
-        name: [
-            Query(text, frozenset([wanted] if isinstance(wanted, str) else wanted)) for text, wanted in pairs.items()
-        ]
-        for name, pairs in classes.items()
-    }
+    """Return the queries by class, without those that are held out."""
+    return _read()[0]
 
 
-def score(engine: Engine, asked: Sequence[Query]) -> Score:
-    """Run each query once as a warm-up, and then timed.
+def held_out() -> dict[str, list[Query]]:
+    """Return the queries by class that were not known to the authors of the rules."""
+    return _read()[1]
 
-    `first`: the first hit is an expected document. `recall`: the share of the expected documents in the first five hits.
-    """
-    firsts, recalls, ranks, seconds, missed = [], [], [], [], []
-    for query in asked:
-        engine(query.text)
-        begun = time.perf_counter()
-        found = engine(query.text)
-        seconds.append(time.perf_counter() - begun)
-        places = [place for place, path in enumerate(found, 1) if path in query.wanted]
-        firsts.append(float(places[:1] == [1]))
-        recalls.append(sum(place <= _DEPTH for place in places) / len(query.wanted))
-        ranks.append(1 / places[0] if places else 0.0)
-        if recalls[-1] < 1:
-            missed.append(query.text)
-    p50, p95 = percentiles(seconds)
+
+def _read() -> list[dict[str, list[Query]]]:
+    parts: Iterable[dict[str, dict[str, str | list[str]]]] = yaml.safe_load_all(QUERIES.read_text(encoding="utf-8"))
+    return [
+        {
+            name: [Query(text, frozenset([one] if isinstance(one, str) else one)) for text, one in pairs.items()]
+            for name, pairs in classes.items()
+        }
+        for classes in parts
+    ]
+
+
+def answer(engine: Engine, query: Query) -> Answer:
+    """Run a query once as a warm-up, and then timed."""
+    engine(query.text)
+    begun = time.perf_counter()
+    found = engine(query.text)
+    seconds = time.perf_counter() - begun
+    places = [place for place, path in enumerate(found, 1) if path in query.wanted]
+    recall = sum(place <= _DEPTH for place in places) / len(query.wanted)
+    return Answer(query.text, places[0] if places else None, recall, seconds)
+
+
+def score(answers: Sequence[Answer]) -> Score:
+    """Return the score of an engine by its answers."""
+    p50, p95 = percentiles([one.seconds for one in answers])
     mean = statistics.fmean
-    return Score(mean(firsts), mean(recalls), mean(ranks), p50, p95, tuple(missed))
+    return Score(
+        mean(one.place == 1 for one in answers),
+        mean(one.recall for one in answers),
+        mean(1 / one.place if one.place else 0.0 for one in answers),
+        p50,
+        p95,
+        tuple(one.query for one in answers if one.recall < 1),
+    )
 
 
 def percentiles(seconds: Sequence[float]) -> tuple[float, float]:

@@ -71,7 +71,9 @@ class Meaning:
             space = self._current().space
             model = self._loaded(space)
         passages = embeddings.missing(space, self._complete_to, FEW + 1)
-        if len(passages) <= FEW:
+        if len(passages) > FEW:
+            self._complete_to = passages[0].chunk_id - 1
+        else:
             sharing = InTurns(model, lambda: self._lock)
             for start in range(0, len(passages), _AT_ONCE):
                 embed(self._ledger, sharing, space, passages[start : start + _AT_ONCE])

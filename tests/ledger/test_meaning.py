@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from sqlalchemy import func, select, update
 
 from catchment.errors import MeaningOff
-from catchment.ledger import EmbeddingCounts
-from catchment.ledger.db.database import as_map
-from catchment.ledger.db.schema import contents, embeddings
+from catchment.ledger import EmbeddingCounts, Embeddings, Passage, Space
+from catchment.ledger.db.database import Store, Writing, as_map
+from catchment.ledger.db.schema import contents, embeddings, spaces
 from catchment.ledger.library.embeddings import FEW
 from catchment.meaning.builtin import BuiltIn
 from catchment.meaning.fill import fill, parts
@@ -50,6 +52,22 @@ class Counting:
         return self.model.query(text)
 
 
+class Cheap:
+    """A model that is ready at once and counts the texts that it embeds."""
+
+    setting, dimensions = "use", 4
+
+    def __init__(self, name: str) -> None:
+        self.name, self.texts = name, list[str]()
+
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
+        self.texts += texts
+        return [bytes([1, 2, 3, len(text) % 100]) for text in texts]
+
+    def query(self, text: str) -> Sequence[float]:
+        raise NotImplementedError
+
+
 class Another(Counting):
     """A model of another version."""
 
@@ -76,6 +94,20 @@ def fill_once(world: World, model: Model) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         fill(world.ledger, model, end)
+
+
+def killed_before_commit(monkeypatch: pytest.MonkeyPatch, time: int) -> None:
+    """Interrupt the transaction number `time`, from 1, when all is written and nothing committed."""
+    write, times = Store.write, count(1)
+
+    @contextmanager
+    def interrupted(store: Store) -> Iterator[Writing]:
+        with write(store) as writing:
+            yield writing
+            if next(times) == time:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "write", interrupted)
 
 
 def put(world: World, texts: dict[str, str]) -> None:
@@ -163,6 +195,30 @@ def test_killed_filling_goes_on_and_embeds_nothing_twice(sqlite_world: World, mo
     assert len(counting.texts) == len(set(counting.texts)) == 150
 
 
+@pytest.mark.parametrize("time", range(1, 7))
+def test_new_model_killed_before_any_commit_goes_on(
+    sqlite_world: World, monkeypatch: pytest.MonkeyPatch, time: int
+) -> None:
+    sqlite_world.ingest(*(note(f"{n}.md") for n in range(100)))
+    fill(sqlite_world.ledger, Cheap("old"))
+    new = Cheap("new")
+    with monkeypatch.context() as killing:
+        killed_before_commit(killing, time)
+        with pytest.raises(KeyboardInterrupt):
+            fill(sqlite_world.ledger, new)
+    sqlite_world.reopen()
+    made = sqlite_world.ledger.embeddings
+    assert made.counts(made.searched()).done == 100, "the searched space is complete at any time"
+    assert fill(sqlite_world.ledger, new) == EmbeddingCounts(100, 100, 0)
+    lost = {2: 64, 3: 36}.get(time, 0)
+    assert (len(set(new.texts)), len(new.texts)) == (100, 100 + lost)
+    searched = made.searched()
+    assert searched is not None and searched.name == "new"
+    with sqlite_world.ledger._store.read() as reading:
+        assert reading.execute(select(func.count()).select_from(embeddings)).scalar_one() == 100
+        assert reading.execute(select(func.count()).select_from(spaces)).scalar_one() == 1
+
+
 def test_stopped_filling_ends_between_transactions(sqlite_world: World, model: BuiltIn) -> None:
     put(sqlite_world, {f"{n}.md": f"Note {n}" for n in range(100)})
     fill_once(sqlite_world, model)
@@ -199,6 +255,25 @@ def test_few_missing_embeddings_are_made_while_searching_and_many_are_left(sqlit
     assert embeddings.counts(embeddings.searched()).done == FEW + 3
     embeddings.setting = "off"
     assert not embeddings.needs_run()
+
+
+def test_passages_before_the_first_missing_one_are_not_read_again(
+    sqlite_world: World, model: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(sqlite_world, NOTES)
+    fill(sqlite_world.ledger, model)
+    sqlite_world.ingest(*(note(f"{n}.md") for n in range(FEW + 1)))
+    meaning, begins = Meaning(sqlite_world.ledger), list[int]()
+    missing = Embeddings.missing
+
+    def recorded(self: Embeddings, space: Space, after: int, limit: int) -> list[Passage]:
+        begins.append(after)
+        return missing(self, space, after, limit)
+
+    monkeypatch.setattr(Embeddings, "missing", recorded)
+    meaning.embed_few()
+    meaning.embed_few()
+    assert begins == [0, len(NOTES)]
 
 
 def test_unchanged_passages_of_a_new_version_are_not_embedded_again(sqlite_world: World, model: BuiltIn) -> None:
@@ -239,6 +314,21 @@ def test_refused_passages_are_skipped_with_their_reason(sqlite_world: World, mod
     found = Meaning(sqlite_world.ledger).nearest("bees in the hive", 5)
     assert set(texts(sqlite_world, found)) == {"recovery.md", "fluss.md"}
     assert fill(sqlite_world.ledger, Counting(model, fails_after=0)).refused == 1
+
+
+def test_refused_passage_leaves_the_rest_of_its_document(sqlite_world: World, model: BuiltIn) -> None:
+    text = "The hive is full.\nThe river burst its banks."
+    sqlite_world.see(note("a.md", content(text)))
+    batch = sqlite_world.claim()
+    done = delivered(batch.jobs[0].id, text)
+    assert done.extraction is not None
+    chunks = (Chunk(0, 18, ""), Chunk(18, len(text), ""))
+    sqlite_world.ledger.queue.deliver(batch.token, [replace(done, extraction=replace(done.extraction, chunks=chunks))])
+    assert fill(sqlite_world.ledger, Refusing(model)) == EmbeddingCounts(2, 2, 1)
+    with sqlite_world.ledger._store.read() as reading:
+        rows = reading.execute(select(embeddings.c.refusal, embeddings.c.vector.is_(None)).order_by(embeddings.c.id))
+        assert rows.tuples().all() == [("no bees", True), (None, False)]
+    assert Meaning(sqlite_world.ledger).nearest("flood", 1)[0].cosine > 0.2
 
 
 def test_old_model_answers_until_the_new_space_is_full(sqlite_world: World, model: BuiltIn) -> None:
