@@ -26,6 +26,8 @@ _LATE = timedelta(minutes=1)
 _SOON = timedelta(days=7)
 _SILENT = timedelta(seconds=90)
 """Three missed reports; a worker reports every 30 s."""
+_WEB_START = timedelta(minutes=2)
+"""The web process starts last, after the worker and the deployments."""
 RELEASED_OFTEN = 6
 """Claims after which a pending job is reported: twice the attempts of the default policy."""
 _JOBS_NAMED = 5
@@ -177,6 +179,18 @@ def worker(last_seen: datetime | None, status: WorkerStatus | None, now: datetim
     if status.limit < status.cap:
         text += f" (reduced from {status.cap}: processor {status.cpu:.0%}, memory {status.memory:.0%} in use)"
     return Finding("worker", Verdict.OK, text)
+
+
+def web(up_since: datetime, started: datetime | None, is_alive: bool, responds: bool, now: datetime) -> Finding:
+    """Check that the web process responds, without which searches use words only. `started`: its last start."""
+    if responds:
+        if started is None or started - up_since < _WEB_START:
+            return Finding("web", Verdict.OK, "responds")
+        return Finding("web", Verdict.OK, f"responds; restarted {_span(now - started)} ago", "catchment logs web")
+    if not is_alive and (started is None or started < up_since) and now - up_since < _WEB_START:
+        return Finding("web", Verdict.OK, "starting; until then, searches use words only")
+    text = f"{'does not respond' if is_alive else 'not running'}; searches use words only"
+    return Finding("web", Verdict.WARN, text, "it restarts within a minute; if this persists, see `catchment logs web`")
 
 
 def watcher(wanted: int, alive: bool) -> Finding:

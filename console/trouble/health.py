@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def health(as_json: arguments.Json = False) -> int:
     """Check every component.
 
-    Checks the disk, ledger, server, scheduler, worker, watcher and every source. Exits with 1 on failures, not on warnings.
+    Checks the disk, ledger, server, scheduler, worker, web process, watcher and every source. Exits with 1 on failures,
+    not on warnings.
 
     Example: catchment health --json
     """

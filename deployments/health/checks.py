@@ -1,4 +1,4 @@
-"""The checks of `catchment health`: server, scheduler, worker, watcher and sources; and the health artifact in the UI.
+"""The checks of `catchment health`: server, scheduler, worker, web process, watcher, sources; and its artifact in the UI.
 
 The verdicts and their wording are in `catchment.status`. Rarer problems are checked by `deployments.health.doctor`.
 """
@@ -18,6 +18,7 @@ from catchment import status
 from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
 from catchment.runtime.home import Home
+from catchment.search.remote import WebAddress, is_live, last_start
 from catchment.status import Finding, SchedulePlan, SourceHealth, Verdict
 from catchment.sync.preflight import scopes_of
 from catchment.worker_status import WorkerStatus
@@ -46,6 +47,9 @@ def examine(home: Home) -> list[Finding]:
     changes = transition(home)
     state = None if changes else running(home)
     findings += _served(home, state, now) if state else [status.server(False, False, changes)]
+    if state:
+        is_alive = WebAddress.read(home) is not None
+        findings.append(status.web(state.started, last_start(home), is_alive, is_live(home), now))
     try:
         entries = SourcesFile.load(home.sources_file).entries
     except CatchmentError as error:

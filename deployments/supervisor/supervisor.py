@@ -15,6 +15,7 @@ from pathlib import Path
 from catchment.errors import CatchmentError, Refused, TryAgain
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, pid_of
+from catchment.search.remote import is_live
 from deployments.runs.clock import follow_clock, replan
 from deployments.runs.work_pool import ensure_pool, worker_online
 from deployments.server.client import api
@@ -160,6 +161,7 @@ class _Supervisor:
         self._sweep = Sweep(home)
         self._clock = WallClock()
         self._silence = Silence(self._answers)
+        self._web_silence = Silence(lambda: is_live(home))
         self._orphans = Orphans()
 
     def supervise(self) -> None:
@@ -170,7 +172,7 @@ class _Supervisor:
             self._open()
             while not self._end.is_made() and not self._is_homeless():
                 self._revive()
-                self._kill_unresponsive_server()
+                self._kill_unresponsive()
                 if set_by := self._clock.set_by():
                     self._follow_clock(set_by)
                 self._sweep.run_if_due()
@@ -248,12 +250,15 @@ class _Supervisor:
         with contextlib.suppress(OSError):
             self._record()
 
-    def _kill_unresponsive_server(self) -> None:
-        """Kill an unresponsive server. It is restarted like one that died."""
-        if self._server.process and self._silence.is_long():
-            self._announce("the server is unresponsive; killing it")
-            self._server.process.kill()
-            self._silence.reset()
+    def _kill_unresponsive(self) -> None:
+        """Kill an unresponsive server or web process. It is restarted like one that died."""
+        for child, silence in ((self._server, self._silence), (self._web, self._web_silence)):
+            if child.process is None:
+                silence.reset()
+            elif silence.is_long():
+                self._announce(f"the {child.role} is unresponsive; killing it")
+                child.process.kill()
+                silence.reset()
 
     def _follow_clock(self, seconds: float) -> None:
         """Reschedule the runs after the clock was set by this many seconds (negative: back), which Prefect does not handle."""

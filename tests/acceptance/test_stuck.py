@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.notes import generate
+from catchment.runtime.home import Home
+from catchment.search.remote import is_live
 from tests.acceptance.person import PROJECT, Person, upright
 from tests.waiting import until
 
@@ -66,3 +68,13 @@ def test_unresponsive_server_is_replaced(person: Person, stuck: Path, tmp_path: 
     person("sources", "add", "obsidian", tmp_path / "vault", "--name", "later").ok()
     person.sync_when_ready("later")
     assert person.source("later")["documents"] == _NOTES
+
+
+def test_unresponsive_web_process_is_replaced(person: Person, stuck: Path) -> None:
+    home = Home(person.home)
+    until(lambda: is_live(home))
+    (stuck / "web").touch()
+    until(lambda: not is_live(home))
+    until(lambda: "the web is unresponsive" in (person.home / "logs" / "up.log").read_text())
+    (stuck / "web").unlink()
+    until(lambda: is_live(home))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,6 +18,8 @@ from catchment import status as probes
 from catchment.errors import TryAgain
 from catchment.runtime import secret_references
 from catchment.runtime.home import Home
+from catchment.search import remote
+from catchment.search.remote import WebAddress
 from catchment.status import Finding, Verdict
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
@@ -47,7 +50,7 @@ def test_all_is_well(cli: Cli, server: Standin) -> None:
     response = cli("health", "--json")
     assert response.code == 0
     assert verdicts(response) == dict.fromkeys(
-        ["disk", "ledger", "server", "scheduler", "worker", "watcher", "source notes"], "ok"
+        ["disk", "ledger", "server", "scheduler", "worker", "web", "watcher", "source notes"], "ok"
     )
     assert cli("health").out.splitlines()[0].split() == ["PROBE", "VERDICT", "FINDING"]
 
@@ -70,6 +73,16 @@ def test_system_that_is_starting_or_stopping_is_reported_as_such(cli: Cli, fille
     assert (health.code, server["verdict"], server["said"]) == (0, "warn", f"Catchment is {changes}")
     assert status.out.startswith(f"Catchment is {changes}")
     assert (sync.code, sync.err) == (10, f"catchment: still {changes}; try again in a minute\n")
+
+
+def test_web_process_that_is_silent_is_reported(cli: Cli, server: Standin, filled: Path) -> None:
+    home = Home(filled)
+    remote.token(home)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        WebAddress.record(home, silent.getsockname()[1])
+        [web] = [finding for finding in cli("health", "--json").json["findings"] if finding["probe"] == "web"]
+    assert (web["verdict"], web["said"]) == ("warn", "does not respond; searches use words only")
+    assert "catchment logs web" in web["remedy"]
 
 
 def test_a_server_that_does_not_answer_fails(cli: Cli, server: Standin) -> None:

@@ -28,6 +28,26 @@ class Usage(NamedTuple):
     free: float
 
 
+@pytest.mark.parametrize(
+    ("up", "started", "is_alive", "responds", "verdict", "message"),
+    [
+        (ago(hours=1), ago(minutes=59), True, True, OK, "responds"),
+        (ago(hours=1), ago(minutes=3), True, True, OK, "responds; restarted 3 min ago"),
+        (ago(hours=1), ago(minutes=59), True, False, WARN, "does not respond; searches use words only"),
+        (ago(hours=1), ago(minutes=59), False, False, WARN, "not running; searches use words only"),
+        (ago(minutes=1), ago(hours=1), False, False, OK, "starting; until then, searches use words only"),
+        (ago(minutes=1), None, False, False, OK, "starting; until then, searches use words only"),
+        (ago(minutes=3), None, False, False, WARN, "not running; searches use words only"),
+    ],
+)
+def test_web_process_is_checked(
+    up: datetime, started: datetime | None, is_alive: bool, responds: bool, verdict: Verdict, message: str
+) -> None:
+    found = status.web(up, started, is_alive, responds, NOW)
+    assert (found.verdict, found.message) == (verdict, message)
+    assert bool(found.remedy) is (verdict is WARN or "restarted" in message)
+
+
 @pytest.mark.parametrize(("free", "verdict"), [(5.1e9, OK), (4.9e9, WARN), (0.2e9, WARN), (0.05e9, FAIL)])
 def test_the_disk_warns_below_5_gb_and_fails_when_it_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: float, verdict: Verdict

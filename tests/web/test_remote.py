@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
+import time
 from contextlib import closing
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
@@ -53,7 +55,7 @@ def test_search_shows_what_the_running_system_answers(home: Home, capsys: pytest
     received: list[tuple[str | None, Any]] = []
 
     def answer(request: BaseHTTPRequestHandler) -> None:
-        body = request.rfile.read(int(request.headers["Content-Length"]))
+        body = request.rfile.read(int(request.headers["Content-Length"] or 0)) or b"null"
         received.append((request.headers["Authorization"], json.loads(body)))
         respond(request, results())
 
@@ -62,7 +64,8 @@ def test_search_shows_what_the_running_system_answers(home: Home, capsys: pytest
         WebAddress.record(home, port)
         assert main(["search", "girder", "--limit", "3", "--page", "2", "--threads"]) == 0
     assert "From the web process" in capsys.readouterr().out
-    [(authorization, query)] = received
+    [(live, _), (authorization, query)] = received
+    assert live == authorization
     assert authorization == f"Bearer {remote.token(home)}"
     assert (query["text"], query["limit"], query["offset"], query["by_thread"]) == ("girder", 3, 3, True)
     assert datetime.fromisoformat(query["now"]).tzinfo is not None
@@ -93,12 +96,46 @@ def test_unusable_answer_is_replaced_by_a_search_in_this_process(
 def test_late_answer_is_not_awaited(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
     monkeypatch.setattr(remote, "_ANSWER_SECONDS", 0.2)
-    with answering(lambda _request: over.wait(60) and None) as port:
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        if request.path == "/live" or over.wait(60):
+            respond(request, b"")
+
+    with answering(answer) as port:
         remote.token(home)
         WebAddress.record(home, port)
-        with pytest.raises(MeaningOff, match="no response within"):
+        with pytest.raises(MeaningOff, match="no response"):
             remote.search(home, "girder", NOW)
         over.set()
+
+
+def test_silent_process_costs_a_search_one_second(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(home)
+    with closing(Ledger.open(home.database_url)) as ledger:
+        ledger.embeddings.space("model", DEFAULT_MODEL, 512)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        remote.token(home)
+        WebAddress.record(home, silent.getsockname()[1])
+        began = time.perf_counter()
+        assert main(["search", "girder"]) == 0
+        assert time.perf_counter() - began < 2
+    shown = capsys.readouterr()
+    assert "Girder.md" in shown.out
+    assert shown.err == "searched by words only; search by meaning: no response; see `catchment health`\n"
+
+
+def test_answer_of_a_live_process_is_awaited(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        if request.path != "/live":
+            time.sleep(0.5)
+        respond(request, results())
+
+    monkeypatch.setattr(remote, "_LIVE_SECONDS", 0.25)
+    with answering(answer) as port:
+        remote.token(home)
+        WebAddress.record(home, port)
+        assert remote.is_live(home)
+        assert remote.search(home, "girder", NOW).total == 1
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Block the server or a sync while a marker file exists.
 
 Every Python with this folder in PYTHONPATH imports this module. The folder named by `STUCK` contains the marker:
-`server` for a call that never returns and blocks all threads, `sync` for a lock that is taken on delivery and never
-released. The supervisor checks the server each second in place of every five.
+`server` or `web` for a call that never returns and blocks all threads of that process, `sync` for a lock that is taken on
+delivery and never released. The supervisor checks both each second in place of every five.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import Any
 _WANTED = Path(os.environ["STUCK"])
 
 
-def _watch() -> None:
-    while not (_WANTED / "server").exists():
+def _watch(marker: str) -> None:
+    while not (_WANTED / marker).exists():
         time.sleep(0.05)
     call = ctypes.PyDLL(None).pause
     while True:
         call()
 
 
-def _wrap_server() -> None:
+def _wrap_server(marker: str) -> None:
     import uvicorn
 
     run = uvicorn.Server.run
 
     def watched(*arguments: Any, **options: Any) -> None:
-        threading.Thread(target=_watch, daemon=True).start()
+        threading.Thread(target=_watch, args=(marker,), daemon=True).start()
         run(*arguments, **options)
 
     uvicorn.Server.run = watched  # type: ignore[method-assign]
@@ -62,6 +62,8 @@ def _check_often() -> None:
 if "deployments.supervisor.detached" in sys.orig_argv:
     _check_often()
 if "deployments.server.app" in sys.orig_argv:
-    _wrap_server()
+    _wrap_server("server")
+if sys.orig_argv[-2:] == ["-m", "web"]:
+    _wrap_server("web")
 if "deployments.runner" in sys.orig_argv:
     _wrap_delivery()
