@@ -8,54 +8,64 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from assistant.untrusted import Untrusted
 
-TEXT_BYTES = 16_000
-"""Maximum size of the text in an answer, so that no answer is larger than 20 kB in a form."""
+MOST_BYTES = 20_000
+"""Maximum size of an answer, in each of its two forms."""
 
-Offset = Annotated[int, Field(ge=0, le=10_000_000)]
 DocumentNumber = Annotated[int, Field(ge=1, le=2**62, description="Number of the document, from search or related")]
 
 
-class _Arguments(BaseModel):
+class PartWanted(BaseModel):
+    """The part of a result that is wanted. A subclass adds what is searched."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    limit: Annotated[int, Field(ge=1, le=40, description="Maximum number of results; an answer may have fewer")] = 20
+    offset: Annotated[
+        int, Field(ge=0, le=10_000_000, description="Position of the first: next_offset of the last answer")
+    ] = 0
 
-class SearchArguments(_Arguments):
+
+class SearchArguments(PartWanted):
     query: Annotated[str, Field(min_length=1, max_length=2_000, description="Words, a question, or filters")]
-    limit: Annotated[int, Field(ge=1, le=20, description="Maximum number of hits")] = 5
-    offset: Annotated[Offset, Field(description="Position of the first hit: next_offset of the last answer")] = 0
+    limit: Annotated[int, Field(ge=1, le=20, description="Maximum number of hits; an answer may have fewer")] = 5
 
 
-class ReadArguments(_Arguments):
+class ReadArguments(PartWanted):
     document: DocumentNumber
-    offset: Annotated[Offset, Field(description="First character: next_offset of the last answer")] = 0
-    limit: Annotated[int, Field(ge=1, le=TEXT_BYTES, description="Maximum number of characters")] = 4_000
+    limit: Annotated[
+        int, Field(ge=1, le=16_000, description="Maximum number of characters; an answer may have fewer")
+    ] = 4_000
 
 
-class RelatedArguments(_Arguments):
+class RelatedArguments(PartWanted):
     document: DocumentNumber
-    limit: Annotated[int, Field(ge=1, le=40, description="Maximum number of documents")] = 10
-    offset: Annotated[Offset, Field(description="Position of the first one: next_offset of the last answer")] = 0
 
 
-class StatusArguments(_Arguments):
+class StatusArguments(PartWanted):
     pass
 
 
-class WhyArguments(_Arguments):
+class WhyArguments(PartWanted):
     item: Annotated[
         str,
         Field(min_length=1, max_length=1_000, description="Path of an item in its source, the end of it, or a name"),
     ]
 
 
-class PlanArguments(_Arguments):
+class PlanArguments(PartWanted):
     source: Annotated[str, Field(min_length=1, max_length=100, description="Name of a source, from status")]
-    limit: Annotated[int, Field(ge=1, le=40, description="Maximum number of steps")] = 20
-    offset: Annotated[Offset, Field(description="Position of the first step: next_offset of the last answer")] = 0
 
 
-class _Answer(BaseModel):
+class _Row(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PartOfResult(_Row):
+    """A part of a result. `total` counts all of it, in the unit of the offset."""
+
+    total: int
+    truncated: bool
+    next_offset: Annotated[int | None, Field(description="Offset of the next part; null after the last")]
 
 
 class FoundPassage(Untrusted):
@@ -67,7 +77,7 @@ class FoundPassage(Untrusted):
     passage: Annotated[str, Field(description="Excerpt, with matched words in [brackets]")]
 
 
-class FoundDocument(_Answer):
+class FoundDocument(_Row):
     document: int
     source: str
     kind: str
@@ -78,10 +88,7 @@ class FoundDocument(_Answer):
     untrusted: FoundPassage
 
 
-class SearchAnswer(_Answer):
-    total: int
-    truncated: bool
-    next_offset: int | None
+class SearchAnswer(PartOfResult):
     note: str | None
     hits: list[FoundDocument]
 
@@ -97,17 +104,14 @@ class DocumentText(Untrusted):
     text: str
 
 
-class ReadAnswer(_Answer):
+class ReadAnswer(PartOfResult):
     document: int
     source: str
     kind: str
     media_type: str
     language: str | None
     date: str | None
-    characters: Annotated[int, Field(description="Length of the whole text")]
     offset: int
-    truncated: bool
-    next_offset: int | None
     untrusted: DocumentText
 
 
@@ -118,7 +122,7 @@ class TitleAndPlace(Untrusted):
     place: str
 
 
-class NearbyDocument(_Answer):
+class NearbyDocument(_Row):
     document: int | None
     relation: str
     source: str
@@ -126,16 +130,13 @@ class NearbyDocument(_Answer):
     untrusted: TitleAndPlace
 
 
-class RelatedAnswer(_Answer):
+class RelatedAnswer(PartOfResult):
     document: int
-    total: int
-    truncated: bool
-    next_offset: int | None
     note: str | None
     related: list[NearbyDocument]
 
 
-class SourceStatus(_Answer):
+class SourceStatus(_Row):
     source: str
     kind: str
     state: str
@@ -147,11 +148,10 @@ class SourceStatus(_Answer):
     last_sync_ended: str | None
 
 
-class StatusAnswer(_Answer):
+class StatusAnswer(PartOfResult):
     running: Annotated[bool, Field(description="Whether Catchment runs and syncs by itself")]
     meaning: str
     kept_from_assistants: Annotated[int, Field(description="Number of sources that assistants may not use")]
-    truncated: bool
     sources: list[SourceStatus]
 
 
@@ -162,7 +162,7 @@ class ItemPlace(Untrusted):
     moved_from: str | None = None
 
 
-class ItemReason(_Answer):
+class ItemReason(_Row):
     source: str
     kind: str
     state: str
@@ -173,26 +173,21 @@ class ItemReason(_Answer):
     untrusted: ItemPlace
 
 
-class WhyAnswer(_Answer):
-    total: int
-    truncated: bool
+class WhyAnswer(PartOfResult):
     note: str | None
     items: list[ItemReason]
 
 
-class PlannedStep(_Answer):
+class PlannedStep(_Row):
     action: str
     reason: str | None
     bytes: int | None
     untrusted: ItemPlace
 
 
-class PlanAnswer(_Answer):
+class PlanAnswer(PartOfResult):
     source: str
     totals: Annotated[dict[str, int], Field(description="Number of items by action")]
     waiting: Annotated[int, Field(description="Items that earlier syncs left unfinished")]
-    total: int
-    truncated: bool
-    next_offset: int | None
     note: str
     steps: list[PlannedStep]

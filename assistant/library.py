@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from assistant import answers
 from assistant.sharing import Sharing
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from catchment.sync.plan import Plan
     from deployments.sources.sources_file import SourceEntry
 
+T = TypeVar("T")
+
 _SECONDS = 10.0
 """Time limit of a transaction."""
-_ITEMS = 5
-_SOURCES = 40
 _SIMILAR = 20
-_TAGS = 20
-_PEOPLE = 20
+_NAMES, _NAME = 20, 60
+"""Number and characters of the people of a document, and of its tags."""
 
 
 class AssistantLibrary:
@@ -66,8 +66,7 @@ class AssistantLibrary:
         ledger, _ = self._open()
         shown = self._document(ledger, given.document)
         text = shown.content.text
-        part = _at_most(text[given.offset : given.offset + given.limit])
-        end = given.offset + len(part)
+        part = _until_end_of_word(text[given.offset :], given.limit)
         properties = shown.content.properties
         people = [str(each) for field in ("from", "to", "cc") for each in _listed(properties.get(field))]
         tags = sorted({entity.value for entity in shown.entities if entity.kind is EntityKind.TAG})
@@ -79,16 +78,14 @@ class AssistantLibrary:
             media_type=shown.content.media_type,
             language=shown.content.language,
             date=_moment(moment),
-            characters=len(text),
             offset=given.offset,
-            truncated=end < len(text),
-            next_offset=end if end < len(text) else None,
+            **_position(len(text), given.offset + len(part)),
             untrusted=answers.DocumentText(
                 title=short(shown.title),
                 place=short(shown.item),
                 author=shown.content.author and short(shown.content.author),
-                people=[short(each, 100) for each in people[:_PEOPLE]],
-                tags=[short(each, 100) for each in tags[:_TAGS]],
+                people=[short(each, _NAME) for each in people[:_NAMES]],
+                tags=[short(each, _NAME) for each in tags[:_NAMES]],
                 text=part,
             ),
         )
@@ -108,18 +105,15 @@ class AssistantLibrary:
         except MeaningOff as off:
             note = str(off)
         found = [one for one in found if one.source in shared]
-        part = found[given.offset : given.offset + given.limit]
-        end = given.offset + len(part)
+        part, position = _page(found, given)
         return answers.RelatedAnswer(
             document=shown.document,
-            total=len(found),
-            truncated=end < len(found),
-            next_offset=end if end < len(found) else None,
+            **position,
             note=note,
             related=[_nearby(one) for one in part],
         )
 
-    def status(self, _given: answers.StatusArguments) -> answers.StatusAnswer:
+    def status(self, given: answers.StatusArguments) -> answers.StatusAnswer:
         """Return the state of the shared sources, and whether Catchment runs."""
         from catchment.meaning_status import MeaningStatus
         from deployments.server.running import running
@@ -128,8 +122,9 @@ class AssistantLibrary:
         shared, kept = self._sources(ledger)
         documents, jobs = ledger.library.counts(), ledger.queue.counts()
         held = {hold.source: hold.count for hold in ledger.intake.holds()}
+        part, position = _page(list(shared.items()), given)
         rows = []
-        for name, source in list(shared.items())[:_SOURCES]:
+        for name, source in part:
             last = next((sync for sync in ledger.syncs.recent(source.id) if not sync.is_undo), None)
             own: Mapping[Any, int] = jobs.get(name, {})
             rows.append(
@@ -147,9 +142,9 @@ class AssistantLibrary:
             )
         return answers.StatusAnswer(
             running=running(self._home) is not None,
-            meaning=str(MeaningStatus.read(self._home, ledger)),
+            meaning=short(str(MeaningStatus.read(self._home, ledger))),
             kept_from_assistants=len(kept),
-            truncated=len(shared) > len(rows),
+            **position,
             sources=rows,
         )
 
@@ -162,12 +157,8 @@ class AssistantLibrary:
         note = None
         if not items:
             note = "no shared source has listed such an item; for a file on this machine run: catchment why PATH"
-        return answers.WhyAnswer(
-            total=len(items),
-            truncated=len(items) > _ITEMS,
-            note=note,
-            items=[_reason(ledger, item) for item in items[:_ITEMS]],
-        )
+        part, position = _page(items, given)
+        return answers.WhyAnswer(**position, note=note, items=[_reason(ledger, item) for item in part])
 
     def plan(self, given: answers.PlanArguments) -> answers.PlanAnswer:
         """Return what a sync of a folder would do. Lists the folder; reads and changes no file.
@@ -180,16 +171,12 @@ class AssistantLibrary:
             names = ", ".join(shared) or "none"
             raise NotFound(f"{short(given.source)!r}: no such source; sources for assistants: {names}")
         preview = self._preview(ledger, shared[given.source], self._sharing.shared()[given.source])
-        part = preview.steps[given.offset : given.offset + given.limit]
-        end = given.offset + len(part)
-        is_cut = end < len(preview.steps)
+        part, position = _page(preview.steps, given)
         return answers.PlanAnswer(
             source=given.source,
             totals={str(action): number for action, (number, _) in preview.totals.items()},
             waiting=preview.waiting,
-            total=len(preview.steps),
-            truncated=is_cut,
-            next_offset=end if is_cut else None,
+            **position,
             note=f"nothing was synced; a person syncs with: catchment sync {given.source}",
             steps=[
                 answers.PlannedStep(
@@ -265,12 +252,8 @@ class AssistantLibrary:
 def _found(
     hits: Sequence[Hit], total: int, given: answers.SearchArguments, note: str | None, shared: Mapping[str, Source]
 ) -> answers.SearchAnswer:
-    end = given.offset + len(hits)
-    is_cut = bool(hits) and end < total
     return answers.SearchAnswer(
-        total=total,
-        truncated=is_cut,
-        next_offset=end if is_cut else None,
+        **_position(total, given.offset + len(hits) if hits else total),
         note=note,
         hits=[_hit(hit, shared) for hit in hits if hit.source in shared],
     )
@@ -327,9 +310,23 @@ def _without(names: Iterable[str]) -> tuple[Filter, ...]:
     return tuple(Filter(FilterName.SOURCE, (name,), is_negated=True) for name in names)
 
 
-def _at_most(text: str) -> str:
-    """Return the beginning of a text that has at most `TEXT_BYTES` in UTF-8."""
-    return text.encode("utf-8", "replace")[: answers.TEXT_BYTES].decode("utf-8", "ignore")
+def _page(found: Sequence[T], given: answers.PartWanted) -> tuple[Sequence[T], dict[str, Any]]:
+    """Return the wanted part of a result, and its position for the answer."""
+    part = found[given.offset : given.offset + given.limit]
+    return part, _position(len(found), given.offset + len(part))
+
+
+def _position(total: int, end: int) -> dict[str, Any]:
+    is_cut = end < total
+    return {"total": total, "truncated": is_cut, "next_offset": end if is_cut else None}
+
+
+def _until_end_of_word(text: str, most: int) -> str:
+    """Return the beginning of a text, up to the end of a paragraph, else of a line or a word, in its second half."""
+    for end in ("\n\n", "\n", " ") if len(text) > most else ():
+        if (place := text.rfind(end, most // 2, most)) >= 0:
+            return text[: place + len(end)]
+    return text[:most]
 
 
 def _listed(value: object) -> Sequence[object]:

@@ -20,7 +20,7 @@ from mcp_types import (
     Tool,
     ToolAnnotations,
 )
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from assistant import answers
 from assistant.library import AssistantLibrary
@@ -47,9 +47,9 @@ class LibraryTool:
     name: str
     title: str
     description: str
-    arguments: type[BaseModel]
-    answer: type[BaseModel]
-    call: Callable[[AssistantLibrary, Any], BaseModel]
+    arguments: type[answers.PartWanted]
+    answer: type[answers.PartOfResult]
+    call: Callable[[AssistantLibrary, Any], answers.PartOfResult]
     returns_documents: bool = True
 
     def described(self) -> Tool:
@@ -160,7 +160,7 @@ def call(library: AssistantLibrary, name: str, given: Mapping[str, Any]) -> Call
     if tool is None:
         return _error(f"{short(name, 100)}: no such tool; the tools: {', '.join(_BY_NAME)}")
     try:
-        answer = tool.call(library, tool.arguments.model_validate(given))
+        answer, text = _fitted(tool, library, tool.arguments.model_validate(given))
     except ValidationError as invalid:
         return _error(_explained(tool, invalid))
     except CatchmentError as error:
@@ -168,10 +168,26 @@ def call(library: AssistantLibrary, name: str, given: Mapping[str, Any]) -> Call
     except Exception as error:  # noqa: BLE001 - a traceback could contain a query or a text of the library
         return _error(f"internal error ({type(error).__name__}); a person runs: catchment health")
     return CallToolResult(
-        content=[TextContent(type="text", text=as_text(answer))],
+        content=[TextContent(type="text", text=text)],
         structured_content=answer.model_dump(mode="json"),
         _meta=_META if tool.returns_documents else None,
     )
+
+
+def _fitted(
+    tool: LibraryTool, library: AssistantLibrary, given: answers.PartWanted
+) -> tuple[answers.PartOfResult, str]:
+    """Call a tool, with a lower limit while the answer is too large in one of its forms. Return both forms."""
+    while True:
+        answer = tool.call(library, given)
+        text = as_text(answer)
+        if answer.truncated:
+            text += f"\n\nFor the rest, call {tool.name} again with offset {answer.next_offset}."
+        size = max(len(text.encode()), len(answer.model_dump_json().encode()))
+        if size <= answers.MOST_BYTES or given.limit == 1:
+            return answer, text
+        # A tenth less, because a part of the answer does not depend on the limit.
+        given = given.model_copy(update={"limit": max(1, given.limit * answers.MOST_BYTES * 9 // (size * 10))})
 
 
 def _error(message: str) -> CallToolResult:

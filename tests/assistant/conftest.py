@@ -6,9 +6,11 @@ import hashlib
 import os
 import re
 import sys
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp.client.stdio import StdioServerParameters
@@ -59,16 +61,20 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         "diary": ("local_files", {"root": folder / "Diary", "assistants": False}),
         "mail": ("imap", {"host": "mail.example.org", "user": "me", "password": "env:NO_PASSWORD"}),
     }
+    add_sources(home, settings)
+    with closing(Ledger.open(home.database_url)) as ledger:
+        for name, texts in {"notes": NOTES, "diary": DIARY, "mail": MESSAGES}.items():
+            ingest(ledger, name, settings[name][0], texts)
+        fill(ledger, load(DEFAULT_MODEL), lambda _: None)
+    return home
+
+
+def add_sources(home: Home, settings: dict[str, tuple[str, dict[str, Any]]]) -> None:
+    """Write sources to the sources file, as pairs of kind and settings by name."""
     with SourcesFile.changing(home.sources_file) as file:
         for name, (kind, given) in settings.items():
             model = connector_class(kind).settings.model_validate(given)
             file.add(SourceEntry(name, kind, model, (), False, False, None))
-    ledger = Ledger.open(home.database_url)
-    for name, texts in {"notes": NOTES, "diary": DIARY, "mail": MESSAGES}.items():
-        _ingest(ledger, name, settings[name][0], texts)
-    fill(ledger, load(DEFAULT_MODEL), lambda _: None)
-    ledger.close()
-    return home
 
 
 def server_parameters(home: Home) -> StdioServerParameters:
@@ -78,7 +84,8 @@ def server_parameters(home: Home) -> StdioServerParameters:
     return StdioServerParameters(command=sys.executable, args=["-P", "-m", "console", "mcp"], env=environment)
 
 
-def _ingest(ledger: Ledger, name: str, kind: str, texts: dict[str, str]) -> None:
+def ingest(ledger: Ledger, name: str, kind: str, texts: dict[str, str]) -> None:
+    """Add a source with the texts of its items to the library."""
     source = ledger.sources.put(name, kind, connector_class(kind).settings.model_fields["priority"].default)
     ledger.consents.give(source.id, ["content"], "test", None)
     sync = ledger.syncs.begin(source.id, run=None, owner=identity(), code_version="1", alive=alive)
