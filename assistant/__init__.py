@@ -7,6 +7,6 @@
     untrusted.py   texts of other people: cleaned, in separate fields, and fenced in the text form
     sharing.py     the sources that assistants may use
 
-Reads the ledger and never writes a document. No Prefect. The names, descriptions and schemas of the tools are frozen
+The ledger is opened for reading only. No Prefect. The names, descriptions and schemas of the tools are frozen
 (`tests/assistant/tools.json`), because assistants are configured with them.
 """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from assistant import answers
 from assistant.sharing import Sharing
 from assistant.untrusted import short
-from catchment.errors import MeaningOff, NoConsent, NotFound, Refused
+from catchment.errors import MeaningOff, NoConsent, NotFound, ReadOnly, Refused
 from catchment.runtime.home import Home
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class AssistantLibrary:
         with self._lock:
             version = file.stat().st_ino if file is not None and file.exists() else None
             if self._opened is None or self._opened[0] != version:
-                ledger = Ledger.inspect(url, seconds=_SECONDS)
+                ledger = Ledger.inspect(url, seconds=_SECONDS, read_only=True)
                 self._opened = version, ledger, Meaning(ledger)
             return self._opened[1:]
 
@@ -246,7 +246,13 @@ class AssistantLibrary:
         if not ledger.consents.agreed(entry.name):
             # A plan would record the request for consent.
             raise NoConsent(f"{entry.name}: no consent given; a person runs: catchment consent give {entry.name}")
-        return make_plan(self._home, ledger, source, connector, entry.settings.policy(connector.policy))
+        try:
+            return make_plan(self._home, ledger, source, connector, entry.settings.policy(connector.policy))
+        except ReadOnly:
+            # It would test a source with failures, or record a changed setting.
+            raise Refused(
+                f"{entry.name}: its preview would change the library; a person runs: catchment plan {entry.name}"
+            ) from None
 
 
 def _found(

@@ -28,6 +28,7 @@
     ├── HomeUnavailable      10   Catchment's own files: disk full, failing or read-only
     └── LedgerError               Catchment's own database
         ├── LedgerUnavailable         locked, disk full, no server
+        ├── ReadOnly                  opened for reading only; nothing was changed
         ├── LedgerCorrupt
         ├── SchemaMismatch            written by another version of the program
         ├── IllegalTransition         a defect in the caller; nothing was changed
@@ -251,6 +252,10 @@ class LedgerUnavailable(LedgerError):
 
     failure_class = FailureClass.TRANSIENT
     exit_code = 10
+
+
+class ReadOnly(LedgerError):
+    """The ledger was opened for reading only. Nothing was changed."""
 
 
 class LedgerCorrupt(LedgerError):

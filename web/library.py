@@ -105,7 +105,7 @@ class WarmLibrary:
         """Return the ledger and the meaning. Raises NotFound before the first source was added, and as `Ledger.inspect`."""
         with self._lock:
             if self._ledger is None or self._meaning is None:
-                self._ledger = Ledger.inspect(self._url, seconds=_READ_SECONDS)
+                self._ledger = Ledger.inspect(self._url, seconds=_READ_SECONDS, read_only=True)
                 self._meaning = Meaning(Ledger.inspect(self._url, seconds=_LOAD_SECONDS))
             return self._ledger, self._meaning
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from catchment.ledger.admin import opening
 from catchment.ledger.admin.check import check, pages
@@ -113,13 +113,15 @@ class Ledger:
         clock: Callable[[], float] = time.time,
         fixed: bool = False,
         seconds: float | None = None,
+        read_only: bool = False,
     ) -> Ledger:
-        """Open a ledger for reading. Creates and changes nothing. Raises like `open`, and NotFound if it does not exist.
+        """Open an existing ledger. Creates and migrates nothing. Raises like `open`, and NotFound if it does not exist.
 
         `fixed`: no process can write to the disk, for example because it is full. SQLite would otherwise need space to read.
         `seconds`: time limit of each transaction; exceeding it raises LedgerUnavailable.
+        `read_only`: every change raises ReadOnly.
         """
-        return cls._opened(url, clock, opening.require_current, fixed=fixed, seconds=seconds)
+        return cls._opened(url, clock, opening.require_current, fixed=fixed, seconds=seconds, read_only=read_only)
 
     @classmethod
     def _opened(
@@ -128,10 +130,9 @@ class Ledger:
         clock: Callable[[], float],
         make_sure: Callable[[Store], Migrated | None],
         monotonic: Callable[[], ClockReading] = boot_clock,
-        fixed: bool = False,
-        seconds: float | None = None,
+        **options: Any,
     ) -> Ledger:
-        store = Store(url, clock, fixed=fixed, seconds=seconds)
+        store = Store(url, clock, **options)
         try:
             migrated = make_sure(store)
         except BaseException:

@@ -210,7 +210,7 @@ def _rehearsed(
 @contextmanager
 def _scratch(home: Home) -> Iterator[Path]:
     """Yield a temporary private folder. If the process is killed, the next plan removes it."""
-    folder = atomic_files.unfinished(home.make().run / "plan")
+    folder = atomic_files.unfinished(home.run / "plan")
     folder.mkdir(mode=0o700)
     try:
         yield folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -211,6 +212,54 @@ def test_plan_previews_a_folder_and_changes_nothing(home: Home, answer: Call) ->
     assert plan["totals"]["add"] == 1 and plan["note"].startswith("nothing was synced")
     assert "New.md" in [step["untrusted"]["place"] for step in plan["steps"]]
     assert _rows(home) == before
+
+
+@pytest.fixture
+def copied(home: Home, tmp_path: Path) -> Home:
+    """A home that the test may change."""
+    shutil.copytree(home.path, tmp_path / "home")
+    return Home(tmp_path / "home")
+
+
+def test_no_tool_changes_the_ledger_or_the_home(copied: Home) -> None:
+    with closing(Ledger.open(copied.database_url)) as ledger:
+        last = ledger.library.show("Girder.md").document
+    before = _files(copied.path)
+    library = AssistantLibrary(copied)
+    for _ in range(2):
+        for tool, given in (
+            ("search", {"query": "rusty girder"}),
+            ("search", {"query": "sorce:x"}),
+            ("read", {"document": last}),
+            ("read", {"document": 10**6}),
+            ("related", {"document": last}),
+            ("status", {}),
+            ("why", {"item": "Girder.md"}),
+            ("plan", {"source": "notes"}),
+            ("plan", {"source": "mail"}),
+        ):
+            call(library, tool, given)
+    assert _files(copied.path) == before
+
+
+def test_preview_that_would_record_a_changed_setting_is_refused(copied: Home) -> None:
+    with closing(Ledger.open(copied.database_url)) as ledger:
+        ledger.consents.give(ledger.sources.get("notes").id, ["content", "wiki"], "test", None)
+    before = _files(copied.path)
+    result = call(AssistantLibrary(copied), "plan", {"source": "notes"})
+    assert result.is_error and "a person runs: catchment plan notes" in _text(result)
+    assert _files(copied.path) == before
+
+
+def _files(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Return mode and content of all files, except the empty log and the index of readers that SQLite makes."""
+    found = {str(path.relative_to(folder)): path for path in folder.rglob("*")}
+    assert not any(path.stat().st_size for name, path in found.items() if name.endswith("-wal"))
+    return {
+        name: (path.stat().st_mode, path.read_bytes() if path.is_file() else b"")
+        for name, path in found.items()
+        if not name.endswith(("-wal", "-shm"))
+    }
 
 
 def test_untrusted_text_stays_in_its_fence(library: AssistantLibrary, answer: Call) -> None:

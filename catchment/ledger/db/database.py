@@ -42,7 +42,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql import Executable
 from sqlalchemy.util import LRUCache
 
-from catchment.errors import BadInput, CatchmentError, LedgerCorrupt, LedgerError, LedgerUnavailable
+from catchment.errors import BadInput, CatchmentError, LedgerCorrupt, LedgerError, LedgerUnavailable, ReadOnly
 from catchment.ledger.db import schema
 from catchment.ledger.db.checkpoints import LONG_PAGES, Checkpoints, log_of
 
@@ -244,6 +244,7 @@ class Store:
 
     `fixed`: no process can write to the disk. If the log is not empty, no other process may have the database open.
     `seconds`: time limit of each transaction.
+    `read_only`: refuse to write.
     """
 
     def __init__(
@@ -254,8 +255,10 @@ class Store:
         alone: bool = False,
         fixed: bool = False,
         seconds: float | None = None,
+        read_only: bool = False,
     ) -> None:
         self.url = _parse(url)
+        self._read_only = read_only
         self._clock = clock
         self.engine = _engine(self.url, alone, fixed)
         if seconds is not None:
@@ -299,6 +302,8 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Writing]:
         """Start a write transaction, committed on success and rolled back on an exception."""
+        if self._read_only:
+            raise ReadOnly("ledger: opened for reading only; nothing was changed")
         with self._alone:
             with self.translated(), self._begun() as connection:
                 if connection.dialect.name == "postgresql":
