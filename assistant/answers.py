@@ -162,20 +162,26 @@ class ItemPlace(Untrusted):
     moved_from: str | None = None
 
 
-class ItemReason(_Row):
+class ExplainedItem(Untrusted):
+    """The name of an item, and the reason of its state, which may repeat a message of its host."""
+
+    place: str
+    reason: str
+
+
+class ItemState(_Row):
     source: str
     kind: str
     state: str
-    reason: str
     document: int | None
     first_seen: str
     changed: str
-    untrusted: ItemPlace
+    untrusted: ExplainedItem
 
 
 class WhyAnswer(PartOfResult):
     note: str | None
-    items: list[ItemReason]
+    items: list[ItemState]
 
 
 class PlannedStep(_Row):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -27,6 +28,7 @@ T = TypeVar("T")
 _SECONDS = 10.0
 """Time limit of a transaction."""
 _SIMILAR = 20
+_LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,4}){0,2}")
 _NAMES, _NAME = 20, 60
 """Number and characters of the people of a document, and of its tags."""
 
@@ -76,7 +78,7 @@ class AssistantLibrary:
             source=shown.source,
             kind=self._sharing.shared()[shown.source].kind,
             media_type=shown.content.media_type,
-            language=shown.content.language,
+            language=_language(shown.content.language),
             date=_moment(moment),
             offset=given.offset,
             **_position(len(text), given.offset + len(part)),
@@ -158,7 +160,7 @@ class AssistantLibrary:
         if not items:
             note = "no shared source has listed such an item; for a file on this machine run: catchment why PATH"
         part, position = _page(items, given)
-        return answers.WhyAnswer(**position, note=note, items=[_reason(ledger, item) for item in part])
+        return answers.WhyAnswer(**position, note=note, items=[_explained(ledger, item) for item in part])
 
     def plan(self, given: answers.PlanArguments) -> answers.PlanAnswer:
         """Return what a sync of a folder would do. Lists the folder; reads and changes no file.
@@ -294,18 +296,18 @@ def _nearby(one: RelatedDocument) -> answers.NearbyDocument:
     )
 
 
-def _reason(ledger: Ledger, item: ItemRow) -> answers.ItemReason:
+def _explained(ledger: Ledger, item: ItemRow) -> answers.ItemState:
     from catchment.item_status import because
 
-    return answers.ItemReason(
+    reason = because(ledger, item, lambda moment: _moment(moment) or "unknown")
+    return answers.ItemState(
         source=item.source,
         kind=item.kind,
         state=item.state,
-        reason=because(ledger, item, lambda moment: _moment(moment) or "unknown"),
         document=item.document,
         first_seen=_moment(item.first_seen) or "",
         changed=_moment(item.changed) or "",
-        untrusted=answers.ItemPlace(place=short(item.locator)),
+        untrusted=answers.ExplainedItem(place=short(item.locator), reason=short(reason)),
     )
 
 
@@ -333,6 +335,11 @@ def _until_end_of_word(text: str, most: int) -> str:
         if (place := text.rfind(end, most // 2, most)) >= 0:
             return text[: place + len(end)]
     return text[:most]
+
+
+def _language(named: str | None) -> str | None:
+    """Return a language code. A document can name any text as its language."""
+    return named if named and _LANGUAGE_CODE.fullmatch(named) else None
 
 
 def _listed(value: object) -> Sequence[object]:

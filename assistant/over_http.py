@@ -47,6 +47,8 @@ def serve(home: Home, port: int, on_start: Callable[[str], None]) -> None:
             access_log=False,
             log_level="critical",
             lifespan="on",
+            http="h11",
+            ws="none",
             limit_concurrency=_CONNECTIONS,
             timeout_graceful_shutdown=1,
         )
@@ -63,7 +65,7 @@ class _TokenGuard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a connection, as ASGI requires."""
         authorization = dict(scope.get("headers", ())).get(b"authorization", b"")
-        if scope["type"] == "http" and not own_secrets.is_bearer(authorization, self._token):
+        if scope["type"] != "lifespan" and not own_secrets.is_bearer(authorization, self._token):
             refusal = JSONResponse({"error": "token missing or wrong"}, 401, {"WWW-Authenticate": "Bearer"})
             await refusal(scope, receive, send)
         else:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from catchment.errors import ConfigError
 from catchment.runtime.home import Home
 
 if TYPE_CHECKING:
@@ -27,7 +28,12 @@ class Sharing:
         with self._lock:
             version = self._version()
             if self._read is None or self._read[0] != version:
-                entries = SourcesFile.load(self._file).entries
+                try:
+                    entries = SourcesFile.load(self._file).entries
+                except ConfigError:
+                    # Its message may name a source that is kept.
+                    problem = f"{self._file.name}: has an error, so no source is shared"
+                    raise ConfigError(f"{problem}; a person runs: catchment config validate") from None
                 self._read = version, {entry.name: entry for entry in entries if entry.settings.assistants}
             return self._read[1]
 

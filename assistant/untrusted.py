@@ -18,8 +18,9 @@ _CONTROL_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x0
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
 _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 """Variation selectors: invisible, and able to carry any text."""
-_IMAGE = re.compile(r"!\[([^\[\]\n]*)\](?:\([^()\n]*\)|\[[^\[\]\n]*\])|<img\b[^<>]*>", re.IGNORECASE)
-_LINK = re.compile(r"\[([^\[\]\n]*)\]\(<?((?:https?:)?//[^()<>\s]+)[^()\n]*\)", re.IGNORECASE)
+_IMAGE_OR_LINK = re.compile(r"(!(?=\[)|\](?=\(\s*<?\s*(?:https?:|data:|//)))", re.IGNORECASE)
+"""Without the parts of an address: Markdown has too many ways to write it."""
+_LOADING = re.compile(r"<(?=(?:img|image|svg|video|audio|iframe|object|embed|link|style|script)\b)", re.IGNORECASE)
 _FENCE = re.compile(r"<(/?\s*untrusted)", re.IGNORECASE)
 
 
@@ -37,15 +38,14 @@ class Untrusted(BaseModel):
 
 
 def cleaned(text: str) -> str:
-    """Return a text without invisible characters and terminal control sequences. Images and links are no longer Markdown.
+    """Return a text without invisible characters and terminal control sequences. Images and links are not active.
 
     An assistant that repeats an image makes its client request the address, which can contain text that the assistant has read.
     """
     text = _SELECTORS.sub("", _CONTROL_SEQUENCE.sub("", text))
     if not text.isascii() or not text.isprintable():
         text = "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in _INVISIBLE)
-    text = _IMAGE.sub(lambda match: f"[image: {match[1] or 'no title'}]", text)
-    return _LINK.sub(lambda match: f"{match[1]} ({match[2]})", text)
+    return _LOADING.sub("‹", _IMAGE_OR_LINK.sub(r"\1 ", text))
 
 
 def short(text: str, characters: int = 300) -> str:

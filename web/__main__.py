@@ -33,6 +33,8 @@ def main() -> None:
             access_log=False,
             log_level="warning",
             lifespan="on",
+            http="h11",
+            ws="none",
             h11_max_incomplete_event_size=HEADER_BYTES,
             limit_concurrency=_CONNECTIONS,
             timeout_graceful_shutdown=1,

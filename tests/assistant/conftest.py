@@ -84,25 +84,27 @@ def server_parameters(home: Home) -> StdioServerParameters:
     return StdioServerParameters(command=sys.executable, args=["-P", "-m", "console", "mcp"], env=environment)
 
 
-def ingest(ledger: Ledger, name: str, kind: str, texts: dict[str, str]) -> None:
+def ingest(ledger: Ledger, name: str, kind: str, texts: dict[str, str], language: str = "en") -> None:
     """Add a source with the texts of its items to the library."""
     source = ledger.sources.put(name, kind, connector_class(kind).settings.model_fields["priority"].default)
     ledger.consents.give(source.id, ["content"], "test", None)
     sync = ledger.syncs.begin(source.id, run=None, owner=identity(), code_version="1", alive=alive)
     ledger.intake.record(sync.id, [Upsert(Item(path, "", "v1", identity=path, size=9)) for path in texts], {})
     batch = ledger.queue.claim(source.id, 100, owner=identity())
-    ledger.queue.deliver(batch.token, [_delivered(job.id, job.item.locator, texts, kind) for job in batch.jobs])
+    ledger.queue.deliver(
+        batch.token, [_delivered(job.id, job.item.locator, texts, kind, language) for job in batch.jobs]
+    )
     ledger.syncs.end(sync.id, "completed", {"succeeded": len(texts)})
 
 
-def _delivered(job: int, path: str, texts: dict[str, str], kind: str) -> Delivered:
+def _delivered(job: int, path: str, texts: dict[str, str], kind: str, language: str) -> Delivered:
     text = texts[path]
     links = tuple(
         Link(LinkKind.WIKILINK, m[1], start=m.start(), end=m.end()) for m in re.finditer(r"\[\[(.+?)\]\]", text)
     )
     tags = tuple(Entity(EntityKind.TAG, m[1], start=m.start()) for m in re.finditer(r"#(\w+)", text))
     chunks = tuple(Chunk(start, min(start + 1_000, len(text))) for start in range(0, min(len(text), 5_000), 1_000))
-    document = Document(text, "text/markdown", language="en")
+    document = Document(text, "text/markdown", language=language, author=path)
     if kind == "imap":
         document = replace(document, media_type=MAIL, title="Offer", properties={"message-id": "1@example.org"})
     digest = hashlib.sha256(text.encode()).hexdigest()

@@ -133,6 +133,12 @@ def test_request_without_the_token_is_refused(library_home: Home, port: int, hea
         assert response.json() == {"error": "token missing or wrong"}
 
 
+def test_request_for_another_protocol_without_the_token_is_refused(port: int) -> None:
+    key = {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13"}
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket"} | key
+    assert httpx.get(f"http://127.0.0.1:{port}/live", headers=upgrade, trust_env=False).status_code == 401
+
+
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{}", ""])
 def test_foreign_host_is_refused_even_with_the_token(client: httpx.Client, port: int, host: str) -> None:
     response = client.get("/live", headers={"Host": host.format(port)})
