@@ -133,7 +133,8 @@ class FairQueue:
         if share not in self._members:
             raise StaleLease("the sync has ended; the next sync continues")
         now = self._settle()
-        if not (share.left > 0 and share.holds_until > now):
+        # A share in the queue competes even if a round has begun meanwhile: otherwise overlapping steps keep its slot.
+        if share in self._waiting or not (share.left > 0 and share.holds_until > now):
             if share not in self._waiting:
                 self._waiting.append(share)
             # Without seconds left it competes for its own slot as if that were free.
@@ -183,7 +184,7 @@ class FairQueue:
     def _grace(self, share: Share) -> float:
         if share.at_work:
             return STUCK_SECONDS
-        return GAP_SECONDS if share.left > 0 else 0.0
+        return GAP_SECONDS if share.left > 0 and share not in self._waiting else 0.0
 
     def _seconds_until_free(self) -> float | None:
         """Seconds until a slot becomes free without the end of a step; None if no slot is held."""

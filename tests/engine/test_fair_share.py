@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from benchmarks.fairness import jain
 from catchment.errors import StaleLease
 from catchment.model import Priority
 from catchment.sync.fair_share import GAP_SECONDS, STUCK_SECONDS, FairQueue, Share
@@ -23,30 +24,30 @@ class Machine:
     def __init__(self, slots: int = 1) -> None:
         self.now = 0.0
         self.queue = FairQueue(slots, lambda: self.now)
-        self._ends: dict[Share, float] = {}
+        self._ends: dict[tuple[Share, float], float] = {}
 
     def join(self, priority: Priority = Priority.NORMAL, kind: str = "notes", at_once: int = 8) -> Share:
         return self.queue.join(kind, at_once, priority)
 
-    def work(self, steps: Mapping[Share, float], seconds: float) -> Counter[Share]:
-        """Let each share run steps of its length in sequence; return the seconds that each share worked."""
+    def work(
+        self, steps: Mapping[Share, float], seconds: float, beside: Mapping[Share, float] | None = None
+    ) -> Counter[Share]:
+        """Let each share run steps of its length in sequence; return the seconds of its steps.
+
+        `beside`: the lengths of the steps that a second thread of a share runs at the same time.
+        """
         worked: Counter[Share] = Counter()
         end = self.now + seconds
         while self.now < end:
-            for share, length in steps.items():
-                if share not in self._ends and self.queue.begin(share):
-                    self._ends[share] = self.now + length
+            for share, length in [*steps.items(), *(beside or {}).items()]:
+                if (share, length) not in self._ends and self.queue.begin(share):
+                    self._ends[share, length] = self.now + length
             self.now = min(self._ends.values())
-            for share in [share for share, moment in self._ends.items() if moment <= self.now]:
-                del self._ends[share]
-                worked[share] += steps[share]  # type: ignore[assignment]  # seconds, not whole numbers
+            for share, length in [step for step, moment in self._ends.items() if moment <= self.now]:
+                del self._ends[share, length]
+                worked[share] += length  # type: ignore[assignment]  # seconds, not whole numbers
                 self.queue.end(share)
         return worked
-
-
-def jain(service: Mapping[Share, float]) -> float:
-    values = list(service.values())
-    return sum(values) ** 2 / (len(values) * sum(value * value for value in values))
 
 
 @pytest.mark.parametrize("slots", [1, 2])
@@ -55,7 +56,14 @@ def test_four_sources_with_unequal_steps_share_evenly(slots: int) -> None:
     steps = {machine.join(): length for length in (0.05, 0.4, 1.3, 2.5)}
     worked = machine.work(steps, 200)
     assert len(worked) == 4
-    assert jain(worked) >= 0.95
+    assert jain(worked.values()) >= 0.95
+
+
+def test_threads_of_a_sync_do_not_extend_its_quantum_by_overlapping() -> None:
+    machine = Machine(slots=2)
+    wide, *narrow = (machine.join() for _ in range(3))
+    worked = machine.work({wide: 0.4, narrow[0]: 0.2, narrow[1]: 0.3}, 300, beside={wide: 0.3})
+    assert [worked[share] for share in narrow] == pytest.approx([200, 200], rel=0.1)
 
 
 def test_priorities_weigh_nine_to_three_to_one() -> None:
