@@ -1,49 +1,62 @@
-"""Fairness between sources of equal priority, from the number of items of each in the library at several times."""
+"""Fairness between concurrent syncs of equal priority, from the steps recorded by `tests/altered/recorded_steps.py`."""
 
 from __future__ import annotations
 
-import itertools
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
-
-_LEAST_ITEMS = 250
-"""Minimum due share in items. A source due fewer than a batch is not counted, because one batch covers its share."""
-
-
-@dataclass(frozen=True)
-class Look:
-    """The number of finished items of each source at one time. `active`: sources that have started but not finished."""
-
-    done: Mapping[str, int]
-    active: frozenset[str]
+from pathlib import Path
 
 
 @dataclass(frozen=True)
 class Fairness:
-    """Jain's index over the ratio of received to due items of each source, and the smallest ratio.
+    """How the fair queue shared its slots while syncs competed for them.
 
-    The items finished between two looks are due in equal shares to the active sources.
+    `worked` and `due`: the seconds of each sync, in the order of their first steps. At each moment, the used slots are due in
+    equal parts to the syncs that work or wait. `jain`: Jain's index over the ratios of worked to due seconds.
     """
 
+    worked: list[float]
+    due: list[float]
+    longest_step: float
     jain: float
-    least: float
 
 
-def jain(service: Sequence[float]) -> float:
+def jain(ratios: Collection[float]) -> float:
     """Jain's index: 1 if all ratios are equal, 1/n if one source received everything."""
-    squares = sum(value * value for value in service)
-    return sum(service) ** 2 / (len(service) * squares) if squares else 1.0
+    squares = sum(ratio * ratio for ratio in ratios)
+    return sum(ratios) ** 2 / (len(ratios) * squares) if squares else 1.0
 
 
-def judge(looks: Sequence[Look]) -> Fairness:
-    """Compute the fairness from the items finished between consecutive looks."""
-    due: defaultdict[str, float] = defaultdict(float)
-    had: defaultdict[str, float] = defaultdict(float)
-    for before, after in itertools.pairwise(looks):
-        done = {name: after.done[name] - before.done[name] for name in before.active}
-        for name, items in done.items():
-            due[name] += sum(done.values()) / len(done)
-            had[name] += items
-    ratios = [had[name] / items for name, items in due.items() if items >= _LEAST_ITEMS]
-    return Fairness(jain(ratios), min(ratios, default=1.0))
+def judge(steps: Path) -> Fairness:
+    """Compute the fairness from a file of recorded steps."""
+    worked, due = defaultdict[str, float](float), defaultdict[str, float](float)
+    waiting, at_work = Counter[str](), Counter[str]()
+    begun: dict[str, float] = {}
+    before = longest = 0.0
+    lines = [line.split() for line in steps.read_text().splitlines()]
+    for moment, event, sync, thread in sorted((float(line[0]), line[1], line[2], line[3]) for line in lines):
+        working, wanting = +at_work, +(waiting + at_work)
+        if len(wanting) > len(working):
+            for each in working:
+                worked[each] += moment - before
+            for each in wanting:
+                due[each] += (moment - before) * len(working) / len(wanting)
+        before = moment
+        match event:
+            case "asked":
+                waiting[sync] += 1
+            case "started":
+                waiting[sync] -= 1
+                at_work[sync] += 1
+                begun[thread] = moment
+            case "ended":
+                at_work[sync] -= 1
+                longest = max(longest, moment - begun[thread])
+    competed = [sync for sync, seconds in due.items() if seconds]
+    return Fairness(
+        [worked[sync] for sync in competed],
+        [due[sync] for sync in competed],
+        longest,
+        jain([worked[sync] / due[sync] for sync in competed]),
+    )

@@ -1,13 +1,14 @@
 """Record when each step of a sync asks for a slot of the fair queue, starts and ends.
 
 In every process that has this folder in PYTHONPATH, executes runs, and has the path of a file in `RECORDED_STEPS`. A line of
-the file has a time in seconds, the event, and the number of the sync.
+the file has a time in seconds, the event, and the numbers of the sync and the thread.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def _record(file: Path) -> None:
     wait, end = FairQueue.wait, FairQueue.end
 
     def note(event: str, share: Share) -> None:
-        lines.write(f"{time.monotonic()} {event} {id(share)}\n")
+        lines.write(f"{time.monotonic()} {event} {id(share)} {threading.get_ident()}\n")
 
     def recorded_wait(queue: FairQueue, share: Share) -> None:
         note("asked", share)
