@@ -172,14 +172,21 @@ class Dovecot:
         """Make the server assign new UIDs to the messages of a folder, as after a migration."""
         home = self.folder / "mail" / USER
         mailbox = home if folder == "INBOX" else home / f".{folder.replace('/', '.')}"
-        for file in mailbox.glob("dovecot*"):
-            if file.is_file():
-                file.unlink()
-        # UIDVALIDITY is a time in seconds and must differ.
-        (home / "dovecot-uidvalidity").unlink(missing_ok=True)
-        for file in home.glob("dovecot-uidvalidity.*"):
-            number = int(file.suffix[1:], 16)
-            file.rename(file.with_suffix(f".{number + 1000:08x}"))
+        before = self._uid_validity(folder)
+        # A session that had the folder open can write its old numbers back.
+        while self._uid_validity(folder) == before:
+            for file in mailbox.glob("dovecot*"):
+                if file.is_file():
+                    file.unlink(missing_ok=True)
+            # UIDVALIDITY is a time in seconds and must differ.
+            (home / "dovecot-uidvalidity").unlink(missing_ok=True)
+            for file in home.glob("dovecot-uidvalidity.*"):
+                number = int(file.suffix[1:], 16)
+                file.rename(file.with_suffix(f".{number + 1000:08x}"))
+
+    def _uid_validity(self, folder: str) -> int:
+        with self.person() as client:
+            return int(client.folder_status(folder, ["UIDVALIDITY"])[b"UIDVALIDITY"])
 
 
 def token(user: str = USER, seconds: int = 600) -> str:
