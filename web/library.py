@@ -19,7 +19,7 @@ from catchment.search.search import search
 _READ_SECONDS = 5.0
 """Time limit of a transaction of a search."""
 _LOAD_SECONDS = 120.0
-"""Time limit of the transaction that reads the vectors: two seconds for a million, and longer on a busy machine."""
+"""Time limit of the transaction that reads the vectors: five seconds for a million, and longer on a busy machine."""
 _RESULTS = TypeAdapter(Results)
 _HITS = TypeAdapter(list[Hit])
 

@@ -48,7 +48,7 @@ _LONGEST = 2_000
 _FEW = 5
 """A word that occurs at most so often is a name or an exact term."""
 _TOP = 10
-"""First results by words, among which a document called like the query is expected, and which show whether it is about code."""
+"""First results by words, which show whether a query is about code."""
 _IDENTIFIER = re.compile(r"#\d+|.*[@_/\\].*|.*\w[.:]+\w.*|(?=.*\d)[\w#-]{3,}")
 _EDGES = ".,;:!?()[]{}<>'…"
 
@@ -191,11 +191,19 @@ def _words_first(ledger: Ledger, typed: Query, words: Sequence[Word], by_words: 
         return None
     if len(words) == 1 and 0 < words[0].count <= _FEW and not words[0].corrections:
         return "rare word"
-    top = ledger.library.names_and_types([one.content_id for one in by_words.ranked[:_TOP]])
-    name = plain_words(typed.text)
-    if any(name in names for names, _ in top.values()):
+    if len(words) > 1 and all(word.parts for word in words):
+        return "identifier"
+    first = [one.content_id for one in by_words.ranked[:_TOP]]
+    top = ledger.library.names_and_types(first)
+    asked = plain_words(" ".join(map(_corrected, words)))
+    names, _ = top.get(first[0], ((), ""))
+    if any(name and f" {name} " in f" {asked} " for name in names):
         return "name of a document"
     return "program code" if 2 * sum(map(is_code, (kind for _, kind in top.values()))) > len(top) else None
+
+
+def _corrected(word: Word) -> str:
+    return word.corrections[0] if word.corrections and not word.count else word.text
 
 
 def _literal(query: Query) -> str | None:

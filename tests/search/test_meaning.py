@@ -106,7 +106,10 @@ def test_hits_name_their_lanes(ask: Asked) -> None:
         ("casset*", "prefix", "Gears.md"),
         ("HttpClientFactory", "identifier", "Server.md"),
         ("cassette", "rare word", "Gears.md"),
+        ("http client factory", "identifier", "Server.md"),
         ("file recovery", "name of a document", "File recovery.md"),
+        ("rising bread dough", "name of a document", "Bread.md"),
+        ("bred dough", "name of a document", "Bread.md"),
     ],
 )
 def test_literal_queries_keep_the_order_by_words(ask: Asked, query: str, reason: str, first: str) -> None:
@@ -115,6 +118,10 @@ def test_literal_queries_keep_the_order_by_words(ask: Asked, query: str, reason:
     by_words = items(ask(query, Lanes.WORDS))
     assert items(results)[: len(by_words)] == by_words
     assert by_words[0] == first
+
+
+def test_part_of_a_name_keeps_no_order(ask: Asked) -> None:
+    assert ask("recovery snapshot").understood.words_first is None
 
 
 def test_exact_query_that_words_do_not_find_finds_nothing_far(ask: Asked) -> None:

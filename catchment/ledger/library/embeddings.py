@@ -197,7 +197,9 @@ class Embeddings:
             if space is None:
                 return EmbeddingCounts(0, total, 0)
             mine = table.c.space_id == space.id
-            done = reading.execute(select(func.count()).select_from(table).where(mine, table.c.part == 0)).scalar_one()
+            # As in `vectors`: the index of chunks has all three columns, and is read in 60 ms for a million rows.
+            first = select(func.count()).select_from(table).where(table.c.space_id + 0 == space.id, table.c.part == 0)
+            done = reading.execute(first).scalar_one()
             refused = select(func.count()).select_from(table).where(mine, table.c.refusal.is_not(None))
             return EmbeddingCounts(done, total, reading.execute(refused).scalar_one())
 
@@ -216,8 +218,7 @@ class Embeddings:
         mine = columns.where(table.c.space_id + 0 == space.id, table.c.id > after, table.c.vector.is_not(None))
         with self._store.read() as reading:
             rows = reading.execute(mine.order_by(table.c.id).execution_options(yield_per=_ROWS_AT_ONCE))
-            for part in rows.partitions():
-                yield [(row.id, row.content_id, row.chunk_id, row.vector) for row in part]
+            yield from rows.tuples().partitions()
 
 
 def _space(reading: Reading, which: ColumnElement[bool]) -> Space | None:
