@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Container, Sequence
 from typing import Any
 
 import httpx
@@ -16,6 +18,7 @@ _TIMEOUT = httpx.Timeout(60, connect=2)
 _QUERY_TIMEOUT = httpx.Timeout(2, connect=1)
 """Someone waits for the results."""
 _MOST_BYTES = 64 * 1024 * 1024
+_MOST_DIMENSIONS = 16_384
 _REFUSED = "the model's server refused the text"
 _PROBE = "search"
 
@@ -31,15 +34,16 @@ class Endpoint:
         self.setting = setting
         self._kind, self._model, self._url = kind, model, url.rstrip("/")
         # Proxy settings of the environment would send the texts elsewhere.
-        self._client = httpx.Client(timeout=_TIMEOUT, trust_env=False, follow_redirects=False)
+        plain = {"Accept-Encoding": "identity"}
+        self._client = httpx.Client(timeout=_TIMEOUT, trust_env=False, follow_redirects=False, headers=plain)
         self.dimensions = 0
         try:
-            first = self._embed([_PROBE])[0]
+            first, version = self._embed([_PROBE])[0], self._digest()
         except _RefusedTexts:
             raise self._off("refuses to embed; check the name of the model") from None
         self.dimensions = len(first)
-        version = self._digest()
-        self.name = f"{kind}:{model}:{hashlib.sha256(f'{url} {version}'.encode()).hexdigest()[:12]}"
+        digest = hashlib.sha256(f"{url} {version}".encode("utf-8", "surrogatepass"))
+        self.name = f"{kind}:{model}:{digest.hexdigest()[:12]}"
 
     def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
         """Implement `Model.passages`. Halves a refused group until the refused texts are alone."""
@@ -72,6 +76,7 @@ class Endpoint:
             raise self._off("refuses every text") from None
 
     def _embed(self, texts: Sequence[str], timeout: httpx.Timeout = _TIMEOUT) -> list[list[float]]:
+        found: Any
         if self._kind == "ollama":
             body = {"model": self._model, "input": list(texts), "truncate": True, "keep_alive": "5m"}
             found = self._answer("POST", "/api/embed", body, timeout).get("embeddings")
@@ -79,37 +84,43 @@ class Endpoint:
             body = {"model": self._model, "input": list(texts), "encoding_format": "float"}
             data = self._answer("POST", "/v1/embeddings", body, timeout).get("data")
             # Servers may answer in any order.
-            rows = sorted((row for row in data if isinstance(row, dict)), key=_index) if isinstance(data, list) else []
-            found = [row.get("embedding") for row in rows]
-        if not isinstance(found, list) or len(found) != len(texts) or not all(map(self._is_vector, found)):
+            found = [row.get("embedding") for row in sorted(_objects(data), key=_index)]
+        try:
+            vectors = [[float(number) for number in vector] for vector in found]
+        except (TypeError, ValueError, OverflowError):
+            vectors = []
+        if len(vectors) != len(texts) or not all(len(vector) in self._widths() for vector in vectors):
             raise self._off("gave an answer that is not in its format, or with another number of dimensions")
-        return found
+        return vectors
 
-    def _is_vector(self, value: Any) -> bool:
-        is_vector = isinstance(value, list) and value and all(isinstance(number, int | float) for number in value)
-        return bool(is_vector) and len(value) == (self.dimensions or len(value))
+    def _widths(self) -> Container[int]:
+        return {self.dimensions} if self.dimensions else range(1, _MOST_DIMENSIONS + 1)
 
     def _answer(
         self, method: str, path: str, body: dict[str, Any] | None = None, timeout: httpx.Timeout = _TIMEOUT
     ) -> dict[str, Any]:
+        ends = time.monotonic() + (timeout.read or 0)
         try:
             with self._client.stream(method, self._url + path, json=body, timeout=timeout) as response:
                 content = bytearray()
-                for part in response.iter_bytes():
+                # Not decompressed: a few bytes may become gigabytes.
+                for part in response.iter_raw():
                     content += part
                     if len(content) > _MOST_BYTES:
                         raise self._off("gave an answer that is too large")
+                    if time.monotonic() > ends:
+                        raise self._off("answers too slowly")
             if response.status_code == httpx.codes.NOT_FOUND:
                 raise self._off("does not know the model, or has another interface")
             if response.status_code != httpx.codes.OK:
                 raise _RefusedTexts
-            answer = httpx.Response(200, content=bytes(content)).json()
+            answer = json.loads(content)
         except httpx.RemoteProtocolError:
             # A server that a text kills closes the connection.
             raise _RefusedTexts from None
         except httpx.HTTPError as error:
             raise self._off(f"does not answer ({type(error).__name__})") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self._off("gave an answer that is not JSON") from None
         return answer if isinstance(answer, dict) else {}
 
@@ -117,13 +128,17 @@ class Endpoint:
         """Return the version of the model, where the server tells it: a new version needs new vectors."""
         if self._kind != "ollama":
             return ""
-        models = self._answer("GET", "/api/tags").get("models")
-        named = {self._model, f"{self._model}:latest"}
-        digests = [m.get("digest") for m in models or () if isinstance(m, dict) and m.get("name") in named]
+        names = (self._model, f"{self._model}:latest")
+        models = _objects(self._answer("GET", "/api/tags").get("models"))
+        digests = [model.get("digest") for model in models if model.get("name") in names]
         return str(digests[0]) if digests else ""
 
     def _off(self, problem: str) -> MeaningOff:
         return MeaningOff(f"search by meaning: the model's server {problem}; check `catchment model`")
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _index(row: dict[str, Any]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +14,8 @@ import pytest
 from catchment.content.cache import Cache
 from catchment.errors import NoConsent, TryAgain
 from catchment.ledger import Ledger, Source
+from catchment.meaning.fill import fill
+from catchment.meaning.models import Refusal, quantized
 from catchment.model import Priority
 from catchment.settings import Home, Policy
 from catchment.sync.preflight import WHOLE
@@ -51,7 +53,27 @@ def ledger(home: Home, folders: dict[str, LocalFiles]) -> Iterator[Ledger]:
                 sync.process(token)
             sync.finish("completed")
     with closing(Ledger.open(home.database_url)) as ledger:
+        fill(ledger, Lengths())
         yield ledger
+
+
+class Lengths:
+    """A model whose vectors depend on the lengths of the texts alone."""
+
+    setting, name, dimensions = "use", "lengths", 2
+
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
+        return [quantized([len(text), 1.0]) for text in texts]
+
+    def query(self, text: str) -> Sequence[float]:
+        return [1.0, 0.0]
+
+
+def vectors(ledger: Ledger) -> int:
+    """Return the number of stored vectors."""
+    space = ledger.embeddings.searched()
+    assert space is not None
+    return sum(map(len, ledger.embeddings.vectors(space, 0)))
 
 
 @pytest.fixture
@@ -71,8 +93,10 @@ def holding(home: Home, words: str) -> list[str]:
 
 def test_purge_empties_the_home_but_keeps_shared_content(home: Home, ledger: Ledger, mine: Source) -> None:
     assert holding(home, "zebrafinch")
+    assert vectors(ledger) == 3
     proof = purge(home, ledger, mine)
     assert proof.holds
+    assert vectors(ledger) == 2
     assert (proof.items, proof.passages, proof.found, proof.in_files, proof.copies) == (2, 1, 0, 0, ())
     assert set(proof.left.values()) == {0}
     assert holding(home, "zebrafinch") == []

@@ -27,6 +27,7 @@ from catchment.runtime.home import Home
 from catchment.settings import SourceSettings
 from catchment.sync.plan import Plan
 from connectors import connector_class, kinds
+from connectors.local_files import LocalFilesSettings
 from console import arguments
 from console.main import main
 from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
@@ -279,8 +280,8 @@ def _times(data: bytes) -> None:
 def _search(data: bytes) -> None:
     """Any text is a valid query, and snippets are parts of the document."""
     words = data.decode("utf-8", "replace")
-    for hit in _library().ledger.library.search(words):
-        assert hit.item in _library().texts
+    for hit in library().ledger.library.search(words):
+        assert hit.item in library().texts
     query = parse(words)
     for text in ("The gauge at the weir", words):
         if query.wanted:
@@ -293,7 +294,7 @@ def _command_line(data: bytes) -> None:
     arguments = [part.replace("\x00", "") for part in data.decode("utf-8", "replace").split("\n")]
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setenv("CATCHMENT_HOME", str(_library().home.path))
+        patch.setenv("CATCHMENT_HOME", str(library().home.path))
         patch.delenv("CATCHMENT_DATABASE_URL", raising=False)
         if arguments[0] in ("jobs", "quarantine", "search", "show", "why", "related", "throttle", "vault"):
             assert main(arguments) in _EXITS
@@ -334,13 +335,16 @@ class _Library(Papers):
     def __init__(self, folder: Path) -> None:
         (folder / "papers").mkdir()
         super().__init__(Home(folder / "home").make(), folder / "papers")
+        with SourcesFile.changing(self.home.sources_file) as file:
+            file.add(SourceEntry("papers", "local_files", LocalFilesSettings(root=self.folder)))
         for name, text in self.texts.items():
             self.write(name, text)
         self.sync()
 
 
 @cache
-def _library() -> _Library:
+def library() -> _Library:
+    """Return the library of the test run."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
     return _Library(folder)

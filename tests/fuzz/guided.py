@@ -14,7 +14,7 @@ from random import Random
 
 import atheris
 
-PACKAGES = ["catchment", "connectors", "console", "deployments"]
+PACKAGES = ["catchment", "connectors", "console", "deployments", "web", "assistant"]
 _READERS = ["imapclient", "email", "quopri", "html"]
 """Third-party Python parsers that are instrumented too."""
 _SLOW = 60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import shutil
 import socket
@@ -19,7 +20,8 @@ import orjson
 from imapclient.response_parser import parse_fetch_response
 
 from catchment.content.normalize import normalize
-from catchment.errors import CatchmentError, ItemError, SourceError
+from catchment.errors import CatchmentError, ItemError, MeaningOff, SourceError
+from catchment.meaning.models import Refusal, load
 from catchment.model import SkipReason
 from catchment.pacing import Pace, read_headers
 from catchment.pacing.bucket import TOKEN
@@ -66,6 +68,24 @@ _REPOSITORY = {
     "id": 7, "full_name": "o/r", "default_branch": "main", "pushed_at": _TIME, "has_wiki": True, "login": "o",
     "type": "Organization",
 }  # fmt: skip
+_EMBEDDED = (
+    {"embeddings": [[0.5, -1.0, 2.0]], "models": [{"name": "m:latest", "digest": "x"}]},
+    {"data": [{"index": 0, "embedding": [0.5, -1.0, 2.0]}]},
+)
+_EMBEDDINGS = """
+{"embeddings": [[
+{"data": [{"index": 0, "embedding": [
+]]}
+]}]}
+,␠
+1.0
+-Infinity
+NaN
+1e999
+1e-400
+-0.0
+true
+"""
 _DELIVERY = {"repository": {"full_name": "O/R"}, "action": "opened"}
 _ANSWER = """
 HTTP/1.1 200 OK\r␤
@@ -176,6 +196,8 @@ def targets() -> Iterator[Target]:
         yield Target(f"api-{kind or 'thread'}", _entry(kind), shaped(shape))
     yield Target("api-listing", _listing, shaped([_ISSUE], [_ISSUE, {**_ISSUE, "number": 13}], {"message": "no"}))
     yield Target("api-repository", _repository, shaped(_REPOSITORY, [_REPOSITORY]))
+    yield Target("model-answer", _model_answer, shaped(*_EMBEDDED))
+    yield Target("model-http", _model_http, woven(_ANSWER + _EMBEDDINGS.strip(), most=12))
     yield Target("webhook", _webhook, shaped(_DELIVERY))
     yield Target(
         "access-token", _access_token, woven("e30\n.\neyJleHAiOjF9\neyJleHAiOjFlMzAwfQ\neyJleHAiOiJ4In0\n=\n-_")
@@ -299,6 +321,24 @@ def _webhook(data: bytes) -> None:
 
 def _access_token(data: bytes) -> None:
     expiry_of(data.decode("utf-8", "replace"))
+
+
+# Models
+
+
+def _model_answer(data: bytes) -> None:
+    _model_http(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + data)
+
+
+def _model_http(data: bytes) -> None:
+    """Whatever the server of a model answers, a text gets a usable vector or a reason, or meaning is off."""
+    _host().answer = data
+    for kind in ("ollama", "openai"):
+        with suppress(MeaningOff):
+            model = load(f"{kind}:m@{_host().address}")
+            [vector] = model.passages(["weir"])
+            assert isinstance(vector, Refusal) or len(vector) == model.dimensions
+            assert math.isclose(math.hypot(*model.query("weir")), 1)
 
 
 # IMAP

@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from itertools import count
+from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select, update
 
 from catchment.errors import MeaningOff
 from catchment.ledger import EmbeddingCounts, Embeddings, Passage, Space
+from catchment.ledger.admin import backup
 from catchment.ledger.db.database import Store, Writing, as_map
-from catchment.ledger.db.schema import contents, embeddings, spaces
+from catchment.ledger.db.schema import chunks, contents, embeddings, spaces
 from catchment.ledger.library.embeddings import FEW
 from catchment.meaning.builtin import BuiltIn
 from catchment.meaning.fill import fill, parts
 from catchment.meaning.meaning import Meaning
 from catchment.meaning.models import Model, Refusal
 from catchment.meaning.vectors import Near, Vectors
-from catchment.model import ASIDE, Chunk
+from catchment.model import ASIDE, Chunk, Priority, Upsert
+from catchment.results import Lanes
+from catchment.search.search import search
+from tests.ledger.test_undo import FOREVER, next_sync, undo
 from tests.ledger.world import World, content, delivered, note
 
 NOTES = {
@@ -178,6 +184,83 @@ def test_new_and_deleted_embeddings_are_followed(world: World, model: BuiltIn) -
         assert reading.execute(select(func.count()).select_from(embeddings)).scalar_one() == 1
     left = world.ledger.purging.left(world.source.id, lambda locator: locator == "fluss.md", whole=False)
     assert left["embeddings"] == 0
+
+
+def stored(world: World) -> int:
+    """Return the number of stored vectors. Each has to belong to a passage."""
+    with world.ledger._store.read() as reading:
+        owned = select(chunks.c.id).where(chunks.c.id == embeddings.c.chunk_id).exists()
+        assert reading.execute(select(func.count()).select_from(embeddings).where(~owned)).scalar_one() == 0
+        return int(reading.execute(select(func.count()).select_from(embeddings)).scalar_one())
+
+
+def found(world: World, query: str) -> list[str]:
+    """Return the documents that a search by meaning alone finds."""
+    meaning = Meaning(world.ledger)
+    hits = search(world.ledger, query, world.clock.moment, meaning=meaning, lanes=Lanes.MEANING).hits
+    return [hit.item for hit in hits]
+
+
+@pytest.mark.databases
+def test_undo_of_a_deletion_needs_no_new_vectors(world: World, model: BuiltIn) -> None:
+    put(world, NOTES)
+    counting = Counting(model)
+    fill(world.ledger, counting)
+    next_sync(world)
+    world.lose("fluss.md")
+    world.settle()
+    deletion = next_sync(world)
+    assert "fluss.md" not in found(world, "flooding")
+    assert stored(world) == 3, "an undo needs it"
+    undo(world, deletion)
+    assert found(world, "flooding")[0] == "fluss.md"
+    fill(world.ledger, counting)
+    assert len(counting.texts) == 3, "an undo embeds nothing again"
+
+
+@pytest.mark.databases
+def test_old_version_loses_its_vectors_when_its_undo_data_expire(world: World, model: BuiltIn) -> None:
+    put(world, {"bees.md": NOTES["bees.md"]})
+    fill(world.ledger, model)
+    next_sync(world)
+    put(world, {"bees.md": "The accounts of the year are closed."})
+    fill(world.ledger, model)
+    next_sync(world)
+    assert stored(world) == 2
+    world.clock.forward(days=100)
+    world.ledger.undo.purge(timedelta(days=30), FOREVER)
+    assert stored(world) == 1
+    assert found(world, "annual bookkeeping accounts") == ["bees.md"]
+
+
+@pytest.mark.databases
+def test_removed_source_takes_its_vectors_along(world: World, model: BuiltIn) -> None:
+    put(world, NOTES)
+    other = world.ledger.sources.put("other", "obsidian", Priority.NORMAL)
+    sync = world.begin(other)
+    world.ledger.intake.record(sync.id, [Upsert(note("copy.md", content(NOTES["bees.md"])))], {})
+    batch = world.ledger.queue.claim(other.id, 1, owner="worker")
+    world.ledger.queue.deliver(batch.token, [delivered(batch.jobs[0].id, NOTES["bees.md"])])
+    fill(world.ledger, model)
+    assert stored(world) == 3
+    world.ledger.sources.remove("notes", "anna", "no longer needed")
+    assert stored(world) == 1
+    assert found(world, "a box for the bees") == ["copy.md"]
+
+
+def test_backup_and_restore_keep_the_vectors(sqlite_world: World, model: BuiltIn, tmp_path: Path) -> None:
+    world = sqlite_world
+    put(world, NOTES)
+    fill(world.ledger, model)
+    world.ledger.back_up(tmp_path / "copy.db", {"sources.yaml": b"deployments: []\n"})
+    world.ledger.sources.remove("notes", "anna", "by mistake")
+    assert stored(world) == 0
+    world.ledger.close()
+    assert backup.restore(Path(world.url.removeprefix("sqlite:///")), tmp_path / "copy.db").broken == []
+    world.reopen()
+    assert stored(world) == 3
+    assert found(world, "flooding")[0] == "fluss.md"
+    assert fill(world.ledger, Counting(model, fails_after=0)) == EmbeddingCounts(3, 3, 0)
 
 
 def test_killed_filling_goes_on_and_embeds_nothing_twice(sqlite_world: World, model: BuiltIn) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ class _Server(ThreadingHTTPServer):
     """A server of embeddings. `mood`: how it misbehaves."""
 
     mood = ""
-    version = "one"
+    versions: Any
     texts: list[str]
 
 
@@ -98,7 +99,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         assert self.path == "/api/tags"
-        self._send(200, {"models": [{"name": "m:latest", "digest": self.server.version}]})
+        if self.server.mood == "no versions":
+            self._send(500, {"error": "no"})
+        else:
+            self._send(200, self.server.versions)
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -115,6 +119,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, "hello")
         elif mood == "huge":
             self._send(200, {"embeddings": "x" * 70_000_000})
+        elif mood == "deep":
+            self._send(200, "[" * 100_000)
+        elif mood == "bomb":
+            self._send(200, gzip.compress(b" " * 10_000_000 + b"{}"), **{"Content-Encoding": "gzip"})
+        elif mood == "elsewhere":
+            self._send(302, "", Location="http://127.0.0.1:9/api/embed")
+        elif mood == "drips":
+            self._drip()
         else:
             self._embed(texts, mood)
 
@@ -123,6 +135,12 @@ class _Handler(BaseHTTPRequestHandler):
         rows: list[list[float]] = [[float(len(text)), 1.0, 2.0, *[3.0] * (width - 3)] for text in texts]
         if mood == "nan" and len(texts) > 1:
             rows[0][0] = math.nan
+        if mood == "beyond floats":
+            rows = [[10**400] * 4]
+        if mood == "too wide":
+            rows = [[1.0] * 20_000]
+        if mood == "no numbers":
+            rows = [[None, {}, 1, 2]]
         if mood == "short":
             rows = rows[:-1]
         if self.path == "/api/embed":
@@ -131,9 +149,21 @@ class _Handler(BaseHTTPRequestHandler):
             data = [{"index": index, "embedding": row} for index, row in enumerate(rows)]
             self._send(200, {"data": data[::-1]})
 
-    def _send(self, code: int, body: Any) -> None:
-        content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    def _drip(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with suppress(OSError):
+            for _ in range(50):
+                self.wfile.write(b" ")
+                time.sleep(0.1)
+
+    def _send(self, code: int, body: Any, **headers: str) -> None:
+        content = (
+            body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        )
         self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
@@ -143,6 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
 def serving() -> Iterator[_Server]:
     server = _Server(("127.0.0.1", 0), _Handler)
     server.texts = []
+    server.versions = {"models": [{"name": "m:latest", "digest": "one"}]}
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
@@ -190,6 +221,11 @@ def test_vector_with_nan_is_a_refusal() -> None:
         ("short", "not in its format"),
         ("not json", "not JSON"),
         ("huge", "too large"),
+        ("deep", "not JSON"),
+        ("bomb", "not JSON"),
+        ("beyond floats", "not in its format"),
+        ("no numbers", "not in its format"),
+        ("elsewhere", "refuses every text"),
         ("everything", "refuses every text"),
     ],
 )
@@ -224,8 +260,38 @@ def test_query_of_a_slow_endpoint_is_not_awaited(monkeypatch: pytest.MonkeyPatch
 def test_new_version_of_a_model_has_another_name() -> None:
     with serving() as server:
         first, same = load(address(server)).name, load(address(server)).name
-        server.version = "two"
+        server.versions = {"models": [{"name": "m:latest", "digest": "two"}]}
         assert first == same != load(address(server)).name
+
+
+@pytest.mark.parametrize(
+    "versions", [{}, [], {"models": 5}, {"models": [5, {"name": []}]}, {"models": [{"name": "m", "digest": "\ud800"}]}]
+)
+def test_odd_version_is_a_version(versions: Any) -> None:
+    with serving() as server:
+        server.versions = versions
+        assert load(address(server)).dimensions == 4
+
+
+@pytest.mark.parametrize(
+    ("mood", "problem"), [("too wide", "number of dimensions"), ("no versions", "refuses to embed")]
+)
+def test_endpoint_that_cannot_be_used_switches_meaning_off(mood: str, problem: str) -> None:
+    with serving() as server:
+        server.mood = mood
+        with pytest.raises(MeaningOff, match=problem):
+            load(address(server))
+
+
+def test_answer_that_drips_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "_QUERY_TIMEOUT", httpx.Timeout(0.3))
+    with serving() as server:
+        model = load(address(server))
+        server.mood = "drips"
+        began = time.monotonic()
+        with pytest.raises(MeaningOff, match="too slowly"):
+            model.query("flood")
+        assert time.monotonic() - began < 2
 
 
 def test_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
