@@ -1,4 +1,4 @@
-"""The server over HTTP: on the loopback interface, stateless, behind a token. The SDK refuses a foreign Host and Origin."""
+"""The server over HTTP: on the loopback interface, stateless, behind a token. The SDK refuses a foreign Origin."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-import uvicorn
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
-
 from assistant.server import protocol_server
 from catchment.errors import BadInput
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
+from web.guard import serve as serve_application
 
 PATH = "/mcp"
-_CONNECTIONS = 64
 _BODY_BYTES = 64 * 1024
 
 
@@ -42,31 +38,4 @@ def serve(home: Home, port: int, on_start: Callable[[str], None]) -> None:
         raise BadInput(f"--port {port}: cannot be used ({error.strerror}); choose another port") from None
     with listening:
         on_start(f"http://127.0.0.1:{listening.getsockname()[1]}{PATH}")
-        config = uvicorn.Config(
-            _TokenGuard(app, token),
-            access_log=False,
-            log_level="critical",
-            lifespan="on",
-            http="h11",
-            ws="none",
-            limit_concurrency=_CONNECTIONS,
-            timeout_graceful_shutdown=1,
-        )
-        uvicorn.Server(config).run(sockets=[listening])
-
-
-class _TokenGuard:
-    """An ASGI application that passes requests with the token to another."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._token = token
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a connection, as ASGI requires."""
-        authorization = dict(scope.get("headers", ())).get(b"authorization", b"")
-        if scope["type"] != "lifespan" and not own_secrets.is_bearer(authorization, self._token):
-            refusal = JSONResponse({"error": "token missing or wrong"}, 401, {"WWW-Authenticate": "Bearer"})
-            await refusal(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+        serve_application(app, token, listening)

@@ -46,6 +46,7 @@ MAY_IMPORT = {
         "connectors",
         "deployments.sources.sources_file",
         "deployments.server.running",
+        "web.guard",
     },
     "console": {"console", "assistant", "deployments", "flows", "tasks", "connectors", "catchment"},
     "web": {"web", "catchment"},

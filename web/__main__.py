@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 import socket
 
-import uvicorn
-
 from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
 from catchment.search.remote import WebAddress, token
 from web.app import application
-from web.guard import HEADER_BYTES, Guard
+from web.guard import serve
 from web.library import WarmLibrary
 from web.readiness import Readiness
-
-_CONNECTIONS = 64
 
 
 def main() -> None:
@@ -27,19 +23,7 @@ def main() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         app = application(library, readiness, lambda: WebAddress.record(home, port))
-        config = uvicorn.Config(
-            Guard(app, token(home), port),
-            # Neither may contain a query.
-            access_log=False,
-            log_level="warning",
-            lifespan="on",
-            http="h11",
-            ws="none",
-            h11_max_incomplete_event_size=HEADER_BYTES,
-            limit_concurrency=_CONNECTIONS,
-            timeout_graceful_shutdown=1,
-        )
-        uvicorn.Server(config).run(sockets=[listening])
+        serve(app, token(home), listening)
 
 
 if __name__ == "__main__":

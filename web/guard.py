@@ -1,22 +1,59 @@
-"""Checks of every request before the application receives it: host, token and size."""
+"""A server on the loopback interface, and the checks of every request before its application: host, token and size."""
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import sys
 
+import uvicorn
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from catchment.runtime import own_secrets
 
 QUERY_BYTES = 102_400
 """Maximum size of a query."""
-HEADER_BYTES = 4 * QUERY_BYTES
+_HEADER_BYTES = 4 * QUERY_BYTES
 """Maximum size of a request line with its headers. Each byte of a query takes up to three in an address."""
 _BODY_BYTES = 8 * QUERY_BYTES
 """Maximum size of a body. Each byte of a query takes up to six in JSON."""
 _TOO_LARGE = "too large"
+_CLOSING = {"Connection": "close"}
+_CONNECTIONS = 64
+_REQUEST_SECONDS = 2.0
+"""Time limit of the headers of the first request: idle connections must not use up the limit."""
+
+
+def serve(app: ASGIApp, token: str, listening: socket.socket) -> None:
+    """Serve an application behind a token until a signal."""
+    config = uvicorn.Config(
+        Guard(app, token, listening.getsockname()[1]),
+        # Neither may contain a query.
+        access_log=False,
+        log_level="warning",
+        lifespan="on",
+        http=_Connection,
+        ws="none",
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+        limit_concurrency=_CONNECTIONS,
+        timeout_graceful_shutdown=1,
+    )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+class _Connection(H11Protocol):
+    """A connection that is closed if it sends no request."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(_REQUEST_SECONDS, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        if self.cycle is None:
+            self.transport.close()  # type: ignore[unreachable] # its type lacks the None before the first request
 
 
 class Guard:
@@ -40,9 +77,9 @@ class Guard:
         headers = dict(scope["headers"])
         # A page in a browser can send requests here under a host name that resolves to this machine.
         if headers.get(b"host", b"").lower() not in self._hosts:
-            return error(421, "unknown host")
+            return error(421, "unknown host", _CLOSING)
         if not own_secrets.is_bearer(headers.get(b"authorization", b""), self._token):
-            return error(401, "token missing or wrong", {"WWW-Authenticate": "Bearer"})
+            return error(401, "token missing or wrong", {"WWW-Authenticate": "Bearer", **_CLOSING})
         length = headers.get(b"content-length", b"")
         return error(413, _TOO_LARGE) if length.isdigit() and int(length[:12]) > _BODY_BYTES else None
 

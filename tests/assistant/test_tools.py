@@ -91,6 +91,12 @@ def test_search_says_how_it_found_a_document(answer: Call) -> None:
         'title:"x source:diary loan',
         "source:diary loan",
         '"loan',
+        "OR loan",
+        "OR source:diary OR loan",
+        "-source:notes loan",
+        "loan -source:diary source:diary",
+        "kind:imap confidential",
+        "in:INBOX",
     ],
 )
 def test_search_finds_nothing_in_kept_sources(library: AssistantLibrary, query: str) -> None:

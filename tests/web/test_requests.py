@@ -203,6 +203,20 @@ def test_odd_bytes_on_the_socket_stop_nothing(client: httpx.Client, port: int) -
     assert client.get("/live").status_code == 200
 
 
+def test_connections_without_a_request_are_closed(client: httpx.Client, port: int) -> None:
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(70)]
+        for connection in silent[::2]:
+            connection.sendall(b"GET /live HTTP/1.1\r\nHost:")
+        headers = {**client.headers}
+
+        def status() -> int:
+            return httpx.get(f"http://127.0.0.1:{port}/live", headers=headers, trust_env=False).status_code
+
+        assert status() == 503
+        until(lambda: status() == 200)
+
+
 def test_queries_and_texts_are_not_logged(library_home: Home, client: httpx.Client, port: int) -> None:
     client.get("/search", params={"text": SECRET})
     client.post("/search", json={"text": f"sorce:{SECRET}"})
