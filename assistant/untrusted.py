@@ -21,7 +21,7 @@ _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _IMAGE_OR_LINK = re.compile(r"(!(?=\[)|\](?=\(\s*<?\s*(?:https?:|data:|//)))", re.IGNORECASE)
 """Without the parts of an address: Markdown has too many ways to write it."""
 _LOADING = re.compile(r"<(?=(?:img|image|svg|video|audio|iframe|object|embed|link|style|script)\b)", re.IGNORECASE)
-_FENCE = re.compile(r"<(/?\s*untrusted)", re.IGNORECASE)
+_FENCE = re.compile(r"<([/\s]*untrusted)", re.IGNORECASE)
 
 
 class Untrusted(BaseModel):

@@ -13,7 +13,7 @@ from typing import Any, cast
 import httpx
 import orjson
 
-from assistant.answers import MOST_BYTES, FoundPassage
+from assistant.answers import MOST_BYTES, FoundDocument, FoundPassage
 from assistant.library import AssistantLibrary
 from assistant.server import call
 from assistant.untrusted import as_text
@@ -113,9 +113,16 @@ def _assistant_call(data: bytes) -> None:
 
 def _untrusted_text(data: bytes) -> None:
     """A text cannot end its fence, hide characters, or have a client load an address."""
-    text = data.decode("utf-8", "replace")
-    lines = as_text(FoundPassage(title=text, place=text, author=text, passage=text)).split("\n")
-    assert not any(_LOADED.search(line) or _INVISIBLE.search(line) for line in lines)
+    words = data.decode("utf-8", "replace")
+    passage = FoundPassage(title=words, place=words, author=words, passage=words)
+    hit = FoundDocument(
+        document=1, source="a", kind="b", media_type="c", date=None, found_by="words", copies=0, untrusted=passage
+    )
+    text = as_text(hit)
+    [fence] = re.findall(r"<untrusted id=(\w{16})>", text)
+    assert text.endswith(f"</untrusted id={fence}>")
+    assert len(re.findall(r"<[/\s]*untrusted", text, re.IGNORECASE)) == 2
+    assert not _LOADED.search(text) and not _INVISIBLE.search(text)
 
 
 def _vectors(data: bytes) -> None:
