@@ -30,10 +30,11 @@ def main() -> None:
     name_process("runner")
     threading.current_thread().name = "runner"
     link = Connection(int(sys.argv[1]))
+    # Before the imports, which leave hardly any garbage.
+    configure_gc()
     files = SourceFiles(requested_modules())
     failed = load((*PREFECT, *requested_modules()))
     complete_models()
-    configure_gc()
     # Before any thread exists: the pool's fork server is started by a fork of this process.
     with ParserPool(min(_MOST_PARSERS, os.cpu_count() or 1), preload=_PARSERS_IMPORT) as pool:
         pool.start()

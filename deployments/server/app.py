@@ -44,6 +44,8 @@ _Receive = Callable[[], Awaitable[_Message]]
 def main(listening: socket.socket) -> None:
     """Serve until SIGTERM."""
     become_child("server")
+    # Imports leave hardly any garbage; with collections they take 2.1 s instead of 1.8 s.
+    gc.disable()
     # The server checks the login of each request against this variable.
     os.environ["PREFECT_SERVER_API_AUTH_STRING"] = os.environ["PREFECT_API_AUTH_STRING"]
     os.environ.update(block_type_settings(Home.default()))
