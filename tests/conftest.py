@@ -22,8 +22,16 @@ from tests.prefect_tables import lay_tables
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _PROJECT = Path(__file__).parents[1]
-_ONE_SERVER = {"tests/acceptance/shared", "tests/deployments/worker", "tests/flows"}
-"""Folders whose tests share one server."""
+_ONE_SERVER = {
+    "tests/acceptance/shared": "person",
+    "tests/flows": "server",
+    "tests/console/test_running.py": "server",
+    "tests/deployments/test_deploy.py": "server",
+    "tests/deployments/test_server.py": "server",
+    "tests/deployments/watch/test_on_server.py": "server",
+    "tests/deployments/worker": "server",
+}
+"""Files and folders whose tests share one server, by the fixture that starts it: a start takes 8 s of processor time."""
 _MARK = re.compile(r"\bmark\.(\w+)")
 
 
@@ -70,21 +78,24 @@ def cannot_select(expression: str, module: str, fixtures: str = "") -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the slowest files first: at the end, they would keep one process busy while the others are idle."""
+    """Run what takes longest first: at the end, it would keep one process busy while the others are idle."""
     slow = {item.path for item in items if any(map(item.get_closest_marker, ("flow", "server", "long")))}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (_shared_server(item.nodeid) is None, item.path not in slow))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """Assign each file to one process, and each folder with a shared server as well."""
+    """Assign each file to one process, and all files that share a server as well."""
     return _ByServer(config, log)
 
 
 class _ByServer(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
-        file: str = super()._split_scope(nodeid)
-        folder = str(Path(file).parent)
-        return folder if folder in _ONE_SERVER else file
+        return _shared_server(nodeid) or str(super()._split_scope(nodeid))
+
+
+def _shared_server(nodeid: str) -> str | None:
+    file = Path(nodeid.partition("::")[0])
+    return _ONE_SERVER.get(str(file)) or _ONE_SERVER.get(str(file.parent))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

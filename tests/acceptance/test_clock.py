@@ -17,7 +17,7 @@ from benchmarks.notes import edit, generate
 from catchment.ledger import Ledger
 from catchment.model import JobState
 from catchment.runtime.home import Home
-from tests.acceptance.accidents import UNHURRIED, saved_and_found
+from tests.acceptance.accidents import FREQUENT_CHECKS, UNHURRIED, saved_and_found
 from tests.acceptance.person import Person, upright
 from tests.faults.clock import WallClock
 from tests.waiting import until
@@ -38,7 +38,7 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> WallClock:
 @pytest.fixture(scope="module")
 def person(clock: WallClock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     home = tmp_path_factory.mktemp("clock") / "home"
-    with upright(Person(home, variables=clock.variables | UNHURRIED)) as person:
+    with upright(Person(home, variables=clock.variables | UNHURRIED | FREQUENT_CHECKS)) as person:
         yield person
     assert person.left() == []
 

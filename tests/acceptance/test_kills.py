@@ -54,18 +54,19 @@ def goes_on(person: Person, name: str) -> None:
     assert ended == ["COMPLETED", "CRASHED"]
 
 
-def all_is_well(person: Person, name: str) -> None:
+def all_is_well(person: Person, *names: str) -> None:
     """Check that every note is in the library once, the ledger is sound, and no dead run is considered active."""
-    source = person.source(name)
-    assert source["documents"] == _NOTES
-    unfinished = {state: number for state, number in source["jobs"].items() if number and state != "succeeded"}
-    assert unfinished == {}
-    listed = person("jobs", "list", "--source", name, "--limit", "10000", "--json").ok().json
-    assert len(listed) == len({job["item"] for job in listed}) == _NOTES
+    for name in names:
+        source = person.source(name)
+        assert source["documents"] == _NOTES
+        unfinished = {state: number for state, number in source["jobs"].items() if number and state != "succeeded"}
+        assert unfinished == {}
+        listed = person("jobs", "list", "--source", name, "--limit", "10000", "--json").ok().json
+        assert len(listed) == len({job["item"] for job in listed}) == _NOTES
     person("ledger", "check", "--deep").ok()
     until(person.seem_to_run, lambda found: found == [])
     # The source's slot was released: the next sync starts at once.
-    assert person.sync(name)["jobs"] == 0
+    assert person.sync(names[-1])["jobs"] == 0
 
 
 def test_killed_worker(person: Person, vault: Path) -> None:
@@ -83,16 +84,6 @@ def test_killed_server(person: Person, vault: Path) -> None:
     all_is_well(person, "server")
 
 
-def test_killed_runner(person: Person, vault: Path) -> None:
-    in_the_middle(person, "run", vault)
-    worker = person.running.worker_pid
-    kill(executing(person, "run")[0])
-    interrupted(person, "run")
-    goes_on(person, "run")
-    all_is_well(person, "run")
-    assert person.running.worker_pid == worker
-
-
 def test_killed_runner_of_four_syncs(person: Person, vault: Path) -> None:
     names = ("oak", "elm", "ash", "fir")
     for name in names:
@@ -100,14 +91,16 @@ def test_killed_runner_of_four_syncs(person: Person, vault: Path) -> None:
     for name in names:
         start_sync(person.running, "obsidian", name)
     until(lambda: all(brought_in(person, name) for name in names))
+    worker = person.running.worker_pid
     kill(executing(person, "fir")[0])
     for name in names:
         goes_on(person, name)
-        all_is_well(person, name)
         listed = person("jobs", "list", "--source", name, "--limit", "10000", "--json").ok().json
         assert {job["attempts"] for job in listed} == {1}, (
             "no source is known to be the cause, so none counts an attempt"
         )
+    all_is_well(person, *names)
+    assert person.running.worker_pid == worker
 
 
 def test_killed_parsers_of_a_run(person: Person, vault: Path) -> None:

@@ -25,8 +25,7 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
-_NOTES = 2_000
-_MANY = 100
+_NOTES = 100
 _SMALL = 20
 _SYNCS = 5
 _PATIENCE = 30
@@ -34,7 +33,7 @@ _PATIENCE = 30
 
 @pytest.fixture(scope="module")
 def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("big") / "vault"
+    folder = tmp_path_factory.mktemp("vault") / "vault"
     generate(folder, _NOTES)
     return folder
 
@@ -51,15 +50,11 @@ def by_ctrl_c(person: Person) -> None:
     os.kill(person.running.pid, signal.SIGINT)
 
 
-def by_sigterm(person: Person) -> None:
-    os.kill(person.running.pid, signal.SIGTERM)
-
-
 def by_down(person: Person) -> None:
     person("down").ok()
 
 
-@pytest.mark.parametrize("stop", [by_ctrl_c, by_sigterm, by_down], ids=["ctrl-c", "sigterm", "down"])
+@pytest.mark.parametrize("stop", [by_ctrl_c, by_down], ids=["ctrl-c", "down"])
 def test_stop_under_load_leaves_no_process_running(person: Person, vault: Path, stop: Callable[[Person], None]) -> None:
     name = stop.__name__.replace("_", "-")
     with foreground(person) as up:
@@ -78,16 +73,15 @@ def test_stop_under_load_leaves_no_process_running(person: Person, vault: Path, 
     person("sources", "remove", name, "--yes").ok()
 
 
-def test_sync_continues_during_a_server_outage(person: Person, tmp_path: Path) -> None:
+def test_sync_continues_during_a_server_outage(person: Person, vault: Path) -> None:
     person("up", "--detach").ok()
-    generate(tmp_path / "vault", _MANY)
-    in_the_middle(person, "away", tmp_path / "vault", _MANY, "--set", "preset=local")
+    in_the_middle(person, "away", vault, _NOTES, "--set", "preset=local")
     server = psutil.Process(person.running.server_pid)
     server.suspend()
     time.sleep(10)
     server.resume()
     until(lambda: person.states_of("away"), lambda found: found[:1] == ["COMPLETED"])
-    assert person.source("away")["documents"] == _MANY
+    assert person.source("away")["documents"] == _NOTES
     assert person.running.server_pid == server.pid
     until(person.seem_to_run, lambda found: found == [])
 

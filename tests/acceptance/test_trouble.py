@@ -37,6 +37,13 @@ def vault(tmp_path: Path) -> Path:
     return folder
 
 
+def fill(person: Person, free: str = "0") -> None:
+    """Fill the disk except for the size `free`."""
+    file = f"{person.home}/fill"
+    within(person, "dd", "if=/dev/zero", f"of={file}", "bs=4k", check=False)
+    within(person, "truncate", f"--size=-{free}", file)
+
+
 def nothing_was_added(person: Person) -> None:
     assert person("sources", "list", "--json").ok().json == []
 
@@ -142,10 +149,9 @@ def test_a_damaged_ledger_is_left_as_it_is(alone: Person, vault: Path, damage: s
 
 def test_a_full_disk_when_a_source_is_added(small: Person, vault: Path) -> None:
     small("sources", "list").ok()
-    fill = small.home / "fill"
-    within(small, "dd", "if=/dev/zero", f"of={fill}", "bs=4k", check=False)
+    fill(small)
     small("sources", "add", "obsidian", vault, "--name", "notes").refused(10, "disk is full", "try again")
-    within(small, "rm", str(fill))
+    within(small, "rm", f"{small.home}/fill")
     nothing_was_added(small)
     small("sources", "add", "obsidian", vault, "--name", "notes").ok()
     small("ledger", "check", "--deep").ok()
@@ -153,55 +159,62 @@ def test_a_full_disk_when_a_source_is_added(small: Person, vault: Path) -> None:
 
 def test_full_disk_permits_read_only_commands(small: Person, vault: Path) -> None:
     small("sources", "add", "obsidian", vault, "--name", "notes").ok()
-    within(small, "dd", "if=/dev/zero", f"of={small.home}/fill", "bs=4k", check=False)
+    fill(small)
     small("sources", "pause", "notes").refused(10, "disk is full", "try again")
     assert small.source("notes")["documents"] == 0
     small("search", "bees").ok()
 
 
-def test_a_disk_that_fills_while_a_sync_writes(tmp_path: Path) -> None:
-    generate(tmp_path / "big", _NOTES)
-    with small_disk(tmp_path / "home", megabytes=13) as small, upright(small):
-        small("sources", "add", "obsidian", tmp_path / "big", "--name", "notes").ok()
-        said = small("sync", "notes", "--wait")
-        assert small.source("notes")["documents"] < _NOTES
-        small("ledger", "check", "--deep").ok()
-
-        within(small, "mount", "-o", "remount,size=400m", str(small.home))
-        small("up", "--detach").ok()
-        small.sync_when_ready("notes")
-        assert small.source("notes")["documents"] == _NOTES
-        small("ledger", "check", "--deep").ok()
-        small("down").ok()
-        assert small.left() == []
-    assert said.code in (1, 10), said
-    assert "full" in said.err.splitlines()[-1], said
+@pytest.fixture(scope="module")
+def filling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    """A user whose system runs on a disk of 100 MB."""
+    home = tmp_path_factory.mktemp("filling") / "home"
+    with small_disk(home, megabytes=100) as disk, upright(replace(disk, variables=UNHURRIED)) as person:
+        yield person
 
 
-def test_temporarily_full_disk_under_a_running_system(tmp_path: Path) -> None:
+def test_temporarily_full_disk_under_a_running_system(filling: Person, tmp_path: Path) -> None:
     notes = 100
     generate(tmp_path / "papers", notes)
-    with small_disk(tmp_path / "home", megabytes=100) as disk, upright(replace(disk, variables=UNHURRIED)) as small:
-        small("sources", "add", "obsidian", tmp_path / "papers", "--name", "notes", "--set", "preset=local").ok()
-        small("sync", "notes").ok()
-        until(lambda: small.source("notes")["documents"])
-        within(small, "dd", "if=/dev/zero", f"of={small.home}/fill", "bs=4k", check=False)
-        time.sleep(10)
-        assert small.source("notes")["documents"] < notes
-        within(small, "rm", f"{small.home}/fill")
-        until(lambda: small.source("notes")["documents"], lambda found: found == notes)
-        small("ledger", "check", "--deep").ok()
+    filling("sources", "add", "obsidian", tmp_path / "papers", "--name", "papers", "--set", "preset=local").ok()
+    filling("sync", "papers").ok()
+    until(lambda: filling.source("papers")["documents"])
+    fill(filling)
+    time.sleep(10)
+    assert filling.source("papers")["documents"] < notes
+    within(filling, "rm", f"{filling.home}/fill")
+    until(lambda: filling.source("papers")["documents"], lambda found: found == notes)
+    filling("ledger", "check", "--deep").ok()
+
+
+def test_a_disk_that_fills_while_a_sync_writes(filling: Person, tmp_path: Path) -> None:
+    generate(tmp_path / "big", _NOTES)
+    filling("sources", "add", "obsidian", tmp_path / "big", "--name", "notes").ok()
+    fill(filling, free="3M")
+    said = filling("sync", "notes", "--wait")
+    assert filling.source("notes")["documents"] < _NOTES
+    filling("ledger", "check", "--deep").ok()
+
+    within(filling, "rm", f"{filling.home}/fill")
+    filling("up", "--detach").ok()
+    filling.sync_when_ready("notes")
+    assert filling.source("notes")["documents"] == _NOTES
+    filling("ledger", "check", "--deep").ok()
+    filling("down").ok()
+    assert filling.left() == []
+    assert said.code in (1, 10), said
+    assert "full" in said.err.splitlines()[-1], said
 
 
 def test_full_backup_disk_leaves_no_partial_backup(tmp_path: Path, vault: Path) -> None:
     with small_disk(tmp_path / "home", folder="backups", megabytes=1) as person:
         person("sources", "add", "obsidian", vault, "--name", "notes").ok()
-        fill = person.home / "backups" / "fill"
-        within(person, "dd", "if=/dev/zero", f"of={fill}", "bs=4k", check=False)
+        file = person.home / "backups" / "fill"
+        within(person, "dd", "if=/dev/zero", f"of={file}", "bs=4k", check=False)
         person("backup").refused(10, "disk is full", "try again")
         person("ledger", "check", "--deep").ok()
-        within(person, "sh", "-c", f'test "$(ls -A {fill.parent})" = fill')
-        within(person, "rm", str(fill))
+        within(person, "sh", "-c", f'test "$(ls -A {file.parent})" = fill')
+        within(person, "rm", str(file))
         person("backup").ok()
 
 

@@ -294,14 +294,16 @@ def test_source_that_cannot_be_deployed_leaves_the_edits_of_others(cli: Cli, fil
 
     def edit_and_hang_up() -> None:
         connection, _ = server.accept()
+        # No further connection waits until its timeout.
+        server.close()
         file.write_text(f"{file.read_text()}# mine\n")
         connection.close()
 
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
         edited = pool.submit(edit_and_hang_up)
         with supervisor_lock(Home(filled)):
-            record(Home(filled), Running(server.getsockname()[1], os.getpid(), datetime.now(UTC), 0, 0, ""))
             server.settimeout(10)
+            record(Home(filled), Running(server.getsockname()[1], os.getpid(), datetime.now(UTC), 0, 0, ""))
             result = cli("sources", "add", "local_files", str(folder), "--name", "papers")
         edited.result()
     assert (result.code, result.err.count("\n")) == (10, 1), result

@@ -82,7 +82,10 @@ def test_status_says_how_many_runs_the_worker_lets_live(cli: Cli, server: Standi
 
 
 @pytest.mark.parametrize("code", [503, 401])
-def test_status_is_told_from_the_ledger_when_the_server_does_not_answer(cli: Cli, server: Standin, code: int) -> None:
+def test_status_is_told_from_the_ledger_when_the_server_does_not_answer(
+    cli: Cli, server: Standin, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deployments.server.client._TRIES", 2)
     server.code = code
     said = cli("status", "--json")
     assert (said.code, said.json["sources"][0]["next_run"]) == (0, None)

@@ -11,7 +11,7 @@ from tests.connectors.github.server import TOKEN
 from tests.connectors.imap.dovecot import PASSWORD
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     """A user with a running server and secrets in environment variables. Tests share it and use distinct source names."""
     variables = {"MAIL_PASSWORD": PASSWORD, "HUB_TOKEN": TOKEN, "HOOK": "a secret that the webhook shares"}
