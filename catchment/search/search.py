@@ -6,7 +6,7 @@ By words, every word has to occur in some form; failing that, as many as possibl
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from catchment.errors import MeaningOff
 from catchment.ledger import Ledger, Ranked, Ranking
 from catchment.ledger.library.embeddings import OFF
-from catchment.ledger.library.query import AnyOf, Query, plain_words
+from catchment.ledger.library.query import AnyOf, Query, Term, plain_words
 from catchment.ledger.library.word_parts import pieces_of
 from catchment.results import Lanes, Results, Understood, Word
 from catchment.search.fuse import DEPTH, fuse, key
@@ -36,6 +36,8 @@ _QUESTION = 3
 """Words from which a query can be a question. A shorter one may be a name, and nothing is the right answer."""
 _PARTIAL_WEIGHT = 0.5
 """Weight of a rank by some of the words: they are often the least important ones of a question."""
+_KNOWN_WEIGHT = 1.0
+"""Weight of a rank by all words that occur in the library, if those are most."""
 _FULL_WEIGHT = 1.5
 """Weight of a rank by all words: a document with all of them rarely is a worse answer than one that is only near."""
 _COMMON, _COMMON_AT_LEAST = 0.25, 20
@@ -85,10 +87,11 @@ def search(
     is_wanted = lanes is Lanes.MEANING or (lanes is Lanes.BOTH and ledger.embeddings.setting != OFF)
     by_meaning = is_wanted and meaning is not None and bool(typed.wanted)
 
-    by_words, is_partial = Ranking([], 0), False
+    by_words, weight = Ranking([], 0), _FULL_WEIGHT
     if lanes is not Lanes.MEANING or not typed.wanted:
         depth = max(DEPTH, offset + limit) if by_meaning else limit
-        query, by_words, is_partial = _by_words(ledger, query, depth, 0 if by_meaning else offset, by_thread)
+        query, by_words, weight = _by_words(ledger, query, depth, 0 if by_meaning else offset, by_thread)
+    is_partial = weight < _FULL_WEIGHT
     if not by_meaning or meaning is None:
         return Results(ledger.library.present(by_words.ranked, query), by_words.total, understood, is_partial)
 
@@ -109,7 +112,6 @@ def search(
     total = by_words.total + _number_without_words(ledger, query, by_words, near, by_thread)
     if first is not None and len(by_words.ranked) < by_words.total:
         near = []  # They follow the results by words, which this page does not end.
-    weight = _PARTIAL_WEIGHT if is_partial else _FULL_WEIGHT
     ranked = fuse(by_words.ranked, near, weight=weight, words_first=first is not None, by_thread=by_thread)
     hits = ledger.library.present(ranked[offset : offset + limit], query)
     understood = replace(understood, words_first=first, meaning=typed.text[:_LONGEST], floor=floor)
@@ -125,15 +127,36 @@ def search_without_meaning(
     return replace(found, meaning_off=reason) if is_on and found.understood.words else found
 
 
-def _by_words(ledger: Ledger, query: Query, limit: int, offset: int, by_thread: bool) -> tuple[Query, Ranking, bool]:
-    """Return the results with all words, or else with some; and whether it is only some."""
+def _by_words(ledger: Ledger, query: Query, limit: int, offset: int, by_thread: bool) -> tuple[Query, Ranking, float]:
+    """Return the results with all words, or else with some; and the weight of their ranks."""
     rank = partial(ledger.library.rank, by_thread=by_thread)
-    ranking = rank(query, limit=limit, offset=offset)
-    has_any = ranking.total or (offset and rank(query, limit=1).total)
-    if has_any or len(query.wanted) < 2:
-        return query, ranking, False
-    some = replace(query, wanted=(tuple(chain.from_iterable(_significant(query, ledger))),))
-    return some, rank(some, limit=limit, offset=offset), True
+    for some, weight in _attempts(query, ledger):
+        ranking = rank(some, limit=limit, offset=offset)
+        if ranking.total or (offset and rank(some, limit=1).total):
+            return some, ranking, weight
+    return some, ranking, weight
+
+
+def _attempts(query: Query, ledger: Ledger) -> Iterator[tuple[Query, float]]:
+    """Yield queries that match ever more documents, with the weight of a rank by each."""
+    yield query, _FULL_WEIGHT
+    if len(query.wanted) > 1:
+        known = _known(query, ledger)
+        if len(query.wanted) / 2 < len(known) < len(query.wanted):
+            yield replace(query, wanted=known), _KNOWN_WEIGHT
+        any_of = tuple(chain.from_iterable(_significant(query, ledger)))
+        yield replace(query, wanted=(any_of,)), _PARTIAL_WEIGHT
+
+
+def _known(query: Query, ledger: Ledger) -> tuple[AnyOf, ...]:
+    """Return the wanted groups without words that occur nowhere in the library, in no form."""
+    single = {group: plain_words(group[0].text) for group in query.wanted if len(group) == 1 and _is_plain(group[0])}
+    counts = ledger.vocabulary.among(set(single.values()))
+    return tuple(group for group in query.wanted if group not in single or single[group] in counts)
+
+
+def _is_plain(term: Term) -> bool:
+    return not (term.is_quoted or term.prefix or term.substring) and " " not in plain_words(term.text)
 
 
 def _significant(query: Query, ledger: Ledger) -> tuple[AnyOf, ...]:

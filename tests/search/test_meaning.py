@@ -120,6 +120,17 @@ def test_literal_queries_keep_the_order_by_words(ask: Asked, query: str, reason:
     assert by_words[0] == first
 
 
+def test_word_that_occurs_nowhere_does_not_count_beside_others(ask: Asked) -> None:
+    results = ask("disk error zeppelin")
+    assert results.is_partial
+    assert [hit.item for hit in results.hits if hit.lexical_rank] == ["Server.md"]
+    assert set(items(ask("disk error", Lanes.WORDS))) == {"Server.md"}
+    several = ask("disk error zeppelin airship", Lanes.WORDS)
+    assert set(items(several)) == {"Server.md", "Roof.md"}, "half of the words do not suffice"
+    pages = [ask("disk error zeppelin", Lanes.WORDS, limit=1, offset=offset) for offset in range(3)]
+    assert [(page.is_partial, items(page)) for page in pages] == [(True, ["Server.md"]), (True, []), (True, [])]
+
+
 def test_part_of_a_name_keeps_no_order(ask: Asked) -> None:
     assert ask("recovery snapshot").understood.words_first is None
 

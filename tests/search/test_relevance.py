@@ -18,6 +18,7 @@ FLOORS = {
     "known items": 0.95,
     "word forms": 0.9,
     "typos": 0.9,
+    "unknown words": 0.9,
     "filters": 0.95,
     "identifiers": 0.95,
     "mail": 0.95,
