@@ -188,6 +188,12 @@ def commands(processes: Iterable[psutil.Process]) -> list[str]:
     return lines
 
 
+def without_meaning(person: Person) -> Person:
+    """Switch search by meaning off, so that no process makes embeddings of many notes; return the user."""
+    person("model", "off").ok()
+    return person
+
+
 @contextlib.contextmanager
 def upright(person: Person) -> Iterator[Person]:
     """A user whose server and worker are up; they are stopped at the end."""

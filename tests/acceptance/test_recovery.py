@@ -19,7 +19,7 @@ from benchmarks.notes import edit, generate
 from catchment.runtime.home import Home
 from deployments.server.running import running
 from tests.acceptance.accidents import FREQUENT_CHECKS, UNHURRIED, in_the_middle
-from tests.acceptance.person import COMMAND, Person, commands
+from tests.acceptance.person import COMMAND, Person, commands, without_meaning
 from tests.prefect_tables import lay_tables
 from tests.waiting import until
 
@@ -40,7 +40,7 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    person = Person(tmp_path_factory.mktemp("recovery") / "home", variables=UNHURRIED)
+    person = without_meaning(Person(tmp_path_factory.mktemp("recovery") / "home", variables=UNHURRIED))
     yield person
     person("down")
     assert person.left() == []

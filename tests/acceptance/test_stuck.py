@@ -12,7 +12,7 @@ import pytest
 from benchmarks.notes import generate
 from catchment.runtime.home import Home
 from catchment.search.remote import is_live
-from tests.acceptance.person import PROJECT, Person, upright
+from tests.acceptance.person import PROJECT, Person, upright, without_meaning
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
@@ -30,7 +30,7 @@ def stuck(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def person(stuck: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     faults = {"PYTHONPATH": str(PROJECT / "tests" / "faults" / "stuck"), "STUCK": str(stuck)}
-    with upright(Person(tmp_path_factory.mktemp("up") / "home", variables=faults)) as person:
+    with upright(without_meaning(Person(tmp_path_factory.mktemp("up") / "home", variables=faults))) as person:
         yield person
     assert person.left() == []
 

@@ -23,7 +23,7 @@ from deployments.server.client import api
 from deployments.watch import automation, status
 from deployments.watch.server import Server
 from tests.acceptance.accidents import FREQUENT_CHECKS
-from tests.acceptance.person import Person, upright
+from tests.acceptance.person import Person, upright, without_meaning
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
@@ -81,7 +81,8 @@ def new_word() -> str:
 
 @pytest.fixture(scope="module")
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
-    with upright(Person(tmp_path_factory.mktemp("watching") / "home", variables=FREQUENT_CHECKS)) as person:
+    person = Person(tmp_path_factory.mktemp("watching") / "home", variables=FREQUENT_CHECKS)
+    with upright(without_meaning(person)):
         yield person
     assert person.left() == []
 
