@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.notes import generate
 from tests.acceptance.accidents import UNHURRIED
-from tests.acceptance.person import Person, upright
+from tests.acceptance.person import Person, upright, without_meaning
 from tests.acceptance.small_disk import small_disk, within
 from tests.waiting import until
 
@@ -169,7 +169,10 @@ def test_full_disk_permits_read_only_commands(small: Person, vault: Path) -> Non
 def filling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     """A user whose system runs on a disk of 100 MB."""
     home = tmp_path_factory.mktemp("filling") / "home"
-    with small_disk(home, megabytes=100) as disk, upright(replace(disk, variables=UNHURRIED)) as person:
+    with (
+        small_disk(home, megabytes=100) as disk,
+        upright(without_meaning(replace(disk, variables=UNHURRIED))) as person,
+    ):
         yield person
 
 

@@ -16,7 +16,7 @@ from deployments.server.client import api
 from deployments.server.environment import POOL
 from tests.acceptance import accidents
 from tests.acceptance.accidents import UNHURRIED
-from tests.acceptance.person import PROJECT, Person
+from tests.acceptance.person import PROJECT, Person, without_meaning
 from tests.faults.proxy import Harm, Proxy
 from tests.waiting import until
 
@@ -74,7 +74,7 @@ def divided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Divided]:
         variables = UNHURRIED | {"PYTHONPATH": f"{_BETWEEN}:{UNHURRIED['PYTHONPATH']}", "BETWEEN": proxy.url}
         person = Person(tmp_path_factory.mktemp("divided") / "home", variables=variables)
         try:
-            person("up", "--detach", "--port", str(proxy.target)).ok()
+            without_meaning(person)("up", "--detach", "--port", str(proxy.target)).ok()
             yield Divided(person, proxy)
         finally:
             person("down")
