@@ -325,10 +325,11 @@ class Ranked:
 
 
 class Ranking(NamedTuple):
-    """A part of the ranked contents, and the total number of matching contents."""
+    """A part of the ranked contents, and the number of matching contents; `is_capped` if there are more than `total`."""
 
     ranked: list[Ranked]
     total: int
+    is_capped: bool = False
 
 
 class InThread(NamedTuple):

@@ -79,7 +79,7 @@ class Library:
         `by_thread` returns only the best of each thread. `within`: only these contents.
         """
         with self._store.read() as reading:
-            return Ranking(*word_index.find(reading, query, limit, offset, by_thread=by_thread, within=within))
+            return word_index.find(reading, query, limit, offset, by_thread=by_thread, within=within)
 
     def present(self, ranked: Sequence[Ranked], query: Query) -> list[Hit]:
         """Return the hits to show for contents, in their order. Omits those that were deleted meanwhile."""

@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, select, text
 from catchment.ledger.db.database import AnyRow, Reading, Writing, among, json_list
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import like_literal
-from catchment.ledger.db.records import Ranked
+from catchment.ledger.db.records import Ranked, Ranking
 from catchment.ledger.db.schema import chunks, contents, documents
 from catchment.ledger.library import filters, word_parts
 from catchment.ledger.library.query import AnyOf, Query, Term, plain_words
@@ -59,8 +59,10 @@ NAMES = ("id", "title", "aliases", "path", "properties")
 
 _TEXTS_AT_ONCE = 50
 _CHUNKS_AT_ONCE = 2_000
-_AT_ONCE = 100
-"""Maximum number of query terms per statement. Databases limit the number of subqueries to a few hundred."""
+MOST = 10_000
+"""Maximum number of matches of a term that are ranked: the latest."""
+_AT_ONCE = 50
+"""Maximum number of query terms per statement. Databases limit the number of subqueries to a few fifty."""
 
 _ASIDE_WEIGHT = 0.5
 """Score factor of quotations and signatures in mail, so that the original message precedes its quotations."""
@@ -74,39 +76,41 @@ _ALL_NAMES = "title || ' ' || aliases || ' ' || path || ' ' || properties"
 _WEIGHTS = {"title": "A", "aliases": "B", "path": "D", "properties": "D"}
 
 
-_EACH = """SELECT found.content_id, chunk_id, score, mails.thread, 1 AS alike
-    FROM found LEFT JOIN mails ON mails.content_id = found.content_id"""
+_EACH = """SELECT candidate.content_id, chunk_id, score, mails.thread, 1 AS alike
+    FROM candidate LEFT JOIN mails ON mails.content_id = candidate.content_id"""
 # A thread's number is the ID of a content in it, so no content outside the thread has the same.
-_OF_THREAD = "OVER (PARTITION BY coalesce(mails.thread, found.content_id)"
+_OF_THREAD = "OVER (PARTITION BY coalesce(mails.thread, candidate.content_id)"
 _BY_THREAD = f"""SELECT content_id, chunk_id, score, thread, alike FROM (
-        SELECT found.content_id, chunk_id, score, mails.thread AS thread, count(*) {_OF_THREAD}) AS alike,
-               row_number() {_OF_THREAD} ORDER BY score DESC, found.content_id) AS place
-        FROM found LEFT JOIN mails ON mails.content_id = found.content_id
+        SELECT candidate.content_id, chunk_id, score, mails.thread AS thread, count(*) {_OF_THREAD}) AS alike,
+               row_number() {_OF_THREAD} ORDER BY score DESC, candidate.content_id) AS place
+        FROM candidate LEFT JOIN mails ON mails.content_id = candidate.content_id
     ) AS each_one WHERE place = 1"""
 
 
-_CANDIDATES = """passage AS MATERIALIZED ({}),
-    named AS MATERIALIZED ({}),
-    scored AS (
-        SELECT chunks.content_id AS content_id, passage.id AS chunk_id,
-               sum(passage.score * CASE WHEN chunks.heading = :aside THEN :weight ELSE 1.0 END) AS score
-        FROM passage JOIN chunks ON chunks.id = passage.id GROUP BY chunks.content_id, passage.id
-    ),
+_CANDIDATES = """hit AS MATERIALIZED ({}),
+    passage AS (SELECT content_id, chunk_id, sum(score) AS score FROM hit GROUP BY content_id, chunk_id),
     best AS (
         SELECT content_id, chunk_id, score,
-               row_number() OVER (PARTITION BY content_id ORDER BY score DESC, chunk_id) AS place
-        FROM scored
-    ),
-    called AS (
-        SELECT documents.content_id AS content_id, sum(named.score) AS score
-        FROM named JOIN documents ON documents.id = named.id GROUP BY documents.content_id
+               row_number() OVER (PARTITION BY content_id, chunk_id IS NULL ORDER BY score DESC, chunk_id) AS place
+        FROM passage
     ),
     candidate AS (
-        SELECT content_id, max(chunk_id) AS chunk_id, sum(score) AS score FROM (
-            SELECT content_id, chunk_id, score FROM best WHERE place = 1
-            UNION ALL SELECT content_id, NULL, 2 * score FROM called
-        ) AS both_kinds GROUP BY content_id
+        SELECT content_id, max(chunk_id) AS chunk_id, sum(score) AS score FROM best WHERE place = 1 GROUP BY content_id
     )"""
+# The order of the joins matters: SQLite computes the score of a hit only if its content is eligible, until there are enough.
+_IN_CHUNKS = """SELECT * FROM (
+        SELECT owner.content_id, owner.id AS chunk_id,
+               score * CASE WHEN owner.heading = :aside THEN :weight ELSE 1.0 END AS score
+        FROM ({}) AS match CROSS JOIN chunks AS owner WHERE owner.id = match.id AND {} ORDER BY match.id DESC LIMIT :most
+    ) AS latest"""
+_IN_NAMES = """SELECT * FROM (
+        SELECT owner.content_id, CAST(NULL AS BIGINT) AS chunk_id, 2 * score AS score
+        FROM ({}) AS match CROSS JOIN documents AS owner WHERE owner.id = match.id AND {} ORDER BY match.id DESC LIMIT :most
+    ) AS latest"""
+_OWNERS = """SELECT content_id FROM (
+        SELECT owner.content_id FROM ({}) AS match CROSS JOIN chunks AS owner WHERE owner.id = match.id
+        UNION ALL SELECT owner.content_id FROM ({}) AS match CROSS JOIN documents AS owner WHERE owner.id = match.id
+    ) AS owners"""
 _LATEST = """candidate AS (
         SELECT content_id, NULL AS chunk_id, max(coalesce({}, 0)) / 1000000.0 AS score
         FROM documents WHERE {} GROUP BY content_id
@@ -224,39 +228,46 @@ def find(
     *,
     by_thread: bool,
     within: Collection[int] | None = None,
-) -> tuple[list[Ranked], int]:
+) -> Ranking:
     """Return the matching contents, best first, and their total number. Without wanted terms, the latest come first.
 
     Each term may match any chunk or name of a document. `by_thread` returns only the best content of each thread. `within`:
-    only these contents. Only the first hundred terms affect the order.
+    only these contents. Only the first fifty terms affect the order.
     """
-    parameters: dict[str, Any] = {"limit": limit, "offset": offset, "aside": ASIDE, "weight": _ASIDE_WEIGHT}
+    parameters: dict[str, Any] = {"limit": limit, "offset": offset, "aside": ASIDE, "weight": _ASIDE_WEIGHT, "most": MOST}
     rest = _having_the_rest(reading, query)
     if rest is not None and not rest:
-        return [], 0
-    wanted, conditions = _ask_all(reading, query.wanted[:_AT_ONCE], query.unwanted[:_AT_ONCE], rest, parameters)
-    live = ["documents.removed_at IS NULL"]
-    if within is not None:
-        live.append(f"documents.{_listed(reading, 'within', within, parameters)}")
-    passes = " AND ".join([*live, *_passes(reading, query, parameters)])
-    chunk_hits, name_hits = (" UNION ALL ".join(part) for part in zip(*wanted, strict=True)) if wanted else ("", "")
+        return Ranking([], 0)
+    wanted = [_ask_any(reading, f"w{n}", terms, parameters) for n, terms in enumerate(query.wanted[:_AT_ONCE])]
+    conditions = _without(reading, query.unwanted[:_AT_ONCE], parameters)
+    for key, these in (("rest", rest), ("within", within)):
+        if these is not None:
+            conditions.append(_listed(reading, key, these, parameters))
+    passes = ["documents.removed_at IS NULL", *_passes(reading, query, parameters)]
     if wanted:
-        candidates = _CANDIDATES.format(chunk_hits, name_hits)
-        of_candidate = "documents.content_id = candidate.content_id"
-        conditions.append(f"EXISTS (SELECT 1 FROM documents WHERE {of_candidate} AND {passes})")
+        of_content = "SELECT 1 FROM documents WHERE documents.content_id = owner.content_id"
+        conditions.append(f"EXISTS ({of_content} AND {' AND '.join(passes)})")
+        tables = []
+        if len(wanted) > 1 or query.unwanted:
+            tables.append(f"eligible AS MATERIALIZED ({_matching(wanted, conditions)})")
+            conditions = ["content_id IN (SELECT content_id FROM eligible)"]
+        met = " AND ".join(conditions)
+        hits = [_IN_CHUNKS.format(chunk, met) for chunks_of_group, _ in wanted for chunk in chunks_of_group]
+        hits += [_IN_NAMES.format(name, met) for _, names_of_group in wanted for name in names_of_group]
+        tables.append(_CANDIDATES.format(_union(hits)))
     else:
-        candidates = _LATEST.format(filters.WHEN, passes)
+        tables = [_LATEST.format(filters.WHEN, " AND ".join([*passes, *conditions]))]
     statement = f"""
-    WITH {candidates},
-    found AS (SELECT content_id, chunk_id, score FROM candidate WHERE {" AND ".join(["TRUE", *conditions])})
-    SELECT each_one.*, count(*) OVER () FROM ({_BY_THREAD if by_thread else _EACH}) AS each_one
+    WITH {", ".join(tables)}
+    SELECT each_one.*, count(*) OVER (), {"(SELECT count(*) FROM hit)" if wanted else "0"}
+    FROM ({_BY_THREAD if by_thread else _EACH}) AS each_one
     ORDER BY 3 DESC, 1 LIMIT :limit OFFSET :offset"""
     rows = reading.execute(text(statement), parameters).all()
     ranked = [
         Ranked(row[0], row[1], row[2], row[3], row[4], lexical_rank=rank, lexical_score=row[2])
         for rank, row in enumerate(rows, offset + 1)
     ]
-    return ranked, rows[0][-1] if rows else 0
+    return Ranking(ranked, rows[0][-2], rows[0][-1] >= MOST) if rows else Ranking([], 0)
 
 
 def passing(reading: Reading, query: Query, document_ids: Collection[int]) -> set[int]:
@@ -273,45 +284,37 @@ def _passes(reading: Reading, query: Query, parameters: dict[str, Any]) -> list[
     return [filters.condition(reading, f"f{n}", one, parameters) for n, one in enumerate(query.filters)]
 
 
-_Asked = tuple[str, str]
-"""Queries for the chunks, and for the documents whose names match."""
+_Asked = tuple[list[str], list[str]]
+"""Scored queries for chunks, and for documents by their names."""
 
 
 def _having_the_rest(reading: Reading, query: Query) -> list[int] | None:
-    """Return the contents that match the terms beyond the first hundred; None if there are no such terms."""
+    """Return the contents that match the terms beyond the first fifty; None if there are no such terms."""
     found: list[int] | None = None
     for start in range(_AT_ONCE, max(len(query.wanted), len(query.unwanted)), _AT_ONCE):
         # If only unwanted terms are left, a wanted term provides the candidates.
         terms = query.wanted[start : start + _AT_ONCE] or query.wanted[:1]
         parameters: dict[str, Any] = {}
-        without = query.unwanted[start : start + _AT_ONCE]
-        wanted, conditions = _ask_all(reading, terms, without, found, parameters)
-        statement = f"""
-        WITH candidate AS MATERIALIZED (
-            SELECT content_id FROM chunks WHERE id IN (SELECT id FROM ({wanted[0][0]}) AS a)
-            UNION SELECT content_id FROM documents WHERE id IN (SELECT id FROM ({wanted[0][1]}) AS b)
-        )
-        SELECT content_id FROM candidate WHERE {" AND ".join(["TRUE", *conditions])}"""
-        found = list(reading.execute(text(statement), parameters).scalars())
+        conditions = _without(reading, query.unwanted[start : start + _AT_ONCE], parameters)
+        if found is not None:
+            conditions.append(_listed(reading, "these", found, parameters))
+        wanted = [_ask_any(reading, f"w{n}", group, parameters) for n, group in enumerate(terms)]
+        found = list(reading.execute(text(_matching(wanted, conditions)), parameters).scalars())
         if not found:
             break
     return found
 
 
-def _ask_all(
-    reading: Reading,
-    wanted: Sequence[AnyOf],
-    unwanted: Sequence[Term],
-    among_these: Collection[int] | None,
-    parameters: dict[str, Any],
-) -> tuple[list[_Asked], list[str]]:
-    """Return a query for each wanted term, and the conditions that combine all terms and `among_these`."""
-    asked = [_ask_any(reading, f"w{n}", terms, parameters) for n, terms in enumerate(wanted)]
-    conditions = [_content_in(*one) for one in asked] if len(asked) > 1 else []
-    conditions += [f"NOT {_content_in(*_ask(reading, f'u{n}', term, parameters))}" for n, term in enumerate(unwanted)]
-    if among_these is not None:
-        conditions.insert(0, _listed(reading, "these", among_these, parameters))
-    return asked, conditions
+def _matching(wanted: Sequence[_Asked], conditions: Sequence[str]) -> str:
+    """Return a query for the contents that match every group of terms and meet the conditions."""
+    in_all = " INTERSECT ".join(_OWNERS.format(*map(_union, group)) for group in wanted)
+    return f"SELECT content_id FROM ({in_all}) AS owner WHERE {' AND '.join(['TRUE', *conditions])}"
+
+
+def _without(reading: Reading, unwanted: Sequence[Term], parameters: dict[str, Any]) -> list[str]:
+    """Return the conditions that a content has none of these terms."""
+    asked = [_ask_any(reading, f"u{n}", (term,), parameters) for n, term in enumerate(unwanted)]
+    return [f"content_id NOT IN ({_OWNERS.format(*map(_union, one))})" for one in asked]
 
 
 def _listed(reading: Reading, key: str, content_ids: Collection[int], parameters: dict[str, Any]) -> str:
@@ -320,45 +323,53 @@ def _listed(reading: Reading, key: str, content_ids: Collection[int], parameters
     return f"content_id IN (SELECT value FROM json_each(:{key}))" if reading.sqlite else f"content_id = ANY(:{key})"
 
 
-def _content_in(chunk: str, name: str) -> str:
-    return f"""(content_id IN (SELECT content_id FROM chunks WHERE id IN (SELECT id FROM ({chunk}) AS a))
-        OR content_id IN (SELECT content_id FROM documents WHERE id IN (SELECT id FROM ({name}) AS b)))"""
+def _union(queries: Sequence[str]) -> str:
+    return " UNION ALL ".join(queries)
 
 
 def _ask_any(reading: Reading, key: str, terms: AnyOf, parameters: dict[str, Any]) -> _Asked:
-    asked = [_ask(reading, f"{key}_{n}", term, parameters) for n, term in enumerate(terms)]
-    return " UNION ALL ".join(chunk for chunk, _ in asked), " UNION ALL ".join(name for _, name in asked)
+    """Return the queries for a group of terms: one for all words of the same weight."""
+    in_chunks, in_names = [], []
+    by_weight: defaultdict[float, list[Term]] = defaultdict(list)
+    for n, term in enumerate(terms):
+        if term.substring is None:
+            by_weight[term.weight].append(term)
+        else:
+            chunk, name = _ask_letters(reading, f"{key}l{n}", term.substring, parameters)
+            in_chunks.append(chunk)
+            in_names.append(name)
+    for n, (weight, words) in enumerate(by_weight.items()):
+        for chunk, name in _ask_words(reading, f"{key}_{n}", words, weight, parameters):
+            in_chunks.append(chunk)
+            in_names.append(name)
+    return in_chunks, in_names
 
 
-def _ask(reading: Reading, key: str, term: Term, parameters: dict[str, Any]) -> _Asked:
-    """Return scored queries for the chunks and for the documents whose names match the term."""
-    if term.substring is not None:
-        return _ask_letters(reading, key, term.substring, parameters)
-    parameters[key] = term.matcher(reading.sqlite)
+def _ask_words(
+    reading: Reading, key: str, terms: Sequence[Term], weight: float, parameters: dict[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """Yield scored queries for the chunks and for the documents by name: for the words, and for parts of identifiers."""
+    either = " OR " if reading.sqlite else " | "
+    parameters[key] = either.join(f"({term.matcher(reading.sqlite)})" for term in terms)
     if reading.sqlite:
-        words = (
-            f"SELECT rowid AS id, -bm25(chunk_index, 3.0, 1.0) * {term.weight} AS score"
-            f" FROM chunk_index WHERE chunk_index MATCH :{key}",
-            f"SELECT rowid AS id, -bm25(document_index, 10.0, 8.0, 2.0, 1.0) * {term.weight} AS score"
-            f" FROM document_index WHERE document_index MATCH :{key}",
-        )
+        scored = f"SELECT rowid AS id, -bm25({{0}}, {{1}}) * {weight} AS score FROM {{0}} WHERE {{0}} MATCH :{key}"
+        yield scored.format("chunk_index", "3.0, 1.0"), scored.format("document_index", "10.0, 8.0, 2.0, 1.0")
     else:
-        weights = "array[0.1, 0.2, 0.5, 1.0]::float4[]"
         asked = f"to_tsquery('simple', :{key})"
-        ranked = f"SELECT id, ts_rank_cd({weights}, words, {asked}) * {term.weight} AS score FROM {{}} WHERE words @@ {asked}"
-        words = ranked.format("chunk_index"), ranked.format("document_index")
-    word = plain_words(term.text)
-    if term.is_quoted or not word_parts.can_be_part(word):
-        return words
-    score = _LETTER_SCORE * len(word) * term.weight * (1 if reading.sqlite else _POSTGRES_SCALE)
-    chunk, name = (
-        word_parts.with_part(reading, table, f"{key}i", word, term.prefix, each, parameters)
-        for table, each in ((word_parts.CHUNKS, score), (word_parts.DOCUMENTS, score / 2))
-    )
-    return f"{words[0]} UNION ALL {chunk}", f"{words[1]} UNION ALL {name}"
+        rank = f"ts_rank_cd(array[0.1, 0.2, 0.5, 1.0]::float4[], words, {asked}) * {weight}"
+        scored = f"SELECT id, {rank} AS score FROM {{}} WHERE words @@ {asked}"
+        yield scored.format("chunk_index"), scored.format("document_index")
+    parts = [(plain_words(term.text), term.prefix) for term in terms if not term.is_quoted]
+    if parts := [(word, begins) for word, begins in parts if word_parts.can_be_part(word)]:
+        parameters[f"{key}i"] = word_parts.matcher(reading, parts)
+        score = _LETTER_SCORE * len(parts[0][0]) * weight * (1 if reading.sqlite else _POSTGRES_SCALE)
+        yield (
+            word_parts.matching(reading, word_parts.CHUNKS, f"{key}i", score),
+            word_parts.matching(reading, word_parts.DOCUMENTS, f"{key}i", score / 2),
+        )
 
 
-def _ask_letters(reading: Reading, key: str, letters: str, parameters: dict[str, Any]) -> _Asked:
+def _ask_letters(reading: Reading, key: str, letters: str, parameters: dict[str, Any]) -> tuple[str, str]:
     """Return queries for a substring, for scripts without spaces: the bigram index yields candidates, which are then read."""
     pattern = f"%{like_literal(letters)}%"
     parameters |= {key: pattern, f"{key}d": unicodedata.normalize("NFD", pattern)}

@@ -167,15 +167,18 @@ def can_be_part(word: str) -> bool:
     return _ASKED.fullmatch(word) is not None
 
 
-def with_part(
-    reading: Reading, table: str, key: str, word: str, prefix: bool, weight: float, parameters: dict[str, Any]
-) -> str:
-    """Return a query for the ids of the texts that have an identifier with this part, with the weight as the score."""
+def matcher(reading: Reading, words: Iterable[tuple[str, bool]]) -> str:
+    """Return an expression for identifiers with one of these parts; each with whether it is a prefix."""
     if reading.sqlite:
-        parameters[key] = f'"{word}"{" *" if prefix else ""}'
-        return f"SELECT rowid AS id, {weight} AS score FROM {table} WHERE {table} MATCH :{key}"
-    parameters[key] = f"'{word}'{':*' if prefix else ''}"
-    return f"SELECT id, {weight} AS score FROM {table} WHERE pairs @@ CAST(:{key} AS tsquery)"
+        return " OR ".join(f'"{word}"{" *" if begins else ""}' for word, begins in words)
+    return " | ".join(f"'{word}'{':*' if begins else ''}" for word, begins in words)
+
+
+def matching(reading: Reading, table: str, key: str, score: float) -> str:
+    """Return a query for the IDs of the texts that match the expression in a parameter, all with the same score."""
+    if reading.sqlite:
+        return f"SELECT rowid AS id, {score} AS score FROM {table} WHERE {table} MATCH :{key}"
+    return f"SELECT id, {score} AS score FROM {table} WHERE pairs @@ CAST(:{key} AS tsquery)"
 
 
 def indexed(reading: Reading, table: str) -> str:
