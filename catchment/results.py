@@ -103,6 +103,7 @@ class Results:
     """One page of hits, the number of all, and how the query was understood.
 
     Attributes:
+        is_capped: There are more hits than `total`; see `word_index.find`.
         is_partial: No document has all the words; the hits by words have some of them.
         meaning_off: Why meaning did not take part although it was asked to; None if it did.
     """
@@ -112,6 +113,7 @@ class Results:
     understood: Understood
     is_partial: bool = False
     meaning_off: str | None = None
+    is_capped: bool = False
 
     @property
     def corrected(self) -> list[Word]:

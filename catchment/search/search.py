@@ -93,7 +93,8 @@ def search(
         query, by_words, weight = _by_words(ledger, query, depth, 0 if by_meaning else offset, by_thread)
     is_partial = weight < _FULL_WEIGHT
     if not by_meaning or meaning is None:
-        return Results(ledger.library.present(by_words.ranked, query), by_words.total, understood, is_partial)
+        hits = ledger.library.present(by_words.ranked, query)
+        return Results(hits, by_words.total, understood, is_partial, is_capped=by_words.is_capped)
 
     try:
         found = _by_meaning(ledger, meaning, query, typed.text, _NEAR if lanes is Lanes.BOTH else _NEAR_ALONE)
@@ -103,7 +104,7 @@ def search(
             raise
         page = by_words.ranked[offset : offset + limit]
         hits = ledger.library.present(page, query)
-        return Results(hits, by_words.total, understood, is_partial, meaning_off=str(off))
+        return Results(hits, by_words.total, understood, is_partial, str(off), by_words.is_capped)
     first = _words_first(ledger, typed, words, by_words) if not is_partial else None
     near = [one for one in found if one.cosine is not None and one.cosine >= floor]
     is_question = len(typed.wanted) >= _QUESTION and not _literal(typed)
@@ -115,7 +116,7 @@ def search(
     ranked = fuse(by_words.ranked, near, weight=weight, words_first=first is not None, by_thread=by_thread)
     hits = ledger.library.present(ranked[offset : offset + limit], query)
     understood = replace(understood, words_first=first, meaning=typed.text[:_LONGEST], floor=floor)
-    return Results(hits, total, understood, is_partial)
+    return Results(hits, total, understood, is_partial, is_capped=by_words.is_capped)
 
 
 def search_without_meaning(

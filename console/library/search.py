@@ -142,9 +142,13 @@ def _show_position(found: Results, offset: int, page: int) -> None:
     elif not found.hits:
         render.note("nothing found")
     elif found.total > last:
-        render.note(f"{first} to {last} of {found.total} hits; the next: --page {page + 1}")
+        render.note(f"{first} to {last} of {_total(found)} hits; the next: --page {page + 1}")
     elif page > 1:
-        render.note(f"{first} to {last} of {found.total} hits")
+        render.note(f"{first} to {last} of {_total(found)} hits")
+
+
+def _total(found: Results) -> str:
+    return f"more than {found.total}" if found.is_capped else str(found.total)
 
 
 def _hit(hit: Hit) -> dict[str, Any]:
@@ -172,7 +176,7 @@ def _show_explanation(found: Results) -> None:
             "meaning": understood.meaning or "not searched",
             "least cosine": None if understood.floor is None else f"{understood.floor:.2f}",
             "order": order,
-            "results": found.total,
+            "results": _total(found),
         }
     )
     render.say()

@@ -30,6 +30,7 @@ BREACHES = {
     "UPDATE jobs SET state = 'cancelled' WHERE id = 2": "Document 2 belongs to no successful job",
     "UPDATE items SET state = 'deleted' WHERE id = 1": "Document 1 is in the library although its item is deleted",
     "UPDATE items SET content_hash = 'x' WHERE id = 2": "Item 2 and its document differ in content",
+    "UPDATE documents SET moment = 7 WHERE id = 2": "Document 2 has a different time from its content",
     "UPDATE documents SET content_id = 1": "Content 2 belongs to no document",
     "UPDATE documents SET content_id = 1, properties = id": "Document 1 and another with the same content differ in names",
     "UPDATE documents SET aliases = 'x', content_id = 2 WHERE id = 1": (

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from catchment.errors import BadInput
+from catchment.ledger.library import word_index
 from catchment.model import Document, Entity, EntityKind
 from catchment.results import Results
 from catchment.search.search import search
@@ -256,3 +257,17 @@ def test_unknown_filters_are_refused(world: World) -> None:
 def test_distance_between_words(word: str, other: str, distance: int) -> None:
     assert [is_near(word, other, most) for most in range(distance + 2)] == [False] * distance + [True, True]
     assert is_near(other, word, distance)
+
+
+def test_common_word_ranks_only_the_latest_matches(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(9):
+        put(world, f"{n}.md", f"water of the river, part {n}")
+    assert (ask(world, "water").total, ask(world, "water").is_capped) == (9, False)
+    monkeypatch.setattr(word_index, "_MOST", 4)
+    for query in ("water", "water -hill", "river water", "type:text/markdown"):
+        results = ask(world, query, limit=3)
+        assert (len(results.hits), results.total, results.is_capped) == (3, 4, True), query
+        if results.understood.words:
+            assert {hit.item for hit in results.hits} <= {"5.md", "6.md", "7.md", "8.md"}
+    assert sorted(found(world, "water path:0.md")) == ["0.md"], "a filter applies before"
+    assert len(ask(world, "water", limit=9).hits) == 9

@@ -11,7 +11,7 @@ from catchment.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
 from catchment.ledger.admin import opening
 from catchment.ledger.db.damage import is_cut
 from catchment.ledger.db.database import Reading, Store, as_map, from_json
-from catchment.ledger.db.schema import COUNTED, counters, metadata
+from catchment.ledger.db.schema import COUNTED, MOMENT, counters, metadata
 from catchment.ledger.jobs import history
 from catchment.ledger.jobs.queue import RUNNER_LOST
 from catchment.ledger.library import word_index
@@ -88,6 +88,11 @@ _INVARIANTS = (
         "SELECT items.id FROM items LEFT JOIN documents ON documents.item_id = items.id AND documents.removed_at IS NULL"
         " LEFT JOIN contents ON contents.id = documents.content_id"
         " WHERE coalesce(items.content_hash, '') <> coalesce(contents.hash, '')",
+    ),
+    (
+        "Document {} has a different time from its content",
+        "SELECT documents.id FROM documents JOIN contents ON contents.id = documents.content_id"
+        f" WHERE coalesce(documents.moment, 0) <> coalesce({MOMENT}, 0)",
     ),
     (
         "Content {} belongs to no document",

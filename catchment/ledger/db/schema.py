@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from catchment.model import JobState
 
-REVISION = "0003"
+REVISION = "0004"
 """Revision of these tables. Migrations upgrade older ledgers to it."""
 
 metadata = MetaData()
@@ -354,6 +354,7 @@ contents = Table(
     Column("warnings", Text),
     UniqueConstraint("hash", "normalizer", name="contents_by_hash"),
 )
+Index("contents_by_type", contents.c.media_type, contents.c.language)
 
 chunks = Table(
     "chunks",
@@ -429,6 +430,7 @@ entities = Table(
     Column("confidence", Float, nullable=False),
     sqlite_with_rowid=False,
 )
+_partial("tags", entities.c.kind, entities.c.value, entities.c.content_id, where="kind = 'tag'")
 
 mails = Table(
     "mails",
@@ -468,9 +470,17 @@ documents = Table(
     Column("modified", BigInteger),
     Column("metadata", Text),
     Column("removed_at", BigInteger),
+    Column("moment", BigInteger),
 )
 Index("documents_by_content", documents.c.content_id)
 _partial("documents_live", documents.c.source_id, documents.c.content_id, where="removed_at IS NULL")
+_partial("documents_latest", documents.c.moment, documents.c.content_id, where="removed_at IS NULL")
+
+MOMENT = (
+    "CASE WHEN contents.media_type = 'message/rfc822' THEN contents.created"
+    " ELSE coalesce(documents.modified, contents.modified, contents.created) END"
+)
+"""The value of `documents.moment`: when a message was sent, or when another document was last modified."""
 
 BEING_DELETED = 0
 """Value of `formers.kept_at` while the undo data of a sync is being deleted."""

@@ -24,7 +24,7 @@ from catchment.ledger.db.job_states import CANCELLED, SKIPPED, SUCCEEDED, in_par
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import documents, items, jobs, sources, syncs
 from catchment.ledger.db.schema import formers as formers_table
-from catchment.ledger.jobs.delivery import set_hashes
+from catchment.ledger.jobs.delivery import complete
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.model import JobState
 from catchment.runtime import process
@@ -371,4 +371,4 @@ class _Undoing:
         writing.insert_named(documents, [{"id": n, **row} for n, row in zip(numbers, added, strict=True)])
         condition = among(writing, documents.c.item_id, [number for number, _ in places])
         word_index.learn_names(writing, condition)
-        set_hashes(writing, [number for number, _ in places])
+        complete(writing, [number for number, _ in places])

@@ -12,8 +12,8 @@ from catchment.errors import IllegalTransition
 from catchment.ledger.db.database import AnyRow, Writing, among, maybe_micros, to_json
 from catchment.ledger.db.job_states import CANCELLED, PENDING, QUARANTINED, RUNNING, SKIPPED, SUCCEEDED, in_parts, move
 from catchment.ledger.db.records import Acks, Delivered, SkippedOutcome
+from catchment.ledger.db.schema import MOMENT, contents, documents, items, jobs, quarantine
 from catchment.ledger.db.schema import RUNNING as IS_RUNNING
-from catchment.ledger.db.schema import contents, documents, items, jobs, quarantine
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.ledger.library.contents import Content, put_contents, storable
@@ -163,7 +163,7 @@ def _put_documents(
     _change_documents(writing, [rows[n] for n in changed])
     writing.insert_named(documents, [rows[n] for n in added])
     word_index.add_names(writing, [tuple(row[name] for name in word_index.NAMES) for row in rows.values()])
-    set_hashes(writing, [row["item_id"] for row in rows.values()])
+    complete(writing, [row["item_id"] for row in rows.values()])
     withdraw.drop_unused(writing, {held[n].content_id for n in changed} - {content[n].id for n in changed})
 
 
@@ -177,8 +177,11 @@ def _change_documents(writing: Writing, rows: Sequence[Mapping[str, Any]]) -> No
     writing.execute(update(documents).where(which), [{**row, "document": row["id"]} for row in rows])
 
 
-def set_hashes(writing: Writing, item_ids: Sequence[int]) -> None:
-    """Set the items' content hashes to those of their documents."""
+def complete(writing: Writing, item_ids: Sequence[int]) -> None:
+    """Set what follows from the contents of the items' documents: `documents.moment` and `items.content_hash`."""
+    told: ColumnElement[int] = literal_column(MOMENT)
+    moment = select(told).select_from(contents).where(contents.c.id == documents.c.content_id).scalar_subquery()
+    writing.execute(update(documents).where(among(writing, documents.c.item_id, item_ids)).values(moment=moment))
     its_hash = (
         select(contents.c.hash)
         .join(documents, documents.c.content_id == contents.c.id)

@@ -7,13 +7,12 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 
 from catchment.ledger.db.database import AnyRow, Reading, among, as_map, from_json, maybe_time
 from catchment.ledger.db.records import Ranked
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, sources
 from catchment.ledger.library import word_index
-from catchment.ledger.library.filters import WHEN
 from catchment.ledger.library.query import Query, fold, plain_words
 from catchment.ledger.library.word_parts import part_spans
 from catchment.model import EntityKind
@@ -171,7 +170,7 @@ def places_of(reading: Reading, content_ids: Collection[int]) -> dict[int, list[
             items.c.attributes,
             contents.c.media_type,
             contents.c.author,
-            text(f"{WHEN} AS moment"),
+            documents.c.moment,
         )
         .join_from(documents, items, items.c.id == documents.c.item_id)
         .join(sources, sources.c.id == documents.c.source_id)

@@ -59,8 +59,8 @@ NAMES = ("id", "title", "aliases", "path", "properties")
 
 _TEXTS_AT_ONCE = 50
 _CHUNKS_AT_ONCE = 2_000
-MOST = 10_000
-"""Maximum number of matches of a term that are ranked: the latest."""
+_MOST = 10_000
+"""Maximum number of matches of a term that are ranked: the latest. Without terms, the number of documents."""
 _AT_ONCE = 50
 """Maximum number of query terms per statement. Databases limit the number of subqueries to a few fifty."""
 
@@ -111,9 +111,12 @@ _OWNERS = """SELECT content_id FROM (
         SELECT owner.content_id FROM ({}) AS match CROSS JOIN chunks AS owner WHERE owner.id = match.id
         UNION ALL SELECT owner.content_id FROM ({}) AS match CROSS JOIN documents AS owner WHERE owner.id = match.id
     ) AS owners"""
-_LATEST = """candidate AS (
-        SELECT content_id, NULL AS chunk_id, max(coalesce({}, 0)) / 1000000.0 AS score
-        FROM documents WHERE {} GROUP BY content_id
+_LATEST = """hit AS MATERIALIZED (
+        SELECT content_id, moment FROM documents WHERE {} ORDER BY moment DESC NULLS LAST LIMIT :most
+    ),
+    candidate AS (
+        SELECT content_id, NULL AS chunk_id, max(coalesce(moment, 0)) / 1000000.0 AS score
+        FROM hit GROUP BY content_id
     )"""
 
 
@@ -234,7 +237,8 @@ def find(
     Each term may match any chunk or name of a document. `by_thread` returns only the best content of each thread. `within`:
     only these contents. Only the first fifty terms affect the order.
     """
-    parameters: dict[str, Any] = {"limit": limit, "offset": offset, "aside": ASIDE, "weight": _ASIDE_WEIGHT, "most": MOST}
+    parameters: dict[str, Any] = {"limit": limit, "offset": offset, "aside": ASIDE, "weight": _ASIDE_WEIGHT}
+    parameters["most"] = most = max(_MOST, offset + limit)
     rest = _having_the_rest(reading, query)
     if rest is not None and not rest:
         return Ranking([], 0)
@@ -256,10 +260,10 @@ def find(
         hits += [_IN_NAMES.format(name, met) for _, names_of_group in wanted for name in names_of_group]
         tables.append(_CANDIDATES.format(_union(hits)))
     else:
-        tables = [_LATEST.format(filters.WHEN, " AND ".join([*passes, *conditions]))]
+        tables = [_LATEST.format(" AND ".join([*passes, *conditions]))]
     statement = f"""
     WITH {", ".join(tables)}
-    SELECT each_one.*, count(*) OVER (), {"(SELECT count(*) FROM hit)" if wanted else "0"}
+    SELECT each_one.*, count(*) OVER (), (SELECT count(*) FROM hit)
     FROM ({_BY_THREAD if by_thread else _EACH}) AS each_one
     ORDER BY 3 DESC, 1 LIMIT :limit OFFSET :offset"""
     rows = reading.execute(text(statement), parameters).all()
@@ -267,7 +271,7 @@ def find(
         Ranked(row[0], row[1], row[2], row[3], row[4], lexical_rank=rank, lexical_score=row[2])
         for rank, row in enumerate(rows, offset + 1)
     ]
-    return Ranking(ranked, rows[0][-2], rows[0][-1] >= MOST) if rows else Ranking([], 0)
+    return Ranking(ranked, rows[0][-2], rows[0][-1] >= most) if rows else Ranking([], 0)
 
 
 def passing(reading: Reading, query: Query, document_ids: Collection[int]) -> set[int]:
