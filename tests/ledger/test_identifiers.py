@@ -114,6 +114,9 @@ def test_library_without_parts_is_migrated_from_its_texts(tmp_path: Path) -> Non
         for table in ("embeddings", "search_model", "spaces"):
             database.execute(f"DROP TABLE {table}")
         database.execute("DELETE FROM counters WHERE name IN ('spaces', 'embeddings', 'embeddings_deleted')")
+        for index in ("documents_latest", "contents_by_type", "tags"):
+            database.execute(f"DROP INDEX {index}")
+        database.execute("ALTER TABLE documents DROP COLUMN moment")
         for table in ("chunk_pairs", "document_pairs"):
             database.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")
         assert database.execute(PARTS_OF_CODE).fetchone() == (0,)
