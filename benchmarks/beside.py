@@ -71,7 +71,7 @@ def _sync(home: Home, server: Running, folder: Path, notes: int) -> float:
 
 @contextmanager
 def _embedding(home: Home, server: Running) -> Iterator[None]:
-    """A run of `embed` that works during the block. Raises SystemExit if it has nothing left to do at the end."""
+    """A run of `embed` that works during the block. Raises SystemExit if all embeddings exist at the end."""
     begun = _counts(home).done
     _switch(server, "resume")
     start_embedding(server)

@@ -1,4 +1,4 @@
-"""What a search returns, also over HTTP. Quick to import, so that a command can show what another process found.
+"""The results of a search, also over HTTP. Quick to import, so that a command can show those of another process.
 
 `catchment.search` makes it; the library in the ledger describes the hits.
 """
@@ -86,7 +86,7 @@ class Understood:
         excluded: The words that must not occur.
         filters: The filters, as written.
         words_first: Why results by words precede those by meaning, such as "phrase"; None if the ranks are combined.
-        meaning: The text whose meaning was searched; None if only words were.
+        meaning: The text that was searched by meaning; None if only words were searched.
         floor: The cosine below which a passage may be near by chance.
     """
 
@@ -105,7 +105,7 @@ class Results:
     Attributes:
         is_capped: There are more hits than `total`; see `word_index.find`.
         is_partial: No document has all the words; the hits by words have some of them.
-        meaning_off: Why meaning did not take part although it was asked to; None if it did.
+        meaning_off: Why meaning did not take part although it should have; None if it did.
     """
 
     hits: list[Hit]
@@ -122,7 +122,7 @@ class Results:
 
 
 def results_from_json(fields: Mapping[str, Any]) -> Results:
-    """Return the results whose fields are these JSON values. Raises KeyError, TypeError or ValueError if they are not."""
+    """Return the results with these JSON values as fields. Raises KeyError, TypeError or ValueError if they are not."""
     understood = fields["understood"]
     words = tuple(Word(**_with_tuples(word)) for word in understood["words"])
     return Results(
@@ -135,7 +135,7 @@ def results_from_json(fields: Mapping[str, Any]) -> Results:
 
 
 def hits_from_json(rows: list[Mapping[str, Any]]) -> list[Hit]:
-    """Return the hits whose fields are these JSON values. Raises as `results_from_json`."""
+    """Return the hits with these JSON values as fields. Raises as `results_from_json`."""
     return [
         Hit(
             **{

@@ -37,9 +37,9 @@ def vault(tmp_path: Path) -> Path:
     return folder
 
 
-def fill(person: Person, free: str = "0") -> None:
-    """Fill the disk except for the size `free`."""
-    file = f"{person.home}/fill"
+def fill(person: Person, folder: str = ".", free: str = "0") -> None:
+    """Fill the disk of a folder in the home except for the size `free`."""
+    file = f"{person.home}/{folder}/fill"
     within(person, "dd", "if=/dev/zero", f"of={file}", "bs=4k", check=False)
     within(person, "truncate", f"--size=-{free}", file)
 
@@ -212,12 +212,11 @@ def test_a_disk_that_fills_while_a_sync_writes(filling: Person, tmp_path: Path) 
 def test_full_backup_disk_leaves_no_partial_backup(tmp_path: Path, vault: Path) -> None:
     with small_disk(tmp_path / "home", folder="backups", megabytes=1) as person:
         person("sources", "add", "obsidian", vault, "--name", "notes").ok()
-        file = person.home / "backups" / "fill"
-        within(person, "dd", "if=/dev/zero", f"of={file}", "bs=4k", check=False)
+        fill(person, "backups")
         person("backup").refused(10, "disk is full", "try again")
         person("ledger", "check", "--deep").ok()
-        within(person, "sh", "-c", f'test "$(ls -A {file.parent})" = fill')
-        within(person, "rm", str(file))
+        within(person, "sh", "-c", f'test "$(ls -A {person.home}/backups)" = fill')
+        within(person, "rm", f"{person.home}/backups/fill")
         person("backup").ok()
 
 

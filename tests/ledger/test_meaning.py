@@ -1,4 +1,4 @@
-"""Embeddings on a real ledger with the model that comes with Catchment: making, finding, following and deleting them."""
+"""Embeddings on a real ledger with the built-in model: making, finding, following and deleting them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def fill_once(world: World, model: Model) -> None:
 
 
 def killed_before_commit(monkeypatch: pytest.MonkeyPatch, time: int) -> None:
-    """Interrupt the transaction number `time`, from 1, when all is written and nothing committed."""
+    """Interrupt the transaction number `time`, from 1, after its changes and before its commit."""
     write, times = Store.write, count(1)
 
     @contextmanager
@@ -121,6 +121,15 @@ def put(world: World, texts: dict[str, str]) -> None:
         world.see(note(locator, content(text)))
         batch = world.claim()
         world.ledger.queue.deliver(batch.token, [delivered(batch.jobs[0].id, text, title=locator)])
+
+
+def put_chunks(world: World, text: str, *chunks: Chunk) -> None:
+    """Deliver a document with these chunks."""
+    world.see(note("a.md", content(text)))
+    batch = world.claim()
+    done = delivered(batch.jobs[0].id, text)
+    assert done.extraction is not None
+    world.ledger.queue.deliver(batch.token, [replace(done, extraction=replace(done.extraction, chunks=chunks))])
 
 
 def texts(world: World, found: Sequence[Near]) -> list[str]:
@@ -364,28 +373,15 @@ def test_unchanged_passages_of_a_new_version_are_not_embedded_again(sqlite_world
     old, same = "The first paragraph. " * 30, "The second one stays. " * 30
     for version in (old, "Rewritten. " * 60):
         text = version + same
-        sqlite_world.see(note("a.md", content(text)))
-        batch = sqlite_world.claim()
-        done = delivered(batch.jobs[0].id, text)
-        assert done.extraction is not None
-        chunks = (Chunk(0, len(version), "One"), Chunk(len(version), len(text), "Two"))
-        sqlite_world.ledger.queue.deliver(
-            batch.token, [replace(done, extraction=replace(done.extraction, chunks=chunks))]
-        )
+        put_chunks(sqlite_world, text, Chunk(0, len(version), "One"), Chunk(len(version), len(text), "Two"))
         fill(sqlite_world.ledger, counting)
-        sqlite_world.ledger.syncs.end(sqlite_world.sync.id, "completed", {})
-        sqlite_world.sync = sqlite_world.begin()
+        next_sync(sqlite_world)
     assert len(counting.texts) == 3
 
 
 def test_quotations_and_empty_passages_need_no_vector(sqlite_world: World, model: BuiltIn) -> None:
     text = "Mine.\n> Yours, quoted.\n   "
-    sqlite_world.see(note("a.md", content(text)))
-    batch = sqlite_world.claim()
-    done = delivered(batch.jobs[0].id, text)
-    assert done.extraction is not None
-    chunks = (Chunk(0, 6, ""), Chunk(6, 23, ASIDE), Chunk(23, 27, ""))
-    sqlite_world.ledger.queue.deliver(batch.token, [replace(done, extraction=replace(done.extraction, chunks=chunks))])
+    put_chunks(sqlite_world, text, Chunk(0, 6, ""), Chunk(6, 23, ASIDE), Chunk(23, 27, ""))
     counting = Counting(model)
     assert fill(sqlite_world.ledger, counting) == EmbeddingCounts(3, 3, 0)
     assert counting.texts == ["Mine."]
@@ -401,12 +397,7 @@ def test_refused_passages_are_skipped_with_their_reason(sqlite_world: World, mod
 
 def test_refused_passage_leaves_the_rest_of_its_document(sqlite_world: World, model: BuiltIn) -> None:
     text = "The hive is full.\nThe river burst its banks."
-    sqlite_world.see(note("a.md", content(text)))
-    batch = sqlite_world.claim()
-    done = delivered(batch.jobs[0].id, text)
-    assert done.extraction is not None
-    chunks = (Chunk(0, 18, ""), Chunk(18, len(text), ""))
-    sqlite_world.ledger.queue.deliver(batch.token, [replace(done, extraction=replace(done.extraction, chunks=chunks))])
+    put_chunks(sqlite_world, text, Chunk(0, 18, ""), Chunk(18, len(text), ""))
     assert fill(sqlite_world.ledger, Refusing(model)) == EmbeddingCounts(2, 2, 1)
     with sqlite_world.ledger._store.read() as reading:
         rows = reading.execute(select(embeddings.c.refusal, embeddings.c.vector.is_(None)).order_by(embeddings.c.id))

@@ -62,7 +62,7 @@ _CHUNKS_AT_ONCE = 2_000
 _MOST = 10_000
 """Maximum number of matches of a term that are ranked: the latest. Without terms, the number of documents."""
 _AT_ONCE = 50
-"""Maximum number of query terms per statement. Databases limit the number of subqueries to a few fifty."""
+"""Maximum number of query terms per statement. Databases limit the number of subqueries to a few hundred."""
 
 _ASIDE_WEIGHT = 0.5
 """Score factor of quotations and signatures in mail, so that the original message precedes its quotations."""
@@ -256,9 +256,9 @@ def find(
             tables.append(f"eligible AS MATERIALIZED ({_matching(wanted, conditions)})")
             conditions = ["content_id IN (SELECT content_id FROM eligible)"]
         met = " AND ".join(conditions)
-        hits = [_IN_CHUNKS.format(chunk, met) for chunks_of_group, _ in wanted for chunk in chunks_of_group]
-        hits += [_IN_NAMES.format(name, met) for _, names_of_group in wanted for name in names_of_group]
-        tables.append(_CANDIDATES.format(_union(hits)))
+        hits = [_IN_CHUNKS.format(chunk, met) for group in wanted for chunk, _ in group]
+        hits += [_IN_NAMES.format(name, met) for group in wanted for _, name in group]
+        tables.append(_CANDIDATES.format(" UNION ALL ".join(hits)))
     else:
         tables = [_LATEST.format(" AND ".join([*passes, *conditions]))]
     statement = f"""
@@ -288,8 +288,8 @@ def _passes(reading: Reading, query: Query, parameters: dict[str, Any]) -> list[
     return [filters.condition(reading, f"f{n}", one, parameters) for n, one in enumerate(query.filters)]
 
 
-_Asked = tuple[list[str], list[str]]
-"""Scored queries for chunks, and for documents by their names."""
+_Asked = list[tuple[str, str]]
+"""Pairs of scored queries: for the chunks, and for the documents by name."""
 
 
 def _having_the_rest(reading: Reading, query: Query) -> list[int] | None:
@@ -311,14 +311,14 @@ def _having_the_rest(reading: Reading, query: Query) -> list[int] | None:
 
 def _matching(wanted: Sequence[_Asked], conditions: Sequence[str]) -> str:
     """Return a query for the contents that match every group of terms and meet the conditions."""
-    in_all = " INTERSECT ".join(_OWNERS.format(*map(_union, group)) for group in wanted)
+    in_all = " INTERSECT ".join(map(_owners, wanted))
     return f"SELECT content_id FROM ({in_all}) AS owner WHERE {' AND '.join(['TRUE', *conditions])}"
 
 
 def _without(reading: Reading, unwanted: Sequence[Term], parameters: dict[str, Any]) -> list[str]:
     """Return the conditions that a content has none of these terms."""
     asked = [_ask_any(reading, f"u{n}", (term,), parameters) for n, term in enumerate(unwanted)]
-    return [f"content_id NOT IN ({_OWNERS.format(*map(_union, one))})" for one in asked]
+    return [f"content_id NOT IN ({_owners(one)})" for one in asked]
 
 
 def _listed(reading: Reading, key: str, content_ids: Collection[int], parameters: dict[str, Any]) -> str:
@@ -327,26 +327,23 @@ def _listed(reading: Reading, key: str, content_ids: Collection[int], parameters
     return f"content_id IN (SELECT value FROM json_each(:{key}))" if reading.sqlite else f"content_id = ANY(:{key})"
 
 
-def _union(queries: Sequence[str]) -> str:
-    return " UNION ALL ".join(queries)
+def _owners(asked: _Asked) -> str:
+    """Return a query for the contents of all these chunks and documents."""
+    return _OWNERS.format(*(" UNION ALL ".join(queries) for queries in zip(*asked, strict=True)))
 
 
 def _ask_any(reading: Reading, key: str, terms: AnyOf, parameters: dict[str, Any]) -> _Asked:
     """Return the queries for a group of terms: one for all words of the same weight."""
-    in_chunks, in_names = [], []
+    asked: _Asked = []
     by_weight: defaultdict[float, list[Term]] = defaultdict(list)
     for n, term in enumerate(terms):
         if term.substring is None:
             by_weight[term.weight].append(term)
         else:
-            chunk, name = _ask_letters(reading, f"{key}l{n}", term.substring, parameters)
-            in_chunks.append(chunk)
-            in_names.append(name)
+            asked.append(_ask_letters(reading, f"{key}l{n}", term.substring, parameters))
     for n, (weight, words) in enumerate(by_weight.items()):
-        for chunk, name in _ask_words(reading, f"{key}_{n}", words, weight, parameters):
-            in_chunks.append(chunk)
-            in_names.append(name)
-    return in_chunks, in_names
+        asked += _ask_words(reading, f"{key}_{n}", words, weight, parameters)
+    return asked
 
 
 def _ask_words(
