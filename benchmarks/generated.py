@@ -55,7 +55,7 @@ class Generated:
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:  # noqa: ARG002 - versions are complete
         """Yield the changes of each container whose cursor is not known."""
-        yield Root("generated")
+        yield Root({"": "generated"})
         marks = known.marks()
         for start in range(0, self._notes, _PER_CONTAINER):
             container = f"{start // _PER_CONTAINER:04d}"

@@ -21,6 +21,10 @@ class Known(Protocol):
         """Return the cursor: all marks that earlier checkpoints stored."""
         ...
 
+    def roots(self) -> Mapping[str, str]:
+        """Return the accepted identity of each root (see `Root`). A different one at the source awaits a decision."""
+        ...
+
     def within(self, container: str) -> Mapping[str, KnownItem]:
         """Return the present items listed directly in `container`, by locator. Includes skipped and failing items."""
         ...

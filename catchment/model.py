@@ -125,10 +125,11 @@ def fingerprint(version: str) -> str:
 class Root:
     """The first change of every listing. Identifies the root by device and inode, UIDVALIDITY or repository ID.
 
-    If the identity differs from the recorded one, all deletions of this sync are held.
+    `identities` has one entry for each part of the source with a root of its own, by name; "" names the only root of a source.
+    If one differs from the accepted one, the deletions of this sync are held, except versioned ones. A new part is accepted.
     """
 
-    identity: str
+    identities: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +146,13 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """A known item no longer exists in the source."""
+    """A known item no longer exists in the source.
+
+    `versioned`: the source's own history proves the deletion, so that the guard against mass deletion does not hold it.
+    """
 
     locator: str
+    versioned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

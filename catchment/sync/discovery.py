@@ -38,7 +38,7 @@ class Discovery:
         self._share = share
         self._permit = permit
         self._follows_whole = follows_whole
-        self._root_changed = False
+        self._changed_roots: list[str] = []
 
     def is_first(self) -> bool:
         """Return whether the ledger contains no items of this source yet."""
@@ -60,8 +60,8 @@ class Discovery:
             self._bench.deadline.beat()
             self._permit.check()
             match change:
-                case Root(identity=identity):
-                    self._root_changed = self._bench.ledger.sources.root_changed(self._sync.source_id, identity)
+                case Root(identities=identities):
+                    self._changed_roots = self._bench.ledger.sources.changed_roots(self._sync.source_id, identities)
                 case Checkpoint(marks=marks):
                     if not self._permit.holds():
                         return
@@ -79,7 +79,7 @@ class Discovery:
 
     def settle(self) -> None:
         """Delete missing items, or hold the deletions. May be called again after more moves were detected."""
-        settled = self._intake.settle(self._sync.id, root_changed=self._root_changed)
+        settled = self._intake.settle(self._sync.id, changed_roots=self._changed_roots)
         self._bench.add(deleted=settled.deleted, held=settled.held - self._bench.progress.held)
 
     def _changes(self, known: Known, deep: bool) -> Iterator[Change]:

@@ -177,8 +177,8 @@ def repair(ledger: Ledger, source: Source, proven: Proven, actor: str) -> int:
         if proven.index:
             ledger.proof.rebuild_index()
         ledger.proof.read_again(proven.unsound, proven.damaged, actor)
-        roots = [change.identity for change in proven.plan.changes if isinstance(change, Root)]
-        root_changed = any(ledger.sources.root_changed(source.id, identity) for identity in roots)
+        roots = next((change.identities for change in proven.plan.changes if isinstance(change, Root)), {})
+        changed_roots = ledger.sources.changed_roots(source.id, roots)
         # Marks that have changed since are outdated; invalidate them, so that their folders are listed again.
         marks = ledger.intake.known(source.id).marks()
         outdated = {key: None for key, value in proven.plan.marks.items() if marks.get(key) != value}
@@ -186,7 +186,7 @@ def repair(ledger: Ledger, source: Source, proven: Proven, actor: str) -> int:
         # Deletions first, because moves are recognized by them.
         for part in recordable(sorted(proven.plan.changes, key=lambda change: not isinstance(change, Tombstone))):
             ledger.intake.record(sync.id, part, {})
-        settled = ledger.intake.settle(sync.id, root_changed=root_changed)
+        settled = ledger.intake.settle(sync.id, changed_roots=changed_roots)
     except BaseException:
         ledger.syncs.end(sync.id, "cancelled", {})
         raise

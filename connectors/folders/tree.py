@@ -71,7 +71,7 @@ class FolderTree:
         yield from self._compared(PathComparison(self, known, self.identity(), paths))
 
     def _compared(self, comparison: Comparison) -> Iterator[Change]:
-        yield Root(comparison.root)
+        yield Root({"": comparison.root})
         for count, change in enumerate(comparison.run(), 1):
             yield change
             if count % _CHANGES_PER_CHECKPOINT == 0:

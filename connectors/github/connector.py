@@ -94,9 +94,12 @@ class GitHub:
         return f"{name}: {next(iter(commit), 'empty')[:10]}{f', and {more} more' if more else ''}"
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
-        repositories, root, marks = self._select(known)
-        yield Root(root)
+        repositories, roots, marks = self._select(known)
+        yield Root(roots)
         yield Checkpoint(marks)
+        # The items of a repository that took the name of another would replace those of the other. An operator decides.
+        accepted = known.roots()
+        repositories = [each for each in repositories if accepted.get(each.name, each.id) == each.id]
         listings = [listing for repository in repositories for listing in self._listings_of(repository)]
         yield from self._deselected(known, listings, {repository.name for repository in repositories})
         for listing in listings:
@@ -124,8 +127,8 @@ class GitHub:
         if self._api.is_needed:
             return self._api.find(known.marks())
         if self._settings.clone is not None:
-            return FoundRepositories([Repository(clone_name(self._settings.clone.name))], self._root(), {})
-        return FoundRepositories([Repository(name) for name in self._settings.repositories], self._root(), {})
+            return FoundRepositories([Repository(clone_name(self._settings.clone.name))], {"": self._root()}, {})
+        return FoundRepositories([Repository(name) for name in self._settings.repositories], {"": self._root()}, {})
 
     def _root(self) -> str:
         clone = self._settings.clone

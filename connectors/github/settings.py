@@ -91,7 +91,8 @@ class GitHubSettings(SourceSettings):
     def selects(self, repository: str) -> bool:
         """Return whether a repository is selected by name."""
         owner = repository.partition("/")[0]
-        return self.clone is None and not {repository, f"{owner}/*"}.isdisjoint(self.repositories)
+        names = {name.lower() for name in self.repositories}
+        return self.clone is None and not {repository.lower(), f"{owner}/*".lower()}.isdisjoint(names)
 
     @field_validator("repositories")
     @classmethod

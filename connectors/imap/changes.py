@@ -67,7 +67,7 @@ class Changes:
         existing, statuses = self._survey()
         generation = self._generation(statuses)
         account = hashlib.sha256(f"{self._settings.user}@{self._settings.host}".encode()).hexdigest()[:16]
-        yield Root(f"{account}.{generation}")
+        yield Root({"": f"{account}.{generation}"})
         yield Checkpoint({_GENERATION: str(generation), MARK: self._login.expiry.mark()})
         yield from self._removed_folders(existing, statuses)
         for name, status in statuses.items():

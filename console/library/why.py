@@ -253,6 +253,9 @@ class _NoKnowledge:
     def marks(self) -> Mapping[str, str]:
         return {}
 
+    def roots(self) -> Mapping[str, str]:
+        return {}
+
     def within(self, container: str) -> Mapping[str, KnownItem]:
         del container
         return {}

@@ -1,4 +1,4 @@
-"""`catchment deletions`: deletions held for confirmation: too many at once, or the root folder was replaced."""
+"""`catchment deletions`: deletions held for confirmation: too many at once, or another root in its place."""
 
 from __future__ import annotations
 

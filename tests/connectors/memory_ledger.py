@@ -63,10 +63,14 @@ class Snapshot:
 
     rows: Mapping[str, Row]
     cursor: Mapping[str, str]
+    accepted: Mapping[str, str]
     asked: list[str] = field(default_factory=list)
 
     def marks(self) -> Mapping[str, str]:
         return self.cursor
+
+    def roots(self) -> Mapping[str, str]:
+        return self.accepted
 
     def within(self, container: str) -> Mapping[str, KnownItem]:
         self.asked.append(container)
@@ -86,11 +90,15 @@ class MemoryLedger:
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
         self.marks: dict[str, str] = {}
-        self.root: str | None = None
+        self.root: Mapping[str, str] = {}
+        """The root of the last listing."""
+        self.accepted: dict[str, str] = {}
         self._numbers = iter(range(1, 1_000_000))
 
     def known(self) -> Snapshot:
-        return Snapshot({locator: replace(row) for locator, row in self.rows.items()}, dict(self.marks))
+        return Snapshot(
+            {locator: replace(row) for locator, row in self.rows.items()}, dict(self.marks), dict(self.accepted)
+        )
 
     def present(self) -> dict[str, Row]:
         return {locator: row for locator, row in self.rows.items() if row.state == "present"}
@@ -121,8 +129,9 @@ class MemoryLedger:
         for change in islice(listing, cut):
             report.changes.append(change)
             match change:
-                case Root(identity=identity):
-                    self.root = identity
+                case Root(identities=identities):
+                    self.root = identities
+                    self.accepted = {**identities, **self.accepted}
                 case Checkpoint(marks=marks):
                     self._record(pending, report)
                     self._mark(marks)
@@ -133,6 +142,7 @@ class MemoryLedger:
             for row in self.rows.values():
                 if row.state == "missing":
                     row.state, row.job = "deleted", False
+            self.accepted = dict(self.root)
         if fetch:
             self._work(connector, report)
         return report

@@ -152,11 +152,23 @@ def the_branch_is_renamed(host: Host) -> Verdict:
 
 def it_is_emptied(host: Host) -> Verdict:
     clone = host.clone("emptied", many)
-    before = on_disk(clone.work.path)
     clone.work.git("rm", "--quiet", "-r", ".")
     clone.work.commit()
+    verdict = Verdict()
+    verdict.expect(clone.sync() == 0, "the sync failed")
+    return clone.seen(verdict)
+
+
+def another_takes_its_place(host: Host) -> Verdict:
+    clone = host.clone("replaced", many)
+    before = on_disk(clone.work.path)
+    host.git.withdraw("ada/replaced")
+    other = Repository.made(host.folder / "another")
+    write(other.path, "other.md", note("other.md"))
+    other.commit()
+    host.git.publish("ada/replaced", other)
     clone.sync()
-    return clone.seen(truth=before)
+    return clone.seen(truth=before | on_disk(other.path))
 
 
 def forty_are_renamed(host: Host) -> Verdict:
@@ -265,6 +277,15 @@ def it_is_called_something_else(host: Host) -> Verdict:
     return source.seen(verdict)
 
 
+def its_name_is_taken(host: Host) -> Verdict:
+    source = host.discussions("taken")
+    source.repo.server.rename("ada/taken", "ada/first")
+    source.repo.server.repo("ada/taken").open("Another", note("another"))
+    verdict = Verdict()
+    verdict.expect(source.sync() == 0, "the sync failed")
+    return source.seen(verdict)
+
+
 def an_issue_is_deleted(host: Host) -> Verdict:
     source = host.discussions("fewer")
     source.repo.delete(2)
@@ -293,7 +314,8 @@ FILES = Area(
     (
         Hazard("history is rewritten", "the current files", history_is_rewritten),
         Hazard("the default branch is renamed", "the same documents", the_branch_is_renamed),
-        Hazard("a repository is emptied", "deletions held for a decision", it_is_emptied),
+        Hazard("a commit deletes all files", "no files; undo restores them", it_is_emptied),
+        Hazard("another repository takes its place", "deletions held for a decision", another_takes_its_place),
         Hazard("a folder of forty files is renamed", "the same documents", forty_are_renamed),
         Hazard("links lead out of a repository", "no file from outside", links_lead_out),
         Hazard("a pack is cut", "no loss", a_pack_is_cut),
@@ -309,6 +331,7 @@ DISCUSSIONS = Area(
         Hazard("responses are cut", "each document once", answers_are_cut),
         Hazard("a login page instead of the API", "no deletion", a_login_page_stands_between),
         Hazard("a repository is renamed", "the same documents", it_is_called_something_else),
+        Hazard("another repository takes its name", "deletions held for a decision", its_name_is_taken),
         Hazard("an issue is deleted", "removed by a deep sync", an_issue_is_deleted),
         Hazard("a token is revoked at the API", "one attempt, then held", the_token_is_revoked),
     ),

@@ -157,13 +157,13 @@ def test_every_kind_of_row_of_a_source_is_counted_and_purged(world: World, mail:
     for job in batch.jobs:
         world.ledger.queue.fail(batch.token, job.id, PARSE_ERROR, retry_at=None)
     world.ledger.intake.record(sync.id, [Tombstone(f"INBOX/{n}") for n in range(1, 40)], {})
-    assert world.ledger.intake.settle(sync.id, root_changed=False).held
-    world.ledger.sources.root_changed(mail.id, "validity 7")
+    assert world.ledger.intake.settle(sync.id).held
+    world.ledger.sources.changed_roots(mail.id, {"": "validity 7"})
     world.ledger.syncs.end(sync.id, "failed", {}, "the folder Winnipeg is gone")
     assert world.ledger.purging.left(mail.id, everything, whole=True)["holds"] == 1
     purge(world, mail)
     assert set(world.ledger.purging.left(mail.id, everything, whole=True).values()) == {0}
-    assert world.ledger.sources.get("mail").root is None
+    assert world.ledger.intake.known(mail.id).roots() == {}
     assert [row.error for row in world.ledger.syncs.recent(mail.id)] == [None, None]
 
 

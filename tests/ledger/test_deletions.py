@@ -11,6 +11,7 @@ from catchment.errors import NotFound
 from catchment.ledger import Settled
 from catchment.ledger.db.database import Store
 from catchment.ledger.items import deletion_guard
+from catchment.model import Tombstone
 from tests.ledger.world import PARSE_ERROR, World, killed_when_giving_way, note, notes
 
 
@@ -60,14 +61,45 @@ def test_held_deletions_stay_held_despite_later_additions(world: World) -> None:
 
 
 def test_changed_root_holds_even_a_single_deletion(world: World) -> None:
-    sources = world.ledger.sources
-    assert sources.root_changed(world.source.id, "disk 1") is False
+    assert world.sees_root("disk 1") == []
     world.ingest(*notes(3))
-    assert sources.root_changed(world.source.id, "disk 2") is True
+    assert world.sees_root("disk 2") == [""]
     world.lose("n/0.md")
-    assert world.settle(root_changed=True) == Settled(0, 1)
-    assert sources.root_changed(world.source.id, "disk 2") is True, "the old one is still remembered"
-    assert sources.root_changed(world.source.id, "disk 1") is False
+    assert world.settle(changed_roots=[""]) == Settled(0, 1)
+    assert world.sees_root("disk 2") == [""], "the old one is still remembered"
+    assert world.sees_root("disk 1") == []
+
+
+@pytest.mark.databases
+def test_versioned_deletions_apply_beside_held_ones(world: World) -> None:
+    world.ingest(*notes(40))
+    world.record(*(Tombstone(item.locator, versioned=True) for item in notes(15)))
+    world.lose(*(item.locator for item in notes(30)[15:]))
+    next_sync(world)
+    assert world.settle() == Settled(15, 15), "also in the sync after a crash"
+    assert [hold.reason for hold in world.ledger.intake.holds()] == ["15 of 25 items are gone"]
+    assert world.ledger.library.counts()["notes"].documents == 25
+
+
+def test_versioned_deletions_are_not_held_for_a_changed_root(world: World) -> None:
+    world.sees_root("disk 1")
+    world.ingest(*notes(3))
+    assert world.sees_root("disk 2") == [""]
+    world.record(Tombstone("n/0.md", versioned=True))
+    assert world.settle(changed_roots=[""]) == Settled(1, 0)
+    assert world.sees_root("disk 2") == [], "nothing contradicts it"
+
+
+def test_each_part_of_a_source_has_its_own_root(world: World) -> None:
+    roots = world.ledger.sources.changed_roots
+    assert roots(world.source.id, {"a": "1", "b": "2"}) == []
+    world.ingest(*notes(2))
+    assert roots(world.source.id, {"a": "7", "b": "2", "c": "3"}) == ["a"]
+    world.lose("n/0.md")
+    assert world.settle(changed_roots=["a"]) == Settled(0, 1)
+    assert [hold.reason for hold in world.ledger.intake.holds()] == ["a is another one than before"]
+    assert roots(world.source.id, {"c": "4"}) == ["c"], "a new part is accepted at once"
+    assert world.ledger.intake.known(world.source.id).roots() == {"a": "1", "b": "2", "c": "3"}
 
 
 def test_remounted_disk_ends_the_hold_without_new_jobs(world: World) -> None:
@@ -82,26 +114,24 @@ def test_remounted_disk_ends_the_hold_without_new_jobs(world: World) -> None:
 
 
 def test_changed_root_with_all_items_is_accepted(world: World) -> None:
-    sources = world.ledger.sources
-    sources.root_changed(world.source.id, "disk 1")
+    world.sees_root("disk 1")
     world.ingest(*notes(3))
-    sources.root_changed(world.source.id, "disk 2")
-    assert world.settle(root_changed=True) == Settled(0, 0)
-    assert sources.root_changed(world.source.id, "disk 2") is False
-    assert sources.get("notes").root == "disk 2"
+    world.sees_root("disk 2")
+    assert world.settle(changed_roots=[""]) == Settled(0, 0)
+    assert world.sees_root("disk 2") == []
+    assert world.ledger.intake.known(world.source.id).roots() == {"": "disk 2"}
 
 
 def test_held_deletion_is_applied_on_approval(world: World) -> None:
-    sources = world.ledger.sources
-    sources.root_changed(world.source.id, "disk 1")
+    world.sees_root("disk 1")
     world.ingest(*notes(20))
-    sources.root_changed(world.source.id, "disk 2")
+    world.sees_root("disk 2")
     world.lose(*(item.locator for item in notes(15)))
-    world.settle(root_changed=True)
+    world.settle(changed_roots=[""])
     assert world.ledger.intake.apply_hold(world.source.id, "anna", "moved house") == 15
     assert len(world.found("says")) == 5
     assert world.ledger.intake.holds() == []
-    assert sources.root_changed(world.source.id, "disk 2") is False
+    assert world.sees_root("disk 2") == []
     last = world.ledger.history.of_item(world.ledger.intake.find("n/0.md")[0].id)[-1]
     assert (last.event, last.actor, last.reason) == ("deleted", "anna", "moved house")
 

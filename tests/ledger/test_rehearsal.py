@@ -25,7 +25,7 @@ def test_dry_run_reports_each_item_and_leaves_the_ledger_unchanged(world: World,
         seen = (note("n/1.md", "v2", "n1"), note("m.md", identity="n2"), note("new.md", size=7), note("back.md"))
         changes = [Tombstone("n/0.md"), Tombstone("n/2.md"), big, *map(Upsert, seen)]
         scratch.intake.record(sync.id, changes, {})
-        scratch.intake.settle(sync.id, root_changed=False)
+        scratch.intake.settle(sync.id)
         told = {step.item: (step.action, step.reads, step.was) for step in scratch.steps(sync.id)}
     finally:
         scratch.close()

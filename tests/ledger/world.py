@@ -158,8 +158,11 @@ class World:
     def lose(self, *locators: str) -> IntakeCounts:
         return self.record(*map(Tombstone, locators))
 
-    def settle(self, *, root_changed: bool = False) -> Settled:
-        return self.ledger.intake.settle(self.sync.id, root_changed=root_changed)
+    def settle(self, *, changed_roots: Sequence[str] = ()) -> Settled:
+        return self.ledger.intake.settle(self.sync.id, changed_roots=changed_roots)
+
+    def sees_root(self, identity: str, name: str = "") -> list[str]:
+        return self.ledger.sources.changed_roots(self.source.id, {name: identity})
 
     def claim(self, limit: int = 100, *, owner: str = "worker", **which: object) -> Batch:
         return self.ledger.queue.claim(self.source.id, limit, owner=owner, **which)  # type: ignore[arg-type]

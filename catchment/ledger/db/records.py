@@ -34,7 +34,6 @@ class Source:
     priority: Priority
     state: SourceState
     state_reason: str | None
-    root: str | None
     failures: int
 
 

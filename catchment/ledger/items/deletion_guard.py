@@ -12,7 +12,8 @@ from catchment.ledger.db.database import Reading, Store, Writing, among, from_mi
 from catchment.ledger.db.job_states import CANCELLED, QUARANTINED, UNFINISHED, in_parts, in_small_parts, move
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import Hold, Settled
-from catchment.ledger.db.schema import DELETED, MISSING, holds, items, jobs, marks, sources, syncs
+from catchment.ledger.db.schema import DELETED, MISSING, history, holds, items, jobs, marks, sources, syncs
+from catchment.ledger.items.recording import VERSIONED
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import withdraw
 
@@ -30,23 +31,22 @@ class Deletions:
         self._store = store
         self._monotonic = monotonic
 
-    def settle(self, sync_id: int, *, root_changed: bool) -> Settled:
+    def settle(self, sync_id: int, changed_roots: Sequence[str]) -> Settled:
         """Implement `Intake.settle`."""
         with self._store.write() as writing:
             sync = writing.execute(select(syncs.c.source_id, syncs.c.owner).where(syncs.c.id == sync_id)).first()
             if sync is None:
                 raise NotFound(f"There is no sync {sync_id}; begin one first")
-            missing = _missing(writing, sync.source_id)
-            if not missing:
-                _close_hold(writing, sync.source_id, "came back")
-                _accept_seen_root(writing, sync.source_id)
-                return Settled(0, 0)
-            why = _suspicion(len(missing), _stayed(writing, sync.source_id), root_changed)
+            missing, versioned = _missing(writing, sync.source_id), _versioned(writing, sync.source_id)
+            unproven = len(missing) - len(versioned)
+            why = _suspicion(unproven, _stayed(writing, sync.source_id), changed_roots) if unproven else ""
             if why:
-                _hold(writing, sync.source_id, sync_id, len(missing), why, sync.owner)
-                return Settled(0, len(missing))
-            _close_hold(writing, sync.source_id, "few enough")
-        return Settled(self._delete(missing, sync.source_id, sync.owner, sync_id, "gone"), 0)
+                _hold(writing, sync.source_id, sync_id, unproven, why, sync.owner)
+                missing = versioned
+            else:
+                _close_hold(writing, sync.source_id, "few enough" if unproven else "came back")
+                _accept_seen_root(writing, sync.source_id)
+        return Settled(self._delete(missing, sync.source_id, sync.owner, sync_id, "gone"), unproven if why else 0)
 
     def _delete(self, missing: Sequence[int], source_id: int, actor: str, sync_id: int, reason: str) -> int:
         """Delete the items that are still missing. Return their number."""
@@ -135,6 +135,17 @@ def _missing(reading: Reading, source_id: int, among_ids: Sequence[int] | None =
     return reading.execute(statement.order_by(items.c.id)).scalars().all()
 
 
+def _versioned(reading: Reading, source_id: int) -> Sequence[int]:
+    """Return the missing items whose deletion the source's own history proves."""
+    as_lost = (
+        (history.c.item_id == items.c.id) & (history.c.sync_id == items.c.sync_id) & (history.c.event == "missing")
+    )
+    statement = select(items.c.id).join(history, as_lost).where(items.c.source_id == source_id, literal_column(MISSING))
+    return (
+        reading.execute(statement.where(history.c.reason == VERSIONED).distinct().order_by(items.c.id)).scalars().all()
+    )
+
+
 def _stayed(reading: Reading, source_id: int) -> int:
     """Return the number of present items. Items added after a hold do not count, since they do not confirm its deletions."""
     there = (items.c.source_id == source_id) & (items.c.state == "present")
@@ -144,9 +155,10 @@ def _stayed(reading: Reading, source_id: int) -> int:
     return int(reading.execute(select(func.count()).where(there)).scalar_one())
 
 
-def _suspicion(missing: int, stayed: int, root_changed: bool) -> str:
-    if root_changed:
-        return "the root is another one than before"
+def _suspicion(missing: int, stayed: int, changed_roots: Sequence[str]) -> str:
+    if changed_roots:
+        first, more = changed_roots[0] or "the root", len(changed_roots) - 1
+        return f"{first} is another one than before" + (f", and {more} more" if more else "")
     if missing > max(_FEW, _SHARE * (missing + stayed)):
         return f"{missing} of {missing + stayed} items are gone"
     return ""

@@ -71,12 +71,13 @@ class Intake:
             _keep_marks(writing, sync.source_id, marks)
             return counts
 
-    def settle(self, sync_id: int, *, root_changed: bool) -> Settled:
+    def settle(self, sync_id: int, *, changed_roots: Sequence[str] = ()) -> Settled:
         """Delete the missing items, or hold the deletions if they are suspiciously many.
 
-        They are all held if the root changed, or if they are more than 10 items and more than a tenth of the source.
+        Versioned deletions are applied. The others are all held if a root changed, or if they are more than 10 items and more
+        than a tenth of the source.
         """
-        return self._deletions.settle(sync_id, root_changed=root_changed)
+        return self._deletions.settle(sync_id, changed_roots)
 
     def holds(self, source_id: int | None = None) -> list[Hold]:
         """Return the deletions that wait for an operator's decision."""

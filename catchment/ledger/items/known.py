@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import orjson
 from sqlalchemy import Select, select
 
-from catchment.ledger.db.database import Store, as_map
-from catchment.ledger.db.schema import items, marks
+from catchment.ledger.db.database import Reading, Store, as_map
+from catchment.ledger.db.schema import items, marks, sources
 from catchment.model import KnownItem
+
+
+def accepted_roots(reading: Reading, source_id: int) -> dict[str, str]:
+    """Return the accepted identities of a source's roots. Earlier versions stored the identity of an only root as text."""
+    text = reading.execute(select(sources.c.root).where(sources.c.id == source_id)).scalar()
+    try:
+        roots = orjson.loads(text or "{}")
+    except orjson.JSONDecodeError:
+        roots = text
+    return roots if isinstance(roots, dict) else {"": str(text)}
 
 
 class KnownSource:
@@ -26,6 +37,11 @@ class KnownSource:
                 rows = reading.execute(select(marks.c.key, marks.c.value).where(marks.c.source_id == self._source_id))
                 self._marks = as_map(rows)
         return self._marks
+
+    def roots(self) -> Mapping[str, str]:
+        """Return the accepted identity of each root."""
+        with self._store.read() as reading:
+            return accepted_roots(reading, self._source_id)
 
     def within(self, container: str) -> Mapping[str, KnownItem]:
         """Return the present items of one container, by locator."""

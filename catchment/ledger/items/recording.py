@@ -35,6 +35,8 @@ from catchment.ledger.jobs.queue import AGEING
 from catchment.ledger.library import withdraw
 from catchment.model import Failure, FailureClass, Item, JobState, Skip, Tombstone, Upsert
 
+VERSIONED = "deleted in a later version of the source"
+"""Reason of a missing item whose deletion the source's own history proves. The guard reads it from the history."""
 _RELIST_AFTER = 300_000_000
 """Delay in microseconds before an item with a transient listing failure is tried again."""
 
@@ -68,7 +70,9 @@ class Recording:
             item.locator: item for item in self._load(of_source & (items.c.state != "deleted"), items.c.locator, places)
         }
         self._bury(
-            recorded[locator] for locator, c in latest.items() if isinstance(c, Tombstone) and locator in recorded
+            (recorded[locator], c.versioned)
+            for locator, c in latest.items()
+            if isinstance(c, Tombstone) and locator in recorded
         )
         self._counts["unchanged"] += sum(isinstance(c, Tombstone) and n not in recorded for n, c in latest.items())
         seen = [c for c in latest.values() if not isinstance(c, Tombstone)]
@@ -125,22 +129,22 @@ class Recording:
 
     # Rules
 
-    def _bury(self, tombstoned: Iterable[RecordedItem]) -> None:
+    def _bury(self, tombstoned: Iterable[tuple[RecordedItem, bool]]) -> None:
         """Mark items as missing until the sync is settled, and cancel their jobs immediately."""
-        present = [recorded for recorded in tombstoned if recorded.state == "present"]
+        present = [(recorded, versioned) for recorded, versioned in tombstoned if recorded.state == "present"]
         self._counts["missing"] += len(present)
         for part in in_parts(present):
-            numbers = [recorded.id for recorded in part]
+            numbers = [recorded.id for recorded, _ in part]
             self._writing.execute(
                 update(items)
                 .where(items.c.id.in_(numbers))
                 .values(state="missing", gone_at=self._writing.now, sync_id=self._sync_id)
             )
-            unfinished = [recorded.job for recorded in part if recorded.job_state in UNFINISHED]
+            unfinished = [recorded.job for recorded, _ in part if recorded.job_state in UNFINISHED]
             if unfinished:
                 self._move(jobs.c.id.in_(unfinished), UNFINISHED, CANCELLED, reason=MISSING_FROM_LISTING)
-            for recorded in part:
-                self._tell("missing", recorded.id)
+            for recorded, versioned in part:
+                self._tell("missing", recorded.id, reason=VERSIONED if versioned else None)
                 recorded.state = "missing"
                 if recorded.job_state in UNFINISHED:
                     recorded.job_state, recorded.job_reason = CANCELLED, MISSING_FROM_LISTING

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import delete, insert, literal_column, select, update
 
 from catchment.errors import Refused
-from catchment.ledger.db.database import AnyRow, Store, Writing, among
+from catchment.ledger.db.database import AnyRow, Store, Writing, among, to_json
 from catchment.ledger.db.job_states import CANCELLED, UNFINISHED, move
 from catchment.ledger.db.lookup import find_source
 from catchment.ledger.db.records import Source, SourceState
@@ -25,6 +26,7 @@ from catchment.ledger.db.schema import (
     throttles,
 )
 from catchment.ledger.items import consents
+from catchment.ledger.items.known import accepted_roots
 from catchment.ledger.items.matching import SOURCE_REMOVED
 from catchment.ledger.items.purge import Purging
 from catchment.ledger.library import withdraw
@@ -154,13 +156,13 @@ class Sources:
         with self._store.read() as reading:
             return reading.execute(select(sources.c.state_reason).where(mine)).scalar() == _BEING_REMOVED
 
-    def root_changed(self, source_id: int, identity: str) -> bool:
-        """Return whether the root differs from the recorded one. A first root is recorded, a different one is not."""
+    def changed_roots(self, source_id: int, seen: Mapping[str, str]) -> list[str]:
+        """Return the roots whose identity differs from the accepted one. A new root is accepted, a different one is not."""
         with self._store.write() as writing:
-            known = writing.execute(select(sources.c.root).where(sources.c.id == source_id)).scalar()
-            seen = {"seen_root": identity} if known is not None else {"seen_root": identity, "root": identity}
-            writing.execute(update(sources).where(sources.c.id == source_id).values(seen))
-            return known is not None and known != identity
+            accepted = accepted_roots(writing, source_id)
+            values = {"seen_root": to_json(seen), "root": to_json({**seen, **accepted})}
+            writing.execute(update(sources).where(sources.c.id == source_id).values(values))
+        return sorted(name for name, identity in seen.items() if accepted.get(name, identity) != identity)
 
 
 def _end_sync(writing: Writing, source_id: int) -> None:
@@ -173,6 +175,4 @@ def _end_sync(writing: Writing, source_id: int) -> None:
 
 
 def _source(row: AnyRow) -> Source:
-    return Source(
-        row.id, row.name, row.kind, Priority(row.priority), row.state, row.state_reason, row.root, row.failures
-    )
+    return Source(row.id, row.name, row.kind, Priority(row.priority), row.state, row.state_reason, row.failures)

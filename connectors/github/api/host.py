@@ -44,16 +44,9 @@ class Host:
                 found.setdefault(repository.name.lower(), repository)
         return list(found.values())
 
-    def root(self, names: tuple[str, ...]) -> str:
-        """Return a string that stays the same while these names mean the same repositories.
-
-        Call `repositories` first.
-        """
-        ids = (
-            self._stored(_owner_key(name[:-2]) if name.endswith(f"/{_ALL}") else _repository_key(name))["id"]
-            for name in names
-        )
-        return ",".join(sorted(map(str, ids)))
+    def owners(self, names: tuple[str, ...]) -> dict[str, str]:
+        """Return the ID of the owner for each `owner/*`. Call `repositories` first."""
+        return {name: str(self._stored(_owner_key(name[:-2]))["id"]) for name in names if name.endswith(f"/{_ALL}")}
 
     def renamed(self, name: str) -> str | None:
         """Return the new name of a renamed repository; None if it was not renamed."""

@@ -25,10 +25,10 @@ _probe_marks: dict[GitHubSettings, dict[str, str]] = {}
 
 
 class FoundRepositories(NamedTuple):
-    """The selected repositories, a string that identifies this selection, and the changed marks."""
+    """The selected repositories, the identities of the source's roots, and the changed marks."""
 
     repositories: list[Repository]
-    root: str
+    roots: Mapping[str, str]
     marks: Marks
 
 
@@ -67,7 +67,8 @@ class Api:
         """Find the repositories. Raises SourceError, with the remedy, if one is not accessible."""
         host, names = Host(self._client, marks), self._settings.repositories
         repositories = host.repositories(names)
-        return FoundRepositories(repositories, host.root(names), host.changed)
+        roots = {repository.name: repository.id for repository in repositories} | host.owners(names)
+        return FoundRepositories(repositories, roots, host.changed)
 
     def probe(self) -> str:
         """Describe in one line the repositories, renames, and remaining requests."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from catchment.errors import BadInput, SourceUnavailable
 from connectors.folders.file import to_locator
-from connectors.github.git.git import SECONDS, Objects, object_store, resolve_commit
+from connectors.github.git.git import SECONDS, Objects, object_store, resolve_commit, share_history
 
 
 def store(clone: Path) -> Path:
@@ -55,6 +55,10 @@ class Clone:
         names = {branch: f"refs/heads/{branch}" for branch in branches} or {"": "HEAD"}
         found = {label: resolve_commit(directory, name, self._seconds) for label, name in names.items()}
         return {label: commit for label, commit in found.items() if commit is not None}
+
+    def shares_history(self, old: str, new: str) -> bool:
+        """Return whether two commits are known to have a common ancestor."""
+        return share_history(self._directory(), old, new, self._seconds)
 
     def identity(self) -> str:
         """Return a string that identifies the folder: its file system and inode. Raises as `heads` does."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Protocol
 from urllib.parse import quote
@@ -32,6 +33,8 @@ from connectors.github.names import is_file, is_wiki
 _CHANGES_PER_CHECKPOINT = 1_000
 _MARK_SUFFIX = "/"
 """Suffix of a branch's mark."""
+_LISTED_SUFFIX = "/listed"
+"""Suffix of the mark of a branch while a listing is unfinished: the commit that was listed before."""
 _SETTLED = timedelta(minutes=1)
 _ATTRIBUTES = ".gitattributes"
 _EMPTY_BLOBS = frozenset(
@@ -59,6 +62,10 @@ class RepositoryCopy(Protocol):
 
         Raises SourceError.
         """
+        ...
+
+    def shares_history(self, old: str, new: str) -> bool:
+        """Return whether two commits are known to have a common ancestor. Raises SourceError."""
         ...
 
     def is_complete(self) -> bool:
@@ -161,18 +168,22 @@ class Code:
         for branch, commit in heads.items():
             prefix = self._prefix(branch)
             mark = f"{commit} {self._rules.digest}"
-            before, _, rules = marks.get(_mark(prefix), "").partition(" ")
+            before, _, rules = marks.get(_mark(prefix), marks.get(_listed(prefix), "")).partition(" ")
             if marks.get(_mark(prefix)) == mark and not deep:
                 continue
             if marks.get(_mark(prefix), mark) != mark:
                 # An interrupted listing may report changes that the next commit reverts, and that commit may equal the
                 # marked one.
-                yield Checkpoint({_mark(prefix): None})
-            comparison = _Commit(self._copy.objects, commit, prefix, self._rules)
+                yield Checkpoint({_mark(prefix): None, _listed(prefix): before})
+
+            def is_successor(old: str = before, new: str = commit) -> bool:
+                return old == new or (bool(old) and self._copy.shares_history(old, new))
+
+            comparison = _Commit(self._copy.objects, commit, prefix, self._rules, is_successor)
             differences = None if deep or rules != self._rules.digest else self._since(before, commit)
             changes = comparison.all(known) if differences is None else comparison.changed(differences)
             yield from _checkpointed(changes)
-            yield Checkpoint({_mark(prefix): mark})
+            yield Checkpoint({_mark(prefix): mark, _listed(prefix): None})
         yield from self._removed_branches(known, heads)
 
     def _since(self, before: str, commit: str) -> list[Difference] | None:
@@ -195,7 +206,7 @@ class Code:
                     yield Tombstone(locator)
                 else:
                     yield from now_excluded(locator, container, old)
-        keys = (key for key in known.marks() if self.owns(key) and key.endswith(_MARK_SUFFIX))
+        keys = (key for key in known.marks() if self.owns(key) and key.endswith((_MARK_SUFFIX, _LISTED_SUFFIX)))
         yield Checkpoint({key: None for key in keys if _branch_of(key) not in heads})
 
     def _url(self, branch: str, path: str) -> str:
@@ -227,14 +238,21 @@ class Code:
 
 
 class _Commit:
-    """The files of one commit as items of one branch."""
+    """The files of one commit as items of one branch.
 
-    def __init__(self, objects: Objects, commit: str, prefix: str, rules: FileRules) -> None:
+    `is_successor`: whether the commit continues the history of the one listed before, so that it proves deletions. A commit of
+    another history may belong to another repository.
+    """
+
+    def __init__(
+        self, objects: Objects, commit: str, prefix: str, rules: FileRules, is_successor: Callable[[], bool]
+    ) -> None:
         self._objects = objects
         self._commit = commit
         self._prefix = prefix
         self._rules = rules
         self._attributes = Attributes(objects, commit)
+        self._is_successor = is_successor
 
     def changed(self, differences: Iterable[Difference]) -> Iterator[Change]:
         """Yield the changes for differences between commits.
@@ -242,10 +260,11 @@ class _Commit:
         Files that git considers renamed are moved, even if they were edited.
         """
         for diff in differences:
-            if diff.was is not None:
-                yield Tombstone(self._prefix + diff.was)
-            if diff.entry is not None and self._rules.selects(diff.entry.path):
-                came_from = None if diff.was is None else self._prefix + diff.was
+            present = diff.entry is not None and self._rules.selects(diff.entry.path)
+            came_from = None if diff.was is None else self._prefix + diff.was
+            if came_from is not None:
+                yield Tombstone(came_from, versioned=not present and self._proves_deletions)
+            if diff.entry is not None and present:
                 yield self._change(diff.entry, came_from)
 
     def all(self, known: Known) -> Iterator[Change]:
@@ -262,10 +281,15 @@ class _Commit:
                     new.append(entry)
                 else:
                     yield from self._compare(entry, old)
-            yield from map(Tombstone, sorted(known_items))
+            yield from (Tombstone(locator, self._proves_deletions) for locator in sorted(known_items))
         for entry in (*new, *(entry for container in sorted(folders) for entry in folders[container])):
             if self._rules.selects(entry.path):
                 yield self._change(entry)
+
+    @cached_property
+    def _proves_deletions(self) -> bool:
+        """Determined only if a file was deleted: a remote repository is asked for its history."""
+        return self._is_successor()
 
     def _compare(self, entry: TreeEntry, old: KnownItem) -> Iterator[Change]:
         """Compare a known file. A file that the rules now exclude is skipped, not deleted."""
@@ -312,3 +336,7 @@ def _branch_of(name: str) -> str:
 
 def _mark(prefix: str) -> str:
     return f"{prefix}{_MARK_SUFFIX}"
+
+
+def _listed(prefix: str) -> str:
+    return f"{prefix}{_LISTED_SUFFIX}"

@@ -135,6 +135,14 @@ def resolve_commit(directory: Path, name: str, seconds: float = SECONDS) -> str 
     return found[0].decode() if found else None
 
 
+def share_history(directory: Path, old: str, new: str, seconds: float = SECONDS) -> bool:
+    """Return whether two commits are known to have a common ancestor, as far as this repository goes back."""
+    try:
+        return _run((*COMMAND, "merge-base", old, new), {"GIT_DIR": str(directory)}, seconds).returncode == 0
+    except Stalled:
+        return False
+
+
 def create_empty(directory: Path, *, long_hashes: bool = False) -> None:
     """Create a repository without objects, hooks or templates. May be called again. Raises SourceUnavailable."""
     try:

@@ -11,7 +11,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from catchment.errors import SourceUnavailable
-from connectors.github.git.git import SECONDS, Damaged, Objects, Stalled, collect_garbage, create_empty, resolve_commit
+from connectors.github.git.git import (
+    SECONDS,
+    Damaged,
+    Objects,
+    Stalled,
+    collect_garbage,
+    create_empty,
+    resolve_commit,
+    share_history,
+)
 from connectors.github.git.remote import Remote
 
 MAX_PACKS = 20
@@ -44,6 +53,22 @@ class Mirror:
             self._fetch(refs)
         local_heads = {branch: resolve_commit(self._folder, ref, self._seconds) for branch, ref in refs.items()}
         return {branch: commit for branch, commit in local_heads.items() if commit is not None}
+
+    def shares_history(self, old: str, new: str) -> bool:
+        """Return whether two commits are known to have a recent common ancestor. Raises as `heads` does.
+
+        The host is asked for the commits without their files. It may have deleted the old one.
+        """
+        history = self._folder.with_suffix(".history")
+        shutil.rmtree(history, ignore_errors=True)
+        create_empty(history)
+        try:
+            self._remote.fetch_commits(history, (old, new))
+            return share_history(history, old, new, self._seconds)
+        except Damaged:
+            return False
+        finally:
+            shutil.rmtree(history, ignore_errors=True)
 
     def is_complete(self) -> bool:
         """Return whether a copy exists and no data is known to be missing."""

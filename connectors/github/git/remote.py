@@ -25,11 +25,15 @@ _FETCH_SECONDS = 86_400.0
 _SILENT_SECONDS = 300.0
 """Limits of a fetch: a large repository over a slow line may take a day as long as progress is reported."""
 
+_MOST_COMMITS = 500
+"""Commits of a history to fetch: about 100 kB."""
+
 _LOGIN = re.compile(
     r"Authentication failed|could not read Username|terminal prompts disabled|error: 40[13]\b|HTTP 40[13]\b"
 )
 _MISSING = re.compile(r"[Rr]epository .*not found|does not appear to be a git repository|error: 404\b")
 _LIMITED = re.compile(r"error: 429\b|HTTP 429\b")
+_NO_COMMIT = re.compile(r"not our ref")
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _NETWORK = re.compile(
     r"Could not resolve|Failed to connect|Connection (?:refused|reset|timed out|was reset)|Operation timed out|Empty reply"
@@ -79,6 +83,14 @@ class Remote:
 
         Raises as `heads` does, and Damaged if git fails because of the copy.
         """
+        names = (f"+{f'refs/heads/{branch}' if branch else 'HEAD'}:{ref}" for branch, ref in refs.items())
+        self._fetch(directory, 1, f"blob:limit={max_bytes + 1}", *names)
+
+    def fetch_commits(self, directory: Path, commits: Sequence[str]) -> None:
+        """Fetch these commits and some that precede them, without files. Raises as `fetch` does."""
+        self._fetch(directory, _MOST_COMMITS, "tree:0", *commits)
+
+    def _fetch(self, directory: Path, depth: int, filter_: str, *names: str) -> None:
         self._run(
             "fetch",
             *(
@@ -89,9 +101,9 @@ class Remote:
                 "--no-recurse-submodules",
                 "--no-auto-maintenance",
             ),
-            *("--depth=1", f"--filter=blob:limit={max_bytes + 1}"),
+            *(f"--depth={depth}", f"--filter={filter_}"),
             self._address,
-            *(f"+{f'refs/heads/{branch}' if branch else 'HEAD'}:{ref}" for branch, ref in refs.items()),
+            *names,
             directory=directory,
         )
 
@@ -144,6 +156,6 @@ class Remote:
             return LoginFailed(f"{self._name}: private or not found; {remedy}")
         if _MISSING.search(output):
             return SourceUnavailable(f"{self._name}: repository not found; correct its name, or remove it")
-        if _NETWORK.search(output) and not _FULL.search(output):
+        if _NETWORK.search(output) and not (_FULL.search(output) or _NO_COMMIT.search(output)):
             return SourceUnavailable(f"{host}: cannot connect; check the network, or wait")
         return None
