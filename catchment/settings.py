@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -239,6 +239,9 @@ class Policy(Strict):
 class SourceSettings(Strict):
     """Settings common to all kinds of sources. Each connector defines a subclass."""
 
+    identity: ClassVar[tuple[str, ...]]
+    """The settings that decide which place a source reads. With another value, it is another source."""
+
     priority: Priority = Priority.NORMAL
     retry: RetryPolicy | None = Field(None, description="Overrides the connector's retry policy")
     cache: CachePolicy | None = Field(None, description="Overrides the connector's caching policy")
@@ -261,6 +264,10 @@ class SourceSettings(Strict):
     def located(cls, location: str) -> Mapping[str, Any]:
         """Return the settings for a location as typed by the user. Raises BadInput."""
         raise NotImplementedError
+
+    def differing(self, configured: SourceSettings) -> tuple[str, ...]:
+        """Return the names of the settings in `identity` that differ from the configured ones."""
+        return tuple(name for name in self.identity if getattr(self, name) != getattr(configured, name))
 
     def policy(self, default: Policy) -> Policy:
         """Return the connector's policy with this source's overrides."""

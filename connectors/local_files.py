@@ -25,6 +25,7 @@ _MEGABYTE = 1_000_000
 class FolderSettings(SourceSettings):
     """The settings shared by all kinds of source that read a folder."""
 
+    identity: ClassVar[tuple[str, ...]] = ("root",)
     root: FullPath = Field(title="Folder", description="Full path of the folder; ~ is your home")
     exclude: tuple[str, ...] = Field(
         (), title="Exclude", description="Patterns of files to exclude, as in a .gitignore: *.tmp, /build/"

@@ -18,6 +18,7 @@ from catchment.errors import (
     NoConsent,
     NotNow,
     RateLimited,
+    Refused,
     SourceError,
     TryAgain,
 )
@@ -51,9 +52,9 @@ async def bring_up_to_date(
 
     `changed_only`: compare only the paths that the watcher reported; everything, if it reported none.
 
-    A paused or held source is skipped; a source that keeps failing ends `Quarantined` and is held. If another run is syncing
-    the source, one more run is requested: the other may have listed the source too early. A sync that was stopped
-    (`tasks.activity.stop`) ends `Cancelled`.
+    A run with the settings of another source ends `Refused`. A paused or held source is skipped; a source that keeps failing
+    ends `Quarantined` and is held. If another run is syncing the source, one more run is requested: the other may have listed
+    the source too early. A sync that was stopped (`tasks.activity.stop`) ends `Cancelled`.
     """
     try:
         async with session(kind, name, settings, flow_run.id, plan) as opened:
@@ -69,6 +70,9 @@ async def bring_up_to_date(
     except NoConsent as reason:
         await name_run(f"{name}: skipped, no consent")
         return State(type=StateType.COMPLETED, name="Skipped", message=str(reason))
+    except Refused as reason:
+        await name_run(f"{name}: refused")
+        return State(type=StateType.FAILED, name="Refused", message=str(reason))
     except NotNow as reason:
         await name_run(f"{name}: skipped")
         await schedule_next(name, reason.until)

@@ -19,6 +19,7 @@ from catchment.sync.shared import configure_gc
 from connectors import connector_class
 from tasks.activity import ActivityStatus, CountingExecutor, Steps, registered
 from tasks.blocks import read_block
+from tasks.identity import require_identity
 from tasks.redacted_errors import in_thread, run
 from tasks.shell import run_in_flow
 
@@ -115,8 +116,9 @@ async def session(
 ) -> AsyncIterator[Session]:
     """Start a sync of the source, with a saved plan if `plan` names one, and register it for the tasks of this process.
 
-    Raises NotFound if the plan has expired, and the errors of `open_sync`.
+    Raises Refused if the settings are those of another source, NotFound if the plan has expired, and the errors of `open_sync`.
     """
+    await require_identity(name, settings)
     opened = Session(name, run)
     _sessions.append(opened)
     with registered(opened):

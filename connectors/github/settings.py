@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
@@ -25,6 +25,7 @@ Part = Literal["code", "issues", "pulls", "releases", "wiki"]
 class GitHubSettings(SourceSettings):
     """Settings of a `github` source: repositories of a host, or one local clone."""
 
+    identity: ClassVar[tuple[str, ...]] = ("address", "repositories", "clone")
     repositories: tuple[str, ...] = Field(
         (), title="Repositories", description="Repositories to read, as owner/repo; owner/* includes all of an owner"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,7 @@ _PORTS = {"tls": 993, "starttls": 143, "none": 143}
 class ImapSettings(SourceSettings):
     """Settings of an `imap` source."""
 
+    identity: ClassVar[tuple[str, ...]] = ("host", "port", "user")
     assistants: bool = Field(
         False, title="Assistants", description="Let assistants (`catchment mcp`) search and read this mail"
     )
