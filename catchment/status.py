@@ -114,11 +114,12 @@ def disk(path: Path) -> Finding:
     return Finding("disk", Verdict.OK, text)
 
 
-def ledger(url: str, checked: LastCheck | None, now: datetime) -> Finding:
-    """Check that the ledger opens, has this program's revision, and passed its last check."""
+def ledger(home: Home, checked: LastCheck | None, now: datetime) -> Finding:
+    """Check that the ledger opens, has this program's revision, belongs to this home, and passed its last check."""
     try:
-        opened = Ledger.inspect(url)
+        opened = Ledger.inspect(home)
         try:
+            opened.require_owner()
             opened.sources.all()
         finally:
             opened.close()

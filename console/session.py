@@ -71,13 +71,13 @@ def reading() -> Iterator[Ledger]:
     """Open the ledger for reading. Raises NotFound if there is none yet."""
     from catchment.ledger import Ledger
 
-    url = home().database_url
+    folder = home()
     try:
-        ledger = Ledger.inspect(url)
+        ledger = Ledger.inspect(folder)
     except LedgerUnavailable:
         if not disk_is_full():
             raise
-        ledger = Ledger.inspect(url, fixed=True)
+        ledger = Ledger.inspect(folder, fixed=True)
     try:
         yield ledger
     finally:
@@ -92,11 +92,11 @@ def writing() -> Iterator[Ledger]:
     """
     from catchment.ledger import Ledger
 
-    url = home().make().database_url
+    folder = home().make()
     try:
-        ledger = Ledger.inspect(url) if running() else Ledger.open(url)
+        ledger = Ledger.inspect(folder) if running() else Ledger.open(folder)
     except NotFound:
-        ledger = Ledger.open(url)
+        ledger = Ledger.open(folder)
     try:
         if led := ledger.migrated:
             kept = f"; the previous one is in {led.kept}" if led.kept else ""

@@ -46,7 +46,7 @@ async def check_ledger() -> int:
 
 def _forget_deleted(age: timedelta) -> int:
     home = Home.default().make()
-    with closing(Ledger.open(home.database_url)) as ledger, closing(Cache(home.cache)) as cache:
+    with closing(Ledger.open(home)) as ledger, closing(Cache(home.cache)) as cache:
         forgotten = ledger.intake.purge(age)
         ledger.undo.purge(age, _MOST_TEXT)
         forget_done(cache, ledger)
@@ -68,7 +68,7 @@ def _forget_results(age: timedelta) -> int:
 
 def _check_ledger() -> int:
     home = Home.default().make()
-    ledger = Ledger.inspect(home.database_url)
+    ledger = Ledger.inspect(home)
     try:
         broken = len(ledger.check())
     finally:

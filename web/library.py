@@ -106,7 +106,7 @@ class WarmLibrary:
         with self._lock:
             if self._ledger is None or self._meaning is None:
                 self._ledger = Ledger.inspect(self._url, seconds=_READ_SECONDS, read_only=True)
-                self._meaning = Meaning(Ledger.inspect(self._url, seconds=_LOAD_SECONDS))
+                self._meaning = Meaning(Ledger.inspect(self._url, seconds=_LOAD_SECONDS, read_only=True))
             return self._ledger, self._meaning
 
 

@@ -59,6 +59,7 @@ from catchment.ledger.library.vocabulary import Vocabulary
 from catchment.ledger.limits.pacing import BucketRow, Pacing
 from catchment.ledger.limits.throttles import Throttles
 from catchment.pacing.boot_clock import ClockReading, boot_clock
+from catchment.runtime.home import Home
 
 if TYPE_CHECKING:
     from catchment.ledger.admin.migrations import Migrated
@@ -93,22 +94,28 @@ class Ledger:
 
     @classmethod
     def open(
-        cls, url: str, *, clock: Callable[[], float] = time.time, monotonic: Callable[[], ClockReading] = boot_clock
+        cls,
+        at: Home | str,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], ClockReading] = boot_clock,
     ) -> Ledger:
         """Open a ledger for use: created if missing, migrated (after a backup) if older than the program.
 
         Args:
+            at: The home whose ledger it is, or a URL. With a home, every change raises Refused if the ledger belongs to
+                another home.
             clock: Returns seconds since 1970.
             monotonic: Returns the monotonic clock.
 
         Raises LedgerCorrupt (the file is left unchanged), SchemaMismatch (the ledger is newer), LedgerUnavailable or BadInput.
         """
-        return cls._opened(url, clock, opening.prepare, monotonic)
+        return cls._opened(at, clock, opening.prepare, monotonic)
 
     @classmethod
     def inspect(
         cls,
-        url: str,
+        at: Home | str,
         *,
         clock: Callable[[], float] = time.time,
         fixed: bool = False,
@@ -121,18 +128,19 @@ class Ledger:
         `seconds`: time limit of each transaction; exceeding it raises LedgerUnavailable.
         `read_only`: every change raises ReadOnly.
         """
-        return cls._opened(url, clock, opening.require_current, fixed=fixed, seconds=seconds, read_only=read_only)
+        return cls._opened(at, clock, opening.require_current, fixed=fixed, seconds=seconds, read_only=read_only)
 
     @classmethod
     def _opened(
         cls,
-        url: str,
+        at: Home | str,
         clock: Callable[[], float],
         make_sure: Callable[[Store], Migrated | None],
         monotonic: Callable[[], ClockReading] = boot_clock,
         **options: Any,
     ) -> Ledger:
-        store = Store(url, clock, **options)
+        home = None if isinstance(at, str) else at
+        store = Store(at if isinstance(at, str) else at.database_url, clock, home=home, **options)
         try:
             migrated = make_sure(store)
         except BaseException:
@@ -147,6 +155,18 @@ class Ledger:
     def now(self) -> datetime:
         """Return the current time of the ledger's clock."""
         return from_micros(self._store.now())
+
+    def require_owner(self) -> None:
+        """Raise Refused if the ledger belongs to another home."""
+        if self._store.ownership is not None:
+            with self._store.read() as reading:
+                self._store.ownership.holds(reading.connection)
+
+    def adopt(self) -> None:
+        """Make the home that opened the ledger its owner, in place of another one. Idempotent."""
+        if self._store.ownership is not None:
+            with self._store.write(as_owner=False) as writing:
+                self._store.ownership.adopt(writing.connection)
 
     def check(self, deep: bool = False) -> list[str]:
         """Check the invariants. Return one sentence per violated invariant, naming the first row.

@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def _fill() -> None:
-    with suppress(NotFound), closing(Ledger.inspect(Home.default().database_url)) as ledger:
+    with suppress(NotFound), closing(Ledger.inspect(Home.default())) as ledger:
         model = load(ledger.embeddings.setting)
         space = ledger.embeddings.space(model.name, model.setting, model.dimensions)
         _report(ledger.embeddings.counts(space))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import stat
@@ -102,6 +103,18 @@ class Home:
     def database_url(self) -> str:
         """Return `CATCHMENT_DATABASE_URL`, or the URL of the SQLite file in this folder."""
         return os.environ.get("CATCHMENT_DATABASE_URL") or f"sqlite:///{self.path / 'ledger.db'}"
+
+    def identity(self) -> int:
+        """Return a positive number of 56 bits that no other home has. A moved home keeps it, and a copy has another one."""
+        file = self.path / "home-id"
+        with atomic_files.explained():
+            if not file.exists():
+                with atomic_files.alone(self.make().path):
+                    if not file.exists():
+                        atomic_files.write(file, os.urandom(16))
+            # The copy of a file has another inode.
+            facts = b"%b %d" % (file.read_bytes(), file.stat().st_ino)
+        return int.from_bytes(hashlib.sha256(facts).digest()[:7], "big")
 
     @property
     def cache(self) -> Path:

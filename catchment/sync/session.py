@@ -310,7 +310,7 @@ def open_sync(
     """
     with ExitStack() as stack:
         stack.enter_context(only_sync(home.database_url, name))
-        ledger = ledger or stack.enter_context(shared_ledger(home.make().database_url))
+        ledger = ledger or stack.enter_context(shared_ledger(home.make()))
         cache = stack.enter_context(closing(Cache(home.cache)))
         parsers = min(policy.parsers, os.cpu_count() or 1)
         pool = pool or shared_pool() or stack.enter_context(ParserPool(parsers, preload=_modules(connector)))

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from catchment.errors import LedgerUnavailable, TryAgain
 from catchment.ledger import Ledger
 from catchment.parser_pool import ParserPool
+from catchment.runtime.home import Home
 
 _lock = threading.Lock()
 _ledgers: dict[str, tuple[Ledger, int]] = {}
@@ -30,10 +31,11 @@ def configure_gc() -> None:
 
 
 @contextmanager
-def shared_ledger(url: str) -> Iterator[Ledger]:
-    """Yield the process's ledger for this URL: opened by its first user, closed by its last. Raises like `Ledger.open`."""
+def shared_ledger(home: Home) -> Iterator[Ledger]:
+    """Yield the process's ledger of this home: opened by its first user, closed by its last. Raises like `Ledger.open`."""
+    url = home.database_url
     with _lock:
-        ledger, users = _ledgers.get(url) or (Ledger.open(url), 0)
+        ledger, users = _ledgers.get(url) or (Ledger.open(home), 0)
         _ledgers[url] = ledger, users + 1
     try:
         yield ledger

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catchment.errors import Refused
+from catchment.errors import LedgerError, NotFound, Refused
 from catchment.runtime.home import expanded
 from console import arguments, render, session
 
@@ -73,6 +74,9 @@ def restore(
     with kept_down(home) as is_down:
         if not is_down:
             raise Refused("restore: not possible while Catchment runs; stop it with `catchment down`")
+        # A ledger that cannot be read is replaced in any case.
+        with suppress(NotFound, LedgerError), session.reading() as present:
+            present.require_owner()
         # The cache is keyed by job numbers, which the restored ledger assigns again.
         restored = copies.restore(ledger, expanded(file).absolute(), outdated=[home.cache])
         _put_back(home, restored.files, restored.aside)

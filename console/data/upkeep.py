@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Annotated, Any
 
 import typer
@@ -59,6 +59,24 @@ def vacuum(as_json: arguments.Json = False) -> None:
         render.show_json({"before": before, "after": after})
     else:
         render.say(f"ledger: {render.size(after)}, was {render.size(before)}")
+
+
+@ledger_app.command()
+def adopt() -> None:
+    """Let this home change the ledger, in place of the home that owns it.
+
+    For a ledger outside the home (CATCHMENT_DATABASE_URL) whose owner no longer exists. The other home can then only read.
+
+    Example: catchment ledger adopt
+    """
+    from catchment.ledger import Ledger
+
+    home = session.home().make()
+    # By its URL, because a home could not migrate an older ledger of another one.
+    Ledger.open(home.database_url).close()
+    with closing(Ledger.inspect(home)) as ledger:
+        ledger.adopt()
+    render.say("this home owns the ledger now; start with `catchment up --detach`")
 
 
 @config_app.command()

@@ -57,7 +57,7 @@ def down() -> None:
 
 
 def _check_preconditions() -> None:
-    """Raise for a condition in which every sync would fail: a full disk, a damaged ledger, or one of a newer version.
+    """Raise if every sync would fail: a full disk, a ledger that is damaged, of a newer version or of another home.
 
     Migrates an older ledger.
     """
@@ -66,8 +66,8 @@ def _check_preconditions() -> None:
     if session.disk_is_full():
         raise TryAgain(session.DISK_IS_FULL)
     try:
-        with session.reading():
-            pass
+        with session.reading() as ledger:
+            ledger.require_owner()
     except NotFound:
         return
     except SchemaMismatch:

@@ -43,7 +43,7 @@ T = TypeVar("T")
 def examine(home: Home) -> list[Finding]:
     """Run all checks. Takes up to ten seconds if sources do not answer: they are probed in parallel."""
     now = datetime.now(UTC)
-    findings = [status.disk(home.path), status.ledger(home.database_url, status.last_check(home), now)]
+    findings = [status.disk(home.path), status.ledger(home, status.last_check(home), now)]
     changes = transition(home)
     state = None if changes else running(home)
     findings += _served(home, state, now) if state else [status.server(False, False, changes)]
@@ -144,7 +144,7 @@ def _standings(
     probers = {entry.name: _prober(entry) for entry in entries if entry.name not in unasked}
     reached = unasked | within(_PROBE_SECONDS, probers)
     # Another check reports a ledger that cannot be read.
-    with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home.database_url)) as ledger:
+    with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home)) as ledger:
         known = {source.name: source for source in ledger.sources.all()}
         return [_standing(entry, known.get(entry.name), ledger, reached, watched, unset) for entry in entries]
     return [_standing(entry, None, None, reached, watched, unset) for entry in entries]
@@ -162,7 +162,7 @@ def _unread(home: Home, entries: tuple[SourceEntry, ...]) -> set[str]:
     from connectors import connector_class
 
     given: dict[str, list[bool]] = {}
-    with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home.database_url)) as ledger:
+    with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home)) as ledger:
         for consent in ledger.consents.all():
             given.setdefault(consent.source, []).append(consent.state == "given")
     return {

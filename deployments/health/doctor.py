@@ -52,13 +52,13 @@ def _entries(home: Home) -> tuple[tuple[SourceEntry, ...], list[Finding]]:
 
 def _consents(home: Home) -> list[Finding]:
     # `catchment health` reports a ledger that is missing or cannot be read.
-    with suppress(CatchmentError), closing(Ledger.inspect(home.database_url)) as ledger:
+    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
         return status.consents(ledger.consents.all(), datetime.now(UTC))
     return []
 
 
 def _jobs(home: Home) -> list[Finding]:
-    with suppress(CatchmentError), closing(Ledger.inspect(home.database_url)) as ledger:
+    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
         return status.released(ledger.queue.released(status.RELEASED_OFTEN))
     return []
 

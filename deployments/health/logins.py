@@ -75,7 +75,7 @@ def _marks(home: Home, names: Container[str]) -> dict[str, str]:
     """The state of each source's login that its last sync recorded."""
     found = {}
     # `catchment health` reports an unreadable ledger. Without a ledger, no source was synced yet.
-    with suppress(CatchmentError), closing(Ledger.inspect(home.database_url)) as ledger:
+    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
         for source in ledger.sources.all():
             if source.name in names:
                 found[source.name] = ledger.intake.known(source.id).marks().get(MARK, "")

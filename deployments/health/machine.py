@@ -162,7 +162,7 @@ def _server_skew(state: Running) -> float:
 def _ahead(home: Home) -> float:
     """Seconds from now until the start of the newest sync; negative if it started in the past."""
     with contextlib.suppress(CatchmentError):
-        ledger = Ledger.inspect(home.database_url)
+        ledger = Ledger.inspect(home)
         try:
             for sync in ledger.syncs.recent(limit=1):
                 return (sync.began - datetime.now(UTC)).total_seconds()
@@ -213,7 +213,7 @@ def versions(home: Home) -> list[Finding]:
     """Whether the installed packages have the required and tested versions, and the ledger fits this program."""
     found = []
     try:
-        Ledger.inspect(home.database_url).close()
+        Ledger.inspect(home).close()
     except SchemaMismatch as error:
         problem, _, remedy = str(error).partition("; ")
         found.append(Finding("versions", Verdict.FAIL, problem, remedy))

@@ -130,6 +130,6 @@ class WatchedMailbox:
 
     def _consented(self) -> bool:
         """Whether consent to read the account is given; False if the ledger cannot be read."""
-        with suppress(CatchmentError), closing(Ledger.inspect(self._home.database_url)) as ledger:
+        with suppress(CatchmentError), closing(Ledger.inspect(self._home)) as ledger:
             return ledger.consents.agreed(self.entry.name)
         return False

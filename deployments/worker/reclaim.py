@@ -59,7 +59,7 @@ def may_lack_embeddings(home: Home) -> bool:
 def _opened(home: Home) -> Iterator[Ledger | None]:
     """Open the ledger; None if no source was ever synced."""
     try:
-        ledger = Ledger.inspect(home.database_url)
+        ledger = Ledger.inspect(home)
     except NotFound:
         yield None
     else:

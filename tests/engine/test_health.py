@@ -64,15 +64,13 @@ def test_missing_home_fails_the_disk_probe(tmp_path: Path) -> None:
 
 
 def test_intact_ledger_passes_and_damaged_ledger_fails_with_remedy(home: Home) -> None:
-    assert status.ledger(home.database_url, None, NOW).verdict is OK
+    assert status.ledger(home, None, NOW).verdict is OK
     Ledger.open(home.database_url).close()
-    assert status.ledger(home.database_url, None, NOW).message == "OK; integrity check runs daily (none yet)"
-    assert status.ledger(home.database_url, LastCheck(ago(hours=3), 0), NOW).message.endswith(
-        "integrity check passed 3 h ago"
-    )
-    assert status.ledger(home.database_url, LastCheck(ago(hours=3), 2), NOW).verdict is FAIL
+    assert status.ledger(home, None, NOW).message == "OK; integrity check runs daily (none yet)"
+    assert status.ledger(home, LastCheck(ago(hours=3), 0), NOW).message.endswith("integrity check passed 3 h ago")
+    assert status.ledger(home, LastCheck(ago(hours=3), 2), NOW).verdict is FAIL
     (home.path / "ledger.db").write_bytes(b"this was a ledger\n" * 1000)
-    found = status.ledger(home.database_url, None, NOW)
+    found = status.ledger(home, None, NOW)
     assert (found.verdict, "backup" in found.remedy) == (FAIL, True)
 
 

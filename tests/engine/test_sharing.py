@@ -101,8 +101,7 @@ def test_syncs_of_a_process_share_one_ledger_until_the_last_is_closed(home: Home
         while (token := one.claim(100)) is not None:
             one.process(token)
         assert one.finish("completed")["succeeded"] == 60
-    url = home.database_url
-    with shared_ledger(url) as later:
+    with shared_ledger(home) as later:
         assert later is not one._ledger
 
 

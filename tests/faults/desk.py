@@ -91,7 +91,7 @@ class Desk:
 
     @contextmanager
     def ledger(self) -> Iterator[Ledger]:
-        with closing(Ledger.open(self.home.make().database_url)) as ledger:
+        with closing(Ledger.open(self.home.make())) as ledger:
             yield ledger
 
     def source(self, ledger: Ledger) -> Source:

@@ -22,6 +22,7 @@ from catchment.ledger.admin.check import check
 from catchment.ledger.admin.opening import is_older, require_whole, revision_of
 from catchment.ledger.db.copies import SIDE_FILES, atomic_copy, remove, temporary_copy
 from catchment.ledger.db.database import Store
+from catchment.ledger.db.ownership import forget_owner
 from catchment.runtime import atomic_files
 
 _FILES = "CREATE TABLE backup (name TEXT PRIMARY KEY, data BLOB NOT NULL)"
@@ -140,6 +141,8 @@ def _copied(backup: Path, fresh: Path) -> dict[str, bytes]:
 
             with store.write() as writing:
                 migrations.run(writing.connection)
+        with store.write() as writing:
+            forget_owner(writing.connection)
     finally:
         store.close()
     return files

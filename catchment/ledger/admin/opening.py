@@ -35,7 +35,7 @@ def prepare(store: Store) -> Migrated | None:
     with store.read() as reading:
         found = revision_of(reading)
     if found is None:
-        with store.write() as writing:
+        with store.write(as_owner=False) as writing:
             if revision_of(writing) is None:
                 make(writing.connection)
         # Otherwise, damage to the log would leave a file that never contained a ledger.

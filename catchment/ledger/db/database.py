@@ -45,6 +45,8 @@ from sqlalchemy.util import LRUCache
 from catchment.errors import BadInput, CatchmentError, LedgerCorrupt, LedgerError, LedgerUnavailable, ReadOnly
 from catchment.ledger.db import schema
 from catchment.ledger.db.checkpoints import LONG_PAGES, Checkpoints, log_of
+from catchment.ledger.db.ownership import Ownership
+from catchment.runtime.home import Home
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -245,6 +247,7 @@ class Store:
     `fixed`: no process can write to the disk. If the log is not empty, no other process may have the database open.
     `seconds`: time limit of each transaction.
     `read_only`: refuse to write.
+    `home`: the home that writes. If the database belongs to another one, every write raises Refused.
     """
 
     def __init__(
@@ -256,8 +259,12 @@ class Store:
         fixed: bool = False,
         seconds: float | None = None,
         read_only: bool = False,
+        home: Home | None = None,
     ) -> None:
         self.url = _parse(url)
+        self._home = home
+        is_inside = home is not None and self.file is not None and self.file.parent == home.path
+        self.ownership = None if home is None else Ownership(home, is_inside=is_inside)
         self._read_only = read_only
         self._clock = clock
         self.engine = _engine(self.url, alone, fixed)
@@ -289,7 +296,7 @@ class Store:
 
     def alone(self) -> Store:
         """Return the same database with a single connection and, on SQLite, an exclusive lock. Never waits."""
-        return Store(self.url, self._clock, alone=True)
+        return Store(self.url, self._clock, alone=True, home=self._home)
 
     @contextmanager
     def read(self) -> Iterator[Reading]:
@@ -300,14 +307,19 @@ class Store:
             yield Reading(connection, self.now())
 
     @contextmanager
-    def write(self) -> Iterator[Writing]:
-        """Start a write transaction, committed on success and rolled back on an exception."""
+    def write(self, *, as_owner: bool = True) -> Iterator[Writing]:
+        """Start a write transaction, committed on success and rolled back on an exception.
+
+        `as_owner`: raise Refused if the database belongs to another home. False for one without tables.
+        """
         if self._read_only:
             raise ReadOnly("ledger: opened for reading only; nothing was changed")
         with self._alone:
             with self.translated(), self._begun() as connection:
                 if connection.dialect.name == "postgresql":
                     connection.execute(text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
+                if as_owner and self.ownership is not None:
+                    self.ownership.require(connection)
                 writing = Writing(connection, self.now())
                 yield writing
                 writing.write_history()
