@@ -61,7 +61,7 @@ class Discovery:
             self._permit.check()
             match change:
                 case Root(identities=identities):
-                    self._changed_roots = self._bench.ledger.sources.changed_roots(self._sync.source_id, identities)
+                    self._changed_roots = self._bench.ledger.sources.changed_roots(self._sync.id, identities)
                 case Checkpoint(marks=marks):
                     if not self._permit.holds():
                         return

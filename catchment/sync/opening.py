@@ -68,5 +68,5 @@ def _released(ledger: Ledger, source: Source, now: Fingerprints) -> Source:
     before = ledger.syncs.circumstances(source.id) if source.state == "held" else {}
     if first_change(Reason.PERMISSION_DENIED, before, now) is None:
         return source
-    ledger.sources.resume(source.name, "catchment")
+    ledger.sources.release(source.name, "catchment")
     return ledger.sources.get(source.name)

@@ -93,7 +93,7 @@ def consented(ledger: Ledger, source: Source, connector: Connector) -> Permit:
     needed = frozenset(scopes or {WHOLE})
     consents = {consent.scope: consent for consent in ledger.consents.all(source.name, every=True)}
     if not scopes and WHOLE not in consents:
-        ledger.consents.give(source.id, needed, "configuration", None)
+        ledger.consents.give(source.id, needed, "configuration", None, if_new=True)
     elif {consent.scope for consent in consents.values() if consent.wanted} != needed:
         ledger.consents.ask(source.id, needed)
     permit = Permit(ledger, source, needed)

@@ -176,9 +176,9 @@ def repair(ledger: Ledger, source: Source, proven: Proven, actor: str) -> int:
     try:
         if proven.index:
             ledger.proof.rebuild_index()
-        ledger.proof.read_again(proven.unsound, proven.damaged, actor)
+        ledger.proof.read_again(sync.id, proven.unsound, proven.damaged, actor)
         roots = next((change.identities for change in proven.plan.changes if isinstance(change, Root)), {})
-        changed_roots = ledger.sources.changed_roots(source.id, roots)
+        changed_roots = ledger.sources.changed_roots(sync.id, roots)
         # Marks that have changed since are outdated; invalidate them, so that their folders are listed again.
         marks = ledger.intake.known(source.id).marks()
         outdated = {key: None for key, value in proven.plan.marks.items() if marks.get(key) != value}

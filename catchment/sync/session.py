@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 from catchment.content.cache import Cache
 from catchment.contracts import Connector, Paced
-from catchment.errors import CatchmentError, IllegalTransition, LedgerUnavailable, LoginFailed, RateLimited
+from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, RateLimited, StaleLease
 from catchment.ledger import Ledger, Outcome, Source, Sync, SyncRow
 from catchment.ledger.jobs.auto_retry import Fingerprints
 from catchment.model import Priority
@@ -209,6 +209,7 @@ class SourceSync:
             attempts=attempts,
             jobs=jobs,
             most_bytes=_BATCH_BYTES,
+            sync_id=self.sync.id,
         )
         if not batch.jobs:
             return None
@@ -239,17 +240,15 @@ class SourceSync:
         message = self.permit.reason or None if error is None else redact(str(error))
         later = Counter(trouble.retry_at is not None for trouble in self.troubles.values())
         self.progress.retrying, self.progress.quarantined = later[True], later[False]
-        if outcome == "yielded":
-            self.update_eta()
         self.progress.requests = self._requests()
         self.progress.caches_thrown_away = self._bench.cache.thrown_away
         summary = self.progress.summary()
-        # Removing a source closes its sync.
-        with suppress(IllegalTransition):
+        # Another process may have closed it, for example by removing the source.
+        with suppress(StaleLease):
+            if outcome == "yielded":
+                self.update_eta()
             self._ledger.syncs.end(self.sync.id, outcome, summary, message)
         self.outcome = outcome
-        if outcome == "quarantined":
-            self._ledger.sources.hold(self.source.name, actor=f"sync:{self.sync.id}", reason=message or "")
         return summary
 
     def _judged(self, error: CatchmentError | None) -> Outcome:

@@ -122,8 +122,8 @@ def _list(ledger: Ledger, source: Source, connector: LocalFiles, cut: int | None
     known, pending, counts = ledger.intake.known(source.id), [], []
     for change in islice(connector.changes(known), cut):
         match change:
-            case Root(identity=identity):
-                assert not ledger.sources.root_changed(source.id, identity)
+            case Root(identities=identities):
+                assert not ledger.sources.changed_roots(sync.id, identities)
             case Checkpoint(marks=marks):
                 counts.append(ledger.intake.record(sync.id, pending, marks))
                 pending = []
@@ -132,7 +132,7 @@ def _list(ledger: Ledger, source: Source, connector: LocalFiles, cut: int | None
     if cut is not None:
         ledger.syncs.end(sync.id, "failed", {})
         return None
-    assert ledger.intake.settle(sync.id, root_changed=False).held == 0
+    assert ledger.intake.settle(sync.id).held == 0
     ledger.syncs.end(sync.id, "completed", {})
     return counts[-1]
 

@@ -148,7 +148,7 @@ def emptied(filled: Path) -> Path:
         source = ledger.sources.get("notes").id
         sync = ledger.syncs.begin(source, run=None, owner=identity(), code_version="0.1.0", alive=alive)
         ledger.intake.record(sync.id, [Tombstone("Hive.md"), Tombstone("Bees/Swarm.md")], {})
-        ledger.intake.settle(sync.id, root_changed=True)
+        ledger.intake.settle(sync.id, changed_roots=[""])
         ledger.syncs.end(sync.id, "completed", {"held": 2})
     finally:
         ledger.close()
@@ -279,7 +279,7 @@ def test_a_retry_tells_which_jobs_are_missed_at_their_source(filled: Path, cli: 
         [job] = [job.id for job in batch.jobs if job.item.locator == "worse.pdf"]
         ledger.queue.fail(batch.token, job, error, retry_at=None)
         ledger.intake.record(sync.id, [Tombstone("broken.pdf"), Tombstone("worse.pdf")], {})
-        ledger.intake.settle(sync.id, root_changed=True)
+        ledger.intake.settle(sync.id, changed_roots=[""])
         ledger.syncs.end(sync.id, "completed", {"held": 2})
     jobs = [str(_job(cli, name)) for name in ("broken.pdf", "worse.pdf")]
     response = cli("quarantine", "retry", *jobs)

@@ -11,13 +11,15 @@ from typing import ClassVar
 import pytest
 
 from catchment.contracts import Known
-from catchment.errors import LedgerUnavailable, StaleLease, Stopped
+from catchment.errors import LedgerUnavailable, LoginFailed, StaleLease, Stopped
 from catchment.ledger import Ledger
 from catchment.model import Change, JobState
 from catchment.settings import Home, Policy, Priority
 from catchment.sync import fair_share
+from catchment.sync.preflight import Permit
 from catchment.sync.session import SourceSync, open_sync
 from tests.engine.hostile import Hostile
+from tests.ledger.test_closed_sync import dump
 from tests.waiting import until
 
 _SECONDS = 30
@@ -177,3 +179,26 @@ def test_wait_for_a_host_ends_when_the_sync_is_stopped(home: Home, tmp_path: Pat
         sync.stop("asked to stop")
         with pytest.raises(Stopped):
             waiting.result(_SECONDS)
+
+
+def test_sync_that_was_closed_by_another_process_writes_nothing(
+    home: Home, sync: SourceSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = sync.claim(3), sync.claim(3)
+    assert first is not None and second is not None
+    sync.normalize(first)
+    with closing(Ledger.open(home)) as ledger:
+        assert ledger.syncs.close_dead(lambda _: False) == 1
+        ledger.syncs.begin(sync.source.id, run=None, owner="other", code_version="1", alive=lambda _: False)
+        before = dump(ledger)
+        # The sync looked just before it was closed.
+        monkeypatch.setattr(Permit, "holds", lambda _: True)
+        for step in (sync.discover, sync.discovery.settle, lambda: sync.claim(3), sync.update_eta):
+            with pytest.raises(StaleLease):
+                step()
+            assert dump(ledger) == before, step
+        assert sync.process(first)["delivered"] == sync.process(second)["delivered"] == 0
+        sync.renew()
+        sync.finish("failed", LoginFailed("refused"))
+        sync.close()
+        assert dump(ledger) == before

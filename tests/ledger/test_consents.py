@@ -158,7 +158,7 @@ def test_every_kind_of_row_of_a_source_is_counted_and_purged(world: World, mail:
         world.ledger.queue.fail(batch.token, job.id, PARSE_ERROR, retry_at=None)
     world.ledger.intake.record(sync.id, [Tombstone(f"INBOX/{n}") for n in range(1, 40)], {})
     assert world.ledger.intake.settle(sync.id).held
-    world.ledger.sources.changed_roots(mail.id, {"": "validity 7"})
+    world.ledger.sources.changed_roots(sync.id, {"": "validity 7"})
     world.ledger.syncs.end(sync.id, "failed", {}, "the folder Winnipeg is gone")
     assert world.ledger.purging.left(mail.id, everything, whole=True)["holds"] == 1
     purge(world, mail)
@@ -292,3 +292,12 @@ def test_database_releases_the_purged_data(world: World, mail: Source) -> None:
     world.ledger.purging.erase()
     assert world.found("shared") == ["shared.md"]
     assert ConsentState.WITHDRAWN in states(world, "mail").values()
+
+
+def test_first_consent_by_configuration_does_not_replace_a_withdrawal(world: World, mail: Source) -> None:
+    consents = world.ledger.consents
+    consents.give(mail.id, {"new"}, "configuration", None, if_new=True)
+    assert states(world, "mail")["new"] == ConsentState.GIVEN
+    consents.withdraw(mail.id, {"new"}, "anna")
+    consents.give(mail.id, {"new"}, "configuration", None, if_new=True)
+    assert states(world, "mail")["new"] == ConsentState.PURGING

@@ -92,13 +92,13 @@ def test_versioned_deletions_are_not_held_for_a_changed_root(world: World) -> No
 
 def test_each_part_of_a_source_has_its_own_root(world: World) -> None:
     roots = world.ledger.sources.changed_roots
-    assert roots(world.source.id, {"a": "1", "b": "2"}) == []
+    assert roots(world.sync.id, {"a": "1", "b": "2"}) == []
     world.ingest(*notes(2))
-    assert roots(world.source.id, {"a": "7", "b": "2", "c": "3"}) == ["a"]
+    assert roots(world.sync.id, {"a": "7", "b": "2", "c": "3"}) == ["a"]
     world.lose("n/0.md")
     assert world.settle(changed_roots=["a"]) == Settled(0, 1)
     assert [hold.reason for hold in world.ledger.intake.holds()] == ["a is another one than before"]
-    assert roots(world.source.id, {"c": "4"}) == ["c"], "a new part is accepted at once"
+    assert roots(world.sync.id, {"c": "4"}) == ["c"], "a new part is accepted at once"
     assert world.ledger.intake.known(world.source.id).roots() == {"a": "1", "b": "2", "c": "3"}
 
 

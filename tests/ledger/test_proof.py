@@ -76,7 +76,7 @@ def test_items_marked_for_rereading_are_treated_as_unknown(world: World) -> None
     assert (kept.document.text, len(kept.chunks)) == ("The same words", 1)
     harm(world, "UPDATE chunks SET stop = 3")
     mine = [item.id for item in world.ledger.proof.items(world.source.id) if item.locator == "a.md"]
-    assert world.ledger.proof.read_again(mine, {kept.id}, "anna") == 1
+    assert world.ledger.proof.read_again(world.sync.id, mine, {kept.id}, "anna") == 1
     assert standings(world) == {"a.md": ItemStatus.WAITING, "b.md": ItemStatus.STORED}
     world.deliver(world.claim(), "The same words")
     assert standings(world) == {"a.md": ItemStatus.STORED, "b.md": ItemStatus.STORED}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from catchment.errors import IllegalTransition, NotFound, Refused, TryAgain
+from catchment.errors import NotFound, NotNow, Refused, StaleLease, TryAgain
 from catchment.ledger.items import sources
 from catchment.model import Priority
 from tests.ledger.world import World, killed_when_giving_way, note, notes
@@ -35,6 +35,7 @@ def test_a_pause_and_a_hold_last_until_they_are_released(world: World) -> None:
     world.reopen()
     sources = world.ledger.sources
     assert (sources.get("notes").state, sources.get("notes").state_reason) == ("paused", "on holiday")
+    sources.resume("notes", "anna")
     sources.hold("notes", "sync", "failed three times")
     assert sources.put("notes", "obsidian", Priority.NORMAL).state == "held"
     sources.resume("notes", "anna")
@@ -42,12 +43,34 @@ def test_a_pause_and_a_hold_last_until_they_are_released(world: World) -> None:
 
 
 def test_failed_syncs_are_counted_until_a_success(world: World) -> None:
-    for outcome, failures in (("failed", 1), ("quarantined", 2), ("cancelled", 2), ("completed", 0), ("failed", 1)):
+    for outcome, failures in (("failed", 1), ("cancelled", 1), ("completed", 0), ("failed", 1), ("quarantined", 2)):
+        world.sync = world.begin()
         world.ledger.syncs.end(world.sync.id, outcome, {"new": 1}, "it broke")  # type: ignore[arg-type]
         assert world.ledger.sources.get("notes").failures == failures
-        world.sync = world.begin()
     world.ledger.sources.resume("notes", "anna")
     assert world.ledger.sources.get("notes").failures == 0
+
+
+def test_hold_and_release_do_not_replace_the_pause_of_an_operator(world: World) -> None:
+    world.ledger.sources.pause("notes", "anna", "not now")
+    world.ledger.sources.hold("notes", "worker", "crashed twice")
+    world.ledger.sources.release("notes", "catchment")
+    assert world.ledger.sources.get("notes").state_reason == "not now"
+    world.ledger.sources.resume("notes", "anna")
+    world.ledger.sources.hold("notes", "worker", "crashed twice")
+    world.ledger.sources.release("notes", "catchment")
+    assert world.ledger.sources.get("notes").state == "active"
+
+
+def test_no_sync_begins_after_its_source_was_paused_or_removed(world: World) -> None:
+    world.ledger.syncs.end(world.sync.id, "completed", {})
+    world.ledger.sources.pause("notes", "anna", "not now")
+    with pytest.raises(NotNow, match="notes: paused"):
+        world.begin()
+    world.ledger.sources.remove("notes", "anna", "the wrong folder")
+    with pytest.raises(NotNow, match="notes: removed"):
+        world.begin()
+    assert world.ledger.syncs.last(world.source.id).outcome == "completed"  # type: ignore[union-attr]
 
 
 def test_a_source_has_one_open_sync(world: World) -> None:
@@ -73,7 +96,7 @@ def test_sync_records_its_outcome(world: World) -> None:
     assert last is not None
     assert (last.source, last.run, last.owner, last.code_version) == ("notes", "run-1", "worker", "1")
     assert (last.outcome, last.summary, last.error) == ("failed", {"new": 3}, "The folder is gone")
-    with pytest.raises(IllegalTransition, match="not open"):
+    with pytest.raises(StaleLease, match="not open"):
         world.ledger.syncs.end(world.sync.id, "completed", {})
     assert world.ledger.syncs.last(99) is None
     assert world.ledger.syncs.recent(limit=0) == []

@@ -162,7 +162,7 @@ class World:
         return self.ledger.intake.settle(self.sync.id, changed_roots=changed_roots)
 
     def sees_root(self, identity: str, name: str = "") -> list[str]:
-        return self.ledger.sources.changed_roots(self.source.id, {name: identity})
+        return self.ledger.sources.changed_roots(self.sync.id, {name: identity})
 
     def claim(self, limit: int = 100, *, owner: str = "worker", **which: object) -> Batch:
         return self.ledger.queue.claim(self.source.id, limit, owner=owner, **which)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from sqlalchemy import Select, func, select, text, update
 from catchment.ledger.admin.check import check_words
 from catchment.ledger.db.database import AnyRow, Store, Writing, among, from_json, maybe_time
 from catchment.ledger.db.job_states import SUPERSEDED, UNFINISHED, in_parts, move
+from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
 from catchment.ledger.db.schema import embeddings as vectors
 from catchment.ledger.jobs.failures import resolve
@@ -138,13 +139,17 @@ class Proof:
                 findings.append(f"{number} vectors of passages are damaged")
         return findings or check_words(self._store)
 
-    def read_again(self, items_: Iterable[int], damaged: Collection[int], actor: str) -> int:
-        """Queue items to be read and parsed again, treating damaged contents as unknown. Return their number."""
+    def read_again(self, sync_id: int, items_: Iterable[int], damaged: Collection[int], actor: str) -> int:
+        """Queue items to be read and parsed again, treating damaged contents as unknown. Return their number.
+
+        Raises StaleLease if the sync is closed.
+        """
         wanted = list(items_)
         with self._store.read() as reading:
             # Scans everything, so run it before blocking writers.
             unused = withdraw.unused(reading)
         with self._store.write() as writing:
+            find_open_sync(writing, sync_id)
             for number in damaged:
                 # With this name, the next delivery of the same bytes does not find the content and stores a new one.
                 named = {"normalizer": f"damaged:{number}"}

@@ -1,4 +1,4 @@
-"""Lookup of sources and items by name.
+"""Lookup of sources and items by name, and of the open sync that a transaction writes for.
 
 An item can be named by its locator, the end of its locator, or its file name without the suffix. Unicode normalization is
 ignored: some disks store "é" as one code point, others as two, with no visible difference.
@@ -12,13 +12,18 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy import ColumnElement, bindparam, or_, select
 
-from catchment.errors import NotFound
-from catchment.ledger.db.database import AnyRow, Reading
-from catchment.ledger.db.schema import sources
+from catchment.errors import NotFound, StaleLease
+from catchment.ledger.db.database import AnyRow, Reading, Writing
+from catchment.ledger.db.schema import sources, syncs
 
 _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
+_open_sync = (
+    select(syncs.c.source_id, syncs.c.owner, sources.c.priority)
+    .join(sources, sources.c.id == syncs.c.source_id)
+    .where(syncs.c.id == bindparam("sync"), syncs.c.outcome.is_(None))
+)
 
 
 def nfc(text: str) -> str:
@@ -91,3 +96,14 @@ def find_source(reading: Reading, name: str) -> AnyRow:
     close = get_close_matches(name, names, n=3)
     remedy = f"did you mean {' or '.join(close)}?" if close else "see `catchment sources list`"
     raise NotFound(f"{name!r}: no such source; {remedy}")
+
+
+def find_open_sync(writing: Writing, sync_id: int) -> AnyRow:
+    """Return `source_id`, `owner` and `priority` of an open sync. Raises StaleLease if it is closed.
+
+    Every transaction that writes for a sync calls this first, because another process may have closed the sync at any time.
+    """
+    row = writing.execute(_open_sync, {"sync": sync_id}).first()
+    if row is None:
+        raise StaleLease(f"Sync {sync_id} is not open; nothing was changed")
+    return row

@@ -88,13 +88,19 @@ class Consents:
             mine = _columns.source_id == source_id
             writing.execute(update(consents).where(mine).values(wanted=_columns.scope.in_(scopes)))
 
-    def give(self, source_id: int, scopes: Collection[str], by: str, until: datetime | None) -> None:
+    def give(
+        self, source_id: int, scopes: Collection[str], by: str, until: datetime | None, *, if_new: bool = False
+    ) -> None:
         """Give consent for these scopes, until a time or until it is withdrawn. Replaces earlier consents. Idempotent.
 
         Deletes the source's marks, so that previously skipped items are listed again. Raises Refused during a purge.
+
+        `if_new`: change nothing if any of the scopes is known, for example because consent was withdrawn.
         """
         with self._store.write() as writing:
             mine = (_columns.source_id == source_id) & _columns.scope.in_(scopes)
+            if if_new and _of(writing, mine):
+                return
             if any(row.state is ConsentState.PURGING for row in _of(writing, mine)):
                 raise Refused("deletion of revoked data is incomplete; finish it with `catchment consent revoke` first")
             held = set(writing.execute(select(_columns.scope).where(mine, _holds(writing.now))).scalars())

@@ -10,9 +10,10 @@ from sqlalchemy import ColumnElement, delete, func, insert, literal_column, sele
 from catchment.errors import NotFound
 from catchment.ledger.db.database import Reading, Store, Writing, among, from_micros
 from catchment.ledger.db.job_states import CANCELLED, QUARANTINED, UNFINISHED, in_parts, in_small_parts, move
+from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import Hold, Settled
-from catchment.ledger.db.schema import DELETED, MISSING, history, holds, items, jobs, marks, sources, syncs
+from catchment.ledger.db.schema import DELETED, MISSING, history, holds, items, jobs, marks, sources
 from catchment.ledger.items.recording import VERSIONED
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import withdraw
@@ -34,9 +35,7 @@ class Deletions:
     def settle(self, sync_id: int, changed_roots: Sequence[str]) -> Settled:
         """Implement `Intake.settle`."""
         with self._store.write() as writing:
-            sync = writing.execute(select(syncs.c.source_id, syncs.c.owner).where(syncs.c.id == sync_id)).first()
-            if sync is None:
-                raise NotFound(f"There is no sync {sync_id}; begin one first")
+            sync = find_open_sync(writing, sync_id)
             missing, versioned = _missing(writing, sync.source_id), _versioned(writing, sync.source_id)
             unproven = len(missing) - len(versioned)
             why = _suspicion(unproven, _stayed(writing, sync.source_id), changed_roots) if unproven else ""
@@ -46,11 +45,12 @@ class Deletions:
             else:
                 _close_hold(writing, sync.source_id, "few enough" if unproven else "came back")
                 _accept_seen_root(writing, sync.source_id)
-        return Settled(self._delete(missing, sync.source_id, sync.owner, sync_id, "gone"), unproven if why else 0)
 
-    def _delete(self, missing: Sequence[int], source_id: int, actor: str, sync_id: int, reason: str) -> int:
-        """Delete the items that are still missing. Return their number."""
-        return self._in_parts(missing, source_id, lambda w, ids: _delete(w, ids, source_id, actor, sync_id, reason))
+        def delete_part(writing: Writing, ids: Sequence[int]) -> None:
+            find_open_sync(writing, sync_id)
+            _delete(writing, ids, sync.source_id, sync.owner, sync_id, "gone")
+
+        return Settled(self._in_parts(missing, sync.source_id, delete_part), unproven if why else 0)
 
     def _in_parts(
         self, missing: Sequence[int], source_id: int, action: Callable[[Writing, Sequence[int]], None]
@@ -87,7 +87,7 @@ class Deletions:
         with self._store.read() as reading:
             sync_id = _held(reading, source_id)
             missing = _missing(reading, source_id)
-        count = self._delete(missing, source_id, actor, sync_id, reason)
+        count = self._in_parts(missing, source_id, lambda w, ids: _delete(w, ids, source_id, actor, sync_id, reason))
         with self._store.write() as writing:
             _close_hold(writing, source_id, "applied")
             _accept_seen_root(writing, source_id)

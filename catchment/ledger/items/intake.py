@@ -7,13 +7,12 @@ from datetime import timedelta
 
 from sqlalchemy import delete, select
 
-from catchment.errors import NotFound, Refused
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json, from_micros, maybe_time
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import Hold, IntakeCounts, ItemRow, Settled
-from catchment.ledger.db.schema import documents, items, jobs, sources, syncs
+from catchment.ledger.db.schema import documents, items, jobs, sources
 from catchment.ledger.db.schema import marks as marks_table
 from catchment.ledger.items.deletion_guard import Deletions
 from catchment.ledger.items.known import KnownSource
@@ -54,18 +53,11 @@ class Intake:
     ) -> IntakeCounts:
         """Record changes and the corresponding marks in one transaction.
 
-        Idempotent: recorded changes count as unchanged. For several changes of one locator, the last one counts.
+        Idempotent: recorded changes count as unchanged. For several changes of one locator, the last one counts. Raises
+        StaleLease if the sync is closed.
         """
         with self._store.write() as writing:
-            sync = writing.execute(
-                select(syncs.c.source_id, syncs.c.owner, sources.c.priority, sources.c.state)
-                .join(sources, sources.c.id == syncs.c.source_id)
-                .where(syncs.c.id == sync_id)
-            ).first()
-            if sync is None:
-                raise NotFound(f"There is no sync {sync_id}; begin one first")
-            if sync.state == "removed":
-                raise Refused("source removed; add it again to sync it")
+            sync = lookup.find_open_sync(writing, sync_id)
             recording = Recording(writing, sync.source_id, sync_id, sync.owner, sync.priority)
             counts = recording.take(changes)
             _keep_marks(writing, sync.source_id, marks)
@@ -75,7 +67,7 @@ class Intake:
         """Delete the missing items, or hold the deletions if they are suspiciously many.
 
         Versioned deletions are applied. The others are all held if a root changed, or if they are more than 10 items and more
-        than a tenth of the source.
+        than a tenth of the source. Raises StaleLease if the sync is closed.
         """
         return self._deletions.settle(sync_id, changed_roots)
 

@@ -10,7 +10,7 @@ from sqlalchemy import delete, insert, literal_column, select, update
 from catchment.errors import Refused
 from catchment.ledger.db.database import AnyRow, Store, Writing, among, to_json
 from catchment.ledger.db.job_states import CANCELLED, UNFINISHED, move
-from catchment.ledger.db.lookup import find_source
+from catchment.ledger.db.lookup import find_open_sync, find_source
 from catchment.ledger.db.records import Source, SourceState
 from catchment.ledger.db.schema import (
     FRESH,
@@ -90,12 +90,27 @@ class Sources:
         self._set_state(name, "active", actor, None, failures=0)
 
     def hold(self, name: str, actor: str, reason: str) -> None:
-        """Hold a failing source until an operator resumes it."""
-        self._set_state(name, "held", actor, reason)
+        """Hold a failing source until an operator resumes it. A paused source stays paused."""
+        self._set_state(name, "held", actor, reason, only_from="active")
 
-    def _set_state(self, name: str, state: SourceState, actor: str, reason: str | None, **values: Any) -> None:
+    def release(self, name: str, actor: str) -> None:
+        """Resume a held source as `resume` does. A paused source stays paused."""
+        self._set_state(name, "active", actor, None, only_from="held", failures=0)
+
+    def _set_state(
+        self,
+        name: str,
+        state: SourceState,
+        actor: str,
+        reason: str | None,
+        *,
+        only_from: SourceState | None = None,
+        **values: Any,
+    ) -> None:
         with self._store.write() as writing:
             source = find_source(writing, name)
+            if only_from is not None and source.state != only_from:
+                return
             writing.execute(
                 update(sources).where(sources.c.id == source.id).values(state=state, state_reason=reason, **values)
             )
@@ -156,9 +171,13 @@ class Sources:
         with self._store.read() as reading:
             return reading.execute(select(sources.c.state_reason).where(mine)).scalar() == _BEING_REMOVED
 
-    def changed_roots(self, source_id: int, seen: Mapping[str, str]) -> list[str]:
-        """Return the roots whose identity differs from the accepted one. A new root is accepted, a different one is not."""
+    def changed_roots(self, sync_id: int, seen: Mapping[str, str]) -> list[str]:
+        """Return the roots whose identity differs from the accepted one. A new root is accepted, a different one is not.
+
+        Raises StaleLease if the sync is closed.
+        """
         with self._store.write() as writing:
+            source_id = find_open_sync(writing, sync_id).source_id
             accepted = accepted_roots(writing, source_id)
             values = {"seen_root": to_json(seen), "root": to_json({**seen, **accepted})}
             writing.execute(update(sources).where(sources.c.id == source_id).values(values))

@@ -7,9 +7,10 @@ from datetime import datetime
 
 from sqlalchemy import insert, select, update
 
-from catchment.errors import IllegalTransition, TryAgain
+from catchment.errors import NotNow, TryAgain
 from catchment.ledger.db.database import Store, Writing, from_json, from_micros, maybe_micros, maybe_time, to_json
 from catchment.ledger.db.job_states import PENDING, RUNNING, move
+from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.records import Outcome, Sync, SyncRow
 from catchment.ledger.db.schema import jobs, sources, syncs
 
@@ -36,7 +37,7 @@ class Syncs:
             alive: Returns whether an owner is still running.
             circumstances: Stored with the sync and with the items that it quarantines (see `Quarantine.auto_retry`).
 
-        Raises TryAgain if another sync of the source is running.
+        Raises TryAgain if another sync of the source is running, NotNow if the source was paused, held or removed.
         """
         with self._store.read() as reading:
             open_sync = syncs.c.outcome.is_(None) & (syncs.c.source_id == source_id)
@@ -44,11 +45,15 @@ class Syncs:
         if old is not None and alive(old.owner):
             raise TryAgain("a sync of this source is already running; try again later")
         with self._store.write() as writing:
+            of_source = select(sources.c.name, sources.c.state).where(sources.c.id == source_id)
+            name, state = writing.execute(of_source).one()
+            if state != "active":
+                raise NotNow(f"{name}: {state}; see `catchment sources list`")
             now_open = writing.execute(select(syncs.c.id, syncs.c.owner).where(open_sync)).first()
             if now_open is not None:
                 if old is None or now_open.id != old.id:
                     raise TryAgain("a sync of this source has just started; try again later")
-                self._close_crashed(writing, source_id, old.id, old.owner)
+                close_crashed(writing, source_id, old.id, old.owner)
             number = writing.ids("syncs")[0]
             writing.execute(
                 insert(syncs).values(
@@ -79,47 +84,31 @@ class Syncs:
         if dead:
             with self._store.write() as writing:
                 for row in dead:
-                    self._close_crashed(writing, row.source_id, row.id, row.owner)
+                    close_crashed(writing, row.source_id, row.id, row.owner)
         return len(dead)
 
-    def _close_crashed(self, writing: Writing, source_id: int, sync_id: int, owner: str) -> None:
-        is_open = (syncs.c.id == sync_id) & syncs.c.outcome.is_(None)
-        if not writing.execute(update(syncs).where(is_open).values(outcome="crashed", ended_at=writing.now)).rowcount:
-            # It has ended in the meantime. Its owner may hold jobs of the source's next sync.
-            return
-        mine = (jobs.c.source_id == source_id) & (jobs.c.owner == owner)
-        move(
-            writing,
-            mine,
-            {RUNNING},
-            PENDING,
-            actor=owner,
-            reason="sync crashed",
-            sync_id=sync_id,
-            not_before=writing.now,
-        )
-
     def expect(self, sync_id: int, moment: datetime | None) -> None:
-        """Store the ETA of an open sync. Idempotent."""
+        """Store the ETA of an open sync. Idempotent. Raises StaleLease if the sync is closed."""
         with self._store.write() as writing:
+            find_open_sync(writing, sync_id)
             writing.execute(update(syncs).where(syncs.c.id == sync_id).values(expected_at=maybe_micros(moment)))
 
     def end(self, sync_id: int, outcome: Outcome, summary: Mapping[str, int], error: str | None = None) -> None:
-        """Close a sync with its result. Raises IllegalTransition if it is already closed."""
+        """Close a sync with its result; `quarantined` also holds its source. Raises StaleLease if it is already closed."""
         with self._store.write() as writing:
-            closed = writing.execute(
-                update(syncs)
-                .where(syncs.c.id == sync_id, syncs.c.outcome.is_(None))
-                .values(outcome=outcome, ended_at=writing.now, summary=to_json(summary), error=error)
-                .returning(syncs.c.source_id)
-            ).scalar()
-            if closed is None:
-                raise IllegalTransition(f"Sync {sync_id} is not open; nothing was changed")
-            mine = sources.c.id == closed
+            source_id = find_open_sync(writing, sync_id).source_id
+            values = {"outcome": outcome, "ended_at": writing.now, "summary": to_json(summary), "error": error}
+            writing.execute(update(syncs).where(syncs.c.id == sync_id).values(values))
+            mine = sources.c.id == source_id
             if outcome == "completed":
                 writing.execute(update(sources).where(mine, sources.c.failures != 0).values(failures=0))
             elif outcome in ("failed", "quarantined"):
                 writing.execute(update(sources).where(mine).values(failures=sources.c.failures + 1))
+            if outcome == "quarantined":
+                # A source that an operator paused meanwhile stays paused: a hold ends by itself after a new login.
+                held = update(sources).where(mine, sources.c.state == "active")
+                if writing.execute(held.values(state="held", state_reason=error)).rowcount:
+                    writing.record("held", actor=f"sync:{sync_id}", source_id=source_id, reason=error)
 
     def is_open(self, sync_id: int) -> bool:
         """Return whether the sync is still open."""
@@ -167,3 +156,22 @@ class Syncs:
     def last(self, source_id: int) -> SyncRow | None:
         """Return the latest sync of a source, open or closed."""
         return next(iter(self.recent(source_id, 1)), None)
+
+
+def close_crashed(writing: Writing, source_id: int, sync_id: int, owner: str) -> None:
+    """Close a sync of this owner as crashed and release its jobs, unless it has ended."""
+    is_open = (syncs.c.id == sync_id) & (syncs.c.owner == owner) & syncs.c.outcome.is_(None)
+    if not writing.execute(update(syncs).where(is_open).values(outcome="crashed", ended_at=writing.now)).rowcount:
+        # Its owner may hold jobs of the source's next sync.
+        return
+    mine = (jobs.c.source_id == source_id) & (jobs.c.owner == owner)
+    move(
+        writing,
+        mine,
+        {RUNNING},
+        PENDING,
+        actor=owner,
+        reason="sync crashed",
+        sync_id=sync_id,
+        not_before=writing.now,
+    )

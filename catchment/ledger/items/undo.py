@@ -21,9 +21,11 @@ from catchment import __version__
 from catchment.errors import NotFound, TryAgain
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json, to_json
 from catchment.ledger.db.job_states import CANCELLED, SKIPPED, SUCCEEDED, in_parts, in_small_parts
+from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import documents, items, jobs, sources, syncs
 from catchment.ledger.db.schema import formers as formers_table
+from catchment.ledger.items.syncs import close_crashed
 from catchment.ledger.jobs.delivery import complete
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.model import JobState
@@ -86,7 +88,7 @@ class Undo:
         """Undo a sync, except at paths that have changed since. Includes the preceding yielded syncs that it continued.
 
         Locks out syncs of the source. Works in several transactions; after a kill, repeat it to finish. Raises NotFound without
-        before-images, TryAgain while a sync of the source is running.
+        before-images, TryAgain while a sync of the source is running, StaleLease if another process took the undo for dead.
         """
         with self._store.read() as reading:
             source, before = _found(reading, sync_id)
@@ -100,6 +102,7 @@ class Undo:
         actions: dict[str, UndoAction] = {}
         for part in in_parts([row.path for row in before], _ROWS_AT_ONCE):
             with self._store.write() as writing:
+                find_open_sync(writing, number)
                 # Some paths may have changed, or their before-images may have expired.
                 places = _places(writing, source.id, sync_id, _found(writing, sync_id, part)[1])
                 done = _Undoing(writing, source.id, number, actor, reason)
@@ -108,6 +111,7 @@ class Undo:
             actions |= {place.before.path: place.action for place in places}
             self._store.let_others_write()
         with self._store.write() as writing:
+            find_open_sync(writing, number)
             values = {"outcome": "completed", "ended_at": writing.now}
             writing.execute(update(syncs).where(syncs.c.id == number).values(values))
         return Undone(source.name, sync_id, number, actions)
@@ -177,12 +181,14 @@ def _places(reading: Reading, source_id: int, sync_id: int, before: Sequence[Any
 
 
 def _close_open(writing: Writing, source: AnyRow, alive: Callable[[str], bool]) -> None:
-    """Close the open sync of a dead owner; the next sync recovers its jobs. Raises TryAgain while a sync is running."""
+    """Close the open sync of a dead owner. Raises TryAgain while a sync is running."""
     is_open = (syncs.c.source_id == source.id) & syncs.c.outcome.is_(None)
-    owner = writing.execute(select(syncs.c.owner).where(is_open)).scalar()
-    if owner is not None and alive(owner):
+    found = writing.execute(select(syncs.c.id, syncs.c.owner).where(is_open)).first()
+    if found is None:
+        return
+    if alive(found.owner):
         raise TryAgain(f"{source.name}: a sync is running; try again later")
-    writing.execute(update(syncs).where(is_open).values(outcome="crashed", ended_at=writing.now))
+    close_crashed(writing, source.id, found.id, found.owner)
 
 
 def _begin(writing: Writing, source_id: int, sync_id: int, is_needed: bool) -> int | None:

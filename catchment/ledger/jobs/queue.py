@@ -34,6 +34,7 @@ from catchment.ledger.db.job_states import (
     refuse,
     states,
 )
+from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (
     Acks,
@@ -86,6 +87,7 @@ class Queue:
         attempts: int | None = None,
         jobs: Sequence[int] | None = None,
         most_bytes: int | None = None,
+        sync_id: int | None = None,
     ) -> Batch:
         """Claim up to `limit` ready jobs, longest due first, under a new token. Counts an attempt for each.
 
@@ -96,8 +98,11 @@ class Queue:
             attempts: Only jobs with fewer claims.
             jobs: Only these jobs.
             most_bytes: Stop after the item that reaches this total size.
+            sync_id: The sync that claims. Raises StaleLease if it is closed.
         """
         with self._store.write() as writing:
+            if sync_id is not None:
+                find_open_sync(writing, sync_id)
             # Adjusts waiting times if the clock was set back.
             self._monotonic.now(writing)
             quota = Quota(writing, self._monotonic, source_id)
