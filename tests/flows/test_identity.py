@@ -94,3 +94,11 @@ def test_every_kind_states_the_settings_of_its_identity(kind: str) -> None:
     model = connector_class(kind).settings
     assert model.identity
     assert set(model.identity) <= model.model_fields.keys()
+
+
+@pytest.mark.flow
+def test_run_of_a_deployment_with_invalid_settings_is_refused(window: Window, folder: Path, deployed: str) -> None:
+    body = {"parameters": {"name": "letters", "settings": {"root": "secretfolder"}}}
+    window.client.patch(f"/deployments/{deployed}", json=body).raise_for_status()
+    assert sync("letters", folder).name == "Refused"
+    assert "secretfolder" not in window.run_of("letters")["state"]["message"]
