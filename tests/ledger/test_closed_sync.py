@@ -125,6 +125,6 @@ def test_sync_that_ends_quarantined_holds_its_source(world: World) -> None:
     assert world.ledger.sources.get("notes").state_reason == "login refused"
 
 
-def test_sync_that_ends_quarantined_does_not_replace_the_pause_of_an_operator(world: World) -> None:
+def test_quarantined_sync_does_not_replace_the_pause_of_an_operator(world: World) -> None:
     world.ledger.sources.pause("notes", "anna", "not now")
     assert held(world, world.sync) == "paused"

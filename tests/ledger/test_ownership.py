@@ -99,7 +99,7 @@ def test_moved_home_keeps_its_ledger_and_a_copy_does_not(homes: tuple[Home, Home
 
 
 @pytest.mark.usefixtures("shared")
-def test_ledger_of_an_earlier_version_belongs_to_the_first_home_that_writes(homes: tuple[Home, Home]) -> None:
+def test_ledger_without_an_owner_belongs_to_the_first_home_that_writes(homes: tuple[Home, Home]) -> None:
     one, other = homes
     Ledger.open(one.database_url).close()
     add(other, "papers")
