@@ -15,10 +15,13 @@ from catchment.settings import Policy, SourceSettings
 
 
 class Known(Protocol):
-    """The ledger's records of one source, as of the start of the sync. Reads are cheap and never block a writer."""
+    """The ledger's records of one source. Reads are cheap and never block a writer.
+
+    Items include those of the checkpoints so far, except new locators of possible moves, which wait for the whole listing.
+    """
 
     def marks(self) -> Mapping[str, str]:
-        """Return the cursor: all marks that earlier checkpoints stored."""
+        """Return the cursor: all marks that checkpoints of earlier listings stored."""
         ...
 
     def roots(self) -> Mapping[str, str]:
@@ -84,6 +87,18 @@ class Watchable(Protocol):
 
         Same contract as `changes`. Paths are relative to the root, in the file system's spelling. They may no longer exist or
         may be excluded by the settings.
+        """
+        ...
+
+
+@runtime_checkable
+class Movable(Protocol):
+    """A connector whose items may move while it lists them: an item can appear in two listings, and be in one place."""
+
+    def still_there(self, places: Mapping[str, str], roots: Mapping[str, str]) -> set[str]:
+        """Return the locators of `places` that still hold the item of this identity, possibly edited since.
+
+        Called after a listing with the identities of its `Root`. Raises SourceUnavailable if a root is now another one.
         """
         ...
 

@@ -112,6 +112,9 @@ class LocalFiles:
         """Compare the given paths; all files if links are followed, because changes may then appear elsewhere."""
         return self.changes(known) if self._tree.follow_links else self._tree.changes_at(known, paths)
 
+    def still_there(self, places: Mapping[str, str], roots: Mapping[str, str]) -> set[str]:
+        return self._tree.still_there(places, roots)
+
     def fetch(self, item: Item) -> RawContent:
         data, file = self._tree.read(item)
         return RawContent(data, name=file.name, modified=file.modified, encoding=self._encoding)

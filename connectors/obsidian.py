@@ -6,7 +6,7 @@ Notes are parsed like other Markdown, links included, in `catchment.content`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import PurePath
 from typing import ClassVar
@@ -66,6 +66,9 @@ class Obsidian:
         """Yield the changes at the given paths. Raises as `changes` does."""
         self._check()
         return self._tree.changes_at(known, paths)
+
+    def still_there(self, places: Mapping[str, str], roots: Mapping[str, str]) -> set[str]:
+        return self._tree.still_there(places, roots)
 
     def fetch(self, item: Item) -> RawContent:
         """Read a file; the title is the one shown by Obsidian."""

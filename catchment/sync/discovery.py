@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 
-from catchment.contracts import Known, Paced, Watchable
+from catchment.contracts import Known, Movable, Paced, Watchable
 from catchment.ledger import Sync
 from catchment.ledger.db.job_states import in_parts
 from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
@@ -38,6 +39,7 @@ class Discovery:
         self._share = share
         self._permit = permit
         self._follows_whole = follows_whole
+        self._roots: Mapping[str, str] = {}
         self._changed_roots: list[str] = []
 
     def is_first(self) -> bool:
@@ -54,13 +56,14 @@ class Discovery:
             return
         known = self._intake.known(self._sync.source_id)
         pending: list[Change] = []
-        late: list[Change] = []
+        late: list[Upsert] = []
         late_marks: dict[str, str | None] = {}
         for change in self._changes(known, deep):
             self._bench.deadline.beat()
             self._permit.check()
             match change:
                 case Root(identities=identities):
+                    self._roots = identities
                     self._changed_roots = self._bench.ledger.sources.changed_roots(self._sync.id, identities)
                 case Checkpoint(marks=marks):
                     if not self._permit.holds():
@@ -74,7 +77,7 @@ class Discovery:
                     pending = []
                 case _:
                     pending.append(change)
-        self._record(late, late_marks)
+        self._record(self._confirmed(late), late_marks)
         self.settle()
 
     def settle(self) -> None:
@@ -94,17 +97,35 @@ class Discovery:
             changes = connector.changes(known, deep=deep)
             yield from changes if self.through is None else self.through(changes)
 
-    def _split(self, changes: Iterable[Change]) -> tuple[list[Change], list[Change]]:
+    def _split(self, changes: Iterable[Change]) -> tuple[list[Change], list[Upsert]]:
         """Separate changes to record now from possible moves, which need the whole listing."""
         changes = list(changes)
-        identities = {c.item.identity for c in changes if isinstance(c, Upsert) and c.item.identity}
-        known = self._intake.known_identities(self._sync.source_id, identities) if identities else set()
-        if not known:
-            return changes, []
-        moved = [isinstance(c, Upsert) and c.item.identity in known for c in changes]
-        return [c for c, m in zip(changes, moved, strict=True) if not m], [
-            c for c, m in zip(changes, moved, strict=True) if m
-        ]
+        listed = Counter(c.item.identity for c in changes if isinstance(c, Upsert) and c.item.identity)
+        known = {identity for identity, _ in self._intake.places(self._sync.source_id, listed)}
+        known.update(identity for identity, number in listed.items() if number > 1)
+        now: list[Change] = []
+        late: list[Upsert] = []
+        for change in changes:
+            if isinstance(change, Upsert) and change.item.identity in known:
+                late.append(change)
+            else:
+                now.append(change)
+        return now, late
+
+    def _confirmed(self, late: Sequence[Upsert]) -> Sequence[Change]:
+        """Return the moves, with the places that their items have left.
+
+        An item that moves while the source is listed can appear at several places. Only the connector can tell this from a
+        copy.
+        """
+        connector = self._bench.connector
+        if not late or not isinstance(connector, Movable):
+            return late
+        listed = {c.item.locator: c.item.identity for c in late if c.item.identity}
+        known = {locator: identity for identity, locator in self._intake.places(self._sync.source_id, listed.values())}
+        there = connector.still_there(known | listed, self._roots)
+        moved = [change for change in late if change.item.locator in there]
+        return [*(Tombstone(locator) for locator in known.keys() - listed.keys() - there), *moved]
 
     def _record(self, changes: Sequence[Change], marks: Mapping[str, str | None]) -> None:
         """Record changes in parts. New marks are stored with the last part; invalidated marks are removed with the first."""

@@ -2,6 +2,9 @@
 
 Each listed folder gets a mark: the digest of its listing. A folder whose digest equals its mark is skipped without
 reading its known items, so that a comparison without changes costs little more than the directory walk.
+
+Files may move while folders are listed one after another. Folders that changed since their listing are therefore listed
+again, until none has: then all listings are of one moment.
 """
 
 from __future__ import annotations
@@ -17,11 +20,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catchment.contracts import Known
-from catchment.errors import AccessDenied, FetchFailed, ItemError, SourceUnavailable, Vanished
+from catchment.errors import AccessDenied, FetchFailed, ItemError, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Skip, SkipReason, Tombstone, Upsert
 from connectors.folders.excluded import now_excluded
-from connectors.folders.file import FileEntry, has_change_times, identity, item_error, opened, sha256, to_locator
-from connectors.folders.scan import Lister, Listing, ScannedFolder
+from connectors.folders.file import (
+    FileEntry,
+    has_change_times,
+    identity,
+    item_error,
+    let_clock_tick,
+    opened,
+    sha256,
+    to_locator,
+)
+from connectors.folders.scan import Lister, Listing, ScannedFolder, Stamp, stamp
 
 if TYPE_CHECKING:
     from connectors.folders.tree import FolderTree
@@ -31,6 +43,8 @@ _UNCHANGED_PER_CHECKPOINT = 100
 
 Without changes, checkpoints are the only progress.
 """
+_ROUNDS = 4
+"""How often changed folders are listed again. A folder that changes all the time must not delay the sync for ever."""
 _SKIPPED = frozenset(SkipReason)
 _EXCLUDED, _UNREADABLE = "excluded", "unreadable"
 # Suffix of the mark of a mount point.
@@ -49,9 +63,12 @@ class Comparison:
         self.root = root
         self._known = known
         self._deep = deep
-        self._marks = known.marks()
+        self._marks = dict(known.marks())
         self._new_marks: dict[str, str | None] = {}
-        self._visited: set[str] = set()
+        self._is_first = not self._marks and not self._containers
+        self._listed: dict[str, tuple[ScannedFolder, Stamp | None]] = {}
+        self._torn: dict[str, Stamp | None] = {}
+        self._decides = True
         self._compared = 0
         self._pruned: dict[str, str] = {}
         self._has_change_times: dict[int, bool] = {}
@@ -62,14 +79,28 @@ class Comparison:
     def checkpoint(self) -> Checkpoint:
         """Return a checkpoint with the marks of the folders completed since the last one."""
         marks, self._new_marks = self._new_marks, {}
+        for key, value in marks.items():
+            if value is None:
+                self._marks.pop(key, None)
+            else:
+                self._marks[key] = value
         return Checkpoint(marks)
 
     def run(self) -> Iterator[Change]:
         """Yield all changes: first deletions and edits, then new files."""
-        waiting = self._start_folders()
+        yield from self._walk(self._start_folders())
+        self._tree.check_root(self.root)
+        yield from self._report_later_unmounts()
+        yield from self._removed_folders()
+        yield from self._deferred_folders()
+        yield from self._list_again()
+        self._tree.check_root(self.root)
+
+    def _walk(self, waiting: list[ScannedFolder]) -> Iterator[Change]:
+        """Compare these folders, the last one first, and the folders below them, unless they are already listed."""
         while waiting:
             folder = waiting.pop()
-            if folder.container in self._visited:
+            if folder.container in self._listed:
                 continue
             try:
                 listing = self._lister.list(folder)
@@ -79,24 +110,47 @@ class Comparison:
             if self._is_unmounted(folder, listing):
                 yield from self._report_unmounted(folder.container)
                 continue
-            self._visited.add(folder.container)
+            self._listed[folder.container] = folder, listing.stamp
             if _is_mounted(folder, listing):
                 self._mounts.append((folder, listing.device))
-            if len(self._visited) % _UNCHANGED_PER_CHECKPOINT == 0:
+            if len(self._listed) % _UNCHANGED_PER_CHECKPOINT == 0:
                 yield self.checkpoint()
             waiting.extend(self._subfolders(folder, listing))
             self._pruned.update((to_locator(folder.child(name)), _EXCLUDED) for name in listing.pruned)
             yield from self._compare(folder, listing)
-        self._check_root()
-        yield from self._report_later_unmounts()
-        yield from self._removed_folders()
-        if self._deferred:
-            yield from self._deferred_folders()
-            self._check_root()
 
-    def _check_root(self) -> None:
-        if self._tree.identity() != self.root:
-            raise SourceUnavailable(f"folder {self._tree.name!r}: replaced during the listing; sync again")
+    # ── folders that changed since their listing ──────────────────────────────────────────────────────────────────────
+
+    def _list_again(self) -> Iterator[Change]:
+        """List folders that changed since their listing again, so that a file that moved meanwhile is not missed.
+
+        If some change even during the last round, this leaves the deletions in them to the next sync.
+        """
+        self._is_first = self._deep = False
+        for number in range(_ROUNDS):
+            self._torn = {
+                container: now
+                for container, (folder, listed) in self._listed.items()
+                if (now := _stamp_now(folder)) != listed
+            }
+            if not self._torn:
+                return
+            for now in self._torn.values():
+                let_clock_tick(*(now or ())[1:])
+            self._decides = number < _ROUNDS - 1
+            yield self.checkpoint()  # From here, the known items include all that was reported.
+            # A changed folder above another one leads to it, if it is still there and was not replaced by a link.
+            starts = [self._listed[container][0] for container in self._torn if not self._is_below_torn(container)]
+            for container in self._torn:
+                del self._listed[container]
+            yield from self._walk(starts)
+            if self._decides:
+                yield from self._report_later_unmounts()
+                yield from self._remove(self._torn.keys() - self._listed.keys())
+            yield from self._deferred_folders()
+
+    def _is_below_torn(self, container: str) -> bool:
+        return container != "" and container.rpartition("/")[0] in self._torn
 
     @cached_property
     def _containers(self) -> frozenset[str]:
@@ -123,7 +177,7 @@ class Comparison:
             if digest.endswith(_MOUNTED) and key in self._known.within(folder.container):
                 yield Tombstone(key)  # The disk was missing and is mounted again, unchanged.
             return
-        if not self._marks and not self._containers:
+        if self._is_first:
             yield from self._compare_files(folder, listing, {}, deep=False)
             self._new_marks[key] = digest
             return
@@ -137,13 +191,14 @@ class Comparison:
         yield from self._missing_files(folder, listing, known_items, missing)
         if names <= known_items.keys():
             yield from self._compare_files(folder, listing, known_items, deep=self._compares_content(key, digest))
-            self._new_marks[key] = digest
+            self._complete(key, digest)
         else:
             self._deferred.append((folder, missing))
 
     def _deferred_folders(self) -> Iterator[Change]:
         """List the folders with new files again, now that all deletions are reported."""
-        for folder, reported in self._deferred:
+        deferred, self._deferred = self._deferred, []
+        for folder, reported in deferred:
             try:
                 listing = self._lister.list(folder)
             except OSError:
@@ -156,6 +211,11 @@ class Comparison:
             yield from self._missing_files(folder, listing, known_items, missing)
             key, digest = _mark(folder.container), self._digest(folder, listing)
             yield from self._compare_files(folder, listing, known_items, deep=self._compares_content(key, digest))
+            self._complete(key, digest)
+
+    def _complete(self, key: str, digest: str) -> None:
+        """Keep the mark of a compared folder, unless the next sync has to decide about its deletions."""
+        if self._decides:
             self._new_marks[key] = digest
 
     def _digest(self, folder: ScannedFolder, listing: Listing) -> str:
@@ -188,11 +248,14 @@ class Comparison:
                     if self._compared % _UNCHANGED_PER_CHECKPOINT == 0:
                         yield Checkpoint()
                 continue
+            own = None if reason else identity(file, f"{folder.path}/{file.name}")
+            if own is None and not reason:
+                continue  # It has left since the listing, so that the folder is listed again.
             item = Item(
                 locator=locator,
                 container=container,
                 version=version,
-                identity=None if reason else identity(file, f"{folder.path}/{file.name}"),
+                identity=own,
                 size=file.size,
                 modified=file.modified,
                 attributes={"type": _type_name(file.mode)} if reason and not stat.S_ISREG(file.mode) else {},
@@ -208,6 +271,8 @@ class Comparison:
         self, folder: ScannedFolder, listing: Listing, known_items: Mapping[str, KnownItem], missing: Iterable[str]
     ) -> Iterator[Change]:
         """Report known items that are no longer listed: deleted, or excluded since the rules changed."""
+        if not self._decides:
+            return
         excluded = {to_locator(folder.child(name)) for name in listing.excluded}
         for locator in sorted(missing):
             if locator in excluded:
@@ -290,7 +355,15 @@ class Comparison:
 
     def _removed_folders(self) -> Iterator[Change]:
         """Report the known items below folders that were deleted or are now excluded."""
-        for container in sorted(filter(self._counts_as_removed, self._containers - self._visited)):
+        yield from self._remove(self._containers - self._listed.keys())
+        for key in self._marks:
+            container = key.removesuffix("/")
+            not_listed = container not in self._listed and self._counts_as_removed(container)
+            if not_listed and key not in self._new_marks and not self._pruned_by(container):
+                self._new_marks[key] = None
+
+    def _remove(self, containers: Iterable[str]) -> Iterator[Change]:
+        for container in sorted(filter(self._counts_as_removed, containers)):
             pruned = self._pruned_by(container)
             key = _mark(container)
             if pruned == _UNREADABLE or (pruned == _EXCLUDED and self._marks.get(key) == _EXCLUDED):
@@ -304,11 +377,6 @@ class Comparison:
                 else:
                     yield Tombstone(locator)
             self._new_marks[key] = pruned
-        for key in self._marks:
-            container = key.removesuffix("/")
-            not_listed = container not in self._visited and self._counts_as_removed(container)
-            if not_listed and key not in self._new_marks and not self._pruned_by(container):
-                self._new_marks[key] = None
 
     def _pruned_by(self, container: str) -> str | None:
         """Return why a folder was not listed, if it or a folder above it was skipped."""
@@ -353,7 +421,11 @@ class PathComparison(Comparison):
         self._removed |= self._children[folder.container] - {subfolder.container for subfolder in below}
         if folder.container not in self._without_subfolders:
             return below
-        return [subfolder for subfolder in below if self._marks.get(_mark(subfolder.container), _EXCLUDED) == _EXCLUDED]
+        return [
+            subfolder
+            for subfolder in below
+            if subfolder.container in self._torn or self._marks.get(_mark(subfolder.container), _EXCLUDED) == _EXCLUDED
+        ]
 
     @cached_property
     def _children(self) -> Mapping[str, set[str]]:
@@ -384,6 +456,15 @@ def _is_below(container: str, folders: Collection[str]) -> bool:
 def _mark(container: str) -> str:
     """Return the key of a folder's mark; also the locator of the folder itself when it is reported as an item."""
     return f"{container}/"
+
+
+def _stamp_now(folder: ScannedFolder) -> Stamp | None:
+    """Return the stamp of a folder now; None if it cannot be accessed."""
+    try:
+        found = os.stat(folder.path)  # noqa: PTH116 - a third of the time of a Path
+    except OSError:
+        return None
+    return stamp(found)
 
 
 def _is_mounted(folder: ScannedFolder, listing: Listing) -> bool:

@@ -27,6 +27,7 @@ from connectors.folders.ignore import NO_FILE, UnknownRules
 _READ_SIZE = 1 << 20
 _STILL_WRITING = 2_000_000_000
 """Nanoseconds after its last write during which a file that is open for writing counts as incomplete."""
+_TICK, _LONGEST_TICK = 20_000_000, 2_000_000_000
 _REFUSED = (errno.EACCES, errno.EPERM)
 
 # A byte that is not UTF-8 becomes U+FFFD and two hexadecimal digits, so that a locator is valid Unicode, readable and
@@ -78,14 +79,31 @@ def to_path(locator: str) -> str:
     return _ESCAPED.sub(lambda found: _MARK if found[1] == _MARK else chr(0xDC00 + int(found[1], 16)), locator)
 
 
-def identity(entry: FileEntry, path: str) -> str:
-    """Return a string that survives a move or rename and differs for every other file.
+def identity(entry: FileEntry, path: str) -> str | None:
+    """Return a string that survives a move or rename and differs for every other file; None if it is no longer there.
 
     An inode number alone is reused for the next new file after a deletion; the birth time distinguishes the two. Size
     and modification time are included so that a file that was moved *and* edited is read again. The device is left out:
     its number changes with every remount.
     """
-    return f"{entry.inode:x}.{entry.size:x}.{entry.mtime_ns:x}.{birth_time(path, entry.inode):x}"
+    born = birth_time(path, entry.inode)
+    if not born and _inode(path) != entry.inode:
+        return None
+    return f"{entry.inode:x}.{entry.size:x}.{entry.mtime_ns:x}.{born:x}"
+
+
+def is_at(path: str, identity: str) -> bool:
+    """Return whether the file of this identity is at a path, possibly edited since."""
+    inode, _, _, born = identity.split(".")
+    found = _inode(path)
+    return found is not None and f"{found:x}" == inode and f"{birth_time(path, found):x}" == born
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino  # noqa: PTH116 - half the time of a Path
+    except OSError:
+        return None
 
 
 def item_error(error: OSError) -> ItemError:
@@ -118,7 +136,7 @@ def opened(root: Path, locator: str, fingerprint: str, *, follow_links: bool) ->
         entry = FileEntry.of(name, os.fstat(handle))
         if entry.fingerprint != fingerprint:
             raise StillChanging("changed since it was listed; the next sync reads the new version")
-        _let_clock_tick(entry)
+        let_clock_tick(entry.mtime_ns, entry.ctime_ns)
         if _is_being_written(handle, entry):
             raise StillChanging("still being written by a program; a later sync reads it")
         yield handle, entry
@@ -187,19 +205,23 @@ def _regular(handle: int) -> int:
     raise OSError(errno.ENXIO, "not a regular file")
 
 
-def _let_clock_tick(entry: FileEntry) -> None:
-    """Wait until any later write is sure to change the file's times.
+def let_clock_tick(*times: int) -> None:
+    """Wait until any later change of a file or folder is sure to change these times of it."""
+    if left := until_tick(*times):
+        time.sleep(left / 1e9)
+
+
+def until_tick(*times: int) -> int:
+    """Return the nanoseconds until any later change of a file or folder is sure to change these times of it.
 
     File systems round times to their last clock tick: at most 10 ms on common ones, 1 or 2 s where times are whole
     seconds. A file that is read in the same tick as its last write could be written again without any change of its
     times. Times far in the future are ignored: waiting would not help.
     """
     now = time.time_ns()
-    for stamp in (entry.mtime_ns, entry.ctime_ns):
-        tick = 20_000_000 if stamp % 1_000_000_000 else 2_000_000_000
-        if -2_000_000_000 < now - stamp < tick:
-            time.sleep(min(stamp + tick - now, 2_000_000_000) / 1e9)
-            now = time.time_ns()
+    near = [moment for moment in times if now - moment > -_LONGEST_TICK]
+    ends = [moment + (_TICK if moment % 1_000_000_000 else _LONGEST_TICK) for moment in near]
+    return min(max([now, *ends]) - now, _LONGEST_TICK)
 
 
 def _is_being_written(handle: int, entry: FileEntry) -> bool:

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from catchment.settings import Home
-from connectors.folders.file import FileEntry, to_locator
+from connectors.folders.file import FileEntry, to_locator, until_tick
 from connectors.folders.ignore import IgnoreRules, Layer
+
+Stamp = tuple[int, int, int]
+"""The inode and the times of a folder, which change when an entry is added, removed or renamed."""
 
 
 class ScannedFolder(NamedTuple):
@@ -44,11 +47,13 @@ class Listing:
 
     `files` are the selected files, sorted, as plain tuples with the fields of `FileEntry`. `stat_errors` are files whose
     stat failed. `excluded` are the names of excluded files. `folders` are to be listed next; `pruned` are excluded
-    subfolders.
+    subfolders. `stamp` is the folder's stamp before it was listed; None if it is so recent that a later change might not
+    show in it.
     """
 
     layer: Layer
     device: int
+    stamp: Stamp | None = None
     files: list[tuple[str, int, int, int, int, int]] = field(default_factory=list)
     stat_errors: dict[str, OSError] = field(default_factory=dict)
     excluded: list[str] = field(default_factory=list)
@@ -76,6 +81,11 @@ class Listing:
         found = {to_locator(folder.child(file[0])) for file in self.files}
         found.update(to_locator(folder.child(name)) for name in self.stat_errors)
         return found
+
+
+def stamp(found: os.stat_result) -> Stamp:
+    """Return the stamp of a folder, given its stat result."""
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns
 
 
 class Lister:
@@ -113,7 +123,10 @@ class Lister:
         handle = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             layer = folder.above.enter(folder.relative, folder.path)
-            listing = Listing(layer, os.fstat(handle).st_dev)
+            found = os.fstat(handle)
+            listing = Listing(layer, found.st_dev, stamp(found))
+            if until_tick(found.st_mtime_ns, found.st_ctime_ns):
+                listing.stamp = None
             self._scan(folder, listing, handle)
         finally:
             os.close(handle)

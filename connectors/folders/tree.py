@@ -6,7 +6,7 @@ Comparing is in `connectors.folders.diff`, listing in `connectors.folders.scan`,
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from catchment.errors import (
 )
 from catchment.model import Change, Item, Root, SkipReason, fingerprint
 from connectors.folders.diff import Comparison, PathComparison
-from connectors.folders.file import FileEntry, birth_time, missing_root, opened, read_all, to_locator
+from connectors.folders.file import FileEntry, birth_time, is_at, missing_root, opened, read_all, to_locator, to_path
 from connectors.folders.ignore import IgnoreRules, UnknownRules
 
 _CHANGES_PER_CHECKPOINT = 1_000
@@ -77,6 +77,18 @@ class FolderTree:
             if count % _CHANGES_PER_CHECKPOINT == 0:
                 yield comparison.checkpoint()
         yield comparison.checkpoint()
+
+    def check_root(self, root: str) -> None:
+        """Raise SourceUnavailable if the identity of the root is not `root`."""
+        if self.identity() != root:
+            raise SourceUnavailable(f"folder {self.name!r}: replaced during the listing; sync again")
+
+    def still_there(self, places: Mapping[str, str], roots: Mapping[str, str]) -> set[str]:
+        """Return the locators that still hold the file of this identity, as `Movable.still_there` does."""
+        top = os.path.realpath(self.root)
+        found = {place for place, of in places.items() if is_at(f"{top}/{to_path(place)}", of)}
+        self.check_root(roots[""])
+        return found
 
     def read(self, item: Item) -> tuple[bytes, FileEntry]:
         """Return the content of a listed file.

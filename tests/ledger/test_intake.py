@@ -75,7 +75,7 @@ def test_connector_receives_the_known_items_of_its_source(world: World) -> None:
     within = known.within("x")
     assert set(within) == {"x/a.md", "x/c.bin"}
     assert within["x/a.md"] == KnownItem("v1", "i1", world.ledger.library.show("x/a.md").content_hash)
-    assert world.ledger.intake.known_identities(world.source.id, ["i1", "i2"]) == {"i1"}
+    assert world.ledger.intake.places(world.source.id, ["i1", "i2"]) == [("i1", "x/a.md")]
 
 
 @pytest.mark.databases

@@ -34,15 +34,15 @@ class Intake:
         """Return the connector's view of the records of a source."""
         return KnownSource(self._store, source_id)
 
-    def known_identities(self, source_id: int, identities: Iterable[str]) -> set[str]:
-        """Return the identities that belong to items of the source that are not deleted."""
-        found: set[str] = set()
+    def places(self, source_id: int, identities: Iterable[str]) -> list[tuple[str, str]]:
+        """Return identity and locator of the items of the source that have these identities and are not deleted."""
+        found: list[tuple[str, str]] = []
         with self._store.read() as reading:
             for part in in_parts(identities):
-                statement = select(items.c.identity).where(
+                statement = select(items.c.identity, items.c.locator).where(
                     items.c.source_id == source_id, items.c.identity.in_(part), items.c.state != "deleted"
                 )
-                found.update(reading.execute(statement).scalars())
+                found += ((identity, locator) for identity, locator in reading.execute(statement))
         return found
 
     def record(

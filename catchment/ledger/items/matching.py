@@ -105,20 +105,36 @@ class MissingItems:
     """Missing and deleted items, as candidates for the origin of an item at an unknown locator."""
 
     def __init__(self, missing: Iterable[RecordedItem], deleted: Iterable[RecordedItem]) -> None:
-        self._missing: defaultdict[str | None, list[RecordedItem]] = defaultdict(list)
-        for recorded in missing:
-            self._missing[recorded.identity].append(recorded)
-        self._deleted = {recorded.locator: recorded for recorded in deleted}
+        deleted = list(deleted)
+        self._missing = _by_identity(missing)
+        self._deleted = _by_identity(deleted)
+        self._deleted_at = {recorded.locator: recorded for recorded in deleted}
+        self._taken: set[int] = set()
 
     def take(self, item: Item) -> RecordedItem | None:
-        """Return and remove the missing item that moved here, else the one deleted here, else None."""
-        candidates = self._missing.get(item.identity) if item.identity is not None else None
-        if candidates:
-            same = (recorded for recorded in candidates if recorded.version == item.version)
-            best = next(same, candidates[0])
-            candidates.remove(best)
-            return best
-        return self._deleted.pop(item.locator, None)
+        """Return the item that is now here, and never again: one missing, deleted here, or deleted elsewhere; else None."""
+        found = self._moved(self._missing, item) or self._deleted_at.get(item.locator)
+        if found is None or found.id in self._taken:
+            found = self._moved(self._deleted, item)
+        if found is not None:
+            self._taken.add(found.id)
+        return found
+
+    def _moved(self, candidates: Mapping[str | None, list[RecordedItem]], item: Item) -> RecordedItem | None:
+        left = candidates.get(item.identity) if item.identity is not None else None
+        while left:
+            best = next((recorded for recorded in left if recorded.version == item.version), left[0])
+            left.remove(best)
+            if best.id not in self._taken:
+                return best
+        return None
+
+
+def _by_identity(found: Iterable[RecordedItem]) -> Mapping[str | None, list[RecordedItem]]:
+    groups: defaultdict[str | None, list[RecordedItem]] = defaultdict(list)
+    for recorded in found:
+        groups[recorded.identity].append(recorded)
+    return groups
 
 
 def exchanged_locators(recorded: Mapping[str, RecordedItem], seen: Sequence[Item]) -> dict[str, RecordedItem]:

@@ -82,14 +82,19 @@ class Recording:
             if new not in recorded and _is_missing(recorded.get(old))
         }
         unknown = [c.item for c in seen if c.item.locator not in recorded and c.item.locator not in moved_in]
-        missing_items = self._missing_items(
-            unknown, {c.item.locator for c in seen} | {item.locator for item in moved_in.values()}
+        other = [c.item for c in seen if (r := recorded.get(c.item.locator)) and r.identity != c.item.identity]
+        missing = self._missing(
+            [*unknown, *other], {c.item.locator for c in seen} | {item.locator for item in moved_in.values()}
         )
-        moving = exchanged_locators(recorded, [c.item for c in seen if isinstance(c, Upsert)])
+        replacing = {item.identity for item in other}
+        replaced_by = {item.locator: item for item in missing if item.identity in replacing}
+        moving = exchanged_locators(replaced_by | recorded, [c.item for c in seen if isinstance(c, Upsert)])
         self._vacate(moving.values())
         for mover in moving.values():
-            del recorded[mover.locator]
+            recorded.pop(mover.locator, None)
         recorded |= moving
+        moved = {mover.id for mover in moving.values()}
+        missing_items = MissingItems([item for item in missing if item.id not in moved], self._deleted(unknown))
         for change in seen:
             match = recorded.get(place := change.item.locator) or moved_in.get(place) or missing_items.take(change.item)
             if match is None:
@@ -120,12 +125,16 @@ class Recording:
                 known = None if job_state is None else JobState(job_state)
                 yield RecordedItem(number, state, tuple(listed), job, version, known, reason, attempt or 0)
 
-    def _missing_items(self, unknown: Sequence[Item], seen: set[str]) -> MissingItems:
-        of_source = items.c.source_id == self._source_id
-        identities = {item.identity for item in unknown if item.identity is not None}
-        missing = self._load(of_source & literal_column(MISSING), items.c.identity, identities)
-        deleted = self._load(of_source & literal_column(DELETED), items.c.locator, (i.locator for i in unknown))
-        return MissingItems([item for item in missing if item.locator not in seen], list(deleted))
+    def _missing(self, listed: Sequence[Item], seen: set[str]) -> list[RecordedItem]:
+        """Return the missing items with the identity of a listed one, except those at the locators `seen`."""
+        missing = (items.c.source_id == self._source_id) & literal_column(MISSING)
+        return [i for i in self._load(missing, items.c.identity, _identities(listed)) if i.locator not in seen]
+
+    def _deleted(self, unknown: Sequence[Item]) -> list[RecordedItem]:
+        """Return the deleted items with the locator or the identity of an unknown one."""
+        deleted = (items.c.source_id == self._source_id) & literal_column(DELETED)
+        by_locator = self._load(deleted, items.c.locator, (item.locator for item in unknown))
+        return [*by_locator, *self._load(deleted, items.c.identity, _identities(unknown))]
 
     # Rules
 
@@ -268,8 +277,9 @@ class Recording:
             writing.insert_named(items, self._new_items)
         self._write_jobs()
         withdraw.withdraw_items(writing, self._withdrawn)
-        withdraw.restore_items(writing, self._returned)
+        # A deleted document that returns elsewhere must not appear at its old path, where another may be by now.
         withdraw.rename(writing, self._moved)
+        withdraw.restore_items(writing, self._returned)
 
     def _retire(self) -> None:
         for part in in_parts(self._replaced):
@@ -313,6 +323,10 @@ class Recording:
             reason=reason,
             was_at=was_at,
         )
+
+
+def _identities(listed: Iterable[Item]) -> set[str]:
+    return {item.identity for item in listed if item.identity is not None}
 
 
 def _is_missing(recorded: RecordedItem | None) -> bool:
