@@ -90,6 +90,7 @@ class FolderProof:
     Attributes:
         set_apart: Items that intentionally have no document, or were kept by a user's decision.
         digest: Hash of the locations and contents if ledger and library agree, else None.
+        unknown: True if the folder, or one above it, cannot be listed: `source` counts the items of the last listing.
     """
 
     name: str
@@ -99,6 +100,7 @@ class FolderProof:
     set_apart: int
     flaws: Mapping[Flaw, int]
     digest: str | None
+    unknown: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,9 @@ def prove(
             lost = item.status is ItemStatus.LOST
             problem = _WHY_LOST if lost else _WHY_ALTERED if item.content_id in altered else _WHY_DAMAGED
             findings.append(ProofFinding(Flaw.LOST if lost else Flaw.DAMAGED, item.locator, problem))
+        elif item.unread is not None:
+            # A listing does not repeat a known failure.
+            findings.append(ProofFinding(Flaw.UNREADABLE, item.locator, item.unread))
         elif item.status is ItemStatus.WAITING:
             findings.append(ProofFinding(Flaw.WAITING, item.locator, _QUEUED))
     folders = tuple(_folders(stored, plan.steps, findings))
@@ -251,7 +256,7 @@ def _is_sound(kept: Kept) -> bool:
 
 
 def _folders(
-    stored: Sequence[Stored], steps: Collection[Step], findings: Iterable[ProofFinding]
+    stored: Sequence[Stored], steps: Collection[Step], findings: Sequence[ProofFinding]
 ) -> Iterable[FolderProof]:
     containers = {item.locator: item.container for item in stored} | {step.item: step.container for step in steps}
     by_folder: defaultdict[str, list[Stored]] = defaultdict(list)
@@ -261,6 +266,7 @@ def _folders(
     for finding in findings:
         flaws[containers[finding.item]][finding.flaw] += 1
     at_source = _at_source(stored, steps)
+    unlisted = tuple(f.item for f in findings if f.flaw is Flaw.UNREADABLE and f.item.endswith("/"))
     for name in sorted({*by_folder, *flaws, *at_source}):
         items = by_folder[name]
         expected = digest((item.locator, item.expected) for item in items)
@@ -273,6 +279,7 @@ def _folders(
             set_apart=sum(item.status in _APART for item in items),
             flaws=dict(flaws[name]),
             digest=expected if expected == actual else None,
+            unknown=f"{name}/".startswith(unlisted),
         )
 
 

@@ -176,7 +176,10 @@ def _print(item: Mapping[str, Any]) -> None:
 
 def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str, str]) -> list[str]:
     """Return the reasons why a path is not in the library. Raises NotFound if it is unknown and does not exist."""
-    exists = os.path.lexists(_spelled(expanded(Path(path))))
+    file = _spelled(expanded(Path(path)))
+    exists = os.path.lexists(file)
+    if not exists and (hindrance := obstacle(file)):
+        return [f"{path}: cannot look: {hindrance}"]
     if not inside:
         if not exists and (reasons := _lacking_consent(entries)):
             return reasons
@@ -214,10 +217,35 @@ def _why_not_in(name: str, locator: str, entry: SourceEntry, exists: bool) -> li
     if last is None:
         reasons.append(f"{name}: never synced; run `catchment sync {name}`")
     if not exists:
-        reasons.append(f"{name}: the file does not exist and was never listed")
+        reasons.append(_absent(entry, locator))
     else:
         reasons.append(_listed(entry, locator))
     return reasons
+
+
+def obstacle(path: Path) -> str | None:
+    """Return why this user cannot see whether a path exists; None if it can be seen."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        folder = next(above for above in path.absolute().parents if os.path.lexists(above))
+        return f"{folder}: {os.strerror(error.errno or 0).lower()}; grant access to it, then ask again"
+    return None
+
+
+def _absent(entry: SourceEntry, locator: str) -> str:
+    """Return the reason why a file that cannot be found was never listed."""
+    from connectors import connector_class
+
+    connector_class(entry.kind)(entry.settings).probe()
+    with suppress(NotFound), session.reading() as ledger:
+        for folder in _above(locator):
+            for item in ledger.intake.find(folder, source=entry.name):
+                if item.locator == folder and item.state == "present":
+                    return f"{entry.name}: cannot look: {folder} was not listed; see `catchment why {folder}`"
+    return f"{entry.name}: the file does not exist and was never listed"
 
 
 def _listed(entry: SourceEntry, locator: str) -> str:

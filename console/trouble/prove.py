@@ -31,8 +31,8 @@ def prove(
 ) -> int:
     """Compare a source with the library, item by item.
 
-    Lists the source again and compares contents, documents, chunks and the index. Exits with 1 if anything differs, or with
-    --repair if deletions are held.
+    Lists the source again and compares contents, documents, chunks and the index. Exits with 1 if anything differs or
+    cannot be read, or with --repair if deletions are held or anything cannot be read.
 
     Example: catchment prove notes --repair
     """
@@ -48,6 +48,11 @@ def prove(
             render.say(f"{render.count(proof.texts, 'text')} compared with a fresh parse")
     if proof.holds:
         return 0
+    from catchment.sync.prove import Flaw
+
+    unread = [finding.item for finding in proof.findings if finding.flaw is Flaw.UNREADABLE]
+    if unread and not as_json:
+        render.note(f"{name}: {unread[0]} cannot be read, so its state is unknown; see `catchment why {unread[0]}`")
     if not repair:
         if not as_json:
             render.note(
@@ -60,7 +65,7 @@ def prove(
         render.say(f"{name}: differing items queued; {remedy}")
         if held:
             render.note(f"{render.count(held, 'deletion')} held; see `catchment deletions list {name}`")
-    return 1 if held else 0
+    return 1 if held or unread else 0
 
 
 def _compare(ledger: Ledger, entry: SourceEntry, *, deep: bool, repair: bool) -> tuple[Proven, int]:
@@ -92,7 +97,7 @@ def _request_sync(entry: SourceEntry) -> bool:
 def _show(proof: Proven) -> None:
     from catchment.sync.prove import Flaw
 
-    shown = [folder for folder in proof.folders if folder.flaws or folder.digest is None]
+    shown = [folder for folder in proof.folders if folder.flaws or folder.digest is None or folder.unknown]
     if len(proof.folders) <= _FOLDERS_SHOWN:
         shown = list(proof.folders)
     headers = ("FOLDER", "SOURCE", "LEDGER", "LIBRARY", "ISOLATED", *(flaw.upper() for flaw in Flaw), "HASH")
@@ -117,6 +122,8 @@ def _row(name: str, folders: tuple[FolderProof, ...] | list[FolderProof]) -> tup
     flaws = [sum(f.flaws.get(flaw, 0) for f in folders) for flaw in Flaw]
     hashes = {f.digest for f in folders}
     verdict = "differs" if None in hashes else hashes.pop() if len(folders) == 1 else "equal"
+    if any(f.unknown for f in folders):
+        verdict = "unknown"
     return (name, *sums, *flaws, verdict)
 
 
@@ -133,6 +140,7 @@ def _json(proof: Proven) -> dict[str, Any]:
                 "set_apart": f.set_apart,
                 **{flaw.value: number for flaw, number in f.flaws.items()},
                 "hash": f.digest,
+                **({"unknown": True} if f.unknown else {}),
             }
             for f in proof.folders
         ],

@@ -231,6 +231,7 @@ def test_fetching_a_deleted_item_raises_an_item_error(sample: Sample, ledger: Me
 
 def test_connector_and_changes_can_be_pickled(sample: Sample, ledger: MemoryLedger) -> None:
     copy: Connector = pickle.loads(pickle.dumps(sample.connector))
+    list(sample.connector.changes(ledger.known()))  # A listing right after a change may list a folder twice.
     changes = list(copy.changes(ledger.known()))
     if isinstance(copy, Connected):
         copy.close()

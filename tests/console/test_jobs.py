@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 import os
 from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 from unicodedata import normalize
 
 import pytest
 
+from catchment.errors import AccessDenied
 from catchment.ledger import FailureInfo, Ledger
-from catchment.model import FailureClass, Item, Reason, Tombstone, Upsert
+from catchment.model import Failure, FailureClass, Item, Reason, Tombstone, Upsert
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
 from connectors.folders.file import to_locator
 from console import session
+from console.library.why import obstacle
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.console.conftest import Cli
 
 Form = Literal["NFC", "NFD"]
@@ -290,6 +292,41 @@ def test_a_retry_tells_which_jobs_are_missed_at_their_source(filled: Path, cli: 
         "0 items",
         True,
     )
+
+
+def test_why_says_that_a_folder_was_not_listed(filled: Path, vault: Path, cli: Cli) -> None:
+    with session.writing() as ledger:
+        source = ledger.sources.get("notes").id
+        sync = ledger.syncs.begin(source, run=None, owner="", code_version="", alive=lambda _: False)
+        closed = Item("Closed/", "Closed", "unreadable.13")
+        ledger.intake.record(sync.id, [Failure(closed, AccessDenied("permission denied"))], {})
+        ledger.syncs.end(sync.id, "completed", {})
+    response = cli("why", str(vault / "Closed" / "secret.md"))
+    assert "notes: cannot look: Closed/ was not listed; see `catchment why Closed/`" in response.out
+    assert "does not exist" not in response.out
+    assert "permission denied" in cli("why", "Closed/").out
+
+
+def test_why_of_a_missing_root_does_not_deny_the_file(filled: Path, vault: Path, cli: Cli) -> None:
+    vault.rename(vault.with_name("unmounted"))
+    response = cli("why", str(vault / "never-listed.md"))
+    assert response.code != 0 and "not found; mount its disk" in response.err
+
+
+def test_why_names_the_folder_that_it_may_not_enter() -> None:
+    with TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o000 if os.geteuid() else 0o700)
+        user = os.geteuid()
+        try:
+            os.seteuid(user or 65_534)
+            assert obstacle(folder / "inner" / "secret.md") == (
+                f"{folder}: permission denied; grant access to it, then ask again"
+            )
+        finally:
+            os.seteuid(user)
+            folder.chmod(0o700)
+    assert obstacle(folder / "inner") is None
 
 
 def test_why_says_which_ignore_file_keeps_a_folder_from_being_listed(filled: Path, vault: Path, cli: Cli) -> None:

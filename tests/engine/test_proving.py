@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from errno import EACCES
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from catchment.errors import TryAgain
 from catchment.runtime.process import alive, identity
 from catchment.settings import Home
 from catchment.sync.prove import Flaw, Proven
+from connectors.folders.scan import Lister, Listing, ScannedFolder
 from tests.engine.papers import Papers
 
 
@@ -231,3 +233,27 @@ def test_reread_item_leaves_quarantine(papers: Papers) -> None:
     assert (papers.ledger.quarantine.list(), papers.ledger.check()) == ([], [])
     papers.sync()
     assert [entry.item for entry in papers.ledger.quarantine.list()] == ["board.canvas"]
+
+
+@pytest.mark.parametrize("error", [PermissionError(EACCES, "denied"), OSError(5, "disk")], ids=["denied", "broken"])
+def test_unreadable_folder_is_unknown_in_every_proof(
+    papers: Papers, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    papers.write("sub/below/paper.md", "Below the folder")
+    papers.sync()
+    listed = Lister.list
+
+    def denied(lister: Lister, folder: ScannedFolder) -> Listing:
+        if folder.container == "sub":
+            raise error
+        return listed(lister, folder)
+
+    monkeypatch.setattr(Lister, "list", denied)
+    for _ in range(2):
+        proven = papers.prove()
+        assert not proven.holds and found(proven) == {"sub/": "unreadable"}
+        assert {folder.name for folder in proven.folders if folder.unknown} == {"sub", "sub/below"}
+        papers.sync()
+    monkeypatch.undo()
+    papers.sync()
+    assert papers.prove().holds

@@ -21,9 +21,12 @@ from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
 from catchment.ledger.db.schema import embeddings as vectors
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import embeddings, withdraw, word_index, word_parts
-from catchment.model import Chunk, Document, Item, JobState, SkipReason
+from catchment.model import Chunk, Document, Item, JobState, Reason, SkipReason
 
 _AT_ONCE = 500
+
+
+_UNREAD = frozenset({Reason.PERMISSION_DENIED, Reason.CONNECTOR_ERROR})
 
 
 class ItemStatus(StrEnum):
@@ -47,6 +50,7 @@ class Stored:
     Attributes:
         at_source: True if the last listing contained it.
         given_up: The version that could not be read or that an operator excluded.
+        unread: The error, if the source did not let it be read or listed: the state at the source is unknown.
     """
 
     id: int
@@ -58,6 +62,7 @@ class Stored:
     found: str | None
     content_id: int | None
     given_up: str | None
+    unread: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +195,7 @@ def _items(source_id: int) -> Select[Any]:
             jobs.c.state.label("job_state"),
             jobs.c.reason,
             jobs.c.version,
+            jobs.c.error,
             documents.c.content_id,
             contents.c.hash,
         )
@@ -213,6 +219,7 @@ def _stored(row: AnyRow) -> Stored:
         row.hash,
         row.content_id,
         row.version if status in (ItemStatus.QUARANTINED, ItemStatus.SET_ASIDE) else None,
+        row.error if status in (ItemStatus.QUARANTINED, ItemStatus.WAITING) and row.reason in _UNREAD else None,
     )
 
 
