@@ -1,4 +1,4 @@
-"""Compare a folder tree with its known items, either completely or only at paths where a change was reported.
+"""Compare a folder tree with its known items. `connectors.folders.path_diff` compares only reported paths.
 
 Each listed folder gets a mark: the digest of its listing. A folder whose digest equals its mark is skipped without
 reading its known items, so that a comparison without changes costs little more than the directory walk.
@@ -12,8 +12,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -46,7 +45,8 @@ Without changes, checkpoints are the only progress.
 _ROUNDS = 4
 """How often changed folders are listed again. A folder that changes all the time must not delay the sync for ever."""
 _SKIPPED = frozenset(SkipReason)
-_EXCLUDED, _UNREADABLE = "excluded", "unreadable"
+EXCLUDED, _UNREADABLE = "excluded", "unreadable"
+"""Why a folder was not listed; also the mark of an excluded folder."""
 # Suffix of the mark of a mount point.
 _MOUNTED = "@"
 # Precedes the week number in a mark on file systems without change times; once a week the contents are compared.
@@ -116,7 +116,7 @@ class Comparison:
             if len(self._listed) % _UNCHANGED_PER_CHECKPOINT == 0:
                 yield self.checkpoint()
             waiting.extend(self._subfolders(folder, listing))
-            self._pruned.update((to_locator(folder.child(name)), _EXCLUDED) for name in listing.pruned)
+            self._pruned.update((to_locator(folder.child(name)), EXCLUDED) for name in listing.pruned)
             yield from self._compare(folder, listing)
 
     # ── folders that changed since their listing ──────────────────────────────────────────────────────────────────────
@@ -172,7 +172,7 @@ class Comparison:
 
     def _compare(self, folder: ScannedFolder, listing: Listing) -> Iterator[Change]:
         digest = self._digest(folder, listing)
-        key = _mark(folder.container)
+        key = mark_key(folder.container)
         if self._marks.get(key) == digest and not self._deep:
             if digest.endswith(_MOUNTED) and key in self._known.within(folder.container):
                 yield Tombstone(key)  # The disk was missing and is mounted again, unchanged.
@@ -209,7 +209,7 @@ class Comparison:
             known_items = self._known.within(folder.container)
             missing = known_items.keys() - listing.locators(folder) - reported
             yield from self._missing_files(folder, listing, known_items, missing)
-            key, digest = _mark(folder.container), self._digest(folder, listing)
+            key, digest = mark_key(folder.container), self._digest(folder, listing)
             yield from self._compare_files(folder, listing, known_items, deep=self._compares_content(key, digest))
             self._complete(key, digest)
 
@@ -318,7 +318,7 @@ class Comparison:
         failure = item_error(error)
         # Only a denied access is remembered: other errors may not recur.
         mark = f"{_UNREADABLE}.{error.errno}" if isinstance(failure, AccessDenied) else None
-        key = _mark(container)
+        key = mark_key(container)
         if mark is None or self._marks.get(key) != mark:
             # A checkpoint may be taken after the Failure. Without a mark, the next sync compares the folder again.
             self._new_marks[key] = None
@@ -327,7 +327,7 @@ class Comparison:
 
     def _is_unmounted(self, folder: ScannedFolder, listing: Listing) -> bool:
         """Return whether a former mount point is now an empty folder on the parent's device."""
-        was_mounted = self._was_mounted(_mark(folder.container))
+        was_mounted = self._was_mounted(mark_key(folder.container))
         return was_mounted and listing.is_empty and folder.device == listing.device
 
     def _was_mounted(self, key: str) -> bool:
@@ -336,7 +336,7 @@ class Comparison:
     def _report_unmounted(self, container: str) -> Iterator[Change]:
         """Report a missing disk as a failing item; the known items below the mount point are kept."""
         self._pruned[container] = _UNREADABLE
-        locator = _mark(container)
+        locator = mark_key(container)
         if locator not in self._known.within(container):
             error = FetchFailed(
                 "disk not mounted; mount it, or delete the empty folder if the disk was removed for good"
@@ -365,8 +365,8 @@ class Comparison:
     def _remove(self, containers: Iterable[str]) -> Iterator[Change]:
         for container in sorted(filter(self._counts_as_removed, containers)):
             pruned = self._pruned_by(container)
-            key = _mark(container)
-            if pruned == _UNREADABLE or (pruned == _EXCLUDED and self._marks.get(key) == _EXCLUDED):
+            key = mark_key(container)
+            if pruned == _UNREADABLE or (pruned == EXCLUDED and self._marks.get(key) == EXCLUDED):
                 continue
             # A checkpoint may be taken before the folder is complete. Without a mark, the folder is compared again if
             # it returns.
@@ -387,73 +387,7 @@ class Comparison:
         return None
 
 
-class PathComparison(Comparison):
-    """A comparison of the reported paths: everything at or below them, and the files beside them.
-
-    A subfolder counts as deleted if its parent is listed and no longer contains it.
-    """
-
-    def __init__(self, tree: FolderTree, known: Known, root: str, paths: Collection[str]) -> None:
-        super().__init__(tree, known, root, deep=False)
-        self._paths = paths
-        self._without_subfolders: set[str] = set()
-        self._removed: set[str] = set()
-
-    def _start_folders(self) -> list[ScannedFolder]:
-        top = self._lister.top(self._tree.rules)
-        whole = [folder for path in self._paths if (folder := self._lister.at(path, top))]
-        within = {folder.container for folder in whole}
-        inside = {folder.container: folder for path in self._paths for folder in (self._nearest_folder(path, top),)}
-        self._without_subfolders = {container for container in inside if not _is_below(container, within)}
-        # Complete folders come first (the list is reversed): their contents then need not be listed twice.
-        return [inside[container] for container in self._without_subfolders] + whole
-
-    def _nearest_folder(self, path: str, top: ScannedFolder) -> ScannedFolder:
-        """Return the parent folder of a path or, if that was deleted, the nearest existing folder above it."""
-        while path:
-            path = path.rpartition("/")[0]
-            if folder := self._lister.at(path, top):
-                return folder
-        return top
-
-    def _subfolders(self, folder: ScannedFolder, listing: Listing) -> list[ScannedFolder]:
-        below = super()._subfolders(folder, listing)
-        self._removed |= self._children[folder.container] - {subfolder.container for subfolder in below}
-        if folder.container not in self._without_subfolders:
-            return below
-        return [
-            subfolder
-            for subfolder in below
-            if subfolder.container in self._torn or self._marks.get(_mark(subfolder.container), _EXCLUDED) == _EXCLUDED
-        ]
-
-    @cached_property
-    def _children(self) -> Mapping[str, set[str]]:
-        """The subfolders of each folder at the last listing."""
-        children: defaultdict[str, set[str]] = defaultdict(set)
-        for key in self._marks:
-            if container := key.removesuffix("/"):
-                children[container.rpartition("/")[0]].add(container)
-        return children
-
-    def _removed_folders(self) -> Iterator[Change]:
-        if self._removed:
-            yield from super()._removed_folders()
-
-    def _counts_as_removed(self, container: str) -> bool:
-        return _is_below(container, self._removed)
-
-
-def _is_below(container: str, folders: Collection[str]) -> bool:
-    """Return whether a folder, or a folder above it, is in `folders`."""
-    while container not in folders:
-        if not container:
-            return False
-        container = container.rpartition("/")[0]
-    return True
-
-
-def _mark(container: str) -> str:
+def mark_key(container: str) -> str:
     """Return the key of a folder's mark; also the locator of the folder itself when it is reported as an item."""
     return f"{container}/"
 

@@ -19,9 +19,10 @@ from catchment.errors import (
     SourceUnavailable,
 )
 from catchment.model import Change, Item, Root, SkipReason, fingerprint
-from connectors.folders.diff import Comparison, PathComparison
+from connectors.folders.diff import Comparison
 from connectors.folders.file import FileEntry, birth_time, is_at, missing_root, opened, read_all, to_locator, to_path
 from connectors.folders.ignore import IgnoreRules, UnknownRules
+from connectors.folders.path_diff import PathComparison
 
 _CHANGES_PER_CHECKPOINT = 1_000
 

@@ -159,3 +159,37 @@ def test_second_name_given_during_a_listing_is_a_second_item(tree: Tree, script:
     assert tree.sync()["deleted"] == 0
     assert tree.documents() == tree.texts()
     assert number in {other for other, _ in tree.shelf.values()}
+
+
+def test_folder_that_keeps_changing_leaves_only_its_last_deletions(tree: Tree) -> None:
+    tree.sync()
+    remove("f0/b.md")(tree.root)
+    listings = iter(range(100))
+
+    def keep_changing(root: Path) -> None:
+        if next(listings) == 3:
+            remove("f0/c.md")(root)
+        write("f0/.lock", "")(root)
+        remove("f0/.lock")(root)
+        tree._script["f0"] = keep_changing
+
+    tree._script["f0"] = keep_changing
+    assert tree.engine.sync("papers")["deleted"] == 1
+    assert set(tree.documents()) - set(tree.texts()) == {"f0/c.md"}
+    tree._script.clear()
+    assert tree.sync()["deleted"] == 1
+    assert tree.documents() == tree.texts()
+
+
+def test_deleted_file_that_returns_elsewhere_keeps_its_document(tree: Tree, tmp_path: Path) -> None:
+    tree.sync()
+    before = tree.shelf
+    (tree.root / "f0/a.md").rename(tmp_path / "away.md")
+    write("f1/new.md", "said90000")(tree.root)
+    assert tree.sync()["deleted"] == 1
+    (tree.root / "f1/new.md").rename(tree.root / "f0/a.md")
+    (tmp_path / "away.md").rename(tree.root / "f4/back.md")
+    summary = tree.sync()
+    assert (summary["moved"], summary["deleted"], summary["jobs"]) == (2, 0, 0)
+    assert tree.documents() == tree.texts()
+    assert tree.shelf["f4/back.md"] == before["f0/a.md"]
