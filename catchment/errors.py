@@ -10,6 +10,7 @@
     │   └── TryAgain             10   temporarily busy or down
     │       ├── NotNow           10   the source is paused, held or throttled
     │       └── MeaningOff       10   search by meaning is off, or its model cannot be used
+    │           └── ModelChanged 10   another model was chosen meanwhile, or none
     ├── SourceError               the source as a whole: its sync cannot continue
     │   ├── SourceUnavailable         transient: missing root, unreachable host
     │   ├── LoginFailed           3   permanent: never retried automatically
@@ -107,6 +108,10 @@ class NotNow(TryAgain):
 
 class MeaningOff(TryAgain):
     """Search by meaning is off, or its model cannot be used. Search by words works."""
+
+
+class ModelChanged(MeaningOff):
+    """Another model was chosen meanwhile, or search by meaning was switched off. The model receives no more texts."""
 
 
 class Stopped(CatchmentError):

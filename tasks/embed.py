@@ -69,7 +69,8 @@ async def embed_passages() -> State[Any]:
     with registered(work):
         async with _showing_progress(work):
             await work.finish()
-    await asyncio.to_thread(meaning_status.record, Home.default(), work.off)
+    if not work.stopped and not work.error:
+        await asyncio.to_thread(meaning_status.record, Home.default(), work.off)
     await name_run(work.result)
     if work.stopped:
         return Cancelled(message=f"Stopped: {work.stopped}; the next run continues")
@@ -143,6 +144,7 @@ class _Embedding:
 
     def _take(self, report: dict[str, Any]) -> None:
         self.off, self.error = report.get("off", ""), report.get("error", "")
+        self.stopped = self.stopped or report.get("stopped", "")
         if "done" in report:
             self.counts = EmbeddingCounts(**report)
             self._first = self._first or (time.monotonic(), self.counts.done)
@@ -173,9 +175,9 @@ class _Embedding:
         """The name of the run at its end."""
         if self.stopped:
             return f"embed: stopped after {self._position}"
-        if self.off or self.error:
-            return f"embed: {'off' if self.off else 'failed'}"
-        return f"embed: {self.made:,} passages" if self.made else "embed: nothing to do"
+        if self.error:
+            return "embed: failed"
+        return f"embed: {self.made:,} passages" if self.made else f"embed: {'off' if self.off else 'nothing to do'}"
 
 
 @asynccontextmanager

@@ -1,8 +1,8 @@
 """The process that makes missing embeddings: `python -P -m catchment.meaning`, started by a run of the flow `embed`.
 
-Each line of its output is a JSON object: `{}` between two steps, the counts after a transaction, `{"off": reason}` or
-`{"error": …}`. None contains text of the library. After each `{}` it waits for a line of input, so that the run can let
-syncs pass. It exits when its input is closed, so that it does not outlive its run.
+Each line of its output is a JSON object: `{}` between two steps, the counts after a transaction, `{"off": reason}`,
+`{"stopped": reason}` or `{"error": …}`. None contains text of the library. After each `{}` it waits for a line of input, so
+that the run can let syncs pass. It exits when its input is closed, so that it does not outlive its run.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from catchment.errors import MeaningOff, NotFound
+from catchment.errors import MeaningOff, ModelChanged, NotFound
 from catchment.ledger import EmbeddingCounts, Ledger
 from catchment.meaning.fill import fill
-from catchment.meaning.models import InTurns, load
+from catchment.meaning.models import load
 from catchment.runtime.home import Home
 
 _NICENESS = 10
@@ -30,6 +30,8 @@ def main() -> int:
     os.setpriority(os.PRIO_PROCESS, 0, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
     try:
         _fill()
+    except ModelChanged:
+        _tell(stopped="the model was changed")
     except MeaningOff as reason:
         _tell(off=str(reason))
     except Exception as error:  # noqa: BLE001 - the message of an error may contain text of the library
@@ -43,7 +45,7 @@ def _fill() -> None:
         model = load(ledger.embeddings.setting)
         space = ledger.embeddings.space(model.name, model.setting, model.dimensions)
         _report(ledger.embeddings.counts(space))
-        _report(fill(ledger, InTurns(model, _permission), _report))
+        _report(fill(ledger, model, _report, _permission))
 
 
 def _report(counts: EmbeddingCounts) -> None:

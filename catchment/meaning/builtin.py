@@ -42,7 +42,7 @@ class BuiltIn:
 
         self._encoder: Any = USE(threads=1)
 
-    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal | None]:
         """Implement `Model.passages`."""
         # The encoder divides them into groups by itself.
         return [quantized(vector) for vector in self._encoder.encode([clean(text) for text in texts]).tolist()]

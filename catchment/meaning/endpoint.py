@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import math
-import time
 from collections.abc import Container, Sequence
 from typing import Any
 
@@ -14,17 +14,21 @@ import httpx
 from catchment.errors import MeaningOff
 from catchment.meaning.models import Refusal, clean, quantized
 
-_TIMEOUT = httpx.Timeout(60, connect=2)
-_QUERY_TIMEOUT = httpx.Timeout(2, connect=1)
+_SECONDS = 60.0
+_QUERY_SECONDS = 2.0
 """Someone waits for the results."""
+_PROBE_SECONDS = 10.0
+"""The model is loaded already."""
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_DIMENSIONS = 16_384
+_REFUSES = frozenset({400, 413, 422})
+"""The statuses of a request that is wrong or too large (RFC 9110). All others may pass."""
 _REFUSED = "the model's server refused the text"
 _PROBE = "search"
 
 
 class _RefusedTexts(Exception):
-    """The server is there, and refuses these texts."""
+    """The server refuses these texts for good."""
 
 
 class Endpoint:
@@ -33,35 +37,31 @@ class Endpoint:
     def __init__(self, setting: str, kind: str, model: str, url: str) -> None:
         self.setting = setting
         self._kind, self._model, self._url = kind, model, url.rstrip("/")
-        # Proxy settings of the environment would send the texts elsewhere.
-        plain = {"Accept-Encoding": "identity"}
-        self._client = httpx.Client(timeout=_TIMEOUT, trust_env=False, follow_redirects=False, headers=plain)
+        # Made once: a client would make one for each request, in 10 ms.
+        self._tls = httpx.create_ssl_context(trust_env=False)
         self.dimensions = 0
-        try:
-            first, version = self._embed([_PROBE])[0], self._digest()
-        except _RefusedTexts:
-            raise self._off("refuses to embed; check the name of the model") from None
+        first, version = self._probe(_SECONDS), self._digest()
         self.dimensions = len(first)
         digest = hashlib.sha256(f"{url} {version}".encode("utf-8", "surrogatepass"))
         self.name = f"{kind}:{model}:{digest.hexdigest()[:12]}"
 
-    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
-        """Implement `Model.passages`. Halves a refused group until the refused texts are alone."""
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal | None]:
+        """Implement `Model.passages`. Halves a group that fails until the failing texts are alone."""
         cleaned = [clean(text) for text in texts]
         try:
-            return [quantized(vector) for vector in self._embed(cleaned)] if cleaned else []
-        except _RefusedTexts:
+            return [self._usable(vector) for vector in self._embed(cleaned)] if cleaned else []
+        except (_RefusedTexts, MeaningOff) as failure:
+            # A server that stopped fails on everything; this raises MeaningOff then.
+            self._probe(_PROBE_SECONDS)
             if len(cleaned) == 1:
-                # A server that stopped refuses everything; this raises MeaningOff then.
-                self._answers()
-                return [Refusal(_REFUSED)]
+                return [Refusal(_REFUSED) if isinstance(failure, _RefusedTexts) else None]
             middle = len(cleaned) // 2
             return [*self.passages(cleaned[:middle]), *self.passages(cleaned[middle:])]
 
     def query(self, text: str) -> Sequence[float]:
         """Implement `Model.query`."""
         try:
-            vector = self._embed([clean(text)], _QUERY_TIMEOUT)[0]
+            vector = self._embed([clean(text)], _QUERY_SECONDS)[0]
         except _RefusedTexts:
             raise self._off("refused the query") from None
         length = math.hypot(*vector)
@@ -69,20 +69,26 @@ class Endpoint:
             raise self._off("returned no usable vector")
         return [value / length for value in vector]
 
-    def _answers(self) -> None:
+    def _probe(self, seconds: float) -> list[float]:
+        """Return the vector of a harmless text."""
         try:
-            self._embed([_PROBE])
+            return self._embed([_PROBE], seconds)[0]
         except _RefusedTexts:
             raise self._off("refuses every text") from None
 
-    def _embed(self, texts: Sequence[str], timeout: httpx.Timeout = _TIMEOUT) -> list[list[float]]:
+    @staticmethod
+    def _usable(vector: list[float]) -> bytes | None:
+        result = quantized(vector)
+        return None if isinstance(result, Refusal) else result
+
+    def _embed(self, texts: Sequence[str], seconds: float = _SECONDS) -> list[list[float]]:
         found: Any
         if self._kind == "ollama":
             body = {"model": self._model, "input": list(texts), "truncate": True, "keep_alive": "5m"}
-            found = self._answer("POST", "/api/embed", body, timeout).get("embeddings")
+            found = self._answer("POST", "/api/embed", body, seconds).get("embeddings")
         else:
             body = {"model": self._model, "input": list(texts), "encoding_format": "float"}
-            data = self._answer("POST", "/v1/embeddings", body, timeout).get("data")
+            data = self._answer("POST", "/v1/embeddings", body, seconds).get("data")
             # Servers may answer in any order.
             found = [row.get("embedding") for row in sorted(_objects(data), key=_index)]
         try:
@@ -97,32 +103,44 @@ class Endpoint:
         return {self.dimensions} if self.dimensions else range(1, _MOST_DIMENSIONS + 1)
 
     def _answer(
-        self, method: str, path: str, body: dict[str, Any] | None = None, timeout: httpx.Timeout = _TIMEOUT
+        self, method: str, path: str, body: dict[str, Any] | None = None, seconds: float = _SECONDS
     ) -> dict[str, Any]:
-        ends = time.monotonic() + (timeout.read or 0)
         try:
-            with self._client.stream(method, self._url + path, json=body, timeout=timeout) as response:
-                content = bytearray()
-                # Not decompressed: a few bytes may become gigabytes.
-                for part in response.iter_raw():
-                    content += part
-                    if len(content) > _MOST_BYTES:
-                        raise self._off("gave an answer that is too large")
-                    if time.monotonic() > ends:
-                        raise self._off("answers too slowly")
-            if response.status_code == httpx.codes.NOT_FOUND:
-                raise self._off("does not know the model, or has another interface")
-            if response.status_code != httpx.codes.OK:
+            status, content = asyncio.run(self._exchange(method, path, body, seconds))
+            if status in _REFUSES:
                 raise _RefusedTexts
+            if status == httpx.codes.NOT_FOUND:
+                raise self._off("does not know the model, or has another interface")
+            if status != httpx.codes.OK:
+                raise self._off(f"answers with status {status}")
             answer = json.loads(content)
-        except httpx.RemoteProtocolError:
-            # A server that a text kills closes the connection.
-            raise _RefusedTexts from None
-        except httpx.HTTPError as error:
+        except TimeoutError:
+            raise self._off("answers too slowly") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._off(f"does not answer ({type(error).__name__})") from None
         except (ValueError, RecursionError):
             raise self._off("gave an answer that is not JSON") from None
         return answer if isinstance(answer, dict) else {}
+
+    async def _exchange(
+        self, method: str, path: str, body: dict[str, Any] | None, seconds: float
+    ) -> tuple[int, bytearray]:
+        """Return the status and the content. Raises TimeoutError if connection, header and content take longer in all."""
+        content = bytearray()
+        # A time limit of httpx is one for each read, which a server can stretch. Proxy settings of the environment would
+        # send the texts elsewhere.
+        client = httpx.AsyncClient(timeout=None, trust_env=False, follow_redirects=False, verify=self._tls)
+        async with (
+            asyncio.timeout(seconds),
+            client,
+            client.stream(method, self._url + path, json=body, headers={"Accept-Encoding": "identity"}) as response,
+        ):
+            # Not decompressed: a few bytes may become gigabytes.
+            async for part in response.aiter_raw():
+                content += part
+                if len(content) > _MOST_BYTES:
+                    raise self._off("gave an answer that is too large")
+            return response.status_code, content
 
     def _digest(self) -> str:
         """Return the version of the model, where the server tells it: a new version needs new vectors."""
@@ -134,7 +152,9 @@ class Endpoint:
         return str(digests[0]) if digests else ""
 
     def _off(self, problem: str) -> MeaningOff:
-        return MeaningOff(f"search by meaning: the model's server {problem}; check `catchment model`")
+        return MeaningOff(
+            f"search by meaning: the model's server {problem}; start or repair it, or choose another with `catchment model`"
+        )
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:

@@ -4,61 +4,108 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
+from catchment.errors import MeaningOff, ModelChanged
 from catchment.ledger import Embedding, EmbeddingCounts, Ledger, Passage, Space
+from catchment.ledger.db.job_states import in_parts
+from catchment.ledger.library.embeddings import NO_TEXT
 from catchment.meaning.models import Model, Refusal
 from catchment.model import ASIDE
 
 _CHUNKS_AT_ONCE = 64
+_TEXTS_AT_ONCE = 8
+_PAUSES = (1, 2, 4, 8, 16, 32)
+"""Seconds between attempts with a model that fails."""
 _PART = 800
 """Characters of a part of a chunk. A vector says less about a longer text."""
 _CUTS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"[.!?。！？]\s*"), re.compile(r"\s"))
 _LEAST = _PART // 2
+
+Turn = Callable[[], AbstractContextManager[object]]
+"""Returns a context to enter for each group of texts, about a tenth of a second, so that others work in between."""
 
 
 def fill(
     ledger: Ledger,
     model: Model,
     report: Callable[[EmbeddingCounts], None] = lambda _: None,
+    turn: Turn = nullcontext,
 ) -> EmbeddingCounts:
     """Embed all chunks that have no embeddings by this model, in small transactions. Returns the final counts.
 
     `report` receives the counts after each transaction. At the end, searches use this model, and embeddings of others are
-    deleted. Raises MeaningOff.
+    deleted. A model that fails is asked again after growing pauses, for a minute in all.
+
+    Raises MeaningOff if the model cannot be used or failed on some texts, ModelChanged if another one is wanted.
     """
     embeddings = ledger.embeddings
     space = embeddings.space(model.name, model.setting, model.dimensions)
-    counts, last = embeddings.counts(space), 0
+    embeddings.forget_damaged()
+    counts, last, failed, pauses = embeddings.counts(space), 0, 0, iter(_PAUSES)
     while passages := embeddings.missing(space, last, _CHUNKS_AT_ONCE):
-        embed(ledger, model, space, passages)
-        last = passages[-1].chunk_id
-        counts = EmbeddingCounts(counts.done + len(passages), counts.total, counts.refused)
+        try:
+            left = embed(ledger, model, space, passages, turn)
+        except ModelChanged:
+            raise
+        except MeaningOff:
+            if (pause := next(pauses, None)) is None:
+                raise
+            time.sleep(pause)
+            continue
+        failed, last, pauses = failed + left, passages[-1].chunk_id, iter(_PAUSES)
+        counts = EmbeddingCounts(counts.done + len(passages) - left, counts.total, counts.refused)
         report(counts)
-    embeddings.complete(space)
-    return embeddings.counts(space)
+        if left == _CHUNKS_AT_ONCE:
+            break
+    if not embeddings.complete(space):
+        problem = "refused or failed on most passages and is not used"
+    elif failed:
+        problem = f"failed on {failed:,} passages, which are tried again each hour"
+    else:
+        return embeddings.counts(space)
+    raise MeaningOff(
+        f"search by meaning: the model {problem}; see its log, or choose another with `catchment model use`"
+    )
 
 
-def embed(ledger: Ledger, model: Model, space: Space, passages: Sequence[Passage]) -> None:
-    """Embed these chunks in one transaction. Texts that were embedded before, in other chunks, keep their vectors."""
+def embed(ledger: Ledger, model: Model, space: Space, passages: Sequence[Passage], turn: Turn = nullcontext) -> int:
+    """Embed these chunks in one transaction. Texts that were embedded before, in other chunks, keep their vectors.
+
+    Returns the number of chunks left over because the model fails on them now. If it fails on all, stores those that are done
+    and raises MeaningOff; ModelChanged if another one is wanted.
+    """
     texts = {one.chunk_id: list(_texts(one)) for one in passages}
     digests = {text: _digest(text) for group in texts.values() for text in group}
     known = ledger.embeddings.known(space, digests.values())
-    new = [text for text, digest in digests.items() if digest not in known]
-    made: dict[str, bytes | Refusal] = dict(zip(new, model.passages(new), strict=True))
-    made |= {text: known[digest] for text, digest in digests.items() if digest in known}
-    ledger.embeddings.put(space, [row for one in passages for row in _rows(one, texts[one.chunk_id], digests, made)])
+    made: dict[str, bytes | Refusal | None] = {
+        text: known[digest] for text, digest in digests.items() if digest in known
+    }
+    owners = {text: chunk for chunk, group in texts.items() for text in group if text not in made}
+    try:
+        for group in in_parts(owners, _TEXTS_AT_ONCE):
+            with turn():
+                # The choice of the model, or a consent, may have changed since the previous group.
+                allowed = ledger.embeddings.allowed(space, {owners[text] for text in group})
+                sent = [text for text in group if owners[text] in allowed]
+                made.update(zip(sent, model.passages(sent), strict=True))
+    finally:
+        done = [one for one in passages if all(made.get(text) for text in texts[one.chunk_id])]
+        ledger.embeddings.put(space, [row for one in done for row in _rows(one, texts[one.chunk_id], digests, made)])
+    return sum(any(text in made and made[text] is None for text in its) for its in texts.values())
 
 
 def _rows(
-    passage: Passage, texts: Sequence[str], digests: dict[str, bytes], made: dict[str, bytes | Refusal]
+    passage: Passage, texts: Sequence[str], digests: dict[str, bytes], made: dict[str, bytes | Refusal | None]
 ) -> Iterator[Embedding]:
     for part, text in enumerate(texts):
         result = made[text]
         vector, refusal = (None, result.reason) if isinstance(result, Refusal) else (result, None)
         yield Embedding(passage.content_id, passage.chunk_id, part, digests[text], vector, refusal)
     if not texts:
-        yield Embedding(passage.content_id, passage.chunk_id, 0, b"", None)
+        yield Embedding(passage.content_id, passage.chunk_id, 0, NO_TEXT, None)
 
 
 def _texts(passage: Passage) -> Iterator[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 
-from catchment.errors import MeaningOff
+from catchment.errors import MeaningOff, ModelChanged
 from catchment.ledger import Ledger, Space
 from catchment.ledger.library.embeddings import DEFAULT_MODEL, FEW, OFF
 from catchment.meaning.fill import embed
-from catchment.meaning.models import IS_OFF, InTurns, Model, load
+from catchment.meaning.models import IS_OFF, Model, load
 from catchment.meaning.vectors import Near, Vectors
 
 _QUERIES_KEPT = 256
@@ -64,8 +64,8 @@ class Meaning:
     def embed_few(self) -> None:
         """Make the missing embeddings if they are few, as after a save; otherwise leave them to a run of the flow `embed`."""
         embeddings = self._ledger.embeddings
-        last = embeddings.last_passage()
-        if last == self._complete_to:
+        last, searched = embeddings.last_passage(), embeddings.searched()
+        if last == self._complete_to or searched is None or searched.setting != embeddings.setting:
             return
         with self._lock:
             space = self._current().space
@@ -74,9 +74,9 @@ class Meaning:
         if len(passages) > FEW:
             self._complete_to = passages[0].chunk_id - 1
         else:
-            sharing = InTurns(model, lambda: self._lock)
-            for start in range(0, len(passages), _AT_ONCE):
-                embed(self._ledger, sharing, space, passages[start : start + _AT_ONCE])
+            with suppress(ModelChanged):
+                for start in range(0, len(passages), _AT_ONCE):
+                    embed(self._ledger, model, space, passages[start : start + _AT_ONCE], lambda: self._lock)
             self._complete_to = last
 
     @property
@@ -118,7 +118,7 @@ class Meaning:
             self._complete_to = 0
         if self._vectors.refresh():
             counts = self._ledger.embeddings.counts(space)
-            self._share = counts.done / max(counts.total, 1)
+            self._share = (counts.done - counts.refused) / max(counts.total, 1)
         return self._vectors
 
     def _searchable(self) -> Vectors:

@@ -5,27 +5,26 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Protocol
-from urllib.parse import urlsplit
 
 from catchment.errors import BadInput, MeaningOff
 from catchment.ledger.library.embeddings import DEFAULT_MODEL, OFF
 
 _ENDPOINT = re.compile(r"(ollama|openai):(.+)@(https?://.+)")
+_ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?(/.*)?", re.IGNORECASE)
+"""Without a user name, a query or a backslash: parsers differ on where a host ends there."""
 IS_OFF = "search by meaning: off; switch it on with `catchment model use`"
 _LARGEST = 127
-_TEXTS_AT_ONCE = 8
 LONGEST = 8_000
 """Characters of a text that a model receives; the rest is cut off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A text that the model does not embed. `reason` contains no part of the text."""
+    """A text that the model never embeds. `reason` contains no part of the text."""
 
     reason: str
 
@@ -38,41 +37,22 @@ class Model(Protocol):
     """Identifies the model, its version and preprocessing: vectors are comparable only under the same name."""
     dimensions: int
 
-    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
-        """Return a vector for each text, as `quantized` returns it, or why there is none."""
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal | None]:
+        """Return a vector for each text, as `quantized` returns it, or why there is none; None: not now."""
 
     def query(self, text: str) -> Sequence[float]:
         """Return the vector of a query, of length 1."""
-
-
-class InTurns:
-    """A model that waits for its turn before each group of texts, so that others have theirs in between.
-
-    `turn`: returns a context that is entered for about a tenth of a second of work.
-    """
-
-    def __init__(self, model: Model, turn: Callable[[], AbstractContextManager[object]]) -> None:
-        self._model, self._turn = model, turn
-        self.setting, self.name, self.dimensions = model.setting, model.name, model.dimensions
-
-    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
-        """Implement `Model.passages`."""
-        vectors: list[bytes | Refusal] = []
-        for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            with self._turn():
-                vectors += self._model.passages(texts[start : start + _TEXTS_AT_ONCE])
-        return vectors
-
-    def query(self, text: str) -> Sequence[float]:
-        """Implement `Model.query`."""
-        with self._turn():
-            return self._model.query(text)
 
 
 def load(setting: str) -> Model:
     """Return the model of a setting (see `checked`). Raises MeaningOff if it is off or cannot be used."""
     if setting == OFF:
         raise MeaningOff(IS_OFF)
+    try:
+        # The setting may come from a backup.
+        checked(setting)
+    except BadInput as invalid:
+        raise MeaningOff(f"search by meaning: {invalid}") from None
     if match := _ENDPOINT.fullmatch(setting):
         from catchment.meaning.endpoint import Endpoint
 
@@ -98,8 +78,9 @@ def checked(setting: str) -> str:
 
 
 def _is_loopback(url: str) -> bool:
+    match = _ADDRESS.fullmatch(url)
+    host = match[1].strip("[]").lower() if match else ""
     try:
-        host = urlsplit(url).hostname or ""
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False

@@ -117,6 +117,16 @@ def test_stopped_run_ends_cancelled_and_the_next_embeds_the_rest(window: Window,
     assert before < _vectors(library)
 
 
+def test_run_ends_when_search_by_meaning_is_switched_off(window: Window, library: Home) -> None:
+    def switch_off() -> None:
+        with closing(Ledger.open(library.database_url)) as ledger:
+            ledger.embeddings.setting = "off"
+
+    state = asyncio.run(_interrupted(switch_off, library))
+    assert (state.type.value, state.message) == ("CANCELLED", "Stopped: the model was changed; the next run continues")
+    assert len(_vectors(library)) < _NOTES
+
+
 def test_embedding_waits_while_a_sync_works(library: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks_embed, "_WAIT_SECONDS", 100.0)
     share = QUEUE.join("local_files", 1, Priority.NORMAL)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 
 from catchment.errors import MeaningOff
 from catchment.ledger import EmbeddingCounts, Embeddings, Passage, Space
 from catchment.ledger.admin import backup
 from catchment.ledger.db.database import Store, Writing, as_map
 from catchment.ledger.db.schema import chunks, contents, embeddings, spaces
-from catchment.ledger.library.embeddings import FEW
+from catchment.ledger.library.embeddings import FEW, damaged
 from catchment.meaning.builtin import BuiltIn
 from catchment.meaning.fill import fill, parts
 from catchment.meaning.meaning import Meaning
@@ -48,7 +50,7 @@ class Counting:
         self.model, self.texts, self.fails_after = model, list[str](), fails_after
         self.setting, self.name, self.dimensions = model.setting, model.name, model.dimensions
 
-    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal | None]:
         if len(self.texts) + len(texts) > self.fails_after:
             raise KeyboardInterrupt
         self.texts += texts
@@ -61,14 +63,14 @@ class Counting:
 class Cheap:
     """A model that is ready at once and counts the texts that it embeds."""
 
-    setting, dimensions = "use", 4
+    setting = "use"
 
-    def __init__(self, name: str) -> None:
-        self.name, self.texts = name, list[str]()
+    def __init__(self, name: str, dimensions: int = 4) -> None:
+        self.name, self.dimensions, self.texts = name, dimensions, list[str]()
 
-    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal | None]:
         self.texts += texts
-        return [bytes([1, 2, 3, len(text) % 100]) for text in texts]
+        return [bytes([len(text) % 100] * self.dimensions) for text in texts]
 
     def query(self, text: str) -> Sequence[float]:
         raise NotImplementedError
@@ -85,7 +87,7 @@ class Another(Counting):
 class Refusing(Counting):
     """A model that refuses texts about bees."""
 
-    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal | None]:
         return [
             Refusal("no bees") if "hive" in text else vector
             for text, vector in zip(texts, super().passages(texts), strict=True)
@@ -279,11 +281,11 @@ def test_killed_filling_goes_on_and_embeds_nothing_twice(sqlite_world: World, mo
         fill(sqlite_world.ledger, counting)
     sqlite_world.reopen()
     done = sqlite_world.ledger.embeddings.counts(sqlite_world.ledger.embeddings.searched()).done
-    assert done == 64
+    assert done == 96
     counting.fails_after = 1_000
     reports: list[EmbeddingCounts] = []
     assert fill(sqlite_world.ledger, counting, reports.append) == EmbeddingCounts(150, 150, 0)
-    assert [report.done for report in reports] == [128, 150]
+    assert [report.done for report in reports] == [150]
     assert len(counting.texts) == len(set(counting.texts)) == 150
 
 
@@ -333,8 +335,8 @@ def test_few_missing_embeddings_are_made_while_searching_and_many_are_left(sqlit
     embeddings = sqlite_world.ledger.embeddings
     assert embeddings.needs_run()
     meaning = Meaning(sqlite_world.ledger)
-    with pytest.raises(MeaningOff, match="not made yet"):
-        meaning.embed_few()
+    meaning.embed_few()
+    assert embeddings.searched() is None
     fill(sqlite_world.ledger, model)
     assert not embeddings.needs_run()
     put(sqlite_world, {f"{n}.md": f"Few {n}" for n in range(FEW)})
@@ -447,20 +449,114 @@ def test_meaning_tells_why_it_is_off(sqlite_world: World, model: BuiltIn) -> Non
     assert len(meaning.nearest("flood", 5)) == 3
 
 
-def test_damaged_vectors_are_ignored_reported_and_made_again(sqlite_world: World, model: BuiltIn) -> None:
+_DAMAGE: dict[str, dict[str, Any]] = {
+    "swapped": {"vector": "SELECT vector FROM embeddings WHERE id = 2"},
+    "zeroed": {"vector": bytes(512)},
+    "cut": {"vector": b"short"},
+    "longer": {"vector": bytes(513)},
+    "lost": {"vector": None},
+    "of another document": {"content_id": 3},
+    "of another text": {"digest": bytes(16)},
+    "of another type": {"digest": 7},
+    "of another passage": {"part": 1},
+    "without checksum": {"checksum": None},
+}
+
+
+@pytest.mark.parametrize("how", _DAMAGE)
+def test_damaged_vector_is_not_searched_but_reported_and_made_again(sqlite_world: World, how: str) -> None:
+    put(sqlite_world, NOTES)
+    model = Cheap("use", 512)
+    fill(sqlite_world.ledger, model)
+    ledger = sqlite_world.ledger
+    damage(sqlite_world, **_DAMAGE[how])
+    space = ledger.embeddings.searched()
+    assert space is not None
+    assert [row[0] for group in ledger.embeddings.vectors(space, 0) for row in group] == [2, 3]
+    (finding,) = ledger.check(deep=True)
+    assert (
+        finding == "The vectors of 1 passages are damaged, first of chunk 1; the next run of `embed` makes them again"
+    )
+    assert ledger.proof.index(sqlite_world.source.id) == ["1 passages with damaged vectors"]
+    model.texts.clear()
+    assert fill(ledger, model) == EmbeddingCounts(3, 3, 0)
+    assert len(model.texts) == 1
+    assert ledger.check(deep=True) == []
+
+
+def damage(world: World, **columns: Any) -> None:
+    """Change columns of the first embedding, without the checks of the ledger."""
+    assert world.ledger._store.file is not None
+    with closing(sqlite3.connect(world.ledger._store.file)) as database, database:
+        for name, value in columns.items():
+            if isinstance(value, str) and value.startswith("SELECT"):
+                database.execute(f"UPDATE embeddings SET {name} = ({value}) WHERE id = 1")
+            else:
+                database.execute(f"UPDATE embeddings SET {name} = ? WHERE id = 1", (value,))
+
+
+def test_damaged_refusal_is_made_again(sqlite_world: World) -> None:
+    put(sqlite_world, NOTES)
+    model = Cheap("use", 512)
+    fill(sqlite_world.ledger, model)
+    damage(sqlite_world, vector=None, refusal="no bees")
+    model.texts.clear()
+    assert fill(sqlite_world.ledger, model) == EmbeddingCounts(3, 3, 0)
+    assert len(model.texts) == 1
+
+
+def test_damaged_vector_is_not_copied_to_another_passage(sqlite_world: World) -> None:
+    put_chunks(sqlite_world, "same text", Chunk(0, 9, ""))
+    model = Cheap("use", 512)
+    fill(sqlite_world.ledger, model)
+    damage(sqlite_world, vector=bytes(512))
+    space = sqlite_world.ledger.embeddings.searched()
+    assert space is not None
+    with sqlite_world.ledger._store.read() as reading:
+        text = reading.execute(select(embeddings.c.digest)).scalar_one()
+    assert sqlite_world.ledger.embeddings.known(space, [text]) == {}
+
+
+def test_repair_deletes_damaged_vectors(sqlite_world: World, model: BuiltIn) -> None:
     put(sqlite_world, NOTES)
     fill(sqlite_world.ledger, model)
-    with sqlite_world.ledger._store.write() as writing:
-        writing.execute(update(embeddings).where(embeddings.c.id == 1).values(vector=b"short"))
-        writing.execute(update(embeddings).where(embeddings.c.id == 2).values(vector=bytes(model.dimensions)))
-    found = Meaning(sqlite_world.ledger).nearest("flood", 5)
-    assert len(found) == 2 and found[-1].cosine == 0
+    damage(sqlite_world, vector=b"short")
+    assert len(Meaning(sqlite_world.ledger).nearest("flood", 5)) == 2
     proof = sqlite_world.ledger.proof
-    assert proof.index(sqlite_world.source.id) == ["1 vectors of passages are damaged"]
+    assert proof.index(sqlite_world.source.id) == ["1 passages with damaged vectors"]
     proof.rebuild_index()
     assert proof.index(sqlite_world.source.id) == []
     fill(sqlite_world.ledger, model)
     assert len(Meaning(sqlite_world.ledger).nearest("flood", 5)) == 3
+
+
+def test_migration_adds_checksums_and_forgets_what_a_server_refused(sqlite_world: World) -> None:
+    world = sqlite_world
+    put(world, NOTES)
+    fill(world.ledger, Cheap("use", 512))
+    assert world.ledger._store.file is not None
+    world.ledger.close()
+    with closing(sqlite3.connect(world.ledger._store.file)) as database, database:
+        database.execute("INSERT INTO spaces VALUES (9, 'other', 'ollama:m@http://127.0.0.1:9', 512)")
+        rows = "SELECT id + {}, {}, content_id, chunk_id, {}, digest, {} FROM embeddings WHERE id <= 3"
+        columns = "id, space_id, content_id, chunk_id, part, digest, vector, refusal"
+        for start, space, part, value in (
+            (10, 1, 1, "NULL, 'no'"),
+            (20, 9, 0, "vector, NULL"),
+            (30, 9, 1, "NULL, 'no'"),
+        ):
+            database.execute(f"INSERT INTO embeddings ({columns}) {rows.format(start, space, part, value)}")
+        database.execute("DELETE FROM embeddings WHERE id IN (32, 33)")
+        database.execute("UPDATE embeddings SET vector = x'00' WHERE id = 3")
+        database.execute("ALTER TABLE embeddings DROP COLUMN checksum")
+        database.execute("UPDATE revision SET version_num = '0004'")
+        (deleted,) = database.execute("SELECT value FROM counters WHERE name = 'embeddings_deleted'").fetchone()
+    world.reopen()
+    kept = select(embeddings.c.id).order_by(embeddings.c.id)
+    with world.ledger._store.read() as reading:
+        assert reading.execute(kept).scalars().all() == [1, 2, 3, 11, 12, 13, 22, 23]
+        assert damaged(reading) == [3], "a vector of a wrong size is damaged already"
+    assert world.ledger.embeddings.watermark().deleted == deleted + 2
 
 
 def test_floor_excludes_unrelated_passages(sqlite_world: World, model: BuiltIn) -> None:

@@ -14,7 +14,7 @@ from catchment.ledger.db.database import Reading, Store, as_map, from_json
 from catchment.ledger.db.schema import COUNTED, MOMENT, counters, metadata
 from catchment.ledger.jobs import history
 from catchment.ledger.jobs.queue import RUNNER_LOST
-from catchment.ledger.library import word_index
+from catchment.ledger.library import embeddings, word_index
 from catchment.ledger.library.threads import MAIL
 
 _RESTORE = "restore a backup with `catchment restore FILE`"
@@ -141,6 +141,7 @@ def check(store: Store, deep: bool) -> list[str]:
         # The word index takes half of the time, and SQLite releases the GIL meanwhile.
         words = beside.submit(check_words, store)
         found = [*_references(store), *_shallow(store, (*_INVARIANTS, _ATTEMPTS_FALL)), *_texts(store)]
+        found += _vectors(store)
         return [*found, *words.result()]
 
 
@@ -185,6 +186,15 @@ def _texts(store: Store) -> list[str]:
             except LedgerCorrupt:
                 return [f"The table {table.name} contains invalid text; {_RESTORE}"]
         return [*word_index.check_parts(reading), *word_index.check_ways(reading)]
+
+
+def _vectors(store: Store) -> list[str]:
+    with store.read() as reading:
+        damaged = embeddings.damaged(reading)
+    if not damaged:
+        return []
+    which = f"The vectors of {len(damaged)} passages are damaged, first of chunk {damaged[0]}"
+    return [f"{which}; the next run of `embed` makes them again"]
 
 
 def _read_texts(reading: Reading, table: Table) -> None:

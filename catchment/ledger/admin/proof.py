@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Select, func, select, text, update
+from sqlalchemy import Select, select, text, update
 
 from catchment.ledger.admin.check import check_words
 from catchment.ledger.db.database import AnyRow, Store, Writing, among, from_json, maybe_time
 from catchment.ledger.db.job_states import SUPERSEDED, UNFINISHED, in_parts, move
 from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
-from catchment.ledger.db.schema import embeddings as vectors
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import embeddings, withdraw, word_index, word_parts
 from catchment.model import Chunk, Document, Item, JobState, Reason, SkipReason
@@ -139,9 +138,8 @@ class Proof:
                 difference = f"SELECT count(*) FROM ({there} EXCEPT {word_parts.indexed(reading, index)}) AS difference"
                 if number := int(reading.execute(text(difference)).scalar_one()):
                     findings.append(f"{number} {what} not in the index")
-            mine = embeddings.damaged() & text(f"embeddings.content_id IN ({its})")
-            if number := reading.execute(select(func.count()).select_from(vectors).where(mine)).scalar_one():
-                findings.append(f"{number} vectors of passages are damaged")
+            if number := len(embeddings.damaged(reading, text(f"embeddings.content_id IN ({its})"))):
+                findings.append(f"{number} passages with damaged vectors")
         return findings or check_words(self._store)
 
     def read_again(self, sync_id: int, items_: Iterable[int], damaged: Collection[int], actor: str) -> int:

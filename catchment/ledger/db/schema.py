@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from catchment.model import JobState
 
-REVISION = "0004"
+REVISION = "0005"
 """Revision of these tables. Migrations upgrade older ledgers to it."""
 
 metadata = MetaData()
@@ -395,6 +395,7 @@ embeddings = Table(
     Column("digest", LargeBinary, nullable=False),
     Column("vector", LargeBinary),
     Column("refusal", Text),
+    Column("checksum", LargeBinary),
     UniqueConstraint("chunk_id", "space_id", "part", name="embeddings_by_chunk"),
 )
 Index("embeddings_by_content", embeddings.c.content_id)

@@ -2,18 +2,23 @@
 
 A chunk is embedded in parts, because a vector of a long text says little. The parts of a chunk are stored in one transaction.
 A part without a vector is one that needs none (a quotation, an empty text) or that the model refused, with its reason.
+Each row has a checksum of its columns. A row that differs from it is never searched, and is deleted by the next run of `embed`.
 """
 
 from __future__ import annotations
 
+import hashlib
+import struct
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import astuple, dataclass
+from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy import ColumnElement, Select, TextClause, delete, exists, func, or_, select, update
 
+from catchment.errors import ModelChanged
 from catchment.ledger.db.database import Reading, Store, Writing, among
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.schema import chunks, contents, counters, search_model, spaces
+from catchment.ledger.db.schema import chunks, consents, contents, counters, documents, formers, search_model, spaces
 from catchment.ledger.db.schema import embeddings as table
 
 DEFAULT_MODEL = "use"
@@ -22,6 +27,20 @@ FEW = 200
 """As many passages are embedded by the process that searches, within a second. More are left to the flow `embed`."""
 _DELETED = "embeddings_deleted"
 _ROWS_AT_ONCE = 4_000
+NO_TEXT = b""
+"""The digest of a chunk that needs no vector."""
+_IDS = struct.Struct("<4q")
+_ROWS = select(
+    table.c.id,
+    table.c.space_id,
+    table.c.content_id,
+    table.c.chunk_id,
+    table.c.part,
+    table.c.digest,
+    table.c.vector,
+    table.c.refusal,
+    table.c.checksum,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +123,13 @@ class Embeddings:
             return _space(reading, spaces.c.id == latest)
 
     def space(self, name: str, setting: str, dimensions: int) -> Space:
-        """Return the space with this name, created if new. The first space of a library is searched at once."""
+        """Return the space with this name, created if new. The first space of a library is searched at once.
+
+        Raises ModelChanged if another model than `setting` is wanted now.
+        """
         with self._store.write() as writing:
+            if writing.execute(select(search_model.c.setting)).scalar_one() != setting:
+                raise _changed()
             found = _space(writing, spaces.c.name == name)
             if found is None:
                 number = writing.ids("spaces")[0]
@@ -137,6 +161,14 @@ class Embeddings:
             for row in rows
         ]
 
+    def allowed(self, space: Space, chunk_ids: Collection[int]) -> set[int]:
+        """Return those chunks whose texts the model may receive now: they exist, and a source with consent has them.
+
+        Raises ModelChanged if another model is wanted.
+        """
+        with self._store.read() as reading:
+            return _allowed(reading, space, chunk_ids)
+
     def last_passage(self) -> int:
         """Return the highest ID of a chunk; 0 if there is none."""
         with self._store.read() as reading:
@@ -156,39 +188,60 @@ class Embeddings:
 
     def known(self, space: Space, digests: Collection[bytes]) -> dict[bytes, bytes]:
         """Return the vectors of texts that were embedded before, by digest."""
-        rows = select(table.c.digest, table.c.vector).where(table.c.space_id == space.id, table.c.vector.is_not(None))
+        mine = _ROWS.where(table.c.space_id == space.id, table.c.vector.is_not(None))
         with self._store.read() as reading:
             return {
-                digest: vector
+                row.digest: row.vector
                 for part in in_parts(digests)
-                for digest, vector in reading.execute(rows.where(table.c.digest.in_(part)))
+                for row in reading.execute(mine.where(table.c.digest.in_(part)))
+                if _is_sound(*row)
             }
 
     def put(self, space: Space, new: Sequence[Embedding]) -> None:
-        """Store embeddings. Ignores those whose chunk was deleted meanwhile, or embedded by another process."""
+        """Store embeddings. Ignores those whose chunk was deleted meanwhile, or embedded by another process.
+
+        Raises ModelChanged if another model is wanted now.
+        """
         with self._store.write() as writing:
             given = {one.chunk_id for one in new}
             is_done = (table.c.space_id == space.id) & among(writing, table.c.chunk_id, given)
-            existing = select(chunks.c.id).where(among(writing, chunks.c.id, given))
             done = select(table.c.chunk_id).where(is_done)
-            free = {*writing.execute(existing).scalars()}.difference(writing.execute(done).scalars())
+            free = _allowed(writing, space, given).difference(writing.execute(done).scalars())
             kept = [one for one in new if one.chunk_id in free]
             if kept:
                 numbers = writing.ids("embeddings", len(kept))
-                rows = [(number, space.id, *astuple(one)) for number, one in zip(numbers, kept, strict=True)]
+                rows = [
+                    (number, space.id, *astuple(one), _checksum(space.id, *astuple(one)))
+                    for number, one in zip(numbers, kept, strict=True)
+                ]
                 writing.insert(table, rows)
 
-    def complete(self, space: Space) -> None:
-        """Search this space from now on, and delete all others."""
+    def complete(self, space: Space) -> bool:
+        """Search this space from now on, and delete all others. Returns False if most passages have no vector in it.
+
+        Raises ModelChanged if another model is wanted now.
+        """
         with self._store.write() as writing:
+            _require_wanted(writing, space)
+            if _lacks_most(writing, space):
+                return False
             writing.execute(update(search_model).values(space_id=space.id))
         while True:
             with self._store.write() as writing:
+                _require_wanted(writing, space)
                 old = select(table.c.id).where(table.c.space_id != space.id).limit(_ROWS_AT_ONCE)
                 if not _forget(writing, table.c.id.in_(old)):
                     writing.execute(delete(spaces).where(spaces.c.id != space.id))
-                    return
+                    return True
             self._store.let_others_write()
+
+    def forget_damaged(self) -> None:
+        """Delete the embeddings of chunks with a wrong checksum, so that they are made again. Reads all embeddings."""
+        with self._store.read() as reading:
+            found = damaged(reading)
+        if found:
+            with self._store.write() as writing:
+                forget_damaged(writing)
 
     def counts(self, space: Space | None) -> EmbeddingCounts:
         """Return how many chunks are embedded in a space, and how many there are."""
@@ -196,11 +249,9 @@ class Embeddings:
             total = reading.execute(select(func.count()).select_from(chunks)).scalar_one()
             if space is None:
                 return EmbeddingCounts(0, total, 0)
-            mine = table.c.space_id == space.id
-            # As in `vectors`: the index of chunks has all three columns, and is read in 60 ms for a million rows.
-            first = select(func.count()).select_from(table).where(table.c.space_id + 0 == space.id, table.c.part == 0)
-            done = reading.execute(first).scalar_one()
-            refused = select(func.count()).select_from(table).where(mine, table.c.refusal.is_not(None))
+            done = reading.execute(_done(space)).scalar_one()
+            refused = select(func.count()).select_from(table)
+            refused = refused.where(table.c.space_id == space.id, table.c.refusal.is_not(None))
             return EmbeddingCounts(done, total, reading.execute(refused).scalar_one())
 
     def watermark(self) -> Watermark:
@@ -212,29 +263,27 @@ class Embeddings:
         return Watermark(values["embeddings"], values[_DELETED])
 
     def vectors(self, space: Space, after: int) -> Iterator[Sequence[tuple[int, int, int, bytes]]]:
-        """Yield the vectors with IDs above `after` in groups, as (ID, content ID, chunk ID, vector)."""
-        columns = select(table.c.id, table.c.content_id, table.c.chunk_id, table.c.vector)
+        """Yield the sound vectors with IDs above `after` in groups, as (ID, content ID, chunk ID, vector)."""
         # The sum keeps SQLite from using the index of spaces: it would read all rows, and sort them in memory.
-        mine = columns.where(table.c.space_id + 0 == space.id, table.c.id > after, table.c.vector.is_not(None))
+        mine = _ROWS.where(table.c.space_id + 0 == space.id, table.c.id > after, table.c.vector.is_not(None))
         with self._store.read() as reading:
             rows = reading.execute(mine.order_by(table.c.id).execution_options(yield_per=_ROWS_AT_ONCE))
-            yield from rows.tuples().partitions()
+            for group in rows.tuples().partitions():
+                if sound := [(row[0], row[2], row[3], row[6]) for row in group if _is_sound(*row)]:
+                    yield sound
 
 
-def _space(reading: Reading, which: ColumnElement[bool]) -> Space | None:
-    row = reading.execute(select(spaces).where(which)).first()
-    return None if row is None else Space(row.id, row.name, row.setting, row.dimensions)
-
-
-def damaged() -> ColumnElement[bool]:
-    """Return the condition that a vector does not have the size of its space."""
-    size = select(spaces.c.dimensions).where(spaces.c.id == table.c.space_id).scalar_subquery()
-    return table.c.vector.is_not(None) & (func.length(table.c.vector) != size)
+def damaged(reading: Reading, where: ColumnElement[bool] | TextClause | None = None) -> list[int]:
+    """Return the chunks that have an embedding with a wrong checksum, by ID. Reads all embeddings that meet the condition."""
+    chosen = _ROWS if where is None else _ROWS.where(where)
+    rows = reading.execute(chosen.execution_options(yield_per=_ROWS_AT_ONCE))
+    return sorted({row[3] for group in rows.tuples().partitions() for row in group if not _is_sound(*row)})
 
 
 def forget_damaged(writing: Writing) -> None:
-    """Delete the embeddings of chunks with a damaged vector, so that they are made again."""
-    _forget(writing, table.c.chunk_id.in_(select(table.c.chunk_id).where(damaged())))
+    """Delete the embeddings of chunks with a wrong checksum, so that they are made again."""
+    for part in in_parts(damaged(writing)):
+        _forget(writing, table.c.chunk_id.in_(part))
 
 
 def forget(writing: Writing, content_ids: Collection[int]) -> None:
@@ -247,3 +296,74 @@ def _forget(writing: Writing, which: ColumnElement[bool]) -> int:
     if number:
         writing.ids(_DELETED, number)
     return number
+
+
+def _checksum(
+    space_id: int, content_id: int, chunk_id: int, part: int, digest: bytes, vector: bytes | None, refusal: str | None
+) -> bytes:
+    value = (refusal or "").encode() if vector is None else vector
+    return hashlib.blake2b(_IDS.pack(space_id, content_id, chunk_id, part) + digest + value, digest_size=8).digest()
+
+
+def _is_sound(
+    _id: int,
+    space_id: int,
+    content_id: int,
+    chunk_id: int,
+    part: int,
+    digest: Any,
+    vector: Any,
+    refusal: Any,
+    checksum: Any,
+) -> bool:
+    """Return whether a row of `_ROWS` has the checksum of its columns. Damaged columns may have another type."""
+    try:
+        return bool(_checksum(space_id, content_id, chunk_id, part, digest, vector, refusal) == checksum)
+    except (TypeError, AttributeError, struct.error):
+        return False
+
+
+def _changed() -> ModelChanged:
+    return ModelChanged("search by meaning: the model has changed; another run embeds with the new one")
+
+
+def _require_wanted(reading: Reading, space: Space) -> None:
+    """Raise ModelChanged if another model is wanted, or the space was deleted."""
+    wanted = spaces.join(search_model, search_model.c.setting == spaces.c.setting)
+    if reading.execute(select(spaces.c.id).select_from(wanted).where(spaces.c.id == space.id)).first() is None:
+        raise _changed()
+
+
+def _allowed(reading: Reading, space: Space, chunk_ids: Collection[int]) -> set[int]:
+    _require_wanted(reading, space)
+    withdrawn = select(consents.c.source_id).where(consents.c.withdrawn_at.is_not(None), consents.c.purged_at.is_(None))
+    has_owner = [
+        exists().where(owner.c.content_id == chunks.c.content_id, owner.c.source_id.not_in(withdrawn))
+        for owner in (documents, formers)
+    ]
+    found = select(chunks.c.id).where(among(reading, chunks.c.id, chunk_ids), or_(*has_owner))
+    return {*reading.execute(found).scalars()}
+
+
+def _lacks_most(reading: Reading, space: Space) -> bool:
+    """Return whether more than half of the chunks that need a vector have none."""
+    mine = table.c.space_id == space.id
+    no_text = select(func.count()).select_from(table).where(mine, table.c.digest == NO_TEXT)
+    refused = select(func.count(table.c.chunk_id.distinct())).where(mine, table.c.refusal.is_not(None))
+    total, done, without, lost = (
+        int(reading.execute(number).scalar_one())
+        for number in (select(func.count()).select_from(chunks), _done(space), no_text, refused)
+    )
+    return 2 * (total - done + lost) > total - without
+
+
+def _done(space: Space) -> Select[tuple[int]]:
+    """Count the chunks with embeddings."""
+    # The sum keeps SQLite from using the index of spaces. The index of chunks has all three columns, and is read in 60 ms
+    # for a million rows.
+    return select(func.count()).select_from(table).where(table.c.space_id + 0 == space.id, table.c.part == 0)
+
+
+def _space(reading: Reading, which: ColumnElement[bool]) -> Space | None:
+    row = reading.execute(select(spaces).where(which)).first()
+    return None if row is None else Space(row.id, row.name, row.setting, row.dimensions)
