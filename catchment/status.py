@@ -194,6 +194,12 @@ def web(up_since: datetime, started: datetime | None, is_alive: bool, responds: 
     return Finding("web", Verdict.WARN, text, "it restarts within a minute; if this persists, see `catchment logs web`")
 
 
+def meaning(reason: str) -> list[Finding]:
+    """Return a finding if search by meaning has no model now. `reason`: why, with the remedy, or ""."""
+    problem, _, remedy = reason.partition("; ")
+    return [Finding("meaning", Verdict.WARN, problem, remedy)] if reason else []
+
+
 def watcher(wanted: int, alive: bool) -> Finding:
     """Check that a watcher runs if any source needs one. `source` reports the state of watching for each source."""
     if not wanted:

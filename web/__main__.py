@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import partial
 
+from catchment import meaning_status
 from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
 from catchment.search.remote import WebAddress, token
@@ -18,7 +20,7 @@ def main() -> None:
     """Serve until SIGTERM."""
     become_child("web")
     home = Home.default()
-    library = WarmLibrary(home.database_url)
+    library = WarmLibrary(home.database_url, partial(meaning_status.record, home))
     readiness = Readiness(library, os.environ.get("PREFECT_API_URL"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]

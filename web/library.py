@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated
 
@@ -20,6 +22,8 @@ _READ_SECONDS = 5.0
 """Time limit of a transaction of a search."""
 _LOAD_SECONDS = 120.0
 """Time limit of the transaction that reads the vectors: five seconds for a million, and longer on a busy machine."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 600.0
+"""Seconds until the next attempt with a model that fails."""
 _RESULTS = TypeAdapter(Results)
 _HITS = TypeAdapter(list[Hit])
 
@@ -45,10 +49,14 @@ class RelatedRequest:
 
 
 class WarmLibrary:
-    """A library for all threads of this process. Its methods block, and raise CatchmentError."""
+    """A library for all threads of this process. Its methods block, and raise CatchmentError.
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    `tell` receives why no embeddings can be made, and "" once they can.
+    """
+
+    def __init__(self, url: str, tell: Callable[[str], None]) -> None:
+        self._url, self._tell = url, tell
+        self._pause = self._not_before = 0.0
         self._lock = threading.Lock()
         self._ledger: Ledger | None = None
         self._meaning: Meaning | None = None
@@ -89,13 +97,23 @@ class WarmLibrary:
         return self.meaning_off is None
 
     def embed_few(self) -> None:
-        """Make missing embeddings if they are few. After a failure, the next run of the flow `embed` makes them."""
+        """Make missing embeddings if they are few. After a failure, does nothing for a growing time."""
+        if time.monotonic() < self._not_before:
+            return
         try:
             self._opened()[1].embed_few()
         except CatchmentError as reason:
             self.meaning_off = str(reason)
         except Exception as error:  # noqa: BLE001 - as in `warm`
             self.meaning_off = _failed(error)
+        else:
+            if self._pause:
+                self._tell("")
+            self._pause = 0.0
+            return
+        self._tell(self.meaning_off)
+        self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
+        self._not_before = time.monotonic() + self._pause
 
     def check(self) -> None:
         """Read from the ledger. Raises an error if that is impossible."""

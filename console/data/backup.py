@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catchment.errors import LedgerError, NotFound, Refused
+from catchment.errors import BadInput, LedgerError, NotFound, Refused
 from catchment.runtime.home import expanded
 from console import arguments, render, session
 
@@ -80,13 +80,15 @@ def restore(
         # The cache is keyed by job numbers, which the restored ledger assigns again.
         restored = copies.restore(ledger, expanded(file).absolute(), outdated=[home.cache])
         _put_back(home, restored.files, restored.aside)
+    model = _model()
     if as_json:
         kept = str(restored.aside) if restored.aside else None
-        render.show_json({"restored": str(ledger), "aside": kept, "broken": restored.broken})
+        render.show_json({"restored": str(ledger), "aside": kept, "model": model, "broken": restored.broken})
     else:
         render.say(f"restored from {file.name}; start with `catchment up --detach`")
         if restored.aside:
             render.say(f"the replaced files are in {restored.aside}")
+        _warn_of_model(model)
         _warn(restored.broken)
     return 1 if restored.broken else 0
 
@@ -123,6 +125,26 @@ def _put_back(home: Home, files: Mapping[str, bytes], aside: Path | None) -> Non
         shutil.copy2(file, aside / _SOURCES if aside else file.with_name(f"{_SOURCES}.replaced"))
     # `resolve`, because sources.yaml may be a symbolic link.
     atomic_files.write(file.resolve(), text)
+
+
+def _model() -> str:
+    with session.reading() as ledger:
+        return ledger.embeddings.setting
+
+
+def _warn_of_model(model: str) -> None:
+    """Name a server that receives the texts: the backup decided about it."""
+    from catchment.ledger.library.embeddings import DEFAULT_MODEL, OFF
+    from catchment.meaning.models import checked
+
+    if model in (DEFAULT_MODEL, OFF):
+        return
+    try:
+        checked(model)
+    except BadInput as invalid:
+        render.note(f"search by meaning is off: {render.clean(invalid)}")
+    else:
+        render.note(f"texts are sent to {render.clean(model)}; to use the built-in model: `catchment model use`")
 
 
 def _warn(broken: list[str]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from catchment import status
+from catchment import meaning_status, status
 from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
 from catchment.runtime.home import Home
@@ -44,6 +44,7 @@ def examine(home: Home) -> list[Finding]:
     """Run all checks. Takes up to ten seconds if sources do not answer: they are probed in parallel."""
     now = datetime.now(UTC)
     findings = [status.disk(home.path), status.ledger(home, status.last_check(home), now)]
+    findings += status.meaning(meaning_status.trouble(home))
     changes = transition(home)
     state = None if changes else running(home)
     findings += _served(home, state, now) if state else [status.server(False, False, changes)]

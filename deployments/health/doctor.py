@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 
-from catchment import status
+from catchment import meaning_status, status
 from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
@@ -21,6 +21,7 @@ def examine(home: Home) -> list[Finding]:
     state = running(home)
     entries, findings = _entries(home)
     findings += [_inotify(home, entries), *machine.disks(home, entries), *_consents(home), *_jobs(home)]
+    findings += status.meaning(meaning_status.trouble(home))
     findings += logins.examine(home, entries, state)
     homes = leftovers.by_home()
     mine = homes.pop(home.path, [])

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from deployments.server.running import supervisor_lock
 
@@ -39,6 +43,27 @@ def test_a_backup_without_a_name_goes_into_the_home(cli: Cli, filled: Path, tmp_
     assert response.code == 0 and str(file) in response.out
     assert cli("backup", str(tmp_path)).code == 0
     assert len(list(tmp_path.glob("catchment-*.db"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "note"),
+    [
+        ("use", ""),
+        ("off", ""),
+        ("ollama:m@http://127.0.0.1:9", "texts are sent to ollama:m@http://127.0.0.1:9; to use the built-in model"),
+        ("ollama:m@http://192.0.2.1:9", "search by meaning is off: model: the address is not on this machine"),
+    ],
+)
+def test_restore_names_the_server_that_receives_the_texts(
+    cli: Cli, filled: Path, tmp_path: Path, model: str, note: str
+) -> None:
+    with closing(Ledger.open(Home(filled).database_url)) as ledger:
+        ledger.embeddings.setting = model
+    cli("backup", str(tmp_path / "kept.db"))
+    cli("model", "off")
+    response = cli("restore", str(tmp_path / "kept.db"))
+    assert note in response.err and bool(note) == bool(response.err)
+    assert cli("restore", str(tmp_path / "kept.db"), "--json").json["model"] == model
 
 
 def test_two_backups_of_the_same_second_have_names_of_their_own(cli: Cli, filled: Path, tmp_path: Path) -> None:

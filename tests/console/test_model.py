@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +12,14 @@ import pytest
 from catchment import meaning_status
 from catchment.ledger import Ledger
 from catchment.meaning.fill import fill
-from catchment.meaning.models import load
+from catchment.meaning.models import Refusal, load
 from catchment.runtime.home import Home
 from tests.console.standin import serving
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli
 
-_REASON = "search by meaning: the model's server does not answer"
+_REASON = "search by meaning: the model's server does not answer; start it"
 
 
 def _line(cli: Cli) -> str:
@@ -39,12 +40,41 @@ def test_status_shows_how_many_passages_are_embedded(cli: Cli, filled: Path) -> 
 
 def test_status_shows_why_there_is_no_model(cli: Cli, filled: Path) -> None:
     meaning_status.record(Home(filled).make(), _REASON)
-    assert _line(cli) == "Search by meaning: the model's server does not answer"
+    assert _line(cli) == "Search by meaning: the model's server does not answer; start it"
     assert cli("model", "--json").json["reason"] == _REASON
     assert cli("model", "off").code == 0
     assert _line(cli) == "Search by meaning: off; switch it on with `catchment model use`"
     assert cli("model", "use").code == 0
     assert _line(cli).endswith(" passages")
+
+
+@pytest.mark.parametrize("command", ["health", "doctor"])
+def test_health_and_doctor_tell_why_there_is_no_model(cli: Cli, filled: Path, command: str) -> None:
+    def findings() -> list[dict[str, str]]:
+        return [finding for finding in cli(command, "--json").json["findings"] if finding["probe"] == "meaning"]
+
+    assert findings() == []
+    meaning_status.record(Home(filled).make(), _REASON)
+    (finding,) = findings()
+    problem = "search by meaning: the model's server does not answer"
+    assert (finding["verdict"], finding["said"], finding["remedy"]) == ("warn", problem, "start it")
+    cli("model", "off")
+    assert findings() == []
+
+
+def test_status_counts_the_passages_that_the_model_refused(cli: Cli, filled: Path) -> None:
+    class Refusing:
+        name, setting, dimensions = "refusing", "use", 4
+
+        def passages(self, texts: Sequence[str]) -> list[bytes | Refusal | None]:
+            return [Refusal("no"), *[b"four"] * (len(texts) - 1)]
+
+        def query(self, _text: str) -> Sequence[float]:
+            raise NotImplementedError
+
+    with closing(Ledger.open(Home(filled).database_url)) as ledger:
+        total = fill(ledger, Refusing()).total
+    assert _line(cli) == f"Search by meaning: {total} passages, 1 refused by the model"
 
 
 def test_changed_model_is_stored_and_its_run_requested(cli: Cli, filled: Path) -> None:
