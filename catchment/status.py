@@ -176,6 +176,9 @@ def worker(last_seen: datetime | None, status: WorkerStatus | None, now: datetim
         return Finding("worker", Verdict.FAIL, text, remedy)
     if status is None:
         return Finding("worker", Verdict.OK, "online")
+    if status.problem:
+        text = f"online, but {status.problem} several times in a row; it restarts after growing pauses"
+        return Finding("worker", Verdict.FAIL, text, f"see `catchment logs worker`, then: {_RESTART}")
     text = f"online; {status.running} running, {status.waiting} waiting, at most {status.limit} at once"
     if status.limit < status.cap:
         text += f" (reduced from {status.cap}: processor {status.cpu:.0%}, memory {status.memory:.0%} in use)"

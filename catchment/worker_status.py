@@ -29,6 +29,7 @@ class WorkerStatus:
         cpu, memory: Load of the machine, 0 to 1. `cpu` excludes low-priority (niced) processes.
         waiting: Number of due runs that lack only a run slot.
         runner: Identity of the process that executes `runs`.
+        problem: Why the runner is restarted ever more slowly; empty if it is not.
     """
 
     worker: str
@@ -40,6 +41,7 @@ class WorkerStatus:
     waiting: int
     runner: str | None = None
     runs: tuple[str, ...] = ()
+    problem: str = ""
 
     @property
     def running(self) -> int:

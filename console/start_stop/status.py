@@ -163,6 +163,7 @@ def _worker(worker: WorkerStatus | None) -> dict[str, Any] | None:
         "cap": worker.cap,
         "cpu": worker.cpu,
         "memory": worker.memory,
+        "problem": worker.problem or None,
     }
 
 
@@ -194,6 +195,9 @@ def _print(
         if worker.limit < worker.cap:
             line += f" (reduced from {worker.cap}: processor {worker.cpu:.0%}, memory {worker.memory:.0%} in use)"
         render.say(line)
+        if worker.problem:
+            text = f"Worker: {worker.problem} several times in a row; runs wait, see `catchment logs worker`"
+            render.say(render.paint(render.clean(text), "yellow"))
     if meaning and meaning.total:
         text = render.clean(meaning)
         render.say(f"{text[0].upper()}{text[1:]}")

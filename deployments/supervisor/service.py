@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from catchment.errors import TryAgain
 from catchment.runtime.child_process import PARENT_VARIABLE
+from catchment.runtime.restarts import RestartPause
 from deployments.server.logs import BoundedLog
 from deployments.supervisor.processes import end
-
-_LONGEST_BACKOFF = 30.0
-_UNTIL_HEALTHY = 60.0
-"""Seconds after which a child counts as healthy; the delay of its next restart is then reset."""
 
 
 @dataclass(slots=True)
@@ -29,13 +25,11 @@ class Service:
     log: BoundedLog
     passed: Sequence[int] = ()
     process: subprocess.Popen[bytes] | None = None
-    started: float = 0.0
-    delay: float = 0.0
-    due: float = 0.0
+    pause: RestartPause = field(default_factory=RestartPause)
 
     def start(self) -> None:
-        """Start the child. Raises TryAgain if the system cannot start a process; `due` is then the time of the next attempt."""
-        self.started = time.monotonic()
+        """Start the child. Raises TryAgain if the system cannot start a process; it is tried again after `pause`."""
+        self.pause.begin()
         try:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", *self.command],
@@ -49,7 +43,7 @@ class Service:
                 umask=0o077,
             )
         except OSError as error:
-            self._put_off()
+            self.pause.died()
             raise TryAgain(f"the {self.role} could not be started ({error.strerror}); trying again") from error
         assert self.process.stdout
         self.log.follow(self.process.stdout)
@@ -64,7 +58,7 @@ class Service:
             return None
         end(self.process, grace=0)
         self.process = None
-        self._put_off()
+        self.pause.died()
         return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
     def end(self, grace: float, hurry: Callable[[], bool] = lambda: False) -> None:
@@ -72,8 +66,3 @@ class Service:
         if self.process:
             end(self.process, grace=grace, hurry=hurry)
             self.process = None
-
-    def _put_off(self) -> None:
-        lived = time.monotonic() - self.started
-        self.delay = 1.0 if lived > _UNTIL_HEALTHY else min(max(2 * self.delay, 1.0), _LONGEST_BACKOFF)
-        self.due = time.monotonic() + self.delay

@@ -230,8 +230,8 @@ class _Supervisor:
     def _revive(self) -> None:
         for child in (self._server, self._worker, self._web):
             if how := child.died():
-                self._announce(f"the {child.role} stopped ({how}); restarting in {child.delay:.0f} s")
-            if child.process or not child.started or time.monotonic() < child.due:
+                self._announce(f"the {child.role} stopped ({how}); restarting in {child.pause.seconds:.0f} s")
+            if child.process or not child.pause.started or child.pause.left:
                 continue
             try:
                 self._restart(child)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
 from logging import Logger
 
 from catchment.runtime.home import Home
+from catchment.runtime.restarts import RestartPause
 from deployments.watch.changes import ChangedPaths
 from deployments.watch.status import Watching, WatchState, read, report_file, write
 from deployments.watch.watcher import Watcher
 
-_FIRST_PAUSE, _LAST_PAUSE = 1.0, 60.0
 _STOP_SECONDS = 5.0
 
 
@@ -41,21 +40,18 @@ class WatcherThread:
         for file in self._home.run.glob("dirty-*"):
             # Earlier versions kept the changed paths in files.
             file.unlink(missing_ok=True)
-        pause = _FIRST_PAUSE
+        pause = RestartPause()
         while not self._stopped.is_set():
             self._watcher = Watcher(self._home, self.changes, self._log.info)
             if self._stopped.is_set():
                 break
-            begun = time.monotonic()
+            pause.begin()
             try:
                 self._watcher.run()
             except Exception as error:  # noqa: BLE001 - a defect of the watcher must not stop the runs of this process
-                if time.monotonic() - begun > _LAST_PAUSE:
-                    pause = _FIRST_PAUSE
-                self._log.error("The watcher crashed; it restarts in %.0f s", pause, exc_info=error)
+                self._log.error("The watcher crashed; it restarts in %.0f s", pause.died(), exc_info=error)
                 self._report_crash(error)
-                self._stopped.wait(pause)
-                pause = min(2 * pause, _LAST_PAUSE)
+                self._stopped.wait(pause.left)
         report_file(self._home).unlink(missing_ok=True)
 
     def _report_crash(self, error: Exception) -> None:

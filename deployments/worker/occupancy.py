@@ -61,6 +61,7 @@ class Occupancy:
         self._deployments: dict[UUID, UUID | None] = {}
         self._live: frozenset[str] = frozenset()
         self._runner: str | None = None
+        self._problem = ""
         self._waiting = 0
         self._published: WorkerStatus | None = None
 
@@ -97,9 +98,9 @@ class Occupancy:
         if run.deployment_id is not None:
             self._variables[run.deployment_id] = variables
 
-    def publish(self, live: Set[UUID], runner: str | None) -> None:
-        """Publish the live runs, and the process that executes them."""
-        self._live, self._runner = frozenset(map(str, live)), runner
+    def publish(self, live: Set[UUID], runner: str | None, problem: str = "") -> None:
+        """Publish the live runs, the process that executes them, and why that is restarted ever more slowly."""
+        self._live, self._runner, self._problem = frozenset(map(str, live)), runner, problem
         self._publish()
 
     def adapt(self) -> bool:
@@ -148,6 +149,7 @@ class Occupancy:
             self._waiting,
             self._runner,
             tuple(sorted(self._live)),
+            self._problem,
         )
         if self._published is None or _differ(status, self._published):
             # The disk may be full; the next reading, two seconds later, tries again.

@@ -21,6 +21,7 @@ import psutil
 
 from catchment.errors import TryAgain
 from catchment.runtime.process import identity
+from catchment.runtime.restarts import RestartPause
 from deployments.runner.messages import (
     Cancel,
     CodeChanged,
@@ -56,6 +57,8 @@ class RunnerProcess:
         self._warn = warn
         self._current: _Process | None = None
         self._starting = asyncio.Lock()
+        self._pause = RestartPause()
+        self._problem = ""
         self._closed = False
 
     @property
@@ -63,27 +66,38 @@ class RunnerProcess:
         """The process identity of the running runner."""
         return self._current.identity if self._current and not self._current.is_gone else None
 
+    @property
+    def problem(self) -> str:
+        """Why the runner is restarted ever more slowly; empty if it is not."""
+        return self._problem if self._pause.is_growing else ""
+
     async def prepare(self) -> None:
-        """Start the runner unless it is running, and wait until it has imported everything. Idempotent."""
+        """Start the runner unless it is running, and wait until it has imported everything. Idempotent.
+
+        A runner that exits again and again is started after a growing pause.
+        """
         async with self._starting:
-            if self._closed:
-                raise TryAgain("the worker is stopping; another worker takes the run")
-            if self._current is None or self._current.is_gone or self._current.must_be_replaced():
-                if self._current is not None:
-                    self._current.send(Retire())
-                self._current = _Process(self._warn)
-            current = self._current
+            while (current := self._current) is None or current.is_gone or current.must_be_replaced():
+                await asyncio.sleep(self._pause.left)
+                if self._closed:
+                    raise TryAgain("the worker is stopping; another worker takes the run")
+                if current is not None:
+                    current.send(Retire())
+                self._pause.begin()
+                try:
+                    self._current = _Process(self._warn, self._lost)
+                except OSError as error:
+                    self._put_off(f"could not be started ({error.strerror})")
         await asyncio.shield(current.ready)
 
     async def start(
         self, run: UUID, entrypoint: str, changed: frozenset[str] | None
     ) -> asyncio.Future[Finished | Loss]:
-        """Send a run to the runner. The future is its end. Raises TryAgain if no runner can be started."""
-        await self.prepare()
-        assert self._current is not None
-        if self._current.is_gone:
-            raise TryAgain("the runner does not start; see `catchment logs worker`")
-        return self._current.start(run, entrypoint, changed)
+        """Send a run to the runner, once there is one. The future is its end. Raises TryAgain if the worker is stopping."""
+        while True:
+            await self.prepare()
+            if self._current is not None and not self._current.is_gone:
+                return self._current.start(run, entrypoint, changed)
 
     def cancel(self, run: UUID) -> None:
         """Stop a run. It ends within 10 s, or its thread is abandoned."""
@@ -107,12 +121,22 @@ class RunnerProcess:
         if self._current is not None:
             await asyncio.to_thread(self._current.kill, "the worker stopped")
 
+    def _lost(self, process: _Process, how: str) -> None:
+        if process is self._current and not self._closed:
+            self._put_off(how)
+
+    def _put_off(self, how: str) -> None:
+        pause = self._pause.died()
+        self._problem = f"the runner {how}"
+        self._warn(f"The runner {how}; restarting in {pause:.0f} s")
+
 
 class _Process:
     """One runner process and its messages."""
 
-    def __init__(self, warn: Callable[[str], None]) -> None:
+    def __init__(self, warn: Callable[[str], None], lost: Callable[[_Process, str], None]) -> None:
         self._warn = warn
+        self._report_loss = lost
         self._loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[None] = self._loop.create_future()
         self.is_gone = False
@@ -129,10 +153,12 @@ class _Process:
                 [sys.executable, "-P", "-m", "deployments.runner", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env={name: value for name, value in os.environ.items() if not name.startswith("PREFECT__")},
+                env=_environment(),
             )
         self._link = Connection(ours.detach())
-        self.identity = identity(self._popen.pid)
+        self.identity = ""
+        with contextlib.suppress(ProcessLookupError):  # it exited already, which the thread below reports
+            self.identity = identity(self._popen.pid)
         threading.Thread(target=self._receive, name="from runner", daemon=True).start()
 
     def send(self, message: ToRunner) -> None:
@@ -202,11 +228,19 @@ class _Process:
     def _lost(self, code: int) -> None:
         self.is_gone = True
         self._link.close()
+        how = self._cause or _in_words(code)
+        self._report_loss(self, how)
         _resolve(self.ready, None)
-        loss = Loss(self.identity, self._cause or _in_words(code), tuple(self._runs), self.heartbeat.steps)
+        loss = Loss(self.identity, how, tuple(self._runs), self.heartbeat.steps)
         for waiting in self._runs.values():
             _resolve(waiting, loss)
         self._runs.clear()
+
+
+def _environment() -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT__")}
+    # The worker has checked the version. With this check, a runner cannot start while the server does not respond.
+    return own | {"PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false"}
 
 
 def _in_words(code: int) -> str:

@@ -300,6 +300,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         """Adapt the number of slots to the load of the machine."""
         while True:
             await asyncio.sleep(READING_SECONDS)
+            self._publish()
             if self._occupancy.adapt():
                 self._bell.ring()
 
@@ -334,7 +335,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         return owner == self._runner.identity and run is not None and UUID(run) not in self._running
 
     def _publish(self) -> None:
-        self._occupancy.publish(set(self._running), self._runner.identity)
+        self._occupancy.publish(set(self._running), self._runner.identity, self._runner.problem)
 
     def _duty(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -12,7 +12,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 from typing import Any
 
@@ -21,6 +20,7 @@ import pytest
 from catchment.errors import TryAgain
 from catchment.runtime.child_process import PARENT_VARIABLE
 from catchment.runtime.process import identity
+from catchment.runtime.restarts import RestartPause
 from catchment.settings import Home
 from deployments.server.logs import BoundedLog
 from deployments.server.prefect_database import shrink
@@ -41,7 +41,7 @@ def test_refused_process_is_reported_and_tried_again_later(home: Home, monkeypat
     with pytest.raises(TryAgain, match=r"the watcher could not be started \(Resource temporarily unavailable\)"):
         service.start()
     assert service.process is None
-    assert service.due > time.monotonic()
+    assert service.pause.left > 0
 
 
 def test_supervisor_imports_nothing_heavy() -> None:
@@ -133,7 +133,7 @@ def test_stop_signal_right_after_the_lock_is_honoured(home: Home, monkeypatch: p
 
 def test_service_restarts_while_its_pid_cannot_be_recorded(home: Home) -> None:
     class Standing:
-        role, process, started, due, delay, pid = "worker", None, 1.0, 0.0, 1.0, 7
+        role, process, pause, pid = "worker", None, RestartPause(), 7
         starts = 0
 
         def died(self) -> None:
@@ -144,6 +144,7 @@ def test_service_restarts_while_its_pid_cannot_be_recorded(home: Home) -> None:
 
     (home.run / "up.json").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        Standing.pause.begin()
         one = supervisor._Supervisor(home, listening, print, supervisor._StopRequest())
         worker: Any = Standing()
         living: Any = Standing()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from catchment.runtime import restarts
 from catchment.runtime.home import Home
-from deployments.watch import thread as thread_module
 from deployments.watch.status import Watching, read
 from deployments.watch.thread import WatcherThread
 from deployments.watch.watcher import Watcher
@@ -52,7 +52,7 @@ def test_crash_is_reported_logged_and_followed_by_a_full_comparison(
     def crash(_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(thread_module, "_FIRST_PAUSE", 0.5)
+    monkeypatch.setattr(restarts, "_FIRST_SECONDS", 0.5)
     add_source(home, "notes", root)
     with started(home) as thread:
         until(lambda: standin.events)
