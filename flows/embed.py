@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from prefect import flow
-from prefect.client.schemas.objects import State
+from prefect.client.schemas.objects import State, StateType
 
+from flows.own_failures import resumable
 from tasks.coalesce import complete_waiting_runs
 from tasks.embed import embed_passages
 
 
 @flow(name="embed", flow_run_name="embed: starting", retries=0, persist_result=False)
+@resumable
 async def embed() -> State[Any]:
     """Make the missing embeddings, so that all passages are found by meaning. Stops while the deployment is paused."""
     await complete_waiting_runs()
     state: State[Any] = await embed_passages(return_state=True)  # type: ignore[misc]  # typed as not awaitable
+    if state.type is StateType.FAILED:
+        # No source is at fault, and a text that the model refuses is no failure.
+        return State(type=StateType.CRASHED, name="Crashed", message=state.message)
     return State(type=state.type, name=state.name, message=state.message)

@@ -5,24 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-import httpx
 from prefect import get_run_logger
 from prefect.client.schemas.objects import State, StateType
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled
 
-from catchment.errors import (
-    CatchmentError,
-    HomeUnavailable,
-    LedgerError,
-    NoConsent,
-    NotNow,
-    RateLimited,
-    Refused,
-    SourceError,
-    TryAgain,
-)
+from catchment.errors import CatchmentError, NoConsent, NotNow, RateLimited, Refused, SourceError, TryAgain
 from catchment.settings import PlanId, SourceSettings
+from flows.own_failures import cause, resumable
 from flows.slices import BATCH, work_through
 from tasks import hints
 from tasks.coalesce import coalesce_into_next, complete_waiting_runs
@@ -39,6 +29,7 @@ ITEMS_SHOWN = 200
 """Failing items of one sync with a task run each. Further ones are processed in batches, and listed by the ledger only."""
 
 
+@resumable
 async def bring_up_to_date(
     kind: str,
     name: str,
@@ -60,12 +51,12 @@ async def bring_up_to_date(
         async with session(kind, name, settings, flow_run.id, plan) as opened:
             try:
                 return await _sync(opened, deep, changed_only=changed_only)
-            except Reported as reported:
-                if opened.is_stopped:
+            except Exception as error:
+                if opened.is_stopped and isinstance(error, Reported):
                     return await _stopped(opened)
-                if isinstance(reported.error, SourceError):
-                    return await _failed(opened, reported.error)
-                await _broken(opened, reported.error or reported)
+                if isinstance(problem := cause(error), SourceError):
+                    return await _failed(opened, problem)
+                await _broken(opened, problem)
                 raise
     except NoConsent as reason:
         await name_run(f"{name}: skipped, no consent")
@@ -82,13 +73,6 @@ async def bring_up_to_date(
             raise
         await name_run(f"{name}: coalesced, another run is active")
         return await coalesce_into_next(name, _COALESCE_SECONDS, deep=deep, plan=plan)
-    except (LedgerError, HomeUnavailable) as error:
-        # Without the cause, which contains statements and paths that Prefect would log.
-        raise error from None
-    except httpx.HTTPError as error:
-        # From the Prefect server: connectors raise SourceError. A crashed run is recovered, a failed run is not.
-        message = f"The Prefect server did not respond ({type(error).__name__}); the sync continues in a new run"
-        return State(type=StateType.CRASHED, name="Crashed", message=message)
 
 
 async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | dict[str, int]:
@@ -152,10 +136,11 @@ async def _withdrawn(opened: Session) -> State:
     return State(type=StateType.COMPLETED, name="Skipped", message="Consent expired or was withdrawn")
 
 
-async def _broken(opened: Session, error: CatchmentError) -> None:
+async def _broken(opened: Session, error: Exception) -> None:
     """Record that Catchment itself failed (a full disk, a busy ledger). The source is not at fault."""
+    known = error if isinstance(error, CatchmentError) else CatchmentError(f"unexpected {type(error).__name__}")
     with suppress(Reported):  # The flow raises the original error.
-        await opened.call(opened.sync.finish, "cancelled", error)
+        await opened.call(opened.sync.finish, "crashed", known)
 
 
 async def _failing_items(opened: Session) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from prefect import flow
+from typing import Any
 
+from prefect import flow
+from prefect.client.schemas.objects import State
+
+from flows.own_failures import resumable
 from tasks.upkeep import TOMBSTONE, check_ledger, forget_deleted, forget_results
 
 
 @flow(name="upkeep", flow_run_name="upkeep", retries=0, persist_result=False)
-async def upkeep() -> dict[str, int]:
+@resumable
+async def upkeep() -> dict[str, int] | State[Any]:
     """Daily clean-up: delete expired tombstones, undo data, caches and results, and check the ledger."""
     forgotten = {"items": await forget_deleted(TOMBSTONE.days), "results": await forget_results()}
     return {**forgotten, "broken": await check_ledger()}

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import Any
 from uuid import UUID
 
@@ -24,8 +25,12 @@ INTERRUPTED = "Interrupted"
 """Name of the state, of type CRASHED, of a run that was lost through no fault of its source."""
 HELD = "Quarantined"
 """Name of the state, of type FAILED, of a run whose source is held from now on. Flows use the same name."""
-GIVEN_UP_AFTER = 3
-"""Consecutive crashes after which a source is not resumed; only its schedule or the user starts it then."""
+_PAUSES = (0, 15, 60, 240)
+"""Seconds until the next run after the first, second, … crash in a row: what is missing, such as memory, may come back."""
+GIVEN_UP_AFTER = len(_PAUSES) + 1
+"""Consecutive crashes after which a deployment is not resumed; only its schedule or the user starts it then."""
+_RESUMED = ("source", "embed", "upkeep")
+"""Tags of the deployments that are resumed: those of Catchment."""
 
 _PAGE = 200
 _OPEN = (StateType.PENDING, StateType.RUNNING, StateType.CANCELLING)
@@ -85,7 +90,7 @@ class Corrections:
 class CrashedSource:
     """A source whose latest run crashed: its deployment's name, the run, and whether another run was requested.
 
-    Also for `embed`, which belongs to no source.
+    Also for `embed` and `upkeep`, which belong to no source.
     """
 
     name: str
@@ -146,32 +151,41 @@ async def correct(client: PrefectClient, pool: str, live: Callable[[], Set[UUID]
 async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | None:
     """Request a run of a source whose latest run crashed, unless one is due soon or it crashed too often in a row.
 
-    Returns None if no run crashed, if the deployment is paused, or if it belongs neither to a source nor to `embed`.
-    Idempotent: a crash is followed by one run.
+    The pause until that run grows with the crashes in a row. Returns None if no run crashed, if the deployment is paused, or
+    if it is not one of Catchment. Idempotent: a crash is followed by one run.
     """
-    of_source = {"id": {"any_": [deployment]}, "tags": {"any_": ["source", "embed"]}}
+    of_source = {"id": {"any_": [deployment]}, "tags": {"any_": list(_RESUMED)}}
     # If the clock was set back, some runs have an end time in the future.
     ended: dict[str, Any] = {"state": {"type": {"any_": _FINAL}}, "end_time": {"before_": datetime.now(UTC)}}
     latest = await _runs(client, ended, deployment=of_source, sort=FlowRunSort.END_TIME_DESC, limit=1)
     if not latest or latest[0].state_type is not StateType.CRASHED or await _has_next_run(client, of_source):
         return None
     (crashed,) = latest
+    # The key prevents a second run if another caller sees the same crash.
+    key = f"resumes {crashed.id}"
+    if await _runs(client, {"idempotency_key": {"any_": [key]}}, limit=1):
+        return None
     found = await client.read_deployment(deployment)
     if found.paused:
         return None
+    pause = 0
     if crashed.state_name != INTERRUPTED:
         ended["state"]["name"] = {"not_any_": [INTERRUPTED]}
         in_a_row = await _runs(
             client, ended, deployment=of_source, sort=FlowRunSort.END_TIME_DESC, limit=GIVEN_UP_AFTER
         )
-        if [run.state_type for run in in_a_row] == [StateType.CRASHED] * GIVEN_UP_AFTER:
+        crashes = len(list(takewhile(lambda run: run.state_type is StateType.CRASHED, in_a_row)))
+        if crashes == GIVEN_UP_AFTER:
             return CrashedSource(found.name, crashed.id, is_resumed=False)
+        pause = _PAUSES[crashes - 1]
     await client.create_flow_run_from_deployment(
         deployment,
         parameters={name: crashed.parameters[name] for name in ("deep", "plan") if name in crashed.parameters},
-        state=Scheduled(message="The last run crashed; this one resumes"),
-        # The key prevents a second run if another caller sees the same crash.
-        idempotency_key=f"resumes {crashed.id}",
+        state=Scheduled(
+            scheduled_time=datetime.now(UTC) + timedelta(seconds=pause),
+            message="The last run crashed; this one resumes",
+        ),
+        idempotency_key=key,
     )
     return CrashedSource(found.name, crashed.id, is_resumed=True)
 

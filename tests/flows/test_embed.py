@@ -95,9 +95,9 @@ def test_every_passage_has_a_vector_after_the_run(window: Window, library: Home)
     assert _vectors(library) == vectors
 
 
-def test_killed_process_fails_its_run_and_the_next_embeds_the_rest(window: Window, library: Home) -> None:
+def test_killed_process_crashes_its_run_and_the_next_embeds_the_rest(window: Window, library: Home) -> None:
     state = asyncio.run(_interrupted(_kill_process, library))
-    assert (state.type.value, "signal 9" in str(state.message)) == ("FAILED", True)
+    assert (state.type.value, "signal 9" in str(state.message)) == ("CRASHED", True)
     assert _last_name(window) == "embed: failed"
     before = _vectors(library)
     assert 0 < len(before) < _NOTES
@@ -150,10 +150,10 @@ def test_embedding_waits_while_a_sync_works(library: Home, monkeypatch: pytest.M
     assert _counts(library).done == _NOTES
 
 
-def test_silent_process_is_killed_and_fails_its_run(library: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_process_is_killed_and_crashes_its_run(library: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks_embed, "_SILENCE_SECONDS", 0.05)
     state = _embed()
-    assert (state.type.value, "no progress" in str(state.message)) == ("FAILED", True)
+    assert (state.type.value, "no progress" in str(state.message)) == ("CRASHED", True)
     assert _processes() == []
 
 
@@ -179,6 +179,6 @@ def test_run_without_a_library_has_nothing_to_do(window: Window, home: Home) -> 
 def test_error_is_reported_without_its_text(window: Window, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CATCHMENT_DATABASE_URL", "unknown://lamp")
     state = _embed()
-    assert (state.type.value, _last_name(window)) == ("FAILED", "embed: failed")
+    assert (state.type.value, _last_name(window)) == ("CRASHED", "embed: failed")
     assert "(BadInput at " in str(state.message)
     assert "lamp" not in str(state.message)

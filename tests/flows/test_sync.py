@@ -144,17 +144,17 @@ def test_busy_ledger_between_steps_is_the_error_of_the_sync(
     original = getattr(SourceSync, step)
 
     def busy(sync: SourceSync, *arguments: Any) -> Any:
-        if arguments[0] == "cancelled":
+        if arguments[0] == "crashed":
             return original(sync, *arguments)
         raise LedgerUnavailable("The ledger is locked by another process") from ValueError("XYZZY".lower())
 
     monkeypatch.setattr(SourceSync, step, busy)
-    assert sync("busy", folder).is_failed()
+    assert sync("busy", folder).is_crashed()
     assert "xyzzy" not in repr(window.logs([window.run_of("busy")["id"]], "LedgerUnavailable"))
     with closing(Ledger.open(home.database_url)) as ledger:
         last = ledger.syncs.last(ledger.sources.get("busy").id)
     assert last is not None
-    assert (last.outcome, last.error) == ("cancelled", "The ledger is locked by another process")
+    assert (last.outcome, last.error) == ("crashed", "The ledger is locked by another process")
 
 
 def test_busy_ledger_before_a_sync_is_reported(window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,9 +162,9 @@ def test_busy_ledger_before_a_sync_is_reported(window: Window, folder: Path, mon
         raise LedgerUnavailable("The ledger is locked by another process") from ValueError("XYZZY".lower())
 
     monkeypatch.setattr("catchment.sync.session.begin", busy)
-    assert sync("busy-before", folder).is_failed()
+    assert sync("busy-before", folder).is_crashed()
     run = window.run_of("busy-before")["id"]
-    assert "xyzzy" not in repr(window.logs([run], "LedgerUnavailable: The ledger is locked by another process"))
+    assert "xyzzy" not in repr(window.logs([run], "The ledger is locked by another process"))
 
 
 def test_step_completed_before_a_failure_is_cached(
@@ -173,7 +173,7 @@ def test_step_completed_before_a_failure_is_cached(
     (folder / "a.md").write_text("A")
     with monkeypatch.context() as patch:
         patch.setattr(Queue, "deliver", _disk_full)
-        assert sync("again", folder).name == "Failed"
+        assert sync("again", folder).name == "Crashed"
     assert sync("again", folder).name == "Completed"
     tasks = window.tasks(window.run_of("again")["id"], 3)
     assert [task["state"]["name"] for task in tasks] == ["Completed", "Cached", "Completed"]
@@ -196,7 +196,7 @@ def test_failed_subflow_start_leaves_its_jobs_to_the_next_sync(
 
     with monkeypatch.context() as patched:
         patched.setattr("flows.slices.normalize", broken)
-        assert sync("stuck", folder).is_failed()
+        assert sync("stuck", folder).is_crashed()
     assert sync("stuck", folder).is_completed()
     assert window.run_of("stuck")["name"] == "stuck: 1 added or updated"
 
