@@ -15,6 +15,8 @@ from pathlib import Path
 
 from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import Consent, Ledger
+from catchment.ledger.library.embeddings import OFF
+from catchment.meaning_status import MeaningStatus
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 from catchment.worker_status import WorkerStatus
@@ -201,6 +203,23 @@ def meaning(reason: str) -> list[Finding]:
     """Return a finding if search by meaning has no model now. `reason`: why, with the remedy, or ""."""
     problem, _, remedy = reason.partition("; ")
     return [Finding("meaning", Verdict.WARN, problem, remedy)] if reason else []
+
+
+def embeddings(meaning: MeaningStatus, failure: str) -> Finding:
+    """Check that the passages are embedded. `failure`: why the last run of `embed` failed; empty if it did not."""
+    text, because = str(meaning), meaning.reason or failure
+    if meaning.setting == OFF or meaning.done >= meaning.total or not because:
+        return Finding("embeddings", Verdict.OK, text)
+    problem, _, remedy = because.partition("; ")
+    text = f"{meaning.done:,} of {meaning.total:,} passages embedded; {problem}"
+    again = f"a new run continues; to start it now: catchment model {meaning.setting}"
+    return Finding("embeddings", Verdict.WARN, text, remedy if meaning.reason and remedy else again)
+
+
+def upkeep(failure: str) -> Finding:
+    """Report why the last daily clean-up failed."""
+    text = f"the last clean-up failed: {failure.partition('; ')[0]}"
+    return Finding("upkeep", Verdict.WARN, text, "a new run continues; see `catchment logs worker`")
 
 
 def watcher(wanted: int, alive: bool) -> Finding:

@@ -22,6 +22,7 @@ from catchment.search.remote import WebAddress, is_live, last_start
 from catchment.status import Finding, SchedulePlan, SourceHealth, Verdict
 from catchment.sync.preflight import scopes_of
 from catchment.worker_status import WorkerStatus
+from deployments.health import background
 from deployments.server.blocks import read_blocks_of
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
@@ -98,9 +99,11 @@ def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
     try:
         with api(state, timeout=5) as client:
             plan, heard = _plan(client, now), _heard(client)
+        behind = background.examine(home, state)
     except TryAgain:
         return [status.server(True, False)]
-    return [status.server(True, True), status.scheduler(plan, now), status.worker(heard, WorkerStatus.read(home), now)]
+    online = status.worker(heard, WorkerStatus.read(home), now)
+    return [status.server(True, True), status.scheduler(plan, now), online, *behind]
 
 
 def _plan(client: Client, now: datetime) -> SchedulePlan:

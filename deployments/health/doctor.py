@@ -10,7 +10,7 @@ from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.status import Finding, Verdict
-from deployments.health import leftovers, logins, machine
+from deployments.health import background, leftovers, logins, machine
 from deployments.server.running import running
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch import status as watch_status
@@ -29,7 +29,7 @@ def examine(home: Home) -> list[Finding]:
     findings += [machine.clocks(home, state), *machine.growth(home), *machine.versions(home)]
     if state is not None:
         try:
-            findings += leftovers.in_prefect(home, state)
+            findings += leftovers.in_prefect(home, state) + background.examine(home, state)
         except TryAgain:
             problem = "the Prefect server does not respond"
             findings.append(Finding("runs", Verdict.FAIL, problem, "see `catchment health`"))

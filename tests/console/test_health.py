@@ -50,7 +50,7 @@ def test_all_is_well(cli: Cli, server: Standin) -> None:
     response = cli("health", "--json")
     assert response.code == 0
     assert verdicts(response) == dict.fromkeys(
-        ["disk", "ledger", "server", "scheduler", "worker", "web", "watcher", "source notes"], "ok"
+        ["disk", "ledger", "server", "scheduler", "worker", "embeddings", "web", "watcher", "source notes"], "ok"
     )
     assert cli("health").out.splitlines()[0].split() == ["PROBE", "VERDICT", "FINDING"]
 
@@ -203,6 +203,29 @@ def test_page_is_refreshed_once_and_tells_whether_all_is_well(server: Standin, f
     vault.rename(vault.with_name("unmounted"))
     assert page.main() == 1
     assert len(shown) == 2
+
+
+@pytest.mark.parametrize("command", ["health", "doctor"])
+def test_embeddings_that_are_behind_are_named_with_the_reason(cli: Cli, server: Standin, command: str) -> None:
+    ended = run("embed", -60, state="Crashed", state_type="CRASHED")
+    ended["state"]["message"] = "The process that makes embeddings failed (signal 9); the next run continues"
+    tags: list[str] = []
+
+    def last_run(body: dict[str, Any]) -> list[dict[str, Any]]:
+        tag = body.get("deployments", {}).get("tags", {}).get("all_", [""])[0]
+        tags.append(tag)
+        return [ended] if tag in failing else []
+
+    server.answers |= {"/flow_runs/filter": last_run, "/v2/concurrency_limits/filter": []}
+    failing = {"embed"}
+    found = {one["probe"]: one for one in cli(command, "--json").json["findings"]}
+    assert found["embeddings"]["verdict"] == "warn"
+    assert re.fullmatch(r"0 of \d+ passages embedded; The process .* failed \(signal 9\)", found["embeddings"]["said"])
+    assert found["embeddings"]["remedy"].endswith("catchment model use")
+    assert {"embed", "upkeep"} <= set(tags)
+    failing = {"upkeep"}
+    found = {one["probe"]: one for one in cli(command, "--json").json["findings"]}
+    assert (found["upkeep"]["verdict"], found["embeddings"]["verdict"]) == ("warn", "ok")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from benchmarks.notes import generate
@@ -123,3 +124,26 @@ def test_cancelled_run_shows_progress_and_the_next_continues(person: Person, tmp
     until(lambda: _meaning(person)["done"] > before["done"])
     # Its remaining passages would slow down the tests that follow.
     person("sources", "remove", "long-embed", "--yes").ok()
+
+
+def test_killed_embedding_process_is_followed_by_a_run_that_completes(person: Person, tmp_path: Path) -> None:
+    until(lambda: _active(person) == [])
+    before = len(_requested(person))
+    generate(tmp_path / "vault", 150)
+    person("sources", "add", "obsidian", tmp_path / "vault", "--name", "killed-embed").ok()
+    person.sync("killed-embed")
+    process = until(lambda: _embedding_process(person))
+    until(lambda: not process.is_running() or _meaning(person)["done"] > 0)
+    process.kill()
+    until(lambda: _is_complete(person))
+    until(lambda: _active(person) == [])
+    states = [run["state_name"] for run in reversed(_requested(person)[:-before])]
+    assert states == ["Crashed", "Completed"]
+    findings = {one["probe"]: one for one in person("health", "--json").json["findings"]}
+    assert findings["embeddings"]["verdict"] == "ok"
+    person("sources", "remove", "killed-embed", "--yes").ok()
+
+
+def _embedding_process(person: Person) -> psutil.Process | None:
+    below = psutil.Process(person.running.worker_pid).children(recursive=True)
+    return next((process for process in below if "catchment.meaning" in process.cmdline()), None)

@@ -159,7 +159,7 @@ def test_two_that_see_the_same_crash_request_one_run(dead: DeadPool, monkeypatch
     monkeypatch.setattr(recovery, "_has_next_run", nothing_is_coming)
     dead.run({"type": "CRASHED"})
 
-    assert [found is not None and found.is_resumed for found in (dead.resume(), dead.resume())] == [True, True]
+    assert [found is not None and found.is_resumed for found in (dead.resume(), dead.resume())] == [True, False]
     assert len(dead.runs()) == 2
 
 
@@ -172,6 +172,31 @@ def test_source_that_crashes_every_time_is_left_to_its_schedule(dead: DeadPool) 
     assert found is not None
     assert not found.is_resumed
     assert len(dead.runs()) == GIVEN_UP_AFTER
+
+
+def test_pause_before_the_next_run_grows_with_each_crash_in_a_row(dead: DeadPool) -> None:
+    pauses = []
+    for _ in range(GIVEN_UP_AFTER - 1):
+        dead.run({"type": "CRASHED"})
+        before = datetime.now(UTC)
+        assert dead.resume() is not None
+        assert dead.resume() is None, "a run that is planned for later is the successor already"
+        planned = dead.runs()[0]
+        pauses.append(round((datetime.fromisoformat(planned["expected_start_time"]) - before).total_seconds(), -1))
+        dead.client.delete(f"/flow_runs/{planned['id']}")
+    assert pauses == sorted(set(pauses))
+    assert pauses[0] == 0
+
+
+@pytest.mark.parametrize("tag", ["embed", "upkeep"])
+def test_crashed_run_of_no_source_resumes_too(dead: DeadPool, tag: str) -> None:
+    dead.client.patch(f"/deployments/{dead.deployment}", json={"tags": [tag]}).raise_for_status()
+    dead.run({"type": "CRASHED"})
+
+    found = dead.resume()
+
+    assert found is not None
+    assert found.is_resumed
 
 
 def test_interrupted_runs_do_not_count_as_crashes_of_their_source(dead: DeadPool) -> None:

@@ -1,0 +1,46 @@
+"""The work that belongs to no source: whether its last run succeeded, and how far the embeddings are.
+
+A module of its own, because both `health` and `doctor` report it.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+
+from catchment import status
+from catchment.errors import CatchmentError
+from catchment.ledger import Ledger
+from catchment.meaning_status import MeaningStatus
+from catchment.runtime.home import Home
+from catchment.status import Finding
+from deployments.server.client import Client, api
+from deployments.server.environment import POOL
+from deployments.server.running import Running
+
+_ENDED = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
+
+
+def examine(home: Home, state: Running) -> list[Finding]:
+    """Check the last runs of `embed` and `upkeep`. Raises TryAgain."""
+    with api(state) as client:
+        embed, upkeep = _failure(client, "embed"), _failure(client, "upkeep")
+    findings = [status.upkeep(upkeep)] if upkeep else []
+    # Another check reports a ledger that cannot be read.
+    with suppress(CatchmentError), closing(Ledger.inspect(home.database_url)) as ledger:
+        findings.append(status.embeddings(MeaningStatus.read(home, ledger), embed))
+    return findings
+
+
+def _failure(client: Client, tag: str) -> str:
+    """Return why the last run of a deployment failed; empty if it did not."""
+    query = {
+        "flow_runs": {"state": {"type": {"any_": _ENDED}}},
+        "deployments": {"tags": {"all_": [tag]}},
+        "work_pools": {"name": {"any_": [POOL]}},
+        "sort": "END_TIME_DESC",
+        "limit": 1,
+    }
+    found = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+    if not found or found[0]["state_type"] not in ("FAILED", "CRASHED"):
+        return ""
+    return str(found[0]["state"]["message"] or found[0]["state_name"])
