@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
 from catchment.errors import CatchmentError, NotFound
-from catchment.ledger import Consent, Ledger
+from catchment.ledger import Consent, Ledger, Source
 from catchment.ledger.library.embeddings import OFF
 from catchment.meaning_status import MeaningStatus
 from catchment.runtime import atomic_files
@@ -252,6 +252,31 @@ def source(health: SourceHealth, now: datetime) -> Finding:
     # The source's own syncs report whether the variable is set where they run.
     result = f"not tested, because {health.unset} is not set here" if health.unset else "can be read"
     return Finding(probe, Verdict.OK, f"{result}; {good}")
+
+
+def unfinished_restore() -> Finding:
+    """Report a restore that was killed between the ledger and sources.yaml."""
+    return Finding("restore", Verdict.FAIL, "interrupted; sources.yaml is not restored yet", "catchment up --detach")
+
+
+def differences(written: Mapping[str, str], known: Iterable[Source]) -> list[Finding]:
+    """Compare sources.yaml (the kind of each source, by name) with the sources of the library."""
+    findings = []
+    kinds = {source.name: source.kind for source in known}
+    for name, kind in kinds.items():
+        remove = f"catchment sources remove {name}"
+        if name not in written:
+            text = "in the library, but not in sources.yaml, so it is never synced"
+            findings.append(
+                Finding(f"source {name}", Verdict.FAIL, text, f"add it to sources.yaml again, or: {remove}")
+            )
+        elif written[name] != kind:
+            text = f"{kind} in the library, but {written[name]} in sources.yaml, so it is never synced"
+            findings.append(Finding(f"source {name}", Verdict.FAIL, text, f"rename it in sources.yaml, or: {remove}"))
+    for name in written.keys() - kinds.keys():
+        remedy = f"catchment up --detach, then: catchment sync {name} --wait"
+        findings.append(Finding(f"source {name}", Verdict.WARN, "in sources.yaml, but never synced", remedy))
+    return findings
 
 
 def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:

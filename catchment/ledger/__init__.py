@@ -7,7 +7,7 @@ source = ledger.sources.put("notes", "obsidian", Priority.NORMAL)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -184,6 +184,19 @@ class Ledger:
         from catchment.ledger.admin import backup
 
         return backup.back_up(self._store, target, files)
+
+    @property
+    def is_restore_unfinished(self) -> bool:
+        """Whether a restore was killed before it replaced the files of the home folder."""
+        from catchment.ledger.admin import backup
+
+        return backup.is_unfinished(self._store)
+
+    def finish_restore(self, places: Iterable[Path]) -> bool:
+        """Finish a restore that was killed; see `catchment.ledger.admin.backup.finish`."""
+        from catchment.ledger.admin import backup
+
+        return backup.finish(self._store, places)
 
     def scratch(self, source_id: int, file: Path) -> Ledger:
         """Create a ledger in `file` with the records of one source, for a dry run."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -16,11 +15,7 @@ from catchment.runtime.home import expanded
 from console import arguments, render, session
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from catchment.runtime.home import Home
-
-_SOURCES = "sources.yaml"
 
 
 def backup(
@@ -44,7 +39,7 @@ def backup(
     sources = home.sources_file
     with session.reading() as ledger:
         start = time.monotonic()
-        broken = ledger.back_up(target, {_SOURCES: sources.read_bytes()} if sources.exists() else {})
+        broken = ledger.back_up(target, {sources.name: sources.read_bytes()} if sources.exists() else {})
     size = target.stat().st_size
     if as_json:
         render.show_json({"file": str(target), "bytes": size, "broken": broken})
@@ -78,8 +73,7 @@ def restore(
         with suppress(NotFound, LedgerError), session.reading() as present:
             present.require_owner()
         # The cache is keyed by job numbers, which the restored ledger assigns again.
-        restored = copies.restore(ledger, expanded(file).absolute(), outdated=[home.cache])
-        _put_back(home, restored.files, restored.aside)
+        restored = copies.restore(ledger, expanded(file).absolute(), [home.cache], [home.sources_file])
     model = _model()
     if as_json:
         kept = str(restored.aside) if restored.aside else None
@@ -112,19 +106,6 @@ def _ledger_file(home: Home) -> Path:
     if (file := sqlite_file(home.database_url)) is None:
         raise Refused("restore: the ledger is on a PostgreSQL server; use pg_restore, and copy sources.yaml")
     return file
-
-
-def _put_back(home: Home, files: Mapping[str, bytes], aside: Path | None) -> None:
-    """Restore sources.yaml if it differs, and keep a copy of the present one."""
-    from catchment.runtime import atomic_files
-
-    text, file = files.get(_SOURCES), home.sources_file
-    if text is None or (file.exists() and file.read_bytes() == text):
-        return
-    if file.exists():
-        shutil.copy2(file, aside / _SOURCES if aside else file.with_name(f"{_SOURCES}.replaced"))
-    # `resolve`, because sources.yaml may be a symbolic link.
-    atomic_files.write(file.resolve(), text)
 
 
 def _model() -> str:

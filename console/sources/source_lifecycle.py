@@ -147,6 +147,9 @@ def withdraw(name: str, actor: str, reason: str) -> None:
 
     home = session.home()
     with session.writing() as ledger:
+        # Before the file forgets the source, so that `status` and `doctor` name an interrupted removal.
+        with suppress(NotFound):
+            ledger.sources.begin_removal(name, actor)
         _delete_deployment(name)
         _delete_entry(name)
         # Before the ledger forgets the source, so that an interrupted removal can be repeated.

@@ -57,11 +57,12 @@ def _show_status(as_json: bool) -> None:
     with ThreadPoolExecutor(1) as executor:
         # The server answers while this process imports the ledger.
         planned = executor.submit(_planned_runs, server) if server else None
-        hosts, meaning = [], None
+        hosts, meaning, is_unfinished = [], None, False
         try:
             with session.reading() as ledger:
                 sources, hosts = overview(ledger), held.of_hosts(ledger)
                 meaning = MeaningStatus.read(session.home(), ledger)
+                is_unfinished = ledger.is_restore_unfinished
         except NotFound:
             sources = []
     runs = planned.result() if planned else None
@@ -72,6 +73,9 @@ def _show_status(as_json: bool) -> None:
         render.show_json({**shown, "sources": sources, "hosts": hosts})
     else:
         _print(state, worker, meaning, sources, hosts)
+        if is_unfinished:
+            text = "An interrupted restore: sources.yaml is not restored yet; finish it with `catchment up --detach`"
+            render.say(render.paint(text, "yellow"))
 
 
 def _planned_runs(server: Running) -> dict[str, PlannedRun] | None:

@@ -22,6 +22,8 @@ def examine(home: Home) -> list[Finding]:
     entries, findings = _entries(home)
     findings += [_inotify(home, entries), *machine.disks(home, entries), *_consents(home), *_jobs(home)]
     findings += status.meaning(meaning_status.trouble(home))
+    if not any(finding.probe == "sources" for finding in findings):
+        findings += _sources(home, entries)
     findings += logins.examine(home, entries, state)
     homes = leftovers.by_home()
     mine = homes.pop(home.path, [])
@@ -49,6 +51,15 @@ def _entries(home: Home) -> tuple[tuple[SourceEntry, ...], list[Finding]]:
     except CatchmentError as error:
         problem, _, remedy = str(error).partition("; ")
         return (), [Finding("sources", Verdict.FAIL, problem, remedy or "catchment config validate")]
+
+
+def _sources(home: Home, entries: tuple[SourceEntry, ...]) -> list[Finding]:
+    """Whether sources.yaml and the library have the same sources. Commands change one after the other."""
+    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
+        if ledger.is_restore_unfinished:
+            return [status.unfinished_restore()]
+        return status.differences({entry.name: entry.kind for entry in entries}, ledger.sources.all())
+    return []
 
 
 def _consents(home: Home) -> list[Finding]:

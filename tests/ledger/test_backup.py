@@ -106,8 +106,9 @@ def test_backup_is_restored_after_any_damage_to_the_ledger(
     world.ledger.close()
     accident(file)
     before = file.read_bytes() if file.exists() else None
-    done = backup.restore(file, tmp_path / "copy.db")
-    assert (done.files, done.broken) == (FILES, [])
+    sources = tmp_path / "sources.yaml"
+    done = backup.restore(file, tmp_path / "copy.db", places=[sources])
+    assert (sources.read_bytes(), done.broken) == (FILES["sources.yaml"], [])
     assert found_in(file) == 5
     if before is None:
         assert done.aside is None
@@ -115,7 +116,7 @@ def test_backup_is_restored_after_any_damage_to_the_ledger(
         assert done.aside is not None and (done.aside / file.name).read_bytes() == before
     else:
         assert done.aside is not None and found_in(done.aside / file.name) == 10
-        assert backup.restore(file, done.aside / file.name).files == {}
+        assert backup.restore(file, done.aside / file.name).broken == []
         assert found_in(file) == 10, "what was replaced can be brought back too"
     assert [path.name for path in file.parent.iterdir() if "restoring" in path.name] == []
 
@@ -208,7 +209,7 @@ def test_copy_made_before_a_migration_can_be_restored(sqlite_world: World, monke
     sqlite_world.ingest(*notes(3, start=3))
     sqlite_world.ledger.close()
     assert led and led.kept
-    assert backup.restore(file, led.kept).files == {}
+    assert backup.restore(file, led.kept).broken == []
     assert found_in(file) == 3
 
 

@@ -1,6 +1,7 @@
 """Backup and restore. A backup is a single SQLite file: a copy of the ledger plus small files of the home folder.
 
-The files are in a separate table, which is dropped on restore. A ledger on PostgreSQL is backed up with PostgreSQL's own tools.
+The files are in a separate table. A restored ledger keeps the table until the files are in their places, so that a restore
+that was killed in between is finished later. A ledger on PostgreSQL is backed up with PostgreSQL's own tools.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from catchment.ledger.db.ownership import forget_owner
 from catchment.runtime import atomic_files
 
 _FILES = "CREATE TABLE backup (name TEXT PRIMARY KEY, data BLOB NOT NULL)"
+_READ_FILES = "SELECT name, data FROM backup"
+_HAS_FILES = "SELECT 1 FROM sqlite_master WHERE name = 'backup'"
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Result of a restore: the files in the backup, the folder with the replaced ledger, and violated invariants."""
+    """Result of a restore: the folder with the replaced files, and violated invariants."""
 
-    files: Mapping[str, bytes]
     aside: Path | None
     broken: list[str]
 
@@ -53,8 +55,10 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
             with store.translated(), closing(sqlite3.connect(store.file, timeout=30)) as source:
                 source.execute("VACUUM INTO ?", (str(unfinished),))
             with store.translated(), closing(sqlite3.connect(unfinished)) as copy, copy:
-                copy.execute(_FILES)
-                copy.executemany("INSERT INTO backup VALUES (?, ?)", files.items())
+                # The files of an unfinished restore belong to this ledger.
+                if copy.execute(_HAS_FILES).fetchone() is None:
+                    copy.execute(_FILES)
+                    copy.executemany("INSERT INTO backup VALUES (?, ?)", files.items())
             broken = _proved(unfinished)
             with store.translated(), closing(sqlite3.connect(unfinished)) as copy:
                 # A single file that is readable on a read-only disk too.
@@ -74,11 +78,11 @@ def _require_free(target: Path) -> None:
         raise BadInput(f"{target.name}: file exists; name another file, or a folder")
 
 
-def restore(target: Path, backup: Path, outdated: Iterable[Path] = ()) -> Restored:
+def restore(target: Path, backup: Path, outdated: Iterable[Path] = (), places: Iterable[Path] = ()) -> Restored:
     """Replace the ledger `target`, which may be damaged or missing, with a backup. The replaced files are kept.
 
-    `outdated` are databases that are invalid with another ledger; they are deleted. Changes nothing unless the backup is
-    intact. May be repeated after a kill.
+    `outdated` are databases that are invalid with another ledger; they are deleted. `places` are the paths of the small files
+    that are restored. Changes nothing unless the backup is intact. After a kill, repeat it, or call `finish`.
 
     Raises NotFound, BadInput if the file is not a backup, SchemaMismatch if it is newer than the program, LedgerCorrupt if it
     is damaged, TryAgain if another process uses the ledger, and HomeUnavailable or LedgerUnavailable on disk errors.
@@ -86,14 +90,54 @@ def restore(target: Path, backup: Path, outdated: Iterable[Path] = ()) -> Restor
     if not backup.is_file():
         raise NotFound(f"{backup.name}: no such file; name a file written by `catchment backup`")
     with atomic_files.explained(), temporary_copy(target) as fresh:
-        files = _copied(backup, fresh)
+        _copy(backup, fresh)
         broken = _proved(fresh)
         with _alone(target):
             for file in outdated:
                 remove(file)
             aside = _put_aside(target)
             atomic_files.put(fresh, target)
-    return Restored(files, aside, broken)
+        store = Store(URL.create("sqlite", database=str(target)), lambda: 0.0)
+        try:
+            finish(store, places, aside)
+        finally:
+            store.close()
+    return Restored(aside, broken)
+
+
+def is_unfinished(store: Store) -> bool:
+    """Return whether a restore was killed after it replaced the ledger and before it replaced the other files."""
+    if store.file is None:
+        return False
+    with store.read() as reading:
+        return reading.connection.exec_driver_sql(_HAS_FILES).first() is not None
+
+
+def finish(store: Store, places: Iterable[Path], aside: Path | None = None) -> bool:
+    """Put the files of a restored backup into their places. Returns False if that was done already.
+
+    A file that differs is kept in the folder `aside`, or beside the new one. Raises HomeUnavailable.
+    """
+    if not is_unfinished(store):
+        return False
+    with store.read() as reading:
+        files = {row.name: row.data for row in reading.connection.exec_driver_sql(_READ_FILES)}
+    with atomic_files.explained():
+        for place in places:
+            if (data := files.get(place.name)) is not None:
+                _put_back(place, data, aside)
+    with store.write() as writing:
+        writing.connection.exec_driver_sql("DROP TABLE IF EXISTS backup")
+    return True
+
+
+def _put_back(place: Path, data: bytes, aside: Path | None) -> None:
+    if place.exists():
+        if place.read_bytes() == data:
+            return
+        shutil.copy2(place, aside / place.name if aside else place.with_name(f"{place.name}.replaced"))
+    # `resolve`, because the user may have put a symbolic link there.
+    atomic_files.write(place.resolve(), data)
 
 
 def _proved(file: Path) -> list[str]:
@@ -109,8 +153,8 @@ def _proved(file: Path) -> list[str]:
         store.close()
 
 
-def _copied(backup: Path, fresh: Path) -> dict[str, bytes]:
-    """Copy a backup to `fresh`, migrate it to this program's revision, and return the files in it."""
+def _copy(backup: Path, fresh: Path) -> None:
+    """Copy a backup to `fresh`, and migrate it to this program's revision."""
     strange = BadInput(f"{backup.name}: not a backup of Catchment; name a file written by `catchment backup`")
     damaged = LedgerCorrupt(f"{backup.name}: damaged backup, nothing was changed; use an older one")
     store = Store(URL.create("sqlite", database=str(fresh)), lambda: 0.0)
@@ -121,7 +165,9 @@ def _copied(backup: Path, fresh: Path) -> dict[str, bytes]:
             closing(sqlite3.connect(fresh)) as copy,
         ):
             source.backup(copy)
-            files = _taken_out(copy)
+            # A copy made before a migration has no files.
+            if copy.execute(_HAS_FILES).fetchone() is not None:
+                copy.execute(_READ_FILES).fetchall()  # fails here if they are damaged
     except LedgerCorrupt as error:
         raise strange if _is_no_database(error.__cause__) else damaged from error
     try:
@@ -145,21 +191,10 @@ def _copied(backup: Path, fresh: Path) -> dict[str, bytes]:
             forget_owner(writing.connection)
     finally:
         store.close()
-    return files
 
 
 def _is_no_database(error: BaseException | None) -> bool:
     return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB
-
-
-def _taken_out(copy: sqlite3.Connection) -> dict[str, bytes]:
-    """Remove and return the files in a backup. A copy made before a migration has none."""
-    if copy.execute("SELECT 1 FROM sqlite_master WHERE name = 'backup'").fetchone() is None:
-        return {}
-    with copy:
-        files = dict(copy.execute("SELECT name, data FROM backup"))
-        copy.execute("DROP TABLE backup")
-    return files
 
 
 @contextmanager

@@ -126,7 +126,7 @@ class Sources:
         Ends a running sync first. Works in several transactions: an interrupted removal leaves the source paused and without a
         cursor, and can be repeated.
         """
-        self.pause(name, actor, _BEING_REMOVED)
+        self.begin_removal(name, actor)
         source_id = self.get(name).id
         with self._store.write() as writing:
             _end_sync(writing, source_id)
@@ -164,6 +164,10 @@ class Sources:
                     mine = among(writing, jobs.c.id, writing.execute(some).scalars().all())
                     ended = len(move(writing, mine, UNFINISHED, CANCELLED, actor=actor, reason=SOURCE_REMOVED))
                 self._store.let_others_write()
+
+    def begin_removal(self, name: str, actor: str) -> None:
+        """Pause a source that is to be removed. `is_being_removed` is true until `remove` has finished. Idempotent."""
+        self.pause(name, actor, _BEING_REMOVED)
 
     def is_being_removed(self, name: str) -> bool:
         """Return whether a removal of this source is in progress or was interrupted."""

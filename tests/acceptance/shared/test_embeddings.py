@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -137,8 +138,8 @@ def test_killed_embedding_process_is_followed_by_a_run_that_completes(person: Pe
     process.kill()
     until(lambda: _is_complete(person))
     until(lambda: _active(person) == [])
-    states = [run["state_name"] for run in reversed(_requested(person)[:-before])]
-    assert states == ["Crashed", "Completed"]
+    runs = _requested(person)
+    assert [run["state_name"] for run in runs[: len(runs) - before]] == ["Completed", "Crashed"]
     findings = {one["probe"]: one for one in person("health", "--json").json["findings"]}
     assert findings["embeddings"]["verdict"] == "ok"
     person("sources", "remove", "killed-embed", "--yes").ok()
@@ -146,4 +147,6 @@ def test_killed_embedding_process_is_followed_by_a_run_that_completes(person: Pe
 
 def _embedding_process(person: Person) -> psutil.Process | None:
     below = psutil.Process(person.running.worker_pid).children(recursive=True)
-    return next((process for process in below if "catchment.meaning" in process.cmdline()), None)
+    with suppress(psutil.NoSuchProcess):
+        return next((process for process in below if "catchment.meaning" in process.cmdline()), None)
+    return None
