@@ -207,13 +207,11 @@ def meaning(reason: str) -> list[Finding]:
 
 def embeddings(meaning: MeaningStatus, failure: str) -> Finding:
     """Check that the passages are embedded. `failure`: why the last run of `embed` failed; empty if it did not."""
-    text, because = str(meaning), meaning.reason or failure
-    if meaning.setting == OFF or meaning.done >= meaning.total or not because:
+    text = f"{meaning.done:,} of {meaning.total:,} passages embedded"
+    if meaning.setting == OFF or meaning.done >= meaning.total or not failure:
         return Finding("embeddings", Verdict.OK, text)
-    problem, _, remedy = because.partition("; ")
-    text = f"{meaning.done:,} of {meaning.total:,} passages embedded; {problem}"
-    again = f"a new run continues; to start it now: catchment model {meaning.setting}"
-    return Finding("embeddings", Verdict.WARN, text, remedy if meaning.reason and remedy else again)
+    remedy = f"a new run continues; to start it now: catchment model {meaning.setting}"
+    return Finding("embeddings", Verdict.WARN, f"{text}; {failure.partition('; ')[0]}", remedy)
 
 
 def upkeep(failure: str) -> Finding:
