@@ -1,4 +1,4 @@
-"""The server over HTTP: on the loopback interface, stateless, behind a token. The SDK refuses a foreign Origin."""
+"""The server over HTTP: on the loopback interface, stateless, behind a token."""
 
 from __future__ import annotations
 

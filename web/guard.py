@@ -1,4 +1,4 @@
-"""A server on the loopback interface, and the checks of every request before its application: host, token and size."""
+"""A server on the loopback interface, and the checks of every request: host, origin, token, size and time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 import socket
 import sys
 
+import h11
 import uvicorn
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -24,7 +26,7 @@ _TOO_LARGE = "too large"
 _CLOSING = {"Connection": "close"}
 _CONNECTIONS = 64
 _REQUEST_SECONDS = 2.0
-"""Time limit of the headers of the first request: idle connections must not use up the limit."""
+"""Time in which each request must arrive, with its body: slow connections must not use up the limit."""
 
 
 def serve(app: ASGIApp, token: str, listening: socket.socket) -> None:
@@ -45,15 +47,29 @@ def serve(app: ASGIApp, token: str, listening: socket.socket) -> None:
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed if it sends no request."""
+    """A connection that is closed unless a whole request arrives in time, after its start and after each response."""
+
+    _limit: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.loop.call_later(_REQUEST_SECONDS, self._close_if_silent)
+        self._limit_request()
 
-    def _close_if_silent(self) -> None:
-        if self.cycle is None:
-            self.transport.close()  # type: ignore[unreachable] # its type lacks the None before the first request
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._limit_request()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._limit_request()
+
+    def _limit_request(self) -> None:
+        is_arriving = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+        if is_arriving and self._limit is None:
+            self._limit = self.loop.call_later(_REQUEST_SECONDS, self.transport.close)
+        elif not is_arriving and self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
 
 
 class Guard:
@@ -63,6 +79,7 @@ class Guard:
         self._app = app
         self._token = token
         self._hosts = {b"127.0.0.1:%d" % port, b"localhost:%d" % port}
+        self._origins = {None, *(b"http://%b" % host for host in self._hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a connection, as ASGI requires."""
@@ -78,6 +95,8 @@ class Guard:
         # A page in a browser can send requests here under a host name that resolves to this machine.
         if headers.get(b"host", b"").lower() not in self._hosts:
             return error(421, "unknown host", _CLOSING)
+        if headers.get(b"origin") not in self._origins:
+            return error(403, "unknown origin", _CLOSING)
         if not own_secrets.is_bearer(headers.get(b"authorization", b""), self._token):
             return error(401, "token missing or wrong", {"WWW-Authenticate": "Bearer", **_CLOSING})
         length = headers.get(b"content-length", b"")
@@ -96,6 +115,8 @@ class Guard:
 
         try:
             await self._app(scope, receiving, send)
+        except ClientDisconnect:
+            return
         except Exception as failure:  # noqa: BLE001 - a traceback could contain a query or a text of the library
             # Starlette has responded with status 500.
             sys.stderr.write(f"{scope['method']} {scope['path']}: {type(failure).__name__}\n")

@@ -70,7 +70,9 @@ def test_http_refuses_requests_without_token_and_from_elsewhere(home: Home) -> N
         assert _post(address, good | {"Authorization": ""}) == 401
         assert _post(address, good | {"Authorization": "Bearer \u00e9"}) == 401
         assert _post(address, good | {"Host": "evil.example"}) == 421
-        assert _post(address, good | {"Origin": "http://evil.example"}) == 403
+        for origin in ("http://evil.example", "http://localhost:1", "http://127.0.0.1:8572"):
+            assert _post(address, good | {"Origin": origin}) == 403
+        assert _post(address, good | {"Origin": address.removesuffix("/mcp")}) == 200
         assert _post(address, good, b"x" * 100_000) == 413
 
 

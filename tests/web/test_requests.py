@@ -217,6 +217,43 @@ def test_connections_without_a_request_are_closed(client: httpx.Client, port: in
         until(lambda: status() == 200)
 
 
+def test_request_that_arrives_slowly_is_closed(library_home: Home, client: httpx.Client, port: int) -> None:
+    head = f"POST /search HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: Bearer {remote.token(library_home)}\r\n"
+    live = head.replace("POST /search", "GET /live") + "\r\n"
+    body = f"{head}Content-Length: 1000\r\n\r\n"
+    chunked = f"{head}Transfer-Encoding: chunked\r\n\r\n"
+    beginnings = (body, chunked, live + body, live + body + "{", live + head)
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(70)]
+        for number, connection in enumerate(slow):
+            connection.settimeout(20)
+            connection.sendall(beginnings[number % len(beginnings)].encode())
+
+        def drip() -> bool:
+            """Send one byte of each request, and return whether the process closed all connections."""
+            for connection in [*slow]:
+                try:
+                    connection.sendall(b"1")
+                except OSError:
+                    slow.remove(connection)
+            return not slow
+
+        until(drip)
+    assert client.get("/live").status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:{}", "http://127.0.0.1:{}"])
+def test_page_of_the_process_is_accepted(client: httpx.Client, port: int, origin: str) -> None:
+    assert client.get("/live", headers={"Origin": origin.format(port)}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://localhost:1", "http://127.0.0.1", "https://127.0.0.1:{}", "http://evil.example:{}", "null", ""]
+)
+def test_page_of_another_origin_is_refused(client: httpx.Client, port: int, origin: str) -> None:
+    assert client.get("/live", headers={"Origin": origin.format(port)}).status_code == 403
+
+
 def test_queries_and_texts_are_not_logged(library_home: Home, client: httpx.Client, port: int) -> None:
     client.get("/search", params={"text": SECRET})
     client.post("/search", json={"text": f"sorce:{SECRET}"})
