@@ -11,9 +11,14 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
     CallToolRequestParams,
     CallToolResult,
+    ErrorData,
+    JSONRPCError,
     ListToolsResult,
     PaginatedRequestParams,
     TextContent,
@@ -210,6 +215,27 @@ def _without_titles(schema: Any) -> Any:
 
 async def _serve_stdio(home: Home) -> None:
     server = protocol_server(home)
+    sending, received = anyio.create_memory_object_stream[SessionMessage | Exception]()
     # While it serves, the SDK leads everything else that is printed to standard error.
-    async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    async with stdio_server() as (reading, writing), anyio.create_task_group() as tasks:
+
+        async def receive() -> None:
+            """Pass messages on, and answer what is not a message: the SDK ignores it, so that its sender would wait."""
+            async with sending:
+                async for message in reading:
+                    if isinstance(message, SessionMessage):
+                        await sending.send(message)
+                    else:
+                        await writing.send(SessionMessage(_not_a_message(message)))
+
+        tasks.start_soon(receive)
+        await server.run(received, writing, server.create_initialization_options())
+
+
+def _not_a_message(error: Exception) -> JSONRPCError:
+    kinds = {each["type"] for each in error.errors()} if isinstance(error, ValidationError) else {"json_invalid"}
+    if "json_invalid" in kinds:
+        problem = ErrorData(code=PARSE_ERROR, message="not valid JSON; a character may be half of a surrogate pair")
+    else:
+        problem = ErrorData(code=INVALID_REQUEST, message="not a message of JSON-RPC 2.0")
+    return JSONRPCError(jsonrpc="2.0", id=None, error=problem)

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from catchment.errors import BadInput
+from catchment.ledger.library.contents import storable_text
 from catchment.ledger.library.filters import HAS, Filter, FilterName
 from catchment.ledger.library.query import Query
 from catchment.ledger.library.query import parse as parse_words
@@ -48,6 +49,7 @@ def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
 
     Raises BadInput for a filter that is misspelled, empty, or has a value that cannot be meant.
     """
+    text = storable_text(text)
     filters: list[Filter] = []
     words: list[str] = []
     done = 0
@@ -77,7 +79,7 @@ def is_code(media_type: str) -> bool:
 
 def written(text: str) -> tuple[str, ...]:
     """Return the filters of a query as they are written."""
-    return tuple(match[0] for match in _FILTER.finditer(text) if match[2] in _NAMES)
+    return tuple(match[0] for match in _FILTER.finditer(storable_text(text)) if match[2] in _NAMES)
 
 
 def _filter(name: str, value: str, is_negated: bool, sources: Mapping[str, str], now: datetime) -> Filter:

@@ -51,6 +51,8 @@ _WATCH = "watch"
 _QUIET = re.compile(r"watch:(\d{1,4}(?:\.\d{1,3})?)s")
 QUIET_AT_MOST = 120.0
 _SOURCE = "source"
+_MOST_BYTES = 1_000_000
+"""Two thousand sources. A file that was replaced by something else must not fill the memory of every process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class SourcesFile:
 
     def __init__(self, path: Path, text: str) -> None:
         """Raises ConfigError with the line and the remedy."""
-        before = outline(text, path.name)
+        before = outline(_limited(text, path.name), path.name)
         self._path = path
         self._before = before
         self._file = _checked(migrated(before))
@@ -87,7 +89,8 @@ class SourcesFile:
     def load(cls, path: Path) -> SourcesFile:
         """Read the file, or start a new one. Raises ConfigError with the line and the remedy."""
         try:
-            text = path.read_text(encoding="utf-8-sig")
+            with path.open(encoding="utf-8-sig") as file:
+                text = file.read(_MOST_BYTES + 1)
         except FileNotFoundError:
             text = _HEADER
         except UnicodeDecodeError:
@@ -152,6 +155,7 @@ class SourcesFile:
 
     def _become(self, text: str, expected: tuple[SourceEntry, ...]) -> None:
         """Use the edited text if it parses to the expected entries; that fails if an entry has a YAML anchor."""
+        _limited(text, self._file.name)
         try:
             file = _checked(outline(text, self._file.name))
             entries = _entries(file)
@@ -182,6 +186,12 @@ def schedule_of(every: str | None = None, cron: str | None = None, rrule: str | 
 def entrypoint(kind: str) -> str:
     """The flow that syncs sources of this kind."""
     return f"flows.{kind}.sync_{kind}"
+
+
+def _limited(text: str, name: str) -> str:
+    if len(text.encode()) > _MOST_BYTES:
+        raise ConfigError(f"{name}: larger than {_MOST_BYTES // 1_000_000} MB; remove sources or comments from it")
+    return text
 
 
 def _checked(file: Outline) -> PrefectFile:

@@ -116,12 +116,18 @@ def test_output_has_only_the_protocol_and_no_log(home: Home) -> None:
         stderr=subprocess.PIPE,
     ) as process:
         assert process.stdin and process.stdout and process.stderr
-        process.stdin.write("\n".join([*lines, "secretword is not JSON", ""]).encode())
+        half = json.dumps({"jsonrpc": "2.0", "id": 33, "method": "tools/call", "params": {"name": "\ud800secretword"}})
+        process.stdin.write("\n".join([*lines, "secretword is not JSON", half, '{"id": "secretword"}', ""]).encode())
         process.stdin.flush()
         answers = {}
-        while expected - answers.keys():
+        codes = []
+        while expected - answers.keys() or len(codes) < 3:
             answer = json.loads(process.stdout.readline())
-            answers[answer.get("id")] = answer
+            if answer["id"] is None:
+                codes.append(answer["error"]["code"])
+                assert "secretword" not in json.dumps(answer)
+            answers[answer["id"]] = answer
+        assert codes == [-32700, -32700, -32600]
         process.stdin.close()
         rest, log = process.stdout.read(), process.stderr.read()
     assert process.returncode == 0

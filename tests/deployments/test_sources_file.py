@@ -316,6 +316,23 @@ def test_unreadable_file_is_reported_in_one_line(path: Path, data: bytes, said: 
         SourcesFile.load(path)
 
 
+def test_very_large_file_is_neither_read_nor_written(path: Path) -> None:
+    path.write_text("# é\n" * 200_000 + "deployments: []\n")
+    size = path.stat().st_size
+    with path.open("ab") as file:
+        file.truncate(2**33)  # The rest is sparse.
+    with pytest.raises(ConfigError, match=r"sources.yaml: larger than 1 MB; remove"):
+        SourcesFile.load(path)
+    with path.open("ab") as file:
+        file.truncate(size)
+    with pytest.raises(ConfigError, match="larger than 1 MB"), SourcesFile.changing(path):
+        pass
+    path.write_text("# " + "x" * 999_900 + "\ndeployments: []\n")
+    with pytest.raises(ConfigError, match="larger than 1 MB"), SourcesFile.changing(path) as sources:
+        sources.add(SourceEntry("notes", "local_files", LocalFilesSettings(root=path.parent)))
+    assert path.stat().st_size < 1_000_000
+
+
 def test_file_with_bom_and_windows_lines_is_read_and_edited(path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + _GOOD.replace("\n", "\r\n").encode())
     file = SourcesFile.load(path)

@@ -219,6 +219,7 @@ HOSTILE: Sequence[str] = (
     '"unbalanced',
     "\x00\x01\x1b[2J\u202e",
     "\ud800",
+    "title:\ud800 -tag:\udcff path:\x00 word",
     "a AND (b OR NOT c) NEAR(d, 2)",
     "'); DROP TABLE documents; --",
     "* ^ : { } [ ]",
