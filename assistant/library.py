@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +16,6 @@ from catchment.runtime.home import Home
 
 if TYPE_CHECKING:
     from catchment.ledger import ItemRow, Ledger, Shown, Source
-    from catchment.ledger.library.filters import Filter
     from catchment.meaning.meaning import Meaning
     from catchment.results import Hit, Results
     from catchment.search.related import RelatedDocument
@@ -41,25 +40,21 @@ class AssistantLibrary:
         self._sharing = Sharing(home)
         self._lock = threading.Lock()
         self._opened: tuple[object, Ledger, Meaning] | None = None
+        """The library of the shared sources: no query of it sees the others."""
 
     def search(self, given: answers.SearchArguments) -> answers.SearchAnswer:
         """Search the shared sources, by the running system if it runs, otherwise by words."""
-        from catchment.search.language import parse
-
         ledger, _ = self._open()
-        shared, kept = self._sources(ledger)
-        now = datetime.now().astimezone()
-        # Errors must not name sources that are kept.
-        typed = parse(given.query, {source.name: source.kind for source in shared.values()}, now)
-        if not typed.wanted and not typed.filters:
-            return _found([], 0, given, "the query has no words and no filters", shared)
-        # In front, where no quotation of the query can swallow them.
-        query = " ".join([*(f"-source:{name}" for name in kept), given.query])
-        results = self._results(ledger, query, now, given)
+        shared = self._sources(ledger)
+        results = self._results(ledger, shared, given)
         note = results.meaning_off and f"searched by words only; {results.meaning_off}"
         if results.is_partial and any(hit.lexical_rank for hit in results.hits):
             note = "no document has all the words; these have some of them or a similar meaning"
-        return _found(results.hits, results.total, given, note, shared)
+        if not results.understood.words and not results.understood.filters:
+            note = "the query has no words and no filters"
+        end = given.offset + len(results.hits) if results.hits else results.total
+        hits = [_hit(hit, shared) for hit in results.hits if hit.source in shared]
+        return answers.SearchAnswer(**_position(results.total, end), note=note, hits=hits)
 
     def read(self, given: answers.ReadArguments) -> answers.ReadAnswer:
         """Return a part of the text of a document."""
@@ -97,16 +92,14 @@ class AssistantLibrary:
         from catchment.search.related import related, relations, similar
 
         ledger, meaning = self._open()
-        shared, kept = self._sources(ledger)
         shown = self._document(ledger, given.document)
-        found = [one for one in relations(ledger, shown) if one.source in shared]
+        found = relations(ledger, shown)
         note = None
         try:
             known = {one.document for one in found} | {shown.document}
-            found += similar(related(ledger, meaning, shown.content_id, _SIMILAR, _without(kept)), known)
+            found += similar(related(ledger, meaning, shown.content_id, _SIMILAR), known)
         except MeaningOff as off:
             note = str(off)
-        found = [one for one in found if one.source in shared]
         part, position = _page(found, given)
         return answers.RelatedAnswer(
             document=shown.document,
@@ -121,7 +114,7 @@ class AssistantLibrary:
         from deployments.server.running import running
 
         ledger, _ = self._open()
-        shared, kept = self._sources(ledger)
+        shared = self._sources(ledger)
         documents, jobs = ledger.library.counts(), ledger.queue.counts()
         held = {hold.source: hold.count for hold in ledger.intake.holds()}
         part, position = _page(list(shared.items()), given)
@@ -145,7 +138,7 @@ class AssistantLibrary:
         return answers.StatusAnswer(
             running=running(self._home) is not None,
             meaning=short(str(MeaningStatus.read(self._home, ledger))),
-            kept_from_assistants=len(kept),
+            kept_from_assistants=self._sharing.kept(),
             **position,
             sources=rows,
         )
@@ -153,9 +146,7 @@ class AssistantLibrary:
     def why(self, given: answers.WhyArguments) -> answers.WhyAnswer:
         """Return the state of the items with this name. Looks at the ledger, never at the disk."""
         ledger, _ = self._open()
-        shared, _ = self._sources(ledger)
-        # Of each source alone: an exact match in a source that is kept would exclude all others.
-        items = [item for name in shared for item in ledger.intake.find(given.item, source=name)]
+        items = ledger.intake.find(given.item)
         note = None
         if not items:
             note = "no shared source has listed such an item; for a file on this machine run: catchment why PATH"
@@ -168,7 +159,7 @@ class AssistantLibrary:
         Raises Refused for a source whose listing sends requests to a host.
         """
         ledger, _ = self._open()
-        shared, _ = self._sources(ledger)
+        shared = self._sources(ledger)
         if given.source not in shared:
             names = ", ".join(shared) or "none"
             raise NotFound(f"{short(given.source)!r}: no such source; sources for assistants: {names}")
@@ -192,48 +183,44 @@ class AssistantLibrary:
         )
 
     def _open(self) -> tuple[Ledger, Meaning]:
-        """Return the ledger and its vectors, opened again if `catchment restore` replaced the file."""
+        """Return the ledger of the shared sources, and its vectors.
+
+        Opened again if other sources are shared, or if `catchment restore` replaced the file.
+        """
         from catchment.ledger import Ledger
         from catchment.ledger.db.database import sqlite_file
         from catchment.meaning.meaning import Meaning
 
-        url = self._home.database_url
+        url, shared = self._home.database_url, frozenset(self._sharing.shared())
         file = sqlite_file(url)
         with self._lock:
-            version = file.stat().st_ino if file is not None and file.exists() else None
+            version = shared, file.stat().st_ino if file is not None and file.exists() else None
             if self._opened is None or self._opened[0] != version:
-                ledger = Ledger.inspect(url, seconds=_SECONDS, read_only=True)
+                ledger = Ledger.inspect(url, seconds=_SECONDS, only=shared)
                 self._opened = version, ledger, Meaning(ledger)
             return self._opened[1:]
 
-    def _sources(self, ledger: Ledger) -> tuple[dict[str, Source], list[str]]:
-        """Return the shared sources of the ledger, and the names of those that are kept."""
-        shared, known = self._sharing.shared(), ledger.sources.all()
-        return (
-            {source.name: source for source in known if source.name in shared},
-            [source.name for source in known if source.name not in shared],
-        )
+    def _sources(self, ledger: Ledger) -> dict[str, Source]:
+        """Return the shared sources of the ledger."""
+        return {source.name: source for source in ledger.sources.all()}
 
     def _document(self, ledger: Ledger, number: int) -> Shown:
-        """Return a document. Raises NotFound, with the same message if its source is kept."""
-        shared, _ = self._sources(ledger)
-        missing = NotFound(f"document {number}: not found, or kept from assistants; search returns the numbers")
+        """Return a document. Raises NotFound."""
         try:
-            shown = ledger.library.document(number)
+            return ledger.library.document(number)
         except NotFound:
-            raise missing from None
-        if shown.source not in shared:
-            raise missing
-        return shown
+            problem = f"document {number}: not found, or kept from assistants; search returns the numbers"
+            raise NotFound(problem) from None
 
-    def _results(self, ledger: Ledger, query: str, now: datetime, given: answers.SearchArguments) -> Results:
+    def _results(self, ledger: Ledger, only: Collection[str], given: answers.SearchArguments) -> Results:
         from catchment.search import remote
         from catchment.search.search import search_without_meaning
 
+        now, page = datetime.now().astimezone(), {"limit": given.limit, "offset": given.offset}
         try:
-            return remote.search(self._home, query, now, limit=given.limit, offset=given.offset)
+            return remote.search(self._home, given.query, now, **page, only=only)
         except MeaningOff as off:
-            return search_without_meaning(ledger, query, now, str(off), limit=given.limit, offset=given.offset)
+            return search_without_meaning(ledger, given.query, now, str(off), **page)
 
     def _preview(self, ledger: Ledger, source: Source, entry: SourceEntry) -> Plan:
         from catchment.sync.plan import make_plan
@@ -257,16 +244,6 @@ class AssistantLibrary:
             ) from None
 
 
-def _found(
-    hits: Sequence[Hit], total: int, given: answers.SearchArguments, note: str | None, shared: Mapping[str, Source]
-) -> answers.SearchAnswer:
-    return answers.SearchAnswer(
-        **_position(total, given.offset + len(hits) if hits else total),
-        note=note,
-        hits=[_hit(hit, shared) for hit in hits if hit.source in shared],
-    )
-
-
 def _hit(hit: Hit, shared: Mapping[str, Source]) -> answers.FoundDocument:
     lanes = [name for name, rank in (("words", hit.lexical_rank), ("meaning", hit.semantic_rank)) if rank is not None]
     return answers.FoundDocument(
@@ -276,7 +253,7 @@ def _hit(hit: Hit, shared: Mapping[str, Source]) -> answers.FoundDocument:
         media_type=hit.media_type,
         date=_moment(hit.moment),
         found_by="both" if len(lanes) == 2 else (lanes or ["words"])[0],
-        copies=sum(source in shared for source, _ in hit.places) - 1,
+        copies=len(hit.places) - 1,
         untrusted=answers.FoundPassage(
             title=short(hit.title),
             place=short(hit.item),
@@ -309,13 +286,6 @@ def _explained(ledger: Ledger, item: ItemRow) -> answers.ItemState:
         changed=_moment(item.changed) or "",
         untrusted=answers.ExplainedItem(place=short(item.locator), reason=short(reason)),
     )
-
-
-def _without(names: Iterable[str]) -> tuple[Filter, ...]:
-    """Return the filters that exclude these sources."""
-    from catchment.ledger.library.filters import Filter, FilterName
-
-    return tuple(Filter(FilterName.SOURCE, (name,), is_negated=True) for name in names)
 
 
 def _page(found: Sequence[T], given: answers.PartWanted) -> tuple[Sequence[T], dict[str, Any]]:

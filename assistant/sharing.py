@@ -19,10 +19,17 @@ class Sharing:
     def __init__(self, home: Home) -> None:
         self._file = home.sources_file
         self._lock = threading.Lock()
-        self._read: tuple[tuple[int, ...], dict[str, SourceEntry]] | None = None
+        self._read: tuple[tuple[int, ...], dict[str, SourceEntry], int] | None = None
 
     def shared(self) -> Mapping[str, SourceEntry]:
         """Return the shared sources by name. Raises ConfigError if the file has an error; no source is shared then."""
+        return self._sources()[0]
+
+    def kept(self) -> int:
+        """Return the number of sources that are kept. Raises as `shared`."""
+        return self._sources()[1]
+
+    def _sources(self) -> tuple[Mapping[str, SourceEntry], int]:
         from deployments.sources.sources_file import SourcesFile
 
         with self._lock:
@@ -34,8 +41,9 @@ class Sharing:
                     # Its message may name a source that is kept.
                     problem = f"{self._file.name}: has an error, so no source is shared"
                     raise ConfigError(f"{problem}; a person runs: catchment config validate") from None
-                self._read = version, {entry.name: entry for entry in entries if entry.settings.assistants}
-            return self._read[1]
+                shared = {entry.name: entry for entry in entries if entry.settings.assistants}
+                self._read = version, shared, len(entries) - len(shared)
+            return self._read[1:]
 
     def _version(self) -> tuple[int, ...]:
         try:

@@ -29,6 +29,7 @@
     ├── HomeUnavailable      10   Catchment's own files: disk full, failing or read-only
     └── LedgerError               Catchment's own database
         ├── LedgerUnavailable         locked, disk full, no server
+        │   └── TookTooLong           the query was stopped at its time limit
         ├── ReadOnly                  opened for reading only; nothing was changed
         ├── LedgerCorrupt
         ├── SchemaMismatch            written by another version of the program
@@ -257,6 +258,10 @@ class LedgerUnavailable(LedgerError):
 
     failure_class = FailureClass.TRANSIENT
     exit_code = 10
+
+
+class TookTooLong(LedgerUnavailable):
+    """A query was stopped at its time limit. It would take as long again."""
 
 
 class ReadOnly(LedgerError):

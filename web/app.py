@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from catchment.errors import BadInput, CatchmentError, LedgerCorrupt, NotFound
+from catchment.errors import BadInput, CatchmentError, LedgerCorrupt, NotFound, TookTooLong
+from catchment.search.remote import TOO_LONG
 from web.guard import QUERY_BYTES, error
 from web.library import RelatedRequest, SearchRequest, WarmLibrary
 from web.readiness import Readiness
@@ -126,4 +127,6 @@ def _status(failure: CatchmentError) -> int:
             return 404
         case LedgerCorrupt():
             return 500
+        case TookTooLong():
+            return TOO_LONG
     return 503

@@ -12,14 +12,14 @@ from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from catchment.errors import CatchmentError
-from catchment.ledger import Ledger
+from catchment.ledger import Ledger, time_limit
 from catchment.meaning.meaning import Meaning
 from catchment.results import Hit, Lanes, Results
 from catchment.search.related import related
 from catchment.search.search import search
 
-_READ_SECONDS = 5.0
-"""Time limit of a transaction of a search."""
+_READ_SECONDS = 4.0
+"""Time limit of a search: less than a client waits, so that it does not search again by itself."""
 _LOAD_SECONDS = 120.0
 """Time limit of the transaction that reads the vectors: five seconds for a million, and longer on a busy machine."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 600.0
@@ -30,7 +30,10 @@ _HITS = TypeAdapter(list[Hit])
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
 class SearchRequest:
-    """The parameters of `catchment.search.search.search`. `now` defaults to the present, in the time zone of this process."""
+    """The parameters of `catchment.search.search.search`. `now` defaults to the present, in the time zone of this process.
+
+    `only`: the names of the sources to search, as if there were no others; None: all.
+    """
 
     text: str
     limit: Annotated[int, Field(ge=1, le=1_000)] = 20
@@ -38,6 +41,7 @@ class SearchRequest:
     by_thread: bool = False
     lanes: Lanes = Lanes.BOTH
     now: AwareDatetime | None = None
+    only: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
@@ -60,22 +64,25 @@ class WarmLibrary:
         self._lock = threading.Lock()
         self._ledger: Ledger | None = None
         self._meaning: Meaning | None = None
+        self._limited: tuple[frozenset[str], Ledger, Meaning] | None = None
+        """The library without some sources, as last searched."""
         self.meaning_off: str | None = "search by meaning: starting"
         """Why search by meaning is not possible now; None if it is."""
 
     def search(self, request: SearchRequest) -> bytes:
         """Return the results as JSON. Raises BadInput if the query has an error."""
-        ledger, meaning = self._opened()
-        results = search(
-            ledger,
-            request.text,
-            request.now or datetime.now().astimezone(),
-            meaning=meaning,
-            lanes=request.lanes,
-            limit=request.limit,
-            offset=request.offset,
-            by_thread=request.by_thread,
-        )
+        ledger, meaning = self._opened() if request.only is None else self._opened_only(request.only)
+        with time_limit(_READ_SECONDS):
+            results = search(
+                ledger,
+                request.text,
+                request.now or datetime.now().astimezone(),
+                meaning=meaning,
+                lanes=request.lanes,
+                limit=request.limit,
+                offset=request.offset,
+                by_thread=request.by_thread,
+            )
         return _RESULTS.dump_json(results)
 
     def related(self, request: RelatedRequest) -> bytes:
@@ -126,6 +133,16 @@ class WarmLibrary:
                 self._ledger = Ledger.inspect(self._url, seconds=_READ_SECONDS, read_only=True)
                 self._meaning = Meaning(Ledger.inspect(self._url, seconds=_LOAD_SECONDS, read_only=True))
             return self._ledger, self._meaning
+
+    def _opened_only(self, names: frozenset[str]) -> tuple[Ledger, Meaning]:
+        _, meaning = self._opened()
+        with self._lock:
+            if self._limited is None or self._limited[0] != names:
+                ledger, vectors = (
+                    Ledger.inspect(self._url, seconds=seconds, only=names) for seconds in (_READ_SECONDS, _LOAD_SECONDS)
+                )
+                self._limited = names, ledger, Meaning(vectors, meaning)
+            return self._limited[1:]
 
 
 def _failed(error: Exception) -> str:

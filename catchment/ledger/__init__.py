@@ -7,14 +7,14 @@ source = ledger.sources.put("notes", "obsidian", Priority.NORMAL)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catchment.ledger.admin import opening
 from catchment.ledger.admin.check import check, pages
-from catchment.ledger.db.database import Store, from_micros
+from catchment.ledger.db.database import Store, from_micros, time_limit
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (
     Acks,
@@ -121,14 +121,17 @@ class Ledger:
         fixed: bool = False,
         seconds: float | None = None,
         read_only: bool = False,
+        only: Collection[str] | None = None,
     ) -> Ledger:
         """Open an existing ledger. Creates and migrates nothing. Raises like `open`, and NotFound if it does not exist.
 
         `fixed`: no process can write to the disk, for example because it is full. SQLite would otherwise need space to read.
         `seconds`: time limit of each transaction; exceeding it raises LedgerUnavailable.
         `read_only`: every change raises ReadOnly.
+        `only`: the names of the visible sources. The ledger is as if the others did not exist, and read-only.
         """
-        return cls._opened(at, clock, opening.require_current, fixed=fixed, seconds=seconds, read_only=read_only)
+        options = {"fixed": fixed, "seconds": seconds, "read_only": read_only, "only": only}
+        return cls._opened(at, clock, opening.require_current, **options)
 
     @classmethod
     def _opened(
@@ -267,4 +270,5 @@ __all__ = [
     "Sync",
     "SyncRow",
     "Waiting",
+    "time_limit",
 ]

@@ -31,9 +31,11 @@ class Meaning:
     exist. Every method raises MeaningOff with the reason if meaning cannot be used now.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, loaded: Meaning | None = None) -> None:
+        """`loaded`: uses the model of this one, and waits for it."""
         self._ledger = ledger
-        self._lock = threading.Lock()
+        self._owner = loaded or self
+        self._lock = threading.Lock() if loaded is None else loaded._lock
         self._model: Model | None = None
         self._vectors: Vectors | None = None
         self._share = 0.0
@@ -50,8 +52,8 @@ class Meaning:
         """Return the contents nearest to a text, best first, with their nearest chunks. `contents`: only these."""
         with self._turn():
             vectors = self._searchable()
-            self._loaded(vectors.space)
-            return vectors.nearest(self._query(text), limit, contents)
+            self._owner._loaded(vectors.space)
+            return vectors.nearest(self._owner._query(text), limit, contents)
 
     def related(self, content_id: int, limit: int) -> list[Near]:
         """Return the contents nearest to another, best first, without itself. Empty if it has no embeddings yet."""

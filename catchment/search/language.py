@@ -35,6 +35,9 @@ TYPES: Mapping[str, tuple[str, ...]] = {
 }
 """The values of `type:`, with patterns of LIKE for the media types they stand for. A media type itself is a value too."""
 
+MOST_TERMS = 50
+"""Words, phrases, exclusions and filters of a query: more cost seconds, and the databases refuse hundreds."""
+
 _FILTER = re.compile(r'(?<!\S)(-?)([a-z]{2,7}):(?:"([^"]*)"?|(\S*))')
 _AFTER, _BEFORE = "after", "before"
 _NAMES = (*FilterName, _AFTER, _BEFORE)
@@ -47,7 +50,8 @@ _UNITS = {"week": 7, "month": 31, "year": 366}
 def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
     """Read a query. `sources`: the kind of each source by its name. `now`: aware, in the time zone of the person.
 
-    Raises BadInput for a filter that is misspelled, empty, or has a value that cannot be meant.
+    Raises BadInput for a filter that is misspelled, empty, or has a value that cannot be meant, and for more than `MOST_TERMS`
+    terms.
     """
     text = storable_text(text)
     filters: list[Filter] = []
@@ -69,7 +73,11 @@ def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
         words.append(text[done : match.start()])
         done = match.end()
     words.append(text[done:])
-    return replace(parse_words(" ".join(words)), filters=tuple(filters))
+    query = replace(parse_words(" ".join(words)), filters=tuple(dict.fromkeys(filters)))
+    number = sum(map(len, query.wanted)) + len(query.unwanted) + len(query.filters)
+    if number > MOST_TERMS:
+        raise BadInput(f"query: {number} words and filters; use at most {MOST_TERMS}, or quote words as a phrase")
+    return query
 
 
 def is_code(media_type: str) -> bool:

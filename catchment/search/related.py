@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catchment.ledger import Ledger, Named, Ranked, Shown
-from catchment.ledger.library.filters import Filter
 from catchment.ledger.library.query import Query
 from catchment.model import PART, LinkKind
 from catchment.results import Hit
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 SAME = 0.9
 """Cosine of near-duplicates. One word replaced in a sentence of fourteen yields 0.92, a sentence added to it 0.83."""
-_ASKED = 200
-"""Contents near a content that are read to find those that pass filters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +59,15 @@ def similar(hits: Iterable[Hit], known: Collection[int | None]) -> list[RelatedD
     ]
 
 
-def related(
-    ledger: Ledger, meaning: Meaning, content_id: int, limit: int, filters: tuple[Filter, ...] = ()
-) -> list[Hit]:
-    """Return the documents whose meaning is nearest to a content, best first. Loads no model. Raises MeaningOff.
-
-    `filters`: only documents that pass them.
-    """
+def related(ledger: Ledger, meaning: Meaning, content_id: int, limit: int) -> list[Hit]:
+    """Return the documents whose meaning is nearest to a content, best first. Loads no model. Raises MeaningOff."""
     floor = meaning.floor
-    near = [one for one in meaning.related(content_id, _ASKED if filters else limit) if one.cosine >= floor]
-    query = Query((), (), filters)
-    if filters and near:
-        passing = ledger.library.rank(query, limit=len(near), within=[one.content_id for one in near]).ranked
-        contents = {one.content_id for one in passing}
-        near = [one for one in near if one.content_id in contents][:limit]
+    near = [one for one in meaning.related(content_id, limit) if one.cosine >= floor]
     ranked = [
         Ranked(one.content_id, one.chunk_id, one.cosine, semantic_rank=rank, cosine=one.cosine)
         for rank, one in enumerate(near, 1)
     ]
-    return ledger.library.present(ranked, query)
+    return ledger.library.present(ranked, Query((), ()))
 
 
 def files(ledger: Ledger, source_id: int) -> list[str]:

@@ -6,7 +6,7 @@ The process records its address and identity in `run/web.json`, and expects the 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from catchment.errors import MeaningOff
+from catchment.errors import MeaningOff, TookTooLong
 from catchment.results import Hit, Results, hits_from_json, results_from_json
 from catchment.runtime import atomic_files, own_secrets
 from catchment.runtime.home import Home
@@ -24,6 +24,8 @@ _LIVE_SECONDS = 0.8
 """Measured while the model was loaded, on two cores with four busy processes: at most 0.3 s; 1 ms later."""
 _ANSWER_SECONDS = 5.0
 _OK = 200
+TOO_LONG = 504
+"""Status of the response to a query that was stopped at its time limit."""
 _OTHER_VERSION = (
     "search by meaning: the running system has another version; restart it: catchment down && catchment up --detach"
 )
@@ -80,13 +82,16 @@ def search(
     limit: int = 20,
     offset: int = 0,
     by_thread: bool = False,
+    only: Collection[str] | None = None,
 ) -> Results:
     """Return what `search.search` returns, from the web process. Raises MeaningOff if it does not answer.
 
-    A query with an error raises MeaningOff too; `search.search` explains the error.
+    `only`: as if the library had no other sources. A query with an error raises MeaningOff too; `search.search` explains the
+    error. A query that took too long raises TookTooLong: it would take as long in this process.
     """
     query = {"text": text, "now": now.isoformat(), "lanes": lanes, "limit": limit, "offset": offset}
-    return _post(home, "/search", {**query, "by_thread": by_thread}, results_from_json)
+    limits = {"by_thread": by_thread, "only": None if only is None else sorted(only)}
+    return _post(home, "/search", query | limits, results_from_json)
 
 
 def related(home: Home, document: int, limit: int) -> list[Hit]:
@@ -107,6 +112,8 @@ def _post(home: Home, path: str, query: Mapping[str, Any], decode: Callable[[Any
     # A search may take seconds. Asking first whether the process is live keeps a silent one from costing all of them.
     _request(home, "GET", "/live", _LIVE_SECONDS)
     status, content = _request(home, "POST", path, _ANSWER_SECONDS, json.dumps(query).encode())
+    if status == TOO_LONG:
+        raise TookTooLong(json.loads(content)["error"])
     if status != _OK:
         raise MeaningOff(f"search by meaning: failed with status {status}; see `catchment logs web`")
     try:

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from catchment.errors import MeaningOff
-from catchment.ledger import Ledger, Ranked, Ranking
+from catchment.ledger import Ledger, Ranked, Ranking, time_limit
 from catchment.ledger.library.embeddings import OFF
 from catchment.ledger.library.query import AnyOf, Query, Term, plain_words
 from catchment.ledger.library.word_parts import pieces_of
@@ -45,6 +45,8 @@ _COMMON, _COMMON_AT_LEAST = 0.25, 20
 _ASKED = 400
 """Results by meaning that are read to find those that pass the filters."""
 _ALL = 2**31
+SECONDS = 10.0
+"""Time limit of a search, with all its attempts."""
 _LONGEST = 2_000
 """Characters of a query whose meaning is searched."""
 _FEW = 5
@@ -74,8 +76,22 @@ def search(
         lanes: Only by words, or only by meaning. Raises MeaningOff if only by meaning is impossible.
         by_thread: Return only the best message of each conversation.
 
-    Raises BadInput for a filter that cannot be understood.
+    Raises BadInput for a query that cannot be understood, TookTooLong after `SECONDS`.
     """
+    with time_limit(SECONDS):
+        return _search(ledger, text, now, meaning, lanes, limit, offset, by_thread)
+
+
+def _search(
+    ledger: Ledger,
+    text: str,
+    now: datetime,
+    meaning: Meaning | None,
+    lanes: Lanes,
+    limit: int,
+    offset: int,
+    by_thread: bool,
+) -> Results:
     typed = parse(text, {source.name: source.kind for source in ledger.sources.all()}, now)
     understood = Understood((), tuple(term.text for term in typed.unwanted), written(text))
     if not typed.wanted and not typed.filters:
@@ -163,7 +179,7 @@ def _is_plain(term: Term) -> bool:
 def _significant(query: Query, ledger: Ledger) -> tuple[AnyOf, ...]:
     """Return the wanted groups without words of every other sentence, such as "the"; all if there are no others."""
     counts = ledger.vocabulary.among({plain_words(group[0].text) for group in query.wanted if not group[0].is_quoted})
-    most = max(_COMMON_AT_LEAST, ledger.embeddings.last_passage() * _COMMON)
+    most = max(_COMMON_AT_LEAST, ledger.vocabulary.passages() * _COMMON)
     rare = tuple(group for group in query.wanted if counts.get(plain_words(group[0].text), 0) <= most)
     return rare or query.wanted
 

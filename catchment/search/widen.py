@@ -8,7 +8,7 @@ other forms is corrected as well if a word at one edit is much more frequent.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -58,7 +58,7 @@ _JOINED_WEIGHT = 1.5
 _MOST_FORMS = 12
 _MOST_CORRECTIONS = 3
 _WIDENED = 10
-"""Number of words of a query that are widened."""
+"""Number of words of a query that are widened, alternatives included."""
 _LEAST_FOR_FORMS = 3
 _LEAST_FOR_ONE_EDIT = 4
 _LEAST_FOR_TWO_EDITS = 8
@@ -84,10 +84,11 @@ def widen(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[Word]]:
     for group, joined in zip(groups, _joined(groups, vocabulary), strict=True):
         others = [Term(word, prefix=False, weight=_JOINED_WEIGHT) for word in joined]
         for term in group:
-            word = _widened(term, joined, stemmers, vocabulary) if _is_word(term) else Word(term.text)
+            is_widened = _is_word(term) and len(words) < _WIDENED
+            word = _widened(term, joined, stemmers, vocabulary) if is_widened else Word(term.text)
             words.append(word)
             others += [Term(form, prefix=False, weight=_FORM_WEIGHT) for form in word.forms]
-            if len(pieces := pieces_of(term.text)) > 1 and _is_word(term):
+            if len(pieces := pieces_of(term.text)) > 1 and is_widened:
                 others.append(Term(" ".join(pieces), prefix=False, weight=_FORM_WEIGHT, is_quoted=True))
             others += [Term(other, prefix=False, weight=_CORRECTION_WEIGHT) for other in word.corrections]
         wanted.append((*group, *others))
@@ -133,15 +134,18 @@ def _forms(word: str, typed: str, stemmers: Sequence[Stemmer.Stemmer], vocabular
         return vocabulary.among([word])
     stems = [(stemmer, {stemmer.stemWord(word), plain_words(stemmer.stemWord(typed))}) for stemmer in stemmers]
     shortest = min(len(stem) for _, mine in stems for stem in mine)
-    found = vocabulary.beginning(word[: max(_LEAST_FOR_FORMS, shortest - 1)])
-    forms = {
-        other
-        for stemmer, mine in stems
-        for other, stem in zip(found, stemmer.stemWords(list(found)), strict=True)
-        if stem in mine
-    }
-    forms |= {word} & found.keys()
-    first = sorted(forms, key=lambda form: (form != word, -found[form], form))[:_MOST_FORMS]
+
+    def alike(words: Collection[str]) -> set[str]:
+        listed = list(words)
+        return {word}.intersection(listed) | {
+            other
+            for stemmer, mine in stems
+            for other, stem in zip(listed, stemmer.stemWords(listed), strict=True)
+            if stem in mine
+        }
+
+    found = vocabulary.beginning(word[: max(_LEAST_FOR_FORMS, shortest - 1)], alike)
+    first = sorted(found, key=lambda form: (form != word, -found[form], form))[:_MOST_FORMS]
     return {form: found[form] for form in first}
 
 
@@ -151,8 +155,9 @@ def _corrections(word: str, vocabulary: Vocabulary) -> tuple[str, ...]:
         return ()
     found = vocabulary.among(set(_edited(word)))
     if not found and len(word) >= _LEAST_FOR_TWO_EDITS:
-        beginnings = vocabulary.beginning(word[:_BEGINNING])
-        found = {other: number for other, number in beginnings.items() if is_near(word, other, 2)}
+        found = vocabulary.beginning(
+            word[:_BEGINNING], lambda words: [other for other in words if is_near(word, other, 2)]
+        )
     return tuple(sorted(found, key=lambda other: (-found[other], other))[:_MOST_CORRECTIONS])
 
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from pathlib import Path
@@ -38,12 +39,19 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL, CursorResult, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql import Executable
 from sqlalchemy.util import LRUCache
 
-from catchment.errors import BadInput, CatchmentError, LedgerCorrupt, LedgerError, LedgerUnavailable, ReadOnly
-from catchment.ledger.db import schema
+from catchment.errors import (
+    BadInput,
+    CatchmentError,
+    LedgerCorrupt,
+    LedgerError,
+    LedgerUnavailable,
+    ReadOnly,
+    TookTooLong,
+)
+from catchment.ledger.db import schema, visible
 from catchment.ledger.db.checkpoints import LONG_PAGES, Checkpoints, log_of
 from catchment.ledger.db.ownership import Ownership
 from catchment.runtime.home import Home
@@ -63,7 +71,10 @@ _POSTGRES_CANCELED = "57014"
 _TOO_LONG = "ledger: the query took too long and was stopped; use fewer words or add a filter"
 _STEPS = 50_000
 """Steps of SQLite's virtual machine between two checks of a time limit: about a millisecond."""
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+"""The monotonic time at which the statements of this context are stopped."""
 DAMAGED = "ledger: the file is damaged; restore a backup with `catchment restore FILE`"
+_LIMITED = "catchment_limited"
 _ADDRESSES = "sqlite:////full/path/to/ledger.db or postgresql://…"
 _POSTGRES_LOCK = 7_221_836
 """Advisory lock for writing; an arbitrary number, equal in all processes."""
@@ -161,6 +172,11 @@ class Reading:
         """True on SQLite. For cases where the two databases need different statements."""
         return self.connection.dialect.name == "sqlite"
 
+    @property
+    def is_limited(self) -> bool:
+        """True if only some sources are visible."""
+        return bool(self.connection.get_execution_options().get(_LIMITED))
+
     def execute(self, statement: Executable, parameters: Any = None) -> Rows:
         """Execute a statement, once or for each element of a list of parameters."""
         return self.connection.execute(statement, parameters)
@@ -248,6 +264,7 @@ class Store:
     `seconds`: time limit of each transaction.
     `read_only`: refuse to write.
     `home`: the home that writes. If the database belongs to another one, every write raises Refused.
+    `only`: the names of the visible sources; None: all.
     """
 
     def __init__(
@@ -260,16 +277,19 @@ class Store:
         seconds: float | None = None,
         read_only: bool = False,
         home: Home | None = None,
+        only: Collection[str] | None = None,
     ) -> None:
         self.url = _parse(url)
         self._home = home
         is_inside = home is not None and self.file is not None and self.file.parent == home.path
         self.ownership = None if home is None else Ownership(home, is_inside=is_inside)
-        self._read_only = read_only
+        self._read_only = read_only or only is not None
         self._clock = clock
         self.engine = _engine(self.url, alone, fixed)
-        if seconds is not None:
-            _limit(self.engine, seconds)
+        _limit(self.engine, math.inf if seconds is None else seconds)
+        if only is not None:
+            self.engine.update_execution_options(**{_LIMITED: True})
+            visible.limit_to(self.engine, only)
         self._alone = threading.Lock()
         """Held by the writing thread. Waiting for it is faster than SQLite's polling."""
         self._rested = 0.0
@@ -445,23 +465,34 @@ def _engine(url: URL, alone: bool, fixed: bool) -> Engine:
     return engine
 
 
-def _limit(engine: Engine, seconds: float) -> None:
-    """Have the database stop each statement that is running when its transaction exceeds this time."""
-    is_sqlite = engine.dialect.name == "sqlite"
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Have the databases stop what the block asks of them, in all its transactions together, after so many seconds.
 
-    @event.listens_for(engine, "connect")
-    def _watch(connection: Any, record: ConnectionPoolEntry) -> None:
-        if is_sqlite:
-            ends = record.info
-            ends["at"] = math.inf
-            connection.set_progress_handler(lambda: time.monotonic() > ends["at"], _STEPS)
+    It raises TookTooLong then. Within another block, the earlier end counts. Covers this thread only.
+    """
+    before = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _deadline.reset(before)
+
+
+def _limit(engine: Engine, seconds: float) -> None:
+    """Have the database stop a statement that is running when its transaction exceeds this time, or at the deadline."""
+    is_sqlite = engine.dialect.name == "sqlite"
 
     @event.listens_for(engine, "begin")
     def _set(connection: Connection) -> None:
+        left = min(seconds, _deadline.get() - time.monotonic())
         if is_sqlite:
-            connection.info["at"] = time.monotonic() + seconds
-        else:
-            connection.exec_driver_sql(f"SET LOCAL statement_timeout = {seconds * 1_000:.0f}")
+            end = time.monotonic() + left
+            # Without a limit there is no handler: it would wait for the lock of the interpreter every millisecond.
+            stop = None if left == math.inf else lambda: time.monotonic() > end
+            driver: Any = connection.connection.driver_connection
+            driver.set_progress_handler(stop, _STEPS)
+        elif left < math.inf:
+            connection.exec_driver_sql(f"SET LOCAL statement_timeout = {max(1, left * 1_000):.0f}")
 
 
 def _is_read_only(folder: Path) -> bool:
@@ -499,7 +530,7 @@ def _sqlite_meaning(error: sqlite3.Error) -> CatchmentError:
     if kind in _SQLITE_BUSY:
         return LedgerUnavailable("ledger: locked by another process; try again, or stop that process")
     if kind == _SQLITE_INTERRUPTED:
-        return LedgerUnavailable(_TOO_LONG)
+        return TookTooLong(_TOO_LONG)
     if kind == _SQLITE_FULL:
         return LedgerUnavailable("ledger: the disk is full; make room and try again")
     if kind in _SQLITE_UNWRITABLE:
@@ -512,7 +543,7 @@ def _sqlite_meaning(error: sqlite3.Error) -> CatchmentError:
 def _postgres_meaning(error: DBAPIError) -> CatchmentError:
     state = getattr(error.orig, "sqlstate", None) or ""
     if state == _POSTGRES_CANCELED:
-        return LedgerUnavailable(_TOO_LONG)
+        return TookTooLong(_TOO_LONG)
     if state.startswith("53"):
         return LedgerUnavailable("database server: out of space or connections; free some and try again")
     if error.connection_invalidated or not state or state.startswith(("08", "57")):

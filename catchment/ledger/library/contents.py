@@ -212,7 +212,7 @@ def _can_be_kept(text: str) -> bool:
 
 
 def storable_text(text: str) -> str:
-    """Return a text as the databases can store and compare it. Its length is unchanged."""
+    """Return a text as the databases can store and compare it."""
     if _can_be_kept(text):
         return text
     return text.replace("\x00", "\ufffd").encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

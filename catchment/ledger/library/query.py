@@ -61,15 +61,16 @@ class Term:
         """The text for a substring search if its script has no spaces between words, else None."""
         return self.text if NO_SPACES.search(self.text) else None
 
-    def matcher(self, sqlite: bool) -> str:
-        """Return the term in the query syntax of the index, with operators escaped."""
-        if sqlite:
-            quoted = self.text.replace('"', '""')
-            # The index folds accents of Latin letters only: it treats й as one letter, or as и with a mark.
-            forms = dict.fromkeys((quoted, unicodedata.normalize("NFD", quoted)))
-            return " OR ".join(f'"{form}"{" *" if self.prefix else ""}' for form in forms)
-        words = plain_words(self.text).split()
-        return " <-> ".join(words) + (":*" if self.prefix else "")
+    def forms(self) -> tuple[str, ...]:
+        """Return the term in the query syntax of FTS5, with operators escaped: in each form that the index may have."""
+        quoted = self.text.replace('"', '""')
+        # The index folds accents of Latin letters only: it treats й as one letter, or as и with a mark.
+        forms = dict.fromkeys((quoted, unicodedata.normalize("NFD", quoted)))
+        return tuple(f'"{form}"{" *" if self.prefix else ""}' for form in forms)
+
+    def tsquery(self) -> str:
+        """Return the term in the query syntax of PostgreSQL, with operators escaped."""
+        return " <-> ".join(plain_words(self.text).split()) + (":*" if self.prefix else "")
 
     def pattern(self) -> str:
         """Return a regular expression that matches the term in folded text."""
@@ -104,7 +105,7 @@ class Query:
 
 def parse(words: str) -> Query:
     """Parse words, "phrases", prefix*, -without and this OR that. Ignores punctuation; filters are parsed elsewhere."""
-    wanted: list[AnyOf] = []
+    wanted: list[list[Term]] = []
     unwanted: list[Term] = []
     joins = False
     for is_unwanted, term in _terms(words):
@@ -113,11 +114,12 @@ def parse(words: str) -> Query:
         elif is_unwanted:
             unwanted.append(term)
         elif joins:
-            wanted[-1] += (term,)
+            wanted[-1].append(term)
             joins = False
         else:
-            wanted.append((term,))
-    return Query(tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(unwanted)))
+            wanted.append([term])
+    groups = (tuple(dict.fromkeys(group)) for group in wanted)
+    return Query(tuple(dict.fromkeys(groups)), tuple(dict.fromkeys(unwanted)))
 
 
 def _terms(words: str) -> Iterator[tuple[bool, Term | None]]:

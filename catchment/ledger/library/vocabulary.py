@@ -1,15 +1,18 @@
-"""The vocabulary of the search index, as folded by FTS5: lower case, without accents. Not available on PostgreSQL."""
+"""The vocabulary of the search index, as folded by FTS5: lower case, without accents. Not available on PostgreSQL.
+
+The index has the words of all sources. If only some are visible, each word is counted in their passages and names.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 
 from sqlalchemy import func, select, text
 
 from catchment.ledger.db.database import Reading, Store, among, json_list
 from catchment.ledger.db.schema import contents, documents
-from catchment.ledger.library import word_parts
+from catchment.ledger.library import word_index, word_parts
 
 _INDEXES = ("chunk_index", "document_index", word_parts.CHUNKS, word_parts.DOCUMENTS)
 _SAMPLE = 300
@@ -23,38 +26,64 @@ class Vocabulary:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def beginning(self, prefix: str) -> dict[str, int]:
-        """Return the words with this prefix of letters and digits, each with its number of chunks and document names."""
+    def beginning(self, prefix: str, chosen: Callable[[Collection[str]], Iterable[str]]) -> dict[str, int]:
+        """Return the words with this prefix of letters and digits, each with its number of chunks and document names.
+
+        `chosen` is given all these words, visible or not, and returns the wanted ones of them.
+        """
         if not prefix:
             return {}
-        # U+10FFFF sorts after every character of a word.
-        return self._words("term >= :first AND term < :last", {"first": prefix, "last": f"{prefix}\U0010ffff"})
+        with self._store.read() as reading:
+            # U+10FFFF sorts after every character of a word.
+            limits = {"first": prefix, "last": f"{prefix}\U0010ffff"}
+            found = _words(reading, "term >= :first AND term < :last", limits)
+            return _counted(reading, {word: found[word] for word in chosen(found)})
 
     def among(self, words: Collection[str]) -> dict[str, int]:
         """Return which of these words occur, each with its number of chunks and document names."""
-        return (
-            self._words("term IN (SELECT value FROM json_each(:words))", {"words": json_list(words)}) if words else {}
-        )
+        if not words:
+            return {}
+        with self._store.read() as reading:
+            which = "term IN (SELECT value FROM json_each(:words))"
+            return _counted(reading, _words(reading, which, {"words": json_list(words)}))
+
+    def passages(self) -> int:
+        """Return the approximate number of chunks."""
+        with self._store.read() as reading:
+            return word_index.passages_about(reading)
 
     def languages(self) -> set[str]:
         """Return the languages of a sample of documents, as ISO 639-1 codes."""
         with self._store.read() as reading:
-            highest = reading.execute(select(func.max(documents.c.id))).scalar() or 0
-            sample = range(highest, 0, -(highest // _SAMPLE + 1))
-            sampled = select(documents.c.content_id).where(among(reading, documents.c.id, sample))
+            if reading.is_limited:
+                # By position: the IDs would tell how many other documents there are.
+                place = func.row_number().over(order_by=documents.c.id).label("place")
+                placed = select(documents.c.content_id, place).where(documents.c.removed_at.is_(None)).subquery()
+                step = select(func.max(placed.c.place) / _SAMPLE + 1).scalar_subquery()
+                sampled = select(placed.c.content_id).where(placed.c.place % step == 0)
+            else:
+                highest = reading.execute(select(func.max(documents.c.id))).scalar() or 0
+                sample = range(highest, 0, -(highest // _SAMPLE + 1))
+                sampled = select(documents.c.content_id).where(among(reading, documents.c.id, sample))
             known = contents.c.id.in_(sampled), contents.c.language.is_not(None)
             return set(reading.execute(select(contents.c.language).where(*known).distinct()).scalars())
 
-    def _words(self, which: str, parameters: dict[str, str]) -> dict[str, int]:
-        found: Counter[str] = Counter()
-        with self._store.read() as reading:
-            if not reading.sqlite:
-                return {}
-            for index in _INDEXES:
-                rows = f"SELECT term, doc FROM {_vocabulary(reading, index)} WHERE {which} LIMIT {_MOST}"
-                for word, number in reading.execute(text(rows), parameters):
-                    found[word] += number
-        return dict(found)
+
+def _words(reading: Reading, which: str, parameters: dict[str, str]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for index in _INDEXES if reading.sqlite else ():
+        rows = f"SELECT term, doc FROM {_vocabulary(reading, index)} WHERE {which} LIMIT {-1 if reading.is_limited else _MOST}"
+        for word, number in reading.execute(text(rows), parameters):
+            found[word] += number
+    return dict(found)
+
+
+def _counted(reading: Reading, found: dict[str, int]) -> dict[str, int]:
+    """Return the words that are visible, with the numbers of visible chunks and document names."""
+    if not reading.is_limited:
+        return found
+    numbers = {word: sum(word_index.number_of(reading, index, f'"{word}"') for index in _INDEXES) for word in found}
+    return {word: number for word, number in numbers.items() if number}
 
 
 def _vocabulary(reading: Reading, index: str) -> str:

@@ -12,13 +12,14 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice, zip_longest
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, select, text
+from sqlalchemy import ColumnElement, Connection, func, select, text
 
 from catchment.ledger.db.database import AnyRow, Reading, Writing, among, json_list
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import like_literal
 from catchment.ledger.db.records import Ranked, Ranking
 from catchment.ledger.db.schema import chunks, contents, documents
+from catchment.ledger.db.visible import rarity
 from catchment.ledger.library import filters, word_parts
 from catchment.ledger.library.query import AnyOf, Query, Term, plain_words
 from catchment.model import ASIDE
@@ -61,9 +62,11 @@ _TEXTS_AT_ONCE = 50
 _CHUNKS_AT_ONCE = 2_000
 _MOST = 10_000
 """Maximum number of matches of a term that are ranked: the latest. Without terms, the number of documents."""
-_AT_ONCE = 50
-"""Maximum number of query terms per statement. Databases limit the number of subqueries to a few hundred."""
+_ENOUGH = 30_000
+"""Passages that are counted. From a quarter of them, and from `_MOST`, a word is common in any library."""
 
+_IN_TEXT, _IN_NAME = "3.0, 1.0", "10.0, 8.0, 2.0, 1.0"
+"""Weights of matches in the columns of the chunks, and of the names of documents."""
 _ASIDE_WEIGHT = 0.5
 """Score factor of quotations and signatures in mail, so that the original message precedes its quotations."""
 
@@ -87,7 +90,10 @@ _BY_THREAD = f"""SELECT content_id, chunk_id, score, thread, alike FROM (
     ) AS each_one WHERE place = 1"""
 
 
-_CANDIDATES = """hit AS MATERIALIZED ({}),
+# Two lists, because SQLite refuses one of more than 500 queries.
+_CANDIDATES = """hit AS MATERIALIZED (
+        SELECT * FROM ({}) AS in_chunks UNION ALL SELECT * FROM ({}) AS in_names
+    ),
     passage AS (SELECT content_id, chunk_id, sum(score) AS score FROM hit GROUP BY content_id, chunk_id),
     best AS (
         SELECT content_id, chunk_id, score,
@@ -235,18 +241,15 @@ def find(
     """Return the matching contents, best first, and their total number. Without wanted terms, the latest come first.
 
     Each term may match any chunk or name of a document. `by_thread` returns only the best content of each thread. `within`:
-    only these contents. Only the first fifty terms affect the order.
+    only these contents. `language.parse` bounds the terms: databases limit the number of subqueries to a few hundred.
     """
     parameters: dict[str, Any] = {"limit": limit, "offset": offset, "aside": ASIDE, "weight": _ASIDE_WEIGHT}
     parameters["most"] = most = max(_MOST, offset + limit)
-    rest = _having_the_rest(reading, query)
-    if rest is not None and not rest:
-        return Ranking([], 0)
-    wanted = [_ask_any(reading, f"w{n}", terms, parameters) for n, terms in enumerate(query.wanted[:_AT_ONCE])]
-    conditions = _without(reading, query.unwanted[:_AT_ONCE], parameters)
-    for key, these in (("rest", rest), ("within", within)):
-        if these is not None:
-            conditions.append(_listed(reading, key, these, parameters))
+    parameters["passages"] = passages_about(reading) if reading.is_limited else 0
+    wanted = [_ask_any(reading, f"w{n}", terms, parameters) for n, terms in enumerate(query.wanted)]
+    conditions = _without(reading, query.unwanted, parameters)
+    if within is not None:
+        conditions.append(_listed(reading, within, parameters))
     passes = ["documents.removed_at IS NULL", *_passes(reading, query, parameters)]
     if wanted:
         of_content = "SELECT 1 FROM documents WHERE documents.content_id = owner.content_id"
@@ -256,9 +259,9 @@ def find(
             tables.append(f"eligible AS MATERIALIZED ({_matching(wanted, conditions)})")
             conditions = ["content_id IN (SELECT content_id FROM eligible)"]
         met = " AND ".join(conditions)
-        hits = [_IN_CHUNKS.format(chunk, met) for group in wanted for chunk, _ in group]
-        hits += [_IN_NAMES.format(name, met) for group in wanted for _, name in group]
-        tables.append(_CANDIDATES.format(" UNION ALL ".join(hits)))
+        in_chunks = " UNION ALL ".join(_IN_CHUNKS.format(chunk, met) for group in wanted for chunk, _ in group)
+        in_names = " UNION ALL ".join(_IN_NAMES.format(name, met) for group in wanted for _, name in group)
+        tables.append(_CANDIDATES.format(in_chunks, in_names))
     else:
         tables = [_LATEST.format(" AND ".join([*passes, *conditions]))]
     statement = f"""
@@ -292,23 +295,6 @@ _Asked = list[tuple[str, str]]
 """Pairs of scored queries: for the chunks, and for the documents by name."""
 
 
-def _having_the_rest(reading: Reading, query: Query) -> list[int] | None:
-    """Return the contents that match the terms beyond the first fifty; None if there are no such terms."""
-    found: list[int] | None = None
-    for start in range(_AT_ONCE, max(len(query.wanted), len(query.unwanted)), _AT_ONCE):
-        # If only unwanted terms are left, a wanted term provides the candidates.
-        terms = query.wanted[start : start + _AT_ONCE] or query.wanted[:1]
-        parameters: dict[str, Any] = {}
-        conditions = _without(reading, query.unwanted[start : start + _AT_ONCE], parameters)
-        if found is not None:
-            conditions.append(_listed(reading, "these", found, parameters))
-        wanted = [_ask_any(reading, f"w{n}", group, parameters) for n, group in enumerate(terms)]
-        found = list(reading.execute(text(_matching(wanted, conditions)), parameters).scalars())
-        if not found:
-            break
-    return found
-
-
 def _matching(wanted: Sequence[_Asked], conditions: Sequence[str]) -> str:
     """Return a query for the contents that match every group of terms and meet the conditions."""
     in_all = " INTERSECT ".join(map(_owners, wanted))
@@ -321,10 +307,10 @@ def _without(reading: Reading, unwanted: Sequence[Term], parameters: dict[str, A
     return [f"content_id NOT IN ({_owners(one)})" for one in asked]
 
 
-def _listed(reading: Reading, key: str, content_ids: Collection[int], parameters: dict[str, Any]) -> str:
+def _listed(reading: Reading, content_ids: Collection[int], parameters: dict[str, Any]) -> str:
     """Return the condition that a content is one of these."""
-    parameters[key] = json_list(content_ids) if reading.sqlite else list(content_ids)
-    return f"content_id IN (SELECT value FROM json_each(:{key}))" if reading.sqlite else f"content_id = ANY(:{key})"
+    parameters["within"] = json_list(content_ids) if reading.sqlite else list(content_ids)
+    return "content_id IN (SELECT value FROM json_each(:within))" if reading.sqlite else "content_id = ANY(:within)"
 
 
 def _owners(asked: _Asked) -> str:
@@ -350,12 +336,17 @@ def _ask_words(
     reading: Reading, key: str, terms: Sequence[Term], weight: float, parameters: dict[str, Any]
 ) -> Iterator[tuple[str, str]]:
     """Yield scored queries for the chunks and for the documents by name: for the words, and for parts of identifiers."""
-    either = " OR " if reading.sqlite else " | "
-    parameters[key] = either.join(f"({term.matcher(reading.sqlite)})" for term in terms)
-    if reading.sqlite:
+    if reading.sqlite and reading.is_limited:
+        phrases = dict.fromkeys(form for term in terms for form in term.forms())
+        for n, phrase in enumerate(phrases):
+            parameters[f"{key}_{n}"] = phrase
+            yield _scored_here(reading, f"{key}_{n}", phrase, weight, parameters["passages"])
+    elif reading.sqlite:
+        parameters[key] = " OR ".join(form for term in terms for form in term.forms())
         scored = f"SELECT rowid AS id, -bm25({{0}}, {{1}}) * {weight} AS score FROM {{0}} WHERE {{0}} MATCH :{key}"
-        yield scored.format("chunk_index", "3.0, 1.0"), scored.format("document_index", "10.0, 8.0, 2.0, 1.0")
+        yield scored.format("chunk_index", _IN_TEXT), scored.format("document_index", _IN_NAME)
     else:
+        parameters[key] = " | ".join(f"({term.tsquery()})" for term in terms)
         asked = f"to_tsquery('simple', :{key})"
         rank = f"ts_rank_cd(array[0.1, 0.2, 0.5, 1.0]::float4[], words, {asked}) * {weight}"
         scored = f"SELECT id, {rank} AS score FROM {{}} WHERE words @@ {asked}"
@@ -368,6 +359,39 @@ def _ask_words(
             word_parts.matching(reading, word_parts.CHUNKS, f"{key}i", score),
             word_parts.matching(reading, word_parts.DOCUMENTS, f"{key}i", score / 2),
         )
+
+
+def _scored_here(reading: Reading, key: str, phrase: str, weight: float, passages: int) -> tuple[str, str]:
+    """Return scored queries for a phrase, as with `bm25`, but with the statistics of the visible sources."""
+
+    def scored(index: str, weights: str) -> str:
+        rare = weight * rarity(number_of(reading, index, phrase), passages)
+        complete = ", ".join("1e9" for _ in weights.split(","))
+        return f"""SELECT rowid AS id, {rare} * local_score(
+                bm25({index}, {weights}), bm25({index}, {complete}),
+                (SELECT sz FROM {index}_docsize WHERE {index}_docsize.id = {index}.rowid),
+                (SELECT mean_size(block) FROM {index}_data WHERE id = 1)
+            ) AS score FROM {index} WHERE {index} MATCH :{key}"""
+
+    return scored("chunk_index", _IN_TEXT), scored("document_index", _IN_NAME)
+
+
+def number_of(reading: Reading, index: str, expression: str) -> int:
+    """Return in how many visible chunks, or documents by name, an expression matches; at most `_MOST`."""
+    owner = "chunks" if index in ("chunk_index", word_parts.CHUNKS) else "documents"
+    matching = f"""SELECT 1 FROM {index} CROSS JOIN {owner} AS owner
+        WHERE {index} MATCH :expression AND owner.id = {index}.rowid LIMIT {_MOST}"""
+    counted = text(f"SELECT count(*) FROM ({matching})")
+    return int(reading.execute(counted, {"expression": expression}).scalar_one())
+
+
+def passages_about(reading: Reading) -> int:
+    """Return the approximate number of visible chunks."""
+    if not reading.is_limited:
+        return reading.execute(select(func.max(chunks.c.id))).scalar() or 0
+    of_documents = select(chunks.c.id).join_from(documents, chunks, chunks.c.content_id == documents.c.content_id)
+    some = of_documents.where(documents.c.removed_at.is_(None)).limit(_ENOUGH).subquery()
+    return int(reading.execute(select(func.count()).select_from(some)).scalar_one())
 
 
 def _ask_letters(reading: Reading, key: str, letters: str, parameters: dict[str, Any]) -> tuple[str, str]:

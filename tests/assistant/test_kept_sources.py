@@ -1,0 +1,204 @@
+"""What assistants see does not depend on the sources that are kept from them: a library with them answers as one without."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from string import ascii_lowercase
+from typing import Any
+
+import pytest
+
+from assistant.library import AssistantLibrary
+from assistant.server import call
+from catchment.ledger import Ledger
+from catchment.ledger.library.embeddings import DEFAULT_MODEL
+from catchment.meaning.fill import fill
+from catchment.meaning.meaning import Meaning
+from catchment.meaning.models import Refusal, quantized
+from catchment.results import Results
+from catchment.runtime.home import Home
+from catchment.search.related import related
+from catchment.search.search import search
+from tests.assistant.conftest import add_sources, ingest
+
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+PIN = "4831"
+COMMON = "the of and meter girder bridge orchard winter pruned leaks pressure switch paint".split()  # noqa: SIM905
+SHARED = "rusty corroded hinge lantern harvest barrel quarry 4830 4731 HttpClientFactory Häuser haus Ящик".split()  # noqa: SIM905
+KEPT = f"{PIN} rustic corrode hinges lantem harvests barrels quarrel meters ClientFactory clientele Haus ящика Loan".split()
+
+
+class Letters:
+    """A model of the numbers of letters in a text, quicker than a real one."""
+
+    setting, name, dimensions = DEFAULT_MODEL, "letters", 26
+
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
+        return [quantized(self.query(text)) for text in texts]
+
+    def query(self, text: str) -> Sequence[float]:
+        return [1 + text.count(letter) for letter in ascii_lowercase]
+
+
+def _notes(words: list[str], count: int, chance: random.Random, prefix: str) -> dict[str, str]:
+    """Return notes of common words, each of which has some of the others, links, and a tag."""
+    notes = {}
+    for number in range(count):
+        length = chance.randint(4, 120)
+        text = [chance.choice(words if chance.random() < 0.2 else COMMON) for _ in range(length)]
+        link = f"[[{prefix} {chance.randrange(count)}]] #{chance.choice(words[:3])}"
+        notes[f"{chance.choice(words)}/{prefix} {number}.md"] = f"{' '.join(text)} {link}"
+    return notes
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Home]:
+    """Two homes with the same shared notes; the first has a kept diary and kept mail too, which came before them."""
+    chance = random.Random(17)
+    shared, kept = _notes(SHARED, 30, chance, "note"), _notes(KEPT, 60, chance, "secret")
+    copied = next(iter(shared))
+    kept["note 3.md"] = "[[note 3]] [[note 4]] the diary about the [[secret 1]]"
+    homes = []
+    for name in ("with", "without"):
+        folder = tmp_path_factory.mktemp(name)
+        (folder / "Notes").mkdir()
+        home = Home(folder / "home").make()
+        settings: dict[str, Any] = {"notes": ("local_files", {"root": folder / "Notes"})}
+        if name == "with":
+            settings["diary"] = ("local_files", {"root": folder, "assistants": False})
+            settings["copies"] = ("local_files", {"root": folder, "assistants": False})
+            settings["mail"] = ("imap", {"host": "mail.example.org", "user": "me", "password": "env:NO_PASSWORD"})
+        add_sources(home, settings)
+        with closing(Ledger.open(home.database_url)) as ledger:
+            if name == "with":
+                ingest(ledger, "diary", "local_files", kept, language="de")
+                ingest(ledger, "copies", "local_files", {copied: shared[copied]})
+                ingest(ledger, "mail", "imap", {"INBOX;UIDVALIDITY=1;UID=1": f"{PIN} Offer " * 5})
+            ingest(ledger, "notes", "local_files", shared)
+            fill(ledger, Letters(), lambda _: None)
+        homes.append(home)
+    return homes[0], homes[1]
+
+
+def _queries() -> Iterator[str]:
+    chance = random.Random(35)
+    words = [*SHARED, *KEPT, *COMMON, "rustys", "corrded", "lanten", "hing", "4381", "loan", "meterr", "nothing"]
+    yield from words[::4]
+    yield from (f"{PIN[:n]}0{PIN[n + 1 :]}" for n in range(4))
+    for _ in range(16):
+        some = chance.choices(words, k=chance.randint(2, 7))
+        yield chance.choice(
+            (
+                " ".join(some),
+                " OR ".join(some),
+                f'"{some[0]} {some[1]}" {some[-1]}',
+                f"{some[0][:3]}* {some[1]}",
+                f"{some[0]} -{some[1]}",
+                f"{some[0]} tag:{some[1]}",
+                f"path:{some[0]} -title:secret {some[1]}",
+                f"source:{chance.choice(['diary', 'mail', 'notes', 'note', 'x'])} {some[0]}",
+                f"kind:{chance.choice(['imap', 'local_files', 'obsidian'])} {some[0]}",
+                f"lang:de {some[0]} OR lang:en",
+            )
+        )
+
+
+def _calls(home: Home) -> Iterator[tuple[str, dict[str, Any]]]:
+    for query in _queries():
+        yield "search", {"query": query, "limit": 20}
+    yield "search", {"query": "the OR of", "limit": 20, "offset": 20}
+    with closing(Ledger.inspect(home.database_url, only=["notes"])) as ledger:
+        titles = sorted(name.title for name in ledger.library.names(ledger.sources.get("notes").id))
+        for title in titles[:3]:
+            yield "related", {"document": ledger.library.show(title).document}
+            yield "read", {"document": ledger.library.show(title).document}
+    yield "status", {}
+    yield "plan", {"source": "notes"}
+    yield "plan", {"source": "diary"}
+    for item in ("note 1.md", "note 3", "copy.md", "secret 1.md", "secret", "INBOX", "diary"):
+        yield "why", {"item": item}
+
+
+def _answers(home: Home) -> list[str]:
+    """Return each call with its answer, without the numbers of documents, times and fences."""
+    library = AssistantLibrary(home)
+    found = []
+    for tool, given in _calls(home):
+        result = call(library, tool, given)
+        [content] = result.content
+        assert content.type == "text"
+        text = json.dumps(
+            [result.is_error, result.structured_content, content.text], ensure_ascii=False, sort_keys=True
+        )
+        text = re.sub(r'("?document"?:? )\d+', r"\1N", text)
+        text = re.sub(r"\d{4}-\d\d-\d\dT[\d:+]+|untrusted id=\w+", "T", text)
+        text = re.sub(r'(kept_from_assistants"?: )\d', r"\1K", text)
+        found.append(f"{tool} {given if tool not in ('read', 'related') else ''}: {text}")
+    return found
+
+
+def test_every_answer_is_as_without_the_kept_sources(both: tuple[Home, Home]) -> None:
+    answers, expected = map(_answers, both)
+    assert len(answers) > 40
+    for answer, without in zip(answers, expected, strict=True):
+        assert answer == without
+
+
+def test_meaning_and_scores_are_as_without_the_kept_sources(
+    both: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what assistants see only as an order: scores, cosines, counts of words, and the floor."""
+    monkeypatch.setattr("catchment.meaning.meaning.load", lambda _: Letters())
+    found: list[list[Any]] = []
+    model: Meaning | None = None
+    for home in both:
+        with closing(Ledger.inspect(home.database_url, only=["notes"])) as ledger:
+            meaning = model = Meaning(ledger, model)
+            results = [
+                search(ledger, query, NOW, meaning=meaning) for query in list(_queries())[::3] if ":" not in query
+            ]
+            shown = [ledger.library.show(f"note {number}") for number in range(10)]
+            near = [[(hit.title, hit.cosine) for hit in related(ledger, meaning, one.content_id, 20)] for one in shown]
+            found.append([*map(_comparable, results), near, ledger.embeddings.counts(ledger.embeddings.searched())])
+    assert found[0] == found[1]
+
+
+def _comparable(results: Results) -> Any:
+    hits = [(hit.title, hit.item, round(hit.score, 9), hit.lexical_rank, hit.semantic_rank) for hit in results.hits]
+    return hits, results.total, results.understood, results.is_partial, results.meaning_off
+
+
+def test_pin_of_a_kept_note_cannot_be_guessed(both: tuple[Home, Home]) -> None:
+    library = AssistantLibrary(both[0])
+    near = {f"{PIN[:n]}{digit}{PIN[n + 1 :]}" for n in range(4) for digit in "0123456789"} - {"4830", "4731"}
+    assert PIN in near
+    answers = {
+        json.dumps([result.is_error, result.structured_content]).replace(guess, "")
+        for guess in near
+        if (result := call(library, "search", {"query": f"{guess} OR quarry"}))
+    }
+    assert len({answer for answer in answers if "4830" not in answer and "4731" not in answer}) == 1
+
+
+def test_limited_ledger_ranks_as_the_whole_one(both: tuple[Home, Home]) -> None:
+    with (
+        closing(Ledger.inspect(both[1].database_url)) as whole,
+        closing(Ledger.inspect(both[1].database_url, only=["notes"])) as limited,
+    ):
+        for query in ("rusty hinge", "girder quarry", "lantern", '"the girder"', "harvest OR barrel"):
+            first, other = (search(one, query, NOW, limit=50) for one in (whole, limited))
+            assert (first.total, first.understood) == (other.total, other.understood)
+            top = {hit.document for hit in first.hits[:10]}
+            assert len(top & {hit.document for hit in other.hits[:10]}) >= min(7, len(top))
+
+
+def test_limited_ledger_changes_nothing(both: tuple[Home, Home]) -> None:
+    from catchment.errors import ReadOnly
+
+    with closing(Ledger.inspect(both[0].database_url, only=["notes"])) as ledger, pytest.raises(ReadOnly):
+        ledger.sources.put("new", "local_files", ledger.sources.get("notes").priority)
