@@ -1,4 +1,4 @@
-"""Texts that other people wrote: cleaned of invisible characters and images, and fenced in the text form of an answer.
+"""Texts that other people wrote: cleaned of invisible characters and active markup, and fenced in the text form of an answer.
 
 A document may contain instructions. The fence shows where it begins and ends; its random ID is new for each answer, so that no
 document can contain it.
@@ -16,11 +16,32 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 _CONTROL_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
-_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
-"""Variation selectors: invisible, and able to carry any text."""
-_IMAGE_OR_LINK = re.compile(r"(!(?=\[)|\](?=\(\s*<?\s*(?:https?:|data:|//)))", re.IGNORECASE)
-"""Without the parts of an address: Markdown has too many ways to write it."""
-_LOADING = re.compile(r"<(?=(?:img|image|svg|video|audio|iframe|object|embed|link|style|script)\b)", re.IGNORECASE)
+_IGNORABLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc"
+    "\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
+)
+"""Invisible characters of other categories: those with the property Default_Ignorable_Code_Point, and blank ones."""
+_TAGS = (
+    "abbr b blockquote br caption cite code dd del details dfn div dl dt em figcaption figure h1 h2 h3 h4 h5 h6 hr i ins kbd"
+    " li mark ol p pre q rp rt ruby s samp section small span strong sub summary sup table tbody td tfoot th thead tr u ul var"
+).replace(" ", "|")
+_HARMLESS = "|".join(
+    (
+        rf"/?(?:{_TAGS})\s?/?>",
+        r"!--(?!-?>)[^<>]*-->",
+        r"[\w.+-]+@[\w.-]+>",
+        r"https?://[^\s<>\"'`=&\\]*>",
+    )
+)
+"""What may follow a `<`: these tags without attributes, comments, and addresses that are their own text."""
+_MARKUP = re.compile(rf"<(?=[a-z/!?])(?!{_HARMLESS})", re.IGNORECASE)
+_IMAGE = re.compile(r"!(?=\[)(?!\[\[[^\[\]\n:]*\]\](?![(\[]))")
+"""The start of an image, but not of an embedded note such as ![[Statutes#Water]]."""
+_PLACE = r"(?!//)[^()<>:&\\]"
+_LINK = re.compile(rf"\](?=\()(?!\((?:{_PLACE}|\((?:{_PLACE})*\))*\))")
+"""The end of the text of a link, unless only a place in the same library can follow: no host, no entity, no escape."""
+_DEFINITION = re.compile(r"\](?=:)(?!:\s*+(?!//)[^\s<:&\\]*+(?:\s|$))")
+"""The end of the label of an address that is defined apart, with the same exception."""
 _FENCE = re.compile(r"<([/\s]*untrusted)", re.IGNORECASE)
 
 
@@ -38,14 +59,16 @@ class Untrusted(BaseModel):
 
 
 def cleaned(text: str) -> str:
-    """Return a text without invisible characters and terminal control sequences. Images and links are not active.
+    """Return a text without invisible characters and terminal control sequences, and with harmless markup only.
 
     An assistant that repeats an image makes its client request the address, which can contain text that the assistant has read.
     """
-    text = _SELECTORS.sub("", _CONTROL_SEQUENCE.sub("", text))
+    text = _IGNORABLE.sub("", _CONTROL_SEQUENCE.sub("", text))
     if not text.isascii() or not text.isprintable():
         text = "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in _INVISIBLE)
-    return _LOADING.sub("‹", _IMAGE_OR_LINK.sub(r"\1 ", text))
+    for start in (_IMAGE, _LINK, _DEFINITION):
+        text = start.sub(r"\g<0> ", text)
+    return _MARKUP.sub("‹", text)
 
 
 def short(text: str, characters: int = 300) -> str:

