@@ -216,11 +216,11 @@ class AssistantLibrary:
         from catchment.search import remote
         from catchment.search.search import search_without_meaning
 
-        now, page = datetime.now().astimezone(), {"limit": given.limit, "offset": given.offset}
+        now, limit, offset = datetime.now().astimezone(), given.limit, given.offset
         try:
-            return remote.search(self._home, given.query, now, **page, only=only)
+            return remote.search(self._home, given.query, now, limit=limit, offset=offset, only=only)
         except MeaningOff as off:
-            return search_without_meaning(ledger, given.query, now, str(off), **page)
+            return search_without_meaning(ledger, given.query, now, str(off), limit=limit, offset=offset)
 
     def _preview(self, ledger: Ledger, source: Source, entry: SourceEntry) -> Plan:
         from catchment.sync.plan import make_plan

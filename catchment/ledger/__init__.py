@@ -130,7 +130,7 @@ class Ledger:
         `read_only`: every change raises ReadOnly.
         `only`: the names of the visible sources. The ledger is as if the others did not exist, and read-only.
         """
-        options = {"fixed": fixed, "seconds": seconds, "read_only": read_only, "only": only}
+        options: dict[str, Any] = {"fixed": fixed, "seconds": seconds, "read_only": read_only, "only": only}
         return cls._opened(at, clock, opening.require_current, **options)
 
     @classmethod

@@ -35,7 +35,7 @@ class Meaning:
         """`loaded`: uses the model of this one, and waits for it."""
         self._ledger = ledger
         self._owner = loaded or self
-        self._lock = threading.Lock() if loaded is None else loaded._lock
+        self._lock: threading.Lock = threading.Lock() if loaded is None else loaded._lock
         self._model: Model | None = None
         self._vectors: Vectors | None = None
         self._share = 0.0

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from catchment.errors import BadInput
 from catchment.ledger.library.contents import storable_text
 from catchment.ledger.library.filters import HAS, Filter, FilterName
-from catchment.ledger.library.query import Query
+from catchment.ledger.library.query import Query, bounded
 from catchment.ledger.library.query import parse as parse_words
 from catchment.search.widen import is_near
 
@@ -34,9 +34,6 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "calendar": ("text/calendar",),
 }
 """The values of `type:`, with patterns of LIKE for the media types they stand for. A media type itself is a value too."""
-
-MOST_TERMS = 50
-"""Words, phrases, exclusions and filters of a query: more cost seconds, and the databases refuse hundreds."""
 
 _FILTER = re.compile(r'(?<!\S)(-?)([a-z]{2,7}):(?:"([^"]*)"?|(\S*))')
 _AFTER, _BEFORE = "after", "before"
@@ -73,11 +70,7 @@ def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
         words.append(text[done : match.start()])
         done = match.end()
     words.append(text[done:])
-    query = replace(parse_words(" ".join(words)), filters=tuple(dict.fromkeys(filters)))
-    number = sum(map(len, query.wanted)) + len(query.unwanted) + len(query.filters)
-    if number > MOST_TERMS:
-        raise BadInput(f"query: {number} words and filters; use at most {MOST_TERMS}, or quote words as a phrase")
-    return query
+    return bounded(replace(parse_words(" ".join(words)), filters=tuple(dict.fromkeys(filters))))
 
 
 def is_code(media_type: str) -> bool:

@@ -144,7 +144,7 @@ def test_notes_of_the_example_are_unchanged() -> None:
     notes = list(VAULT.rglob("*.md"))
     assert len(notes) > 20
     for note in notes:
-        text = note.read_bytes().decode("utf-8", "ignore").replace("\r", "")
+        text = note.read_bytes().decode("utf-8-sig", "ignore").replace("\r", "")
         assert re.sub("[\ufe0f\u200d]", "", text) == cleaned(text), note.name
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from sqlalchemy import text
 
-from catchment.errors import BadInput
+from catchment.errors import BadInput, TookTooLong
+from catchment.ledger import Ledger, time_limit
 from catchment.ledger.library import word_index
 from catchment.model import Document, Entity, EntityKind
 from catchment.results import Results
@@ -17,6 +20,9 @@ from catchment.search.widen import is_near
 from tests.ledger.world import World, content, delivered, note
 
 NOW = datetime(2026, 3, 11, tzinfo=UTC)
+
+
+_ENDLESS = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 10000000000) SELECT max(n) FROM t"
 
 
 def put(world: World, locator: str, text: str, *, entities: Sequence[Entity] = (), **of_document: str) -> None:
@@ -273,3 +279,42 @@ def test_common_word_ranks_only_the_latest_matches(world: World, monkeypatch: py
             assert {hit.item for hit in results.hits} <= {"5.md", "6.md", "7.md", "8.md"}
     assert sorted(found(world, "water path:0.md")) == ["0.md"], "a filter applies before"
     assert len(ask(world, "water", limit=9).hits) == 9
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        " ".join(f"w\u043e\u0439{n} OR {chr(97 + n % 26)}{n}" for n in range(25)),
+        " ".join(f"{chr(0x4E00 + n)}{chr(0x5E00 + n)}" for n in range(50)),
+        " ".join(f"-w{n}" for n in range(49)) + " rust",
+        " ".join(f"{'-' * (n % 2)}{('tag', 'path', 'from', 'in', 'title')[n % 5]}:w{n}" for n in range(50)),
+        "rust OR " + " OR ".join(f"Rus{n}Part" for n in range(49)),
+    ],
+    ids=range(5),
+)
+def test_largest_query_of_each_kind_is_answered(world: World, query: str) -> None:
+    put(world, "a.md", "rust and paint")
+    assert ask(world, query).total <= 1
+    with closing(Ledger.inspect(world.url, only=["notes"])) as limited:
+        assert search(limited, query, NOW).total == ask(world, query).total
+
+
+def test_search_ends_at_its_deadline(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All parts of the search share it: this one passes when the first begins."""
+    put(world, "a.md", "rust and paint " * 1_000)
+    monkeypatch.setattr("catchment.search.search.SECONDS", 0.0)
+    monkeypatch.setattr("catchment.ledger.db.database._STEPS", 1)
+    with pytest.raises(TookTooLong, match="the query took too long and was stopped; use fewer words or add a filter"):
+        ask(world, "rust OR paint")
+    monkeypatch.setattr("catchment.search.search.SECONDS", 60.0)
+    assert ask(world, "rust OR paint").total == 1
+
+
+def test_deadline_covers_transactions_together(world: World) -> None:
+    with time_limit(60.0), time_limit(0.0), pytest.raises(TookTooLong), world.ledger._store.read() as reading:
+        reading.execute(text(_ENDLESS))
+    with time_limit(0.05), pytest.raises(TookTooLong):
+        for _ in range(1_000_000):
+            world.ledger.sources.all()
+            with world.ledger._store.read() as reading:
+                reading.execute(text(_ENDLESS.replace("10000000000", "1000000")))

@@ -100,12 +100,35 @@ def test_nonsense_is_refused_with_the_remedy(text: str, problem: str) -> None:
     assert problem in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        " OR ".join(f"w{n}" for n in range(400)),
+        " ".join(f"w{n}" for n in range(51)),
+        " ".join(f"-w{n}" for n in range(51)),
+        " ".join(f"title:w{n}" for n in range(5_000)),
+        " ".join(chr(0x4E00 + n) * 2 for n in range(400)),
+        " ".join(f'"w{n} x" w{n}* -w{n} tag:w{n}' for n in range(13)),
+    ],
+)
+def test_too_many_terms_of_any_kind_are_refused(text: str) -> None:
+    with pytest.raises(BadInput, match=r"query: \d+ words and filters; use at most 50, or quote words as a phrase"):
+        read(text)
+
+
+def test_repeated_terms_count_once() -> None:
+    assert words(read("girder " * 14_000)) == [["girder"]]
+    assert words(read("girder OR " * 14_000 + "rust")) == [["girder", "rust"]]
+    assert len(read("tag:bridge " * 5_000).filters) == 1
+    assert len(words(read(" ".join(f"w{n}" for n in range(50))))) == 50
+
+
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         read(text)
     except BadInput as refused:
-        assert ":" in text and "\n" not in str(refused)
+        assert (":" in text or len(text) > 100) and "\n" not in str(refused)
 
 
 @given(st.dates(date(1, 1, 2), date(9998, 12, 30)), st.sampled_from(["week", "month", "year"]))

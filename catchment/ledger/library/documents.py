@@ -18,7 +18,7 @@ from catchment.ledger.db.schema import chunks, contents, documents, entities, it
 from catchment.ledger.library import hits, messages, word_index
 from catchment.ledger.library.contents import file_name
 from catchment.ledger.library.filters import Filter, FilterName
-from catchment.ledger.library.query import Query, parse, plain_words
+from catchment.ledger.library.query import Query, bounded, parse, plain_words
 from catchment.model import Document, Entity, EntityKind, Link, LinkKind
 from catchment.results import Hit
 
@@ -55,8 +55,8 @@ class Library:
         return found
 
     def search(self, words: str, *, source: str | None = None, limit: int = 20) -> list[Hit]:
-        """Return the contents with all these words, best first, in the syntax of `query.parse`. Never raises a syntax error."""
-        query = parse(words)
+        """Return the contents with all these words, best first, in the syntax of `query.parse`. Raises as `bounded`."""
+        query = bounded(parse(words))
         if not query.wanted:
             return []
         if source is not None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from catchment.errors import BadInput
 from catchment.ledger.library.filters import Filter
 
 _PART = re.compile(r'(-?)"([^"]*)"?(\*?)|(-?)([^\s"]+)')
@@ -19,6 +20,8 @@ _BREAK = re.compile(r"[\W_]+")
 _MARKS = "[\u0300-\u036f]*"
 _LONGEST = 1_000
 """Significant characters of a word or phrase."""
+MOST_TERMS = 50
+"""Words, phrases, exclusions and filters of a query: more cost seconds, and the databases refuse hundreds."""
 _SHOWN = 100
 """Maximum number of query terms marked in a snippet."""
 
@@ -120,6 +123,14 @@ def parse(words: str) -> Query:
             wanted.append([term])
     groups = (tuple(dict.fromkeys(group)) for group in wanted)
     return Query(tuple(dict.fromkeys(groups)), tuple(dict.fromkeys(unwanted)))
+
+
+def bounded(query: Query) -> Query:
+    """Return the query. Raises BadInput if it has more than `MOST_TERMS` terms."""
+    number = sum(map(len, query.wanted)) + len(query.unwanted) + len(query.filters)
+    if number > MOST_TERMS:
+        raise BadInput(f"query: {number} words and filters; use at most {MOST_TERMS}, or quote words as a phrase")
+    return query
 
 
 def _terms(words: str) -> Iterator[tuple[bool, Term | None]]:

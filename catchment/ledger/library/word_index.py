@@ -241,7 +241,7 @@ def find(
     """Return the matching contents, best first, and their total number. Without wanted terms, the latest come first.
 
     Each term may match any chunk or name of a document. `by_thread` returns only the best content of each thread. `within`:
-    only these contents. `language.parse` bounds the terms: databases limit the number of subqueries to a few hundred.
+    only these contents. `query.bounded` limits the terms: databases limit the number of subqueries to a few hundred.
     """
     parameters: dict[str, Any] = {"limit": limit, "offset": offset, "aside": ASIDE, "weight": _ASIDE_WEIGHT}
     parameters["most"] = most = max(_MOST, offset + limit)
