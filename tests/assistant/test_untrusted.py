@@ -1,4 +1,4 @@
-"""Texts of other people: nothing in them is fetched or hidden, whatever renders them, and ordinary notes stay as they are."""
+"""Texts of other people: no client fetches an address from them, no character is hidden, and ordinary notes are unchanged."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A ledger that consists of some sources only: on its connections, views stand in for the tables.
 
-Every statement then sees the rows of these sources alone, and so does every count, listing and suggestion. What remains global
-is what has no rows of its own: the full-text index and its statistics (see `word_index` and `vocabulary`), and counters.
+Every statement then sees the rows of these sources alone, and so does every count, listing and suggestion. The full-text index
+with its statistics stays global (see `word_index` and `vocabulary`), and so do the counters of IDs and the threads of mail.
 """
 
 from __future__ import annotations
