@@ -255,7 +255,10 @@ def find(
         of_content = "SELECT 1 FROM documents WHERE documents.content_id = owner.content_id"
         conditions.append(f"EXISTS ({of_content} AND {' AND '.join(passes)})")
         tables = []
-        if len(wanted) > 1 or query.unwanted:
+        if reading.is_limited and len(wanted) > 1:
+            # One by one: SQLite takes seconds to prepare twenty of these queries together.
+            conditions += [_listed(reading, _in_all(reading, wanted, parameters), parameters, "each")]
+        elif len(wanted) > 1 or query.unwanted:
             tables.append(f"eligible AS MATERIALIZED ({_matching(wanted, conditions)})")
             conditions = ["content_id IN (SELECT content_id FROM eligible)"]
         met = " AND ".join(conditions)
@@ -295,6 +298,12 @@ _Asked = list[tuple[str, str]]
 """Pairs of scored queries: for the chunks, and for the documents by name."""
 
 
+def _in_all(reading: Reading, wanted: Sequence[_Asked], parameters: dict[str, Any]) -> set[int]:
+    """Return the contents that match every group of terms."""
+    found = (set(reading.execute(text(_owners(group)), parameters).scalars()) for group in wanted)
+    return set.intersection(*found)
+
+
 def _matching(wanted: Sequence[_Asked], conditions: Sequence[str]) -> str:
     """Return a query for the contents that match every group of terms and meet the conditions."""
     in_all = " INTERSECT ".join(map(_owners, wanted))
@@ -307,10 +316,10 @@ def _without(reading: Reading, unwanted: Sequence[Term], parameters: dict[str, A
     return [f"content_id NOT IN ({_owners(one)})" for one in asked]
 
 
-def _listed(reading: Reading, content_ids: Collection[int], parameters: dict[str, Any]) -> str:
+def _listed(reading: Reading, content_ids: Collection[int], parameters: dict[str, Any], key: str = "within") -> str:
     """Return the condition that a content is one of these."""
-    parameters["within"] = json_list(content_ids) if reading.sqlite else list(content_ids)
-    return "content_id IN (SELECT value FROM json_each(:within))" if reading.sqlite else "content_id = ANY(:within)"
+    parameters[key] = json_list(content_ids) if reading.sqlite else list(content_ids)
+    return f"content_id IN (SELECT value FROM json_each(:{key}))" if reading.sqlite else f"content_id = ANY(:{key})"
 
 
 def _owners(asked: _Asked) -> str:
