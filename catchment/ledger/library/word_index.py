@@ -257,7 +257,11 @@ def find(
         tables = []
         if reading.is_limited and len(wanted) > 1:
             # One by one: SQLite takes seconds to prepare twenty of these queries together.
-            conditions += [_listed(reading, _in_all(reading, wanted, parameters), parameters, "each")]
+            conditions.append(_listed(reading, _in_all(reading, wanted, parameters), parameters, "each"))
+            among = f"SELECT content_id FROM contents_of AS owner WHERE {' AND '.join(conditions)}"
+            tables.append("contents_of AS (SELECT id AS content_id FROM contents)")
+            tables.append(f"eligible AS MATERIALIZED ({among})")
+            conditions = ["content_id IN (SELECT content_id FROM eligible)"]
         elif len(wanted) > 1 or query.unwanted:
             tables.append(f"eligible AS MATERIALIZED ({_matching(wanted, conditions)})")
             conditions = ["content_id IN (SELECT content_id FROM eligible)"]
