@@ -15,7 +15,7 @@ from catchment.model import Document, RawContent, SkipReason
 
 __all__ = ["NORMALIZER", "kind_of", "normalize"]
 
-NORMALIZER = "6"
+NORMALIZER = "7"
 """The version of the normalizer. It changes when the document of any content changes, through our code or a library."""
 
 _MAX_DEPTH = 2

@@ -63,10 +63,10 @@ def office(data: bytes, media_type: str) -> Document:
     words, moment = _words, _moment
     if media_type == "application/rtf":
         words = partial(_rtf_words, data)
-    elif media_type == "application/pdf":
+    elif media_type == pdf.MEDIA_TYPE:
         moment = partial(pdf.moment, data)
     if not text:
-        warnings = [*warnings, _SCANNED if media_type == "application/pdf" else _EMPTY]
+        warnings = [*warnings, _SCANNED if media_type == pdf.MEDIA_TYPE else _EMPTY]
     return Document(
         text=text,
         media_type=media_type,
@@ -89,6 +89,8 @@ def _content(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
     if media_type.startswith(_IWORK):
         text, warnings = iwork.text(data, media_type)
         return text, Metadata(), warnings
+    if media_type == pdf.MEDIA_TYPE:
+        return pdf.pdf(data)
     return _extraction(data, media_type)
 
 
@@ -111,9 +113,6 @@ def _workbook(data: bytes) -> tuple[str, Metadata, list[str]]:
 def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
     result = extracted(_arranged(data, media_type), media_type)
     text, metadata, warnings = tidy(result.content), Metadata.of_xberg(result.metadata), result.warnings
-    if media_type == "application/pdf":
-        text, more = pdf.text(result, data)
-        return text, metadata, [*warnings, *more]
     search = _SEARCHES.get(media_type) or (unread.of_open_document if media_type.startswith(_ODF) else None)
     if search is None:
         return text, metadata, warnings

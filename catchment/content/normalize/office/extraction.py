@@ -79,11 +79,11 @@ class Metadata:
 
 
 class Extracted(NamedTuple):
-    """The result of xberg: Markdown, metadata, annotations of a PDF, and warnings about omitted content."""
+    """The result of xberg: Markdown, metadata, the pages of a PDF by number, and warnings about omitted content."""
 
     content: str
     metadata: Any
-    annotations: list[Any]
+    pages: dict[int, str]
     warnings: list[str]
 
 
@@ -100,7 +100,8 @@ def extracted(data: bytes, media_type: str) -> Extracted:
         raise ParseError(_DAMAGED.format(media_type))
     result = outcome.results[0]
     content = _without_marks(result.content, media_type)
-    return Extracted(content, result.metadata, result.annotations or [], _remarks(result))
+    pages = {page.page_number: _without_marks(page.content, media_type) for page in result.pages or ()}
+    return Extracted(content, result.metadata, pages, _remarks(result))
 
 
 def _without_marks(text: str, media_type: str) -> str:
@@ -141,7 +142,6 @@ def _configuration(is_pdf: bool) -> Any:
     )
     return xberg.ExtractionConfig(
         content_filter=everything if is_pdf else None,
-        pdf_options=xberg.PdfConfig(extract_annotations=True) if is_pdf else None,
         use_cache=False,
         disable_ocr=True,
         enable_quality_processing=False,

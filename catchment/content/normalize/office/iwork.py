@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from catchment.content.normalize import archives
 from catchment.content.normalize.office.extraction import extracted
+from catchment.content.normalize.office.pdf import pdf
 from catchment.content.normalize.packages import LOCKED, Package, local_name
 from catchment.errors import ParseError, ResourceExhausted, Skipped
 from catchment.model import SkipReason
@@ -62,7 +63,7 @@ def text(data: bytes, media_type: str) -> tuple[str, list[str]]:
         lines, warnings = _of_archives(_opened(package, inner[0]) if inner else package)
     previews = [name for name in package.names if name.endswith(_PREVIEW)]
     if not lines and previews:
-        return extracted(package.read(previews[0]), "application/pdf").content, ["only the preview was read"]
+        return pdf(package.read(previews[0]))[0], ["only the preview was read"]
     if not lines and not has_archives:
         raise Skipped(SkipReason.UNSUPPORTED)
     return "\n\n".join(lines), warnings

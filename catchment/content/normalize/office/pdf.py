@@ -1,41 +1,117 @@
-"""Complete the text of a PDF with comments, links and time zones, and detect truncated files."""
+"""Read a PDF with two readers: xberg, which recognizes headings and tables, and PDFium for what xberg loses.
+
+xberg refuses a file for one bad page, and confuses the pages of a damaged page tree.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import count, groupby
 
 from catchment.content.normalize.markdown import iso_moment
-from catchment.content.normalize.office.extraction import Extracted
+from catchment.content.normalize.office.extraction import Metadata, extracted
+from catchment.content.normalize.office.pdf_pages import MAX_NOTES, PdfPages
 from catchment.errors import ParseError
 
+MEDIA_TYPE = "application/pdf"
 _TAIL = 4_096
 _TIME = re.compile(rb"\(D:(\d{14})([+-])([01]\d|2[0-3])'?([0-5]\d)?")
-_ANNOTATIONS = re.compile(r"\n*^(?:## Annotations|Annotations:)$", re.MULTILINE)
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff]{2}")
-_MAX_LINES = 10_000
+_WORD = re.compile(r"[^\W_]+")
+_MAX_RANGES = 20
+_LAST = 3
+_UNCHECKED = "comments, links and the order of pages were not read: the file is damaged"
 
 
-def text(result: Extracted, data: bytes) -> tuple[str, list[str]]:
-    """Return the text with the comments and links that it lacks, and warnings. Raises ParseError if the file is truncated."""
-    annotations, content = result.annotations, result.content
-    if annotations and (sections := list(_ANNOTATIONS.finditer(content))):
-        content = content[: sections[-1].start()]  # a list of annotations, mostly links without a URL
+def pdf(data: bytes) -> tuple[str, Metadata, list[str]]:
+    """Return text, metadata and warnings of a PDF. Raises ParseError if it is encrypted, truncated or damaged."""
+    second = _second_reader(data)
+    try:
+        first = extracted(data, MEDIA_TYPE)
+        pages, metadata, warnings = first.pages, Metadata.of_xberg(first.metadata), first.warnings
+    except ParseError:
+        if second is None or not any(second.texts(second.existing).values()):
+            raise
+        pages, metadata, warnings = {}, Metadata(second.title, (second.author,)), []
+    texts, remarks = _complete(pages, second) if second else (pages.values(), [_UNCHECKED])
+    content = "\n\n".join(filter(None, (text.strip("\n") for text in texts)))
     if not content.strip() and b"%%EOF" not in data[-_TAIL:]:
         raise ParseError("the PDF is truncated; fetch or export it again")
-    lines: dict[str, None] = {}
-    files = 0
-    for each in annotations[:_MAX_LINES]:
-        words = " ".join((each.content or "").split())
-        kind = str(each.annotation_type)
-        if kind == "file_attachment":
-            files += 1
-        elif words and words not in content:
-            lines[f"{'Link' if kind == 'link' else 'Comment'} on page {each.page_number}: {words}"] = None
-    warnings = [f"attached files not read: {files}"] if files else []
+    notes: dict[str, None] = {}
+    if second:
+        notes = dict.fromkeys(label + words for label, words in second.notes if words not in content)
+        if len(second.notes) >= MAX_NOTES:
+            remarks.append(f"only the first {MAX_NOTES:,} comments and links were read (a fixed limit)")
+        if second.files:
+            remarks.append(f"attached files not read: {second.files}")
     if _RIGHT_TO_LEFT.search(content):
-        warnings.append("words of right-to-left lines may be out of order")
-    return "\n\n".join(filter(None, (content.strip("\n"), *lines))), warnings
+        remarks.append("words of right-to-left lines may be out of order")
+    return "\n\n".join(filter(None, (content, *notes))), metadata, [*warnings, *remarks]
+
+
+def _second_reader(data: bytes) -> PdfPages | None:
+    from pypdfium2 import PdfiumError
+
+    try:
+        return PdfPages(data)
+    except PdfiumError:
+        return None
+
+
+def _complete(pages: dict[int, str], second: PdfPages) -> tuple[Iterable[str], list[str]]:
+    """Return the texts of all pages, and warnings if PDFium replaced some or cannot open some."""
+    if _is_confirmed(pages, second):
+        return pages.values(), []
+    plain = second.texts(range(1, second.count + 1))
+    words = {number: _words(text) for number, text in plain.items()}
+    origins: dict[str, int] = {}
+    for number, written in words.items():
+        origins.update((word, 0 if word in origins else number) for word in written)
+    texts: list[str] = []
+    replaced: list[int] = []
+    lost: list[int] = []
+    for number in range(1, max(second.count, *pages, 0) + 1):
+        text = pages.get(number, "")
+        written = _words(text)
+        others = {origins.get(word, 0) for word in written} - {0}
+        is_other = number not in others and any(2 * len(written & words[other]) > len(written) for other in others)
+        if is_other or not written:
+            text = plain.get(number, "")
+            if number not in plain:
+                lost.append(number)
+            elif text:
+                replaced.append(number)
+        texts.append(text)
+    warnings = [f"pages read by PDFium, without headings and tables: {_ranges(replaced)}"] if replaced else []
+    return texts, [*warnings, f"pages missing or damaged: {_ranges(lost)}"] if lost else warnings
+
+
+def _is_confirmed(pages: dict[int, str], second: PdfPages) -> bool:
+    """Return whether PDFium sees the same pages. A wrong order shows in the last pages, because it shifts them."""
+    if list(pages) != second.existing or len(pages) != second.count:
+        return False
+    blank = [number for number, text in pages.items() if not text.strip()]
+    if any(second.texts(blank).values()):
+        return False
+    last = [number for number in pages if number not in blank][-_LAST:]
+    return all(
+        10 * len(_words(text) - _words(pages[number])) <= len(_words(text))
+        for number, text in second.texts(last).items()
+    )
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text))
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Return numbers in ascending order as text, such as `2, 5-7`."""
+    place = count()
+    runs = [list(run) for _, run in groupby(numbers, key=lambda number: number - next(place))]
+    shown = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs[:_MAX_RANGES]]
+    return ", ".join(shown) + (", and more" if len(runs) > _MAX_RANGES else "")
 
 
 def moment(data: bytes, text: str | None) -> datetime | None:
