@@ -51,6 +51,7 @@ class SkipReason(StrEnum):
     UNSUPPORTED = "unsupported"
     TOO_LARGE = "too_large"
     EXCLUDED = "excluded"
+    NOT_STORED = "not_stored"
 
 
 class JobState(StrEnum):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from catchment.contracts import Known, Shell
-from catchment.model import Change, Checkpoint, Item, RawContent, Root, Tombstone
+from catchment.model import Change, Checkpoint, Item, RawContent, Root, SkipReason, Tombstone
 from catchment.pacing import HostLimits, Pace
 from catchment.runtime.secret_references import resolve
 from catchment.settings import Limits, Policy, Resources, RetryPolicy, SourceSettings
@@ -52,7 +52,11 @@ class GitHub:
         self._max_bytes = int(limits.max_mb * _MEGABYTE)
         self._seconds = limits.stall_seconds
         self._rules = FileRules(
-            settings.paths, settings.exclude, generated=settings.generated, max_bytes=self._max_bytes
+            settings.paths,
+            settings.exclude,
+            generated=settings.generated,
+            max_bytes=self._max_bytes,
+            missing=SkipReason.TOO_LARGE if settings.clone is None else SkipReason.NOT_STORED,
         )
         self.pace = Pace()
         self.shell: Shell = run

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from catchment.content.normalize.mail.attachments import is_file
+from catchment.content.normalize.mail.attachments import is_file, is_message_file
 
 _DEEPEST = 100
 _MOST = 1_000
@@ -24,6 +24,8 @@ class File(NamedTuple):
     part: str
     media_type: str
     size: int
+    is_message: bool = False
+    """Whether the file is a message that is not declared as one, so that the server does not list the files in it."""
 
 
 def files(structure: Any) -> Iterator[File]:
@@ -82,22 +84,24 @@ class _Leaf:
         disposition: tuple[Any, ...] = node[index] if len(node) > index and isinstance(node[index], tuple) else ()
         kind, parameters, *_ = (*disposition, None, None)
         self._disposition = _text(kind)
-        self._named = _has(parameters, "filename") or _has(node[2], "name")
+        names = [*_values(parameters, "filename"), *_values(node[2], "name")]
+        self._named = bool(names)
+        self._is_message_file = any(is_message_file(self.media_type, _text(name)) for name in names)
 
     def file(self, number: str, *, is_root: bool) -> File | None:
         wanted = is_file(
             self.media_type, disposition=self._disposition, named=self._named, empty=self._size == 0, is_root=is_root
         )
-        return File(number, self.media_type, self._size) if wanted else None
+        return File(number, self.media_type, self._size, self._is_message_file) if wanted else None
 
 
 def _text(value: Any) -> str:
     return value.decode("latin-1").lower() if isinstance(value, bytes) else ""
 
 
-def _has(parameters: Any, name: str) -> bool:
-    """Return whether a parameter is present and not empty. RFC 2231 spells it `name*` or `name*0`."""
+def _values(parameters: Any, name: str) -> list[Any]:
+    """Return the values of a parameter that are not empty. RFC 2231 spells it `name*` or `name*0`."""
     if not isinstance(parameters, tuple):
-        return False
+        return []
     pairs = zip(parameters[::2], parameters[1::2], strict=False)
-    return any(_text(key).partition("*")[0] == name and value not in (b"", None) for key, value in pairs)
+    return [value for key, value in pairs if _text(key).partition("*")[0] == name and value not in (b"", None)]

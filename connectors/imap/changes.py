@@ -12,11 +12,13 @@ from functools import cached_property
 from itertools import islice
 from typing import TypeVar
 
+from catchment.content.normalize.mail.attachments import inner
 from catchment.contracts import Known
 from catchment.errors import FetchFailed, ItemError, SourceUnavailable, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Skip, SkipReason, Tombstone, Upsert
 from connectors.imap.auth import MARK, Login
-from connectors.imap.bodystructure import files
+from connectors.imap.bodystructure import File, files
+from connectors.imap.errors import ResponseTooLarge
 from connectors.imap.folders import MailboxMark, MailboxStatus, select_folders
 from connectors.imap.names import MessageAddress, identity, parse_locator
 from connectors.imap.pool import Requester
@@ -217,11 +219,23 @@ class Changes:
         )
         yield self._sized(item)
         if self._settings.attachments:
-            for file in files(message.structure):
+            for file, within in self._files(name, status, message):
                 locator = MessageAddress(name, status.validity, message.uid, file.part).locator
                 item_identity = identity(message_key, message.size, arrived, file.part)
-                attributes = {**common, "media_type": file.media_type}
+                attributes = {**common, "media_type": file.media_type} | ({"within": within} if within else {})
                 yield self._sized(Item(locator, name, _VERSION, item_identity, file.size, message.received, attributes))
+
+    def _files(self, name: str, status: MailboxStatus, message: Message) -> Iterator[tuple[File, str]]:
+        """Yield the files of a message, each with the part to fetch if the server does not number the file."""
+        for file in files(message.structure):
+            yield file, ""
+            if file.is_message and file.size <= self._max_bytes:
+                try:
+                    entity = self.request(name, status, lambda session, part=file.part: session.part(message.uid, part))  # type: ignore[misc]
+                except (FetchFailed, ResponseTooLarge):
+                    continue  # The fetch of the file itself reports it.
+                for each in inner(entity, file.part) if entity else ():
+                    yield File(each.part, each.media_type, each.size), file.part
 
     @property
     def deep(self) -> bool:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from itertools import islice
 
-from catchment.content.normalize.mail.attachments import Attachment, attachments, single
+from catchment.content.normalize.mail.attachments import Attachment, attachments, inner, single
 from catchment.errors import FetchFailed, Skipped, Vanished
 from catchment.model import Item, RawContent, SkipReason
 from connectors.imap.errors import ResponseTooLarge
@@ -48,16 +48,19 @@ class MessageReader:
             messages = next((file for file in attachments(self._body(whole)) if file.part == address.part), None)
         else:
             messages = None
-        file = messages or self._part(address)
+        file = messages or self._part(address, item.attributes.get("within"))
         if file.skipped is not None:
             raise Skipped(file.skipped)
         metadata = {"message-id": message_id} if (message_id := item.attributes.get("message_id")) else {}
         return RawContent(file.data, file.name, media_type=file.media_type, modified=item.modified, metadata=metadata)
 
-    def _part(self, address: MessageAddress) -> Attachment:
+    def _part(self, address: MessageAddress, within: str | None) -> Attachment:
+        """Return a file, from the attached message in part `within` if the server does not number the file."""
+        part = within or address.part
+
         def operation(session: ImapSession) -> bytes | None:
             session.open(address.folder, address.validity)
-            return session.part(address.uid, address.part)
+            return session.part(address.uid, part)
 
         try:
             entity = self._request(operation)
@@ -65,7 +68,9 @@ class MessageReader:
             raise Skipped(SkipReason.TOO_LARGE) from None
         if entity is None:
             raise Vanished(_REMOVED)
-        return single(entity, address.part)
+        if within is None:
+            return single(entity, part)
+        return next(file for file in inner(entity, part) if file.part == address.part)
 
     def _body(self, address: MessageAddress) -> bytes:
         if address not in self._bodies:

@@ -293,14 +293,21 @@ def encrypted_pdf() -> bytes:
     return plain[:place] + b" /Encrypt " + keys + b" /ID [<00><00>]" + plain[place:]
 
 
-def outlook_message(properties: dict[int, str]) -> bytes:
-    """Return a .msg file ([MS-OXMSG], [MS-CFB]) with text properties by tag, such as 0x0037 for the subject."""
+def outlook_message(properties: dict[int, str | bytes], numbers: dict[int, int] | None = None) -> bytes:
+    """Return a .msg file ([MS-OXMSG], [MS-CFB]) with properties by tag, such as 0x0037 for the subject.
+
+    Bytes are 8-bit strings, or the HTML body (0x1013); `numbers` are code pages.
+    """
     sector, small, none, end, chain = 512, 64, 0xFFFFFFFF, 0xFFFFFFFE, struct.Struct("<I")
-    listed = b"".join(
-        struct.pack("<IIII", tag << 16 | 0x1F, 6, 2 * len(text) + 2, 0) for tag, text in properties.items()
-    )
+    texts = {
+        tag << 16 | (0x1F if isinstance(text, str) else 0x102 if tag == 0x1013 else 0x1E): text
+        for tag, text in properties.items()
+    }
+    contents = {tag: text.encode("utf-16-le") if isinstance(text, str) else text for tag, text in texts.items()}
+    listed = b"".join(struct.pack("<IIII", tag << 16 | 3, 6, number, 0) for tag, number in (numbers or {}).items())
+    listed += b"".join(struct.pack("<IIII", tag, 6, len(content) + 2, 0) for tag, content in contents.items())
     streams = {"__properties_version1.0": bytes(32) + listed}
-    streams |= {f"__substg1.0_{tag:04X}001F": text.encode("utf-16-le") for tag, text in properties.items()}
+    streams |= {f"__substg1.0_{tag:08X}": content for tag, content in contents.items()}
     content, blocks = b"", list[int]()
     entries = [("Root Entry", 5, 0, 0)]
     for name, data in sorted(streams.items(), key=lambda stream: (len(stream[0]), stream[0].upper())):

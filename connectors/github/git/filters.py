@@ -33,14 +33,28 @@ class Unwanted(NamedTuple):
 
 
 class FileRules:
-    """The file selection of the settings. `digest` changes whenever the selection may change."""
+    """The file selection of the settings. `digest` changes whenever the selection may change.
 
-    def __init__(self, paths: Sequence[str], exclude: Sequence[str], *, generated: bool, max_bytes: int) -> None:
+    `missing` is the reason for skipping a file without content: our copies omit large files, a partial clone any file.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        exclude: Sequence[str],
+        *,
+        generated: bool,
+        max_bytes: int,
+        missing: SkipReason = SkipReason.TOO_LARGE,
+    ) -> None:
         self._paths = patterns.parse_patterns(paths) if paths else None
         self._exclude = patterns.parse_patterns(exclude) if exclude else None
         self.excludes_generated = not generated
         self._max_bytes = max_bytes
-        settings = repr((patterns.EDITION, tuple(paths), tuple(exclude), generated, max_bytes, _GENERATED, _VENDORED))
+        self._missing = missing
+        settings = repr(
+            (patterns.EDITION, tuple(paths), tuple(exclude), generated, max_bytes, missing, _GENERATED, _VENDORED)
+        )
         self.digest = hashlib.blake2b(settings.encode(errors="replace"), digest_size=6).hexdigest()
 
     def selects(self, path: str) -> bool:
@@ -59,7 +73,7 @@ class FileRules:
         if not {"", ".", "..", ".git"}.isdisjoint(entry.path.split("/")):
             return Unwanted(SkipReason.EXCLUDED, "path outside the repository")
         if entry.size is None:
-            return Unwanted(SkipReason.TOO_LARGE, "content not copied")
+            return Unwanted(self._missing, "content not stored")
         if entry.size > self._max_bytes:
             return Unwanted(SkipReason.TOO_LARGE, "file")
         if self.excludes_generated and (what := attributes.origin(entry.path)) is not None:

@@ -101,7 +101,7 @@ def test_missing_contents_do_not_affect_other_renames(work: Repository, github: 
         blob = work.git("rev-parse", f"{commit}:{name}.bin")
         (work.path / ".git/objects" / blob[:2] / blob[2:]).unlink()
     work.git("update-ref", "refs/heads/main", before)
-    assert set(ledger.sync(github).skipped.values()) == {SkipReason.TOO_LARGE}
+    assert set(ledger.sync(github).skipped.values()) == {SkipReason.NOT_STORED}
     number = ledger.rows["project:a/two.md"].number
     work.git("update-ref", "refs/heads/main", after)
     report = ledger.sync(github)

@@ -95,7 +95,7 @@ def test_repository_cannot_run_programs_or_be_written(
     before = _state(work.path)
     report = ledger.sync(github)
     assert report.fetched == {"project:one.md", "project:.gitattributes"}
-    assert report.skipped == {"project:missing.md": SkipReason.TOO_LARGE}
+    assert report.skipped == {"project:missing.md": SkipReason.NOT_STORED}
     assert github.probe()
     assert ledger.sync(github, deep=True).item_changes == []
     assert not (root / "ran").exists()

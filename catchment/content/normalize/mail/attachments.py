@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from catchment.content.normalize.formats import ENDINGS
-from catchment.content.normalize.mail.mime import Part, parse, parse_entity
+from catchment.content.normalize.mail.mime import Part, is_message_file, parse, parse_entity
 from catchment.model import RawContent, SkipReason
+
+__all__ = ["Attachment", "attachments", "files", "inner", "is_body", "is_file", "is_message_file", "name_of", "single"]
 
 MAX_BYTES = 50 * 1024 * 1024
 
@@ -70,9 +72,13 @@ def attachments(message: bytes) -> Iterator[Attachment]:
 
 def single(entity: bytes, part: str) -> Attachment:
     """Return the file in a part that was fetched separately: MIME header and body (`BODY[2.MIME]` and `BODY[2]`)."""
-    root = parse_entity(entity).root
-    root.number = part
-    return _attachment(root)
+    return _attachment(parse_entity(entity, part).root)
+
+
+def inner(entity: bytes, part: str) -> Iterator[Attachment]:
+    """Iterate over the files inside an attached message that was fetched like `single`."""
+    root = parse_entity(entity, part).root
+    return (_attachment(file) for file in files(root) if file is not root)
 
 
 def files(root: Part) -> list[Part]:

@@ -65,6 +65,11 @@ class Part:
         """The declared media type in lower case."""
         return self._content_type[0]
 
+    def declare(self, media_type: bytes) -> None:
+        """Replace a wrong media type."""
+        self.headers["content-type"] = [media_type]
+        self.__dict__.pop("_content_type", None)
+
     @property
     def parameters(self) -> dict[str, str]:
         """The parameters of the media type, with names in lower case."""
@@ -144,16 +149,21 @@ def parse(data: bytes) -> MimeTree:
     return _tree(data, first.start() if first else 0, is_rewritten=encoding not in ("", "utf-8"))
 
 
-def parse_entity(data: bytes) -> MimeTree:
+def parse_entity(data: bytes, number: str = "") -> MimeTree:
     """Parse a MIME entity: a header, which may be empty, and a body. Raises ParseError like `parse`."""
-    return _tree(data, 0)
+    return _tree(data, 0, number)
 
 
-def _tree(data: bytes, start: int, *, is_rewritten: bool = False) -> MimeTree:
+def is_message_file(media_type: str, name: str) -> bool:
+    """Return whether a part is declared as a file but named as a message (`.eml`)."""
+    return media_type.startswith("application/") and name.lower().endswith(".eml")
+
+
+def _tree(data: bytes, start: int, number: str = "", *, is_rewritten: bool = False) -> MimeTree:
     if b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     builder = _Builder(data if is_rewritten else b"")
-    root = builder.entity(data, start, len(data), "text/plain", "", 0)
+    root = builder.entity(data, start, len(data), "text/plain", number, 0)
     if not root.number:
         root.number = "" if root.media_type.startswith("multipart/") else "1"
     return MimeTree(root, builder.warnings)
@@ -173,6 +183,8 @@ class _Builder:
         self._count += 1
         headers, body = _headers(data, start, stop)
         part = Part(data, body, stop, default_type, number, headers, is_rewritten=data is self._rewritten)
+        if is_message_file(part.media_type, part.file_name) and _FIRST_HEADER.search(part.content()[:_MAX_JUNK]):
+            part.declare(b"message/rfc822")
         if part.media_type.startswith("multipart/"):
             self._divide(part, depth)
         elif part.media_type in ("message/rfc822", "message/global"):
@@ -187,8 +199,7 @@ class _Builder:
             self._warn("the MIME boundary is missing or wrong; a likely one was used")
         if spans is None:
             self._warn("a multipart entity has no parts; it was read as text")
-            part.headers["content-type"] = [b"text/plain"]
-            part.__dict__.pop("_content_type", None)
+            part.declare(b"text/plain")
             return
         inner = "message/rfc822" if part.media_type == "multipart/digest" else "text/plain"
         prefix = f"{part.number}." if part.number else ""

@@ -26,6 +26,9 @@ from catchment.model import Document
 _RTF_PAGE = re.compile(rb"\\ansicpg(\d{3,5})")
 _RTF_BYTE = re.compile(rb"[\x80-\xff]")
 """Unescaped bytes beyond ASCII, written by some programs in the code page; xberg reads them as UTF-8."""
+_RTF_STAR = re.compile(rb"(?:[^{]|\\\{)\\\*")
+_RTF_LATE_STAR = re.compile(rb"(\\[^*]|\{\s*\\\*)|\\\*\s*(?:\\[A-Za-z]+-?\d* ?)?")
+"""`\\*` and its word inside a group, which is valid only at the start; xberg omits the rest of the group."""
 _RTF_LETTER = re.compile(r"\\u(-?\d{1,6}) ?(?:\\'[0-9A-Fa-f]{2}|[^\\])?|((?:\\'[0-9A-Fa-f]{2})+)")
 _OOXML = "application/vnd.openxmlformats-officedocument"
 _DOCX, _XLSX, _PPTX = (
@@ -50,6 +53,8 @@ def office(data: bytes, media_type: str) -> Document:
         archives.refuse_bomb(data)
     elif media_type == "application/rtf" and b"\\bin" not in data:
         data = _RTF_BYTE.sub(lambda byte: b"\\'%02x" % byte[0][0], data)
+        if _RTF_STAR.search(data):
+            data = _RTF_LATE_STAR.sub(lambda match: match[1] or b"{}", data)
     elif data.startswith(compound.SIGNATURE):
         data, lines = compound.prepared(data, kind)
     if media_type == "application/vnd.ms-outlook":
