@@ -14,11 +14,10 @@ from typing import TypeVar
 
 from catchment.content.normalize.mail.attachments import inner
 from catchment.contracts import Known
-from catchment.errors import FetchFailed, ItemError, SourceUnavailable, Vanished
+from catchment.errors import FetchFailed, ItemError, ParseError, SourceUnavailable, Vanished
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Skip, SkipReason, Tombstone, Upsert
 from connectors.imap.auth import MARK, Login
 from connectors.imap.bodystructure import File, files
-from connectors.imap.errors import ResponseTooLarge
 from connectors.imap.folders import MailboxMark, MailboxStatus, select_folders
 from connectors.imap.names import MessageAddress, identity, parse_locator
 from connectors.imap.pool import Requester
@@ -232,9 +231,10 @@ class Changes:
             if file.is_message and file.size <= self._max_bytes:
                 try:
                     entity = self.request(name, status, lambda session, part=file.part: session.part(message.uid, part))  # type: ignore[misc]
-                except (FetchFailed, ResponseTooLarge):
+                    contained = list(inner(entity, file.part)) if entity else []
+                except (FetchFailed, ParseError):
                     continue  # The fetch of the file itself reports it.
-                for each in inner(entity, file.part) if entity else ():
+                for each in contained:
                     yield File(each.part, each.media_type, each.size), file.part
 
     @property

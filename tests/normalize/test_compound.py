@@ -149,3 +149,13 @@ def test_comments_of_an_old_deck_are_read() -> None:
     document = _read(samples.compound({"PowerPoint Document": slide}), "a.ppt")
     assert document.text.endswith("\n\nComment: which year?")
     assert "no comment" not in document.text
+
+
+@pytest.mark.parametrize("cut", [0, 1, 512, 3_000])
+def test_document_shorter_than_its_sector_table_is_read(cut: int) -> None:
+    data = bytearray(_document("The weir\r", "a footnote\r", "", "", "", "", "", ""))
+    sectors = len(data) // 512 - 1
+    struct.pack_into("<I", data, 512 + 4 * sectors, 0xFFFFFFFE)
+    document = _read(bytes(data[: len(data) - cut]), "a.doc")
+    assert "The weir" in document.text
+    assert document.warnings == ("the file is truncated; text may be missing",)

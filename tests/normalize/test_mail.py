@@ -468,3 +468,14 @@ def _euc_jp(text: str) -> bytes:
     return b"".join(
         letter.encode() if letter.isascii() else bytes(byte | 0x80 for byte in _jis(letter)) for letter in text
     )
+
+
+def test_message_attached_as_bytes_is_read_with_its_files() -> None:
+    inner = _with_files(("report.pdf", samples.pdf()))
+    files = list(attachments(_with_files(("m.eml", inner), ("n.eml", b"\x00no message"))))
+    assert [(file.name, file.media_type) for file in files if file.name != "n.eml"] == [
+        ("m.eml", "message/rfc822"),
+        ("report.pdf", "application/octet-stream"),
+    ]
+    assert files[0].data == inner
+    assert files[1].data == samples.pdf()

@@ -205,3 +205,33 @@ def test_only_pdf_warning_mentions_text_recognition() -> None:
     assert _read(samples.pdf(words="")).warnings == (
         "no text found; scanned pages need text recognition, which is off",
     )
+
+
+@pytest.mark.parametrize(
+    ("rtf", "text"),
+    [
+        (rb"first \*\unknown then\par last\par", "first then\n\nlast"),
+        (rb"first {\b\*\unknown then}\par last\par", "first **then**\n\nlast"),
+        (rb"first \*\generator then\par last\par", "first then\n\nlast"),
+        (rb"first {\*\unknown hidden}then\par last\par", "first then\n\nlast"),
+        (rb"first { \*\unknown hidden}then\par last\par", "first then\n\nlast"),
+        (rb"first \{\*\unknown then\}\par last\par", "first {then}\n\nlast"),
+    ],
+)
+def test_late_star_of_an_rtf_hides_no_text(rtf: bytes, text: str) -> None:
+    assert _read(rb"{\rtf1\ansi " + rtf + b"}").text == text
+
+
+@pytest.mark.parametrize(
+    ("words", "page"), [("Уровень воды", 1251), ("水位の報告", 932), ("Příliš žluťoučký kůň", 1250)]
+)
+@pytest.mark.parametrize("tag", [0x3FFD, 0x3FDE])
+def test_8_bit_strings_of_outlook_use_their_code_page(words: str, page: int, tag: int) -> None:
+    properties: dict[int, str | bytes] = {0x0037: words.encode(f"cp{page}"), 0x0C1A: words.encode(f"cp{page}")}
+    numbers = {tag: page}
+    if tag == 0x3FFD:
+        properties[0x1013] = "<html><body>Größe</body></html>".encode()
+        numbers[0x3FDE] = 65001
+    document = _read(samples.outlook_message(properties, numbers))
+    assert (document.title, document.author) == (words, words)
+    assert ("Größe" in document.text) == (tag == 0x3FFD)

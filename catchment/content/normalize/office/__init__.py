@@ -18,7 +18,7 @@ from catchment.content.normalize.language import language
 from catchment.content.normalize.mail.outlook import outlook
 from catchment.content.normalize.markdown import iso_moment
 from catchment.content.normalize.office import compound, iwork, pdf, unread, workbooks
-from catchment.content.normalize.office.extraction import CONTROLS, XLSB, Metadata, extracted, tidy
+from catchment.content.normalize.office.extraction import CONTROLS, XLSB, Extracted, Metadata, extracted, tidy
 from catchment.content.normalize.packages import LOCKED, Package
 from catchment.errors import ParseError, ResourceExhausted
 from catchment.model import Document
@@ -116,7 +116,8 @@ def _workbook(data: bytes) -> tuple[str, Metadata, list[str]]:
 
 
 def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
-    result = extracted(_arranged(data, media_type), media_type)
+    is_compound = data.startswith(compound.SIGNATURE)
+    result = _of_compound(data, media_type) if is_compound else extracted(_arranged(data, media_type), media_type)
     text, metadata, warnings = tidy(result.content), Metadata.of_xberg(result.metadata), result.warnings
     search = _SEARCHES.get(media_type) or (unread.of_open_document if media_type.startswith(_ODF) else None)
     if search is None:
@@ -124,6 +125,17 @@ def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]
     beside = search(Package(data), text)
     included, refused = _included(beside.chunks)
     return "\n\n".join(filter(None, (text, *included, *beside.lines))), metadata, [*beside.warnings, *refused]
+
+
+def _of_compound(data: bytes, media_type: str) -> Extracted:
+    """Read a compound file. If it ends before its sector table does, read what is there."""
+    try:
+        return extracted(data, media_type)
+    except ParseError:
+        result = extracted(compound.padded(data), media_type)
+        if not tidy(result.content):
+            raise
+        return result._replace(warnings=[*result.warnings, "the file is truncated; text may be missing"])
 
 
 def _included(chunks: list[tuple[str, bytes]]) -> tuple[list[str], list[str]]:

@@ -20,6 +20,7 @@ from catchment.errors import ParseError
 
 SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED = ("EncryptedPackage", "EncryptedSummary", "\x09DRMContent")
+_SHIFT, _TABLES = 30, 44
 _WORD_FLAGS, _WORD_IS_ENCRYPTED = 10, 0x0100
 _USER_TOKEN, _USER_IS_ENCRYPTED = 12, 0xF3D1C4DF
 _BOF = (0x0809, 0x0409, 0x0209)
@@ -55,6 +56,13 @@ def prepared(data: bytes, media_type: str) -> tuple[bytes, list[tuple[str, str]]
     if any(kind == _FILEPASS for kind, _, _ in _records(stream)):
         raise ParseError(LOCKED)
     return _without_cells_of_charts(container, book, stream) or data, [("", line) for line in _lines(stream)]
+
+
+def padded(data: bytes) -> bytes:
+    """Return the file with empty sectors up to the end of its sector table, at most doubled; xberg refuses longer tables."""
+    tables = _number(data, _TABLES, "I")
+    sector = 4_096 if _number(data, _SHIFT, "H") == 12 else 512
+    return data.ljust(min((1 + tables * sector // 4) * sector, 2 * len(data) + sector * sector // 4), b"\0")
 
 
 def _is_locked(container: Any, names: dict[str, str], media_type: str) -> bool:

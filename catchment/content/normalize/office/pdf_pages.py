@@ -15,6 +15,7 @@ from catchment.content.normalize.html import html
 MAX_NOTES = 10_000
 _MAX_MISSING = 1_000
 """Missing pages in a row after which the file ends; each costs 18 µs, and a /Count may be any number."""
+_CATALOG = re.compile(rb"\b(\d{1,9} \d{1,5}) obj\s*<<[^<>]{0,1000}/Type\s*/Catalog\b")
 _HYPHEN = re.compile("[\x02\ufffe](?:\r?\n)?")
 """The mark of PDFium for a hyphen at the end of a line."""
 
@@ -35,6 +36,7 @@ class PdfPages:
         for number, page in self._opened_pages(range(1, self.count + 1)):
             self.existing.append(number)
             self._add_notes(number, page)
+        self.count = min(self.count, max(self.existing, default=0) + _MAX_MISSING)
 
     def texts(self, numbers: Iterable[int]) -> dict[int, str]:
         """Return the plain text of the existing pages among these."""
@@ -79,8 +81,14 @@ class PdfPages:
 
 def _opened(data: bytes) -> Any:
     """Open a PDF. Without a /Count, PDFium counts the pages itself; if it finds more than the file claims, it is right."""
-    from pypdfium2 import PdfDocument
+    from pypdfium2 import PdfDocument, PdfiumError
 
+    try:
+        PdfDocument(data)
+    except PdfiumError:
+        if (root := _CATALOG.search(data)) is None:
+            raise
+        data += b"\ntrailer << /Root %s R >>\n" % root[1]  # the end of a truncated file
     claimed, counted = PdfDocument(data), PdfDocument(data.replace(b"/Count", b"/C0unt"))
     return counted if len(counted) > len(claimed) else claimed
 
