@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
-from catchment.content.secret_rules import LEAST_LENGTH, RULES, SecretRule, span
+from catchment.content.secret_rules import BOUNDARY, LEAST_LENGTH, RULES, Scope, SecretRule, span
 from catchment.model import Document
 
 _DEEPEST = 50
@@ -55,18 +58,15 @@ def mask(text: str, counts: Counter[str] | None = None) -> str:
 
 def _masked_once(text: str, counts: Counter[str]) -> str:
     lower = _lowered(text)
-    words = [word for word in text.split() if len(word) >= LEAST_LENGTH and not _DIGITS.isdisjoint(word)]
-    if words:
-        joined = " ".join(words)
-        hinted = joined.lower()
-        for rule in _ALONE:
-            if any(hint in hinted for hint in rule.hints) and rule.pattern.search(joined):
-                text, lower = _without(rule, text, text, lower, counts)
-    for rule in _APART:
-        if rule.named:
-            text, lower = _without(rule, lower, text, lower, counts)
-        elif any(hint in lower for hint in rule.hints):
-            text, lower = _without(rule, text, text, lower, counts)
+    # A token lies within one long word, and texts repeat most of their words.
+    words = "\n".join({word for word in text.split() if len(word) >= LEAST_LENGTH})
+    hinted = {number for start in set(_STARTS.findall(words)) for number in _BY_START[start]}
+    hinted |= {number for hint, number in _IN_WORDS if hint in words}
+    hinted = {number for number in hinted if RULES[number].pattern.search(words)}
+    hinted |= {number for hint, number in _IN_TEXT if hint in text}
+    for number in sorted(hinted | _NAMED):
+        rule = RULES[number]
+        text, lower = _without(rule, lower if rule.scope is Scope.NAME else text, text, lower, counts)
     return text
 
 
@@ -114,6 +114,22 @@ def _named(key: Any, value: Any, counts: Counter[str], depth: int) -> Any:
     return _inside(value, counts, depth + 1)
 
 
-_DIGITS = frozenset("0123456789")
-_ALONE = [rule for rule in RULES if rule.alone]
-_APART = [rule for rule in RULES if not rule.alone]
+def _hints(scope: Scope) -> list[tuple[str, int]]:
+    """Return the hints of a scope, each with the number of its rule."""
+    return [(hint, number) for number, rule in enumerate(RULES) if rule.scope is scope for hint in rule.hints]
+
+
+def _any_of(hints: set[str]) -> re.Pattern[str]:
+    """Return a pattern for the longest of the hints at the start of a word."""
+    grouped = groupby(sorted(hints, reverse=True), key=itemgetter(0))
+    groups = (f"{first}(?:{'|'.join(re.escape(hint[1:]) for hint in group)})" for first, group in grouped)
+    return re.compile(f"{BOUNDARY}(?:{'|'.join(groups)})")
+
+
+_IN_WORDS, _IN_TEXT = _hints(Scope.WORD), _hints(Scope.TEXT)
+_NAMED = {number for number, rule in enumerate(RULES) if rule.scope is Scope.NAME}
+_BY_START = {
+    start: [number for hint, number in _hints(Scope.START) if start.startswith(hint)]
+    for start, _ in _hints(Scope.START)
+}
+_STARTS = _any_of(set(_BY_START))

@@ -13,31 +13,42 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable
+from enum import Enum, auto
 from itertools import pairwise
 from typing import NamedTuple
+
+
+class Scope(Enum):
+    """The text in which the hints of a rule are looked for, which keeps the search fast."""
+
+    START = auto()
+    """The start of a word: each token begins with a hint."""
+    WORD = auto()
+    """A long word: the secret and its hint are one."""
+    TEXT = auto()
+    """The whole text."""
+    NAME = auto()
+    """None: the pattern applies to lower-case text and begins with a literal word."""
 
 
 class SecretRule(NamedTuple):
     """A kind of secret. The secret is the last named group of `pattern` that matches, or the whole match without groups.
 
-    `hints`: lower-case words; at least one occurs in or before each secret. `holds`: returns whether a match is a secret.
-    `alone`: hint and secret are one long word with a digit, so only such words are searched for the hint.
-    `named`: the pattern applies to lower-case text and begins with a literal word, which makes the search fast.
+    `hints`: at least one occurs in or before each secret. `holds`: returns whether a match is a secret.
     """
 
     name: str
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
     holds: Callable[[re.Match[str], str], bool]
-    alone: bool = True
-    named: bool = False
+    scope: Scope = Scope.WORD
 
 
 LEAST_LENGTH = 16
 """The minimum length of a word that contains a secret."""
 
 # Shapes are regular expressions with %a: letter or digit, %w: also - and _, %h: lower hexadecimal, %u: capital or digit,
-# %l: small letter or digit, %i: UUID, %d: a digit follows within 60 characters.
+# %l: small letter or digit, %i: UUID. %n: a token is not made of words, as names are.
 _MACROS = {
     "%a": "[A-Za-z0-9]",
     "%w": "[A-Za-z0-9_-]",
@@ -45,205 +56,206 @@ _MACROS = {
     "%u": "[A-Z0-9]",
     "%l": "[a-z0-9]",
     "%i": "[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}",
-    "%d": "(?=[A-Za-z_-]{0,60}[0-9])",
+    "%n": "",
 }
 
 # Name, hints and shape, separated by two or more spaces. A line that begins with a tilde continues the one above.
 _TOKENS = r"""
-    1Password service token      ops_eyj        ops_eyJ%w{200,2000}=*
-    1Password secret key         a3-            A3-%u{6}-(?:%u{6}-%u{5}|%u{11})(?:-%u{5}){3}
-    Adafruit key                 aio_           aio_%a{28}
-    Adobe secret                 p8e-           p8e-%l{32}
-    Airtable token               pat            pat%a{14}\.%h{64}
-    Alibaba key id               ltai           LTAI%d%a{16,24}
-    Anthropic key                sk-ant-        sk-ant-%w{40,200}
-    Apify token                  apify_api_     apify_api_%a{36}
-    Artifactory token            akcp           AKCp%d%a{66,80}
-    Artifactory reference token  cmvmdgtu       cmVmdGtu%a{56}
-    Asana token                  :              [12]/[0-9]{13,20}(?:/[0-9]{13,20})?:%h{32}
-    Atlassian token              atatt3 atctt3  AT[AC]TT3%w{100,250}=%u{8}
-    AWS Bedrock key              absk           ABSK%d[A-Za-z0-9+/]{100,280}=*
-    AWS key id                   akia asia abia acca  (?:AKIA|ASIA|ABIA|ACCA)(?!%u{9}EXAMPLE)%u{16}
-    AWS marketplace key          amzn.mws.      amzn\.mws\.%i
-    Azure app secret             q~             [A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}
-    Azure DevOps token           azdo           %a{76}AZDO%a{4}
-    Azure function key           azfu           %w{44}AzFu[A-P]%a{5}==
-    Azure search key             azse           %a{42}AzSe[A-D]%a{5}
-    Azure cache key              azca           %a{33}AzCa[A-P]%a{5}=
-    Azure storage key            +ast           [A-Za-z0-9+/]{76}\+ASt%a{5}==
-    Azure batch key              +aba           [A-Za-z0-9+/]{76}\+ABa%a{5}==
-    Azure Cosmos DB key          acdb           [A-Za-z0-9+/]{76}ACDb%a{5}==
-    Azure registry key           +acr           [A-Za-z0-9+/]{42}\+ACR[A-D]%a{5}
-    Azure event key              aiot +asb +aeh +arm  [A-Za-z0-9+/]{33}(?:AIoT|\+ASb|\+AEh|\+ARm)[A-P]%a{5}=
-    Beamer key                   b_             b_%d[a-z0-9=_/-]{44}
-    Bitbucket password           atbb           ATBB%a{32}
-    Braintree token              access_token$  access_token\$(?:production|sandbox)\$%l{16}\$%h{32}
-    Brevo key                    xkeysib- xsmtpsib-  x(?:key|smtp)sib-%h{64}-%a{16}
-    Buildkite token              bkua_          bkua_%h{40}
-    Cerebras key                 csk-           csk-%l{48}
-    CircleCI token               ccipat_ cciprj_  CCIP(?:AT|RJ)_%a{20,24}_%h{40}
-    ClickUp token                pk_            pk_[0-9]{5,12}_%u{32}
-    Clojars token                clojars_       CLOJARS_%l{60}
-    Cloudflare origin key        v1.0-          v1\.0-%h{24}-%h{146}
-    Contentful token             cfpat-         CFPAT-%w{43}
-    crates.io token              cio            cio%d%a{32}
-    Databricks token             dapi           dapi%h{32}(?:-[0-9])?
-    dbt token                    dbtc_ dbtu_    dbt[cu]_%w{40,60}
-    DigitalOcean token           _v1_           do[opr]_v1_%h{64}
-    Discord token                .              [MNO]%d%w{23,27}\.%w{6}\.%w{27,40}
-    Discord multi-factor token   mfa.           mfa\.%w{80,90}
-    Docker token                 dckr_          dckr_(?:pat|oat)_%w{27,36}
-    Doppler token                dp.            dp\.(?:pt|ct|st|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?%a{40,44}
-    Dropbox token                sl.            sl\.(?:u\.)?%d%w{130,1500}
-    Duffel token                 duffel_        duffel_(?:test|live)_[A-Za-z0-9_=-]{43}
-    Dynatrace token              dt0            dt0[a-z]\d\d\.%u{24}\.%u{64}
-    EasyPost key                 ezak eztk      EZ[AT]K%d%a{54}
-    Facebook token               eaa            EAA(?:CEdEose0cBA%a{10,300}|[A-Z]%d%a{90,300})
-    Figma token                  figd_ figdr_ figu_ figur_  fig(?:d|dr|u|ur|o|or)_%w{38,60}
-    Firebase server key          aaaa           AAAA%w{7}:APA91b%w{130,140}
-    Firecrawl key                fc-            fc-%h{32}
-    Fireworks key                fw_            fw_%d%a{22,24}
-    Flutterwave key              flwseck        FLWSECK(?:_TEST)?-%a{12,32}-X
+    1Password service token      ops_eyJ         ops_eyJ%w{200,2000}=*
+    1Password secret key         A3-             A3-%u{6}-(?:%u{6}-%u{5}|%u{11})(?:-%u{5}){3}
+    Adafruit key                 aio_            aio_%a{28}
+    Adobe secret                 p8e-            p8e-%l{32}
+    Airtable token               pat             pat%a{14}\.%h{64}
+    Alibaba key id               LTAI            LTAI%a{16,24}
+    Anthropic key                sk-ant-         sk-ant-%w{40,200}
+    Apify token                  apify_api_      apify_api_%a{36}
+    Artifactory token            AKCp            AKCp%a{66,80}
+    Artifactory reference token  cmVmdGtu        cmVmdGtu%a{56}
+    Asana token                  1/ 2/           [12]/[0-9]{13,20}(?:/[0-9]{13,20})?:%h{32}
+    Atlassian token              ATATT3 ATCTT3   (?:ATATT3|ATCTT3)%w{100,250}=%u{8}
+    AWS Bedrock key              ABSK            ABSK[A-Za-z0-9+/]{100,280}=*
+    AWS key id  AKIA ASIA ABIA ACCA  (?:AKIA|ASIA|ABIA|ACCA)(?!%u{9}EXAMPLE)%u{16}
+    AWS marketplace key          amzn.mws.       amzn\.mws\.%i
+    Azure app secret             Q~              [A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}
+    Azure DevOps token           AZDO            %a{76}AZDO%a{4}
+    Azure function key           AzFu            %w{44}AzFu[A-P]%a{5}==
+    Azure search key             AzSe            %a{42}AzSe[A-D]%a{5}
+    Azure cache key              AzCa            %a{33}AzCa[A-P]%a{5}=
+    Azure storage key            +ASt            [A-Za-z0-9+/]{76}\+ASt%a{5}==
+    Azure batch key              +ABa            [A-Za-z0-9+/]{76}\+ABa%a{5}==
+    Azure Cosmos DB key          ACDb            [A-Za-z0-9+/]{76}ACDb%a{5}==
+    Azure registry key           +ACR            [A-Za-z0-9+/]{42}\+ACR[A-D]%a{5}
+    Azure event key  AIoT +ASb +AEh +ARm  [A-Za-z0-9+/]{33}(?:AIoT|\+ASb|\+AEh|\+ARm)[A-P]%a{5}=
+    Beamer key                   b_              b_%n[a-z0-9=_/-]{44}
+    Bitbucket password           ATBB            ATBB%a{32}
+    Braintree token              access_token$   access_token\$(?:production|sandbox)\$%l{16}\$%h{32}
+    Brevo key  xkeysib- xsmtpsib-  (?:xkeysib-|xsmtpsib-)%h{64}-%a{16}
+    Buildkite token              bkua_           bkua_%h{40}
+    Cerebras key                 csk-            csk-%l{48}
+    CircleCI token               CCIP            CCIP(?:AT|RJ)_%a{20,24}_%h{40}
+    ClickUp token                pk_             pk_[0-9]{5,12}_%u{32}
+    Clojars token                CLOJARS_        CLOJARS_%l{60}
+    Cloudflare origin key        v1.0-           v1\.0-%h{24}-%h{146}
+    Contentful token             CFPAT-          CFPAT-%w{43}
+    crates.io token              cio             cio%a{32}
+    Databricks token             dapi            dapi%h{32}(?:-[0-9])?
+    dbt token                    dbtc_ dbtu_     (?:dbtc_|dbtu_)%w{40,60}
+    DigitalOcean token  dop_v1_ doo_v1_ dor_v1_  (?:dop_v1_|doo_v1_|dor_v1_)%h{64}
+    Discord token                .               [MNO]%n%w{23,27}\.%w{6}\.%w{27,40}
+    Discord multi-factor token   mfa.            mfa\.%w{80,90}
+    Docker token                 dckr_           dckr_(?:pat|oat)_%w{27,36}
+    Doppler token                dp.             dp\.(?:pt|ct|st|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?%a{40,44}
+    Dropbox token                sl.             sl\.(?:u\.)?%w{130,1500}
+    Duffel token                 duffel_         duffel_(?:test|live)_[A-Za-z0-9_=-]{43}
+    Dynatrace token              dt0             dt0[a-z]\d\d\.%u{24}\.%u{64}
+    EasyPost key                 EZAK EZTK       (?:EZAK|EZTK)%a{54}
+    Facebook token               EAA             EAA(?:CEdEose0cBA%a{10,300}|[A-Z]%a{90,300})
+    Figma token  figd_ figdr_ figu_ figur_ figo_ figor_  (?:figd_|figdr_|figu_|figur_|figo_|figor_)%w{38,60}
+    Firebase server key          AAAA            AAAA%w{7}:APA91b%w{130,140}
+    Firecrawl key                fc-             fc-%h{32}
+    Fireworks key                fw_             fw_%a{22,24}
+    Flutterwave key              FLWSECK         FLWSECK(?:_TEST)?-%a{12,32}-X
     Fly.io token  fm1 fm2_ fo1_  (?:fo1_%w{43}|fm1[ar]_[A-Za-z0-9+/]{100,800}={0,3}|fm2_[A-Za-z0-9+/]{100,800}={0,3})
-    Frame.io token               fio-u-         fio-u-[A-Za-z0-9=_-]{64}
-    GitHub token                 ghp_           ghp_%a{36,255}
-    GitHub OAuth token           gho_           gho_%a{36,255}
-    GitHub app token             ghu_ ghs_      gh[us]_%a{36,255}
-    GitHub refresh token         ghr_           ghr_%a{36,255}
-    GitHub fine-grained token    github_pat_    github_pat_%a{22}_%a{59}
-    GitLab token                 glpat-         glpat-%w{20,300}(?:\.[0-9a-z]{2}\.[0-9a-z]{9})?
-    GitLab deploy token          gldt-          gldt-%w{20,64}
-    GitLab runner token          glrt- glrtr- gr1348941  (?:glrtr?-(?:t\d_)?|GR1348941)%w{20,64}(?:\.[0-9a-z]{2}\.[0-9a-z]{9})?
-    GitLab job token             glcbt-         glcbt-(?:%h{1,5}_)?%w{20,64}
-    GitLab trigger token         glptt-         glptt-%h{40}
-    GitLab feed token            glft-          glft-(?:%a{20,64}|%h{64}-\d{1,9})
-    GitLab mail token            glimt-         glimt-%w{25,64}
-    GitLab agent token           glagent-       glagent-%w{50,1024}
-    GitLab OAuth secret          gloas-         gloas-%h{64}
-    GitLab SCIM token            glsoat-        glsoat-%w{20,64}
-    GitLab feature token         glffct-        glffct-%w{20,64}
+    Frame.io token               fio-u-          fio-u-[A-Za-z0-9=_-]{64}
+    GitHub token                 ghp_            ghp_%a{36,255}
+    GitHub OAuth token           gho_            gho_%a{36,255}
+    GitHub app token             ghu_ ghs_       (?:ghu_|ghs_)%a{36,255}
+    GitHub refresh token         ghr_            ghr_%a{36,255}
+    GitHub fine-grained token    github_pat_     github_pat_%a{22}_%a{59}
+    GitLab token                 glpat-          glpat-%w{20,300}(?:\.[0-9a-z]{2}\.[0-9a-z]{9})?
+    GitLab deploy token          gldt-           gldt-%w{20,64}
+    GitLab runner token  glrt- glrtr- GR1348941  (?:glrt-|glrtr-|GR1348941)(?:t\d_)?%w{20,64}(?:\.[0-9a-z]{2}\.[0-9a-z]{9})?
+    GitLab job token             glcbt-          glcbt-(?:%h{1,5}_)?%w{20,64}
+    GitLab trigger token         glptt-          glptt-%h{40}
+    GitLab feed token            glft-           glft-(?:%h{64}-\d{1,9}|%w{20,64})
+    GitLab mail token            glimt-          glimt-%w{25,64}
+    GitLab agent token           glagent-        glagent-%w{50,1024}
+    GitLab OAuth secret          gloas-          gloas-%h{64}
+    GitLab SCIM token            glsoat-         glsoat-%w{20,64}
+    GitLab feature token         glffct-         glffct-%w{20,64}
+    GoCardless token             live_ sandbox_  (?:live_|sandbox_)%n%w{40}
     Google Chat webhook  chat.googleapis.com  chat\.googleapis\.com/v1/spaces/%w{8,20}/messages\?key=(?P<secret>AIza%w{35}
     ~&token=%w{40,60})
-    Google key                   aiza           AIza%w{35}
-    Google OAuth secret          gocspx-        GOCSPX-%w{28}
-    Google access token          ya29.          ya29\.%w{30,400}
-    Google refresh token         1//0           1//0%d%w{40,100}
-    Grafana service token        glsa_          glsa_%a{32}_%h{8}
-    Grafana cloud token          glc_           glc_[A-Za-z0-9+/]{32,400}={0,3}
-    Groq key                     gsk_           gsk_%a{52}
-    Harness token                pat. sat.      [ps]at\.%w{22}\.%a{24}\.%a{20}
-    Heroku token                 hrku-          HRKU-(?:AA%w{58}|%i)
-    Honeycomb key                hcaik_ hcaic_ hcxik_ hcxlk_  hc[ax][il][kc]_%a{50,64}
-    HubSpot token                pat-           pat-(?:na|eu)\d-%i
-    Hugging Face token           hf_            hf_%a{34,40}
-    Hugging Face org token       api_org_       api_org_%a{34}
-    Infracost key                ico-           ico-%d%a{32}
-    Instagram token              igq igaa       IG(?:Q[A-Z]%w{100,300}|AA%w{100,300})
-    JetBrains token              perm           perm[:-][A-Za-z0-9+/=]{6,60}\.[A-Za-z0-9+/=]{4,60}\.%a{30,60}
-    Jina key                     jina_          jina_%a{60}
-    Langfuse key                 sk-lf-         sk-lf-%i
-    LangSmith key                lsv2_          lsv2_(?:pt|sk)_%h{32}_%h{10}
-    LaunchDarkly key             api- sdk- mob-  (?:api|sdk|mob)-%i
-    Lichess token                lip_           lip_%d%a{20}
-    Linear key                   lin_api_ lin_oauth_  lin_(?:api_%a{40}|oauth_%h{64})
-    LinkedIn secret              wpl_ap1.       WPL_AP1\.%a{16}\.[A-Za-z0-9+/]{6,8}={0,2}
-    Mailchimp key                -us            %h{32}-us\d{1,2}
-    Mailgun key                  key- pubkey-   (?:pub)?key-%h{32}
-    Mailgun sending key          -              %h{32}-%h{8}-%h{8}
-    Mandrill key                 md-            md-%d%w{22}
-    Mapbox token                 sk.eyj         sk\.eyJ%w{50,300}\.%w{20,40}
-    Matrix token                 syt_           syt_%w{4,60}_%a{20}_%a{6}
-    Mercado Pago token           app_usr-       APP_USR-\d{10,20}-\d{6}-%h{32}-\d{5,12}
-    Mollie key                   live_ test_    (?:live|test)_%d%a{30}
-    Neon key                     napi_          napi_%l{64}
-    Netlify token                nfp_ nfc_ nfo_ nfu_  nf[pcou]_%a{36}
-    New Relic user key           nrak-          NRAK-%u{27}
-    New Relic query key          nriq- nrii-    NRI[QI]-%w{32}
-    New Relic REST key           nrra-          NRRA-%h{42}
-    New Relic browser key        nrjs-          NRJS-%h{19}
-    New Relic license key        nral           %h{36}NRAL
-    Notion token                 ntn_           ntn_%a{46}
-    Notion secret                secret_        secret_%d%a{43}
-    npm token                    npm_           npm_%a{36}
-    NuGet key                    oy2            oy2%l{43}
-    NVIDIA key                   nvapi-         nvapi-%w{60,70}
-    OpenRouter key               sk-or-v1-      sk-or-v1-%h{64}
-    OpenAI key                   sk-            sk-(?:proj-|svcacct-|admin-)?%d%w{40,200}
-    OpenShift token              sha256~        sha256~%w{43}
-    Packagist token              packagist_     packagist_(?:ort|uut|ack)_%h{12,80}
-    Perplexity key               pplx-          pplx-%a{48,56}
-    Pinecone key                 pcsk_          pcsk_%a{5,6}_%a{60,64}
-    Plaid token                  access-        access-(?:sandbox|development|production)-%i
-    PlanetScale token            pscale_        pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{31,63}%a
-    PostHog key                  phx_ phs_      ph[xs]_%a{43,50}
-    Postman key                  pmak-          PMAK-%h{24}-%h{34}
-    Postman collection key       pmat-          PMAT-%u{26}
-    Prefect key                  pnu_ pnb_      pn[ub]_%a{36}
-    Pulumi token                 pul-           pul-%h{40}
-    PyPI token                   pypi-age       pypi-AgE%w{50,400}
-    Razorpay key                 rzp_           rzp_(?:live|test)_%d%a{14}
-    ReadMe key                   rdme_          rdme_%l{70}
-    Render key                   rnd_           rnd_%d%a{28,32}
-    Replicate token              r8_            r8_%d%a{37}
-    Resend key                   re_            re_%d%a{8}_%a{24}
-    RubyGems key                 rubygems_      rubygems_%h{48}
-    Salesforce token             00d            00D%a{12,15}![A-Za-z0-9_.]{80,120}%a
-    Samsara token                samsara_api_   samsara_api_%a{30}
-    Scalingo token               tk-us-         tk-us-%w{48}
-    SendGrid key                 sg.            SG\.%w{22}\.%w{43}
-    Sentry org token             sntrys_        sntrys_eyJ[A-Za-z0-9+/=_-]{80,400}
-    Sentry user token            sntryu_        sntryu_%h{64}
-    Shippo token                 shippo_        shippo_(?:live|test)_%h{40}
-    Shopify token                shp            shp(?:at|ca|pa|ss|ua)_[a-fA-F0-9]{32}
-    Slack token                  xox            xox[abeoprs]-[0-9]{6,15}-[A-Za-z0-9-]{10,200}
-    Slack app token              xapp-          xapp-\d-%u{8,14}-\d{10,15}-%h{32,80}
-    Slack rotating token         xoxe           xoxe(?:\.xox[bp])?-\d-%a{100,200}
-    Snyk token                   snyk_          snyk_(?:uat|sat)\.%h{8}\.%w{30,200}(?:\.%w{20,100})?
-    SonarQube token              sqp_ squ_ sqa_  sq[pua]_%h{40}
-    Sourcegraph token            sgp_ slk_      (?:sgp_(?:%h{16}_|local_)?%h{40}|slk_%h{64})
-    Square token                 sq0atp-        sq0atp-%w{22}
-    Square secret                sq0csp-        sq0csp-%w{43}
-    Square access token          eaaa           EAAA%d%w{60}
-    Stripe key                   _live_         [sr]k_live_%a{20,120}
-    Stripe test key              _test_         [sr]k_test_%a{20,120}
-    Stripe webhook secret        whsec_         whsec_[A-Za-z0-9+/=]{32,64}
-    Supabase token               sbp_           sbp_(?:oauth_)?%h{40}
-    Supabase secret key          sb_secret_     sb_secret_%w{22,40}
-    Tailscale key                tskey-         tskey-(?:(?:auth|api|client|scim|webhook)-)?%a{10,24}-%a{20,40}
-    Tavily key                   tvly-          tvly-(?:dev-|prod-)?%a{32}
-    Telegram token               :aa            [0-9]{8,10}:AA%w{33}
-    Tencent key id               akid           AKID%d%a{32}
-    Terraform token              .atlasv1.      %a{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70}
-    Together key                 tgp_v1_        tgp_v1_%w{43}
-    Trello token                 atta           ATTA%h{72}
-    Twilio key                   sk             SK%h{32}
-    Twitter bearer token         aaaaaaaaaaaaaaaaaaa  A{19,22}(?=%a{5,99}%[23])[A-Za-z0-9%]{50,120}
-    Typeform token               tfp_           tfp_%w{40,60}
-    Vault token                  hvs.           hvs\.%w{24,200}
-    Vault batch token            hvb.           hvb\.%w{100,300}
-    Vault recovery token         hvr.           hvr\.%w{24,200}
-    Vercel token                 vcp_ vci_ vca_ vcr_ vck_  vc[piark]_%a{50,60}
-    Vercel blob token            vercel_blob_rw_  vercel_blob_rw_%a{16}_%a{30}
-    VK token                     vk1.a.         vk1\.a\.%w{80,260}
-    Voyage key                   pa-            pa-%d%w{43}
-    WakaTime key                 waka_          waka_%i
-    xAI key                      xai-           xai-%a{80}
-    Yandex key                   aqvn           AQVN%d%w{35,38}
-    Zapier webhook               hooks.zapier.com  hooks\.zapier\.com/hooks/catch/\d{5,10}/(?P<secret>%a{6,10})
-    Zuplo key                    zpka_          zpka_%h{32}_%h{8}
-    age key                      age-secret-key-1  AGE-SECRET-KEY-1%u{58}
-    JSON web token               eyj            eyJ%w{10,2000}+\.eyJ%w{10,4000}+\.%w{16,1000}+
+    Google key                   AIza            AIza%w{35}
+    Google OAuth secret          GOCSPX-         GOCSPX-%w{28}
+    Google access token          ya29.           ya29\.%w{30,400}
+    Google refresh token         1//0            1//0%w{40,100}
+    Grafana service token        glsa_           glsa_%a{32}_%h{8}
+    Grafana cloud token          glc_            glc_[A-Za-z0-9+/]{32,400}={0,3}
+    Groq key                     gsk_            gsk_%a{52}
+    Harness token                pat. sat.       (?:pat\.|sat\.)%w{22}\.%a{24}\.%a{20}
+    Heroku token                 HRKU-           HRKU-(?:AA%w{58}|%i)
+    Honeycomb key                hca hcx         (?:hca|hcx)[il][kc]_%a{50,64}
+    HubSpot token                pat-            pat-(?:na|eu)\d-%i
+    Hugging Face token           hf_             hf_%a{34,40}
+    Hugging Face org token       api_org_        api_org_%a{34}
+    Infracost key                ico-            ico-%a{32}
+    Instagram token              IGQ IGAA        (?:IGQ[A-Z]|IGAA)%w{100,300}
+    JetBrains token              perm: perm-     (?:perm:|perm-)[A-Za-z0-9+/=]{6,60}\.[A-Za-z0-9+/=]{4,60}\.%a{30,60}
+    Jina key                     jina_           jina_%a{60}
+    Langfuse key                 sk-lf-          sk-lf-%i
+    LangSmith key                lsv2_           lsv2_(?:pt|sk)_%h{32}_%h{10}
+    LaunchDarkly key             api- sdk- mob-  (?:api-|sdk-|mob-)%i
+    Lichess token                lip_            lip_%a{20}
+    Linear key                   lin_            lin_(?:api_%a{40}|oauth_%h{64})
+    LinkedIn secret              WPL_AP1.        WPL_AP1\.%a{16}\.[A-Za-z0-9+/]{6,8}={0,2}
+    Mailchimp key                -us             %h{32}-us\d{1,2}
+    Mailgun key                  key- pubkey-    (?:key-|pubkey-)%h{32}
+    Mailgun sending key          -               %h{32}-%h{8}-%h{8}
+    Mandrill key                 md-             md-%n%w{22}
+    Mapbox token                 sk.eyJ          sk\.eyJ%w{50,300}\.%w{20,40}
+    Matrix token                 syt_            syt_%w{4,60}_%a{20}_%a{6}
+    Mercado Pago token           APP_USR-        APP_USR-\d{10,20}-\d{6}-%h{32}-\d{5,12}
+    Mollie key                   live_ test_     (?:live_|test_)%n%a{30}
+    Neon key                     napi_           napi_%l{64}
+    Netlify token  nfp_ nfc_ nfo_ nfu_  (?:nfp_|nfc_|nfo_|nfu_)%a{36}
+    New Relic user key           NRAK-           NRAK-%u{27}
+    New Relic query key          NRIQ- NRII-     (?:NRIQ-|NRII-)%w{32}
+    New Relic REST key           NRRA-           NRRA-%h{42}
+    New Relic browser key        NRJS-           NRJS-%h{19}
+    New Relic license key        NRAL            %h{36}NRAL
+    Notion token                 ntn_            ntn_%a{46}
+    Notion secret                secret_         secret_%a{43}
+    npm token                    npm_            npm_%a{36}
+    NuGet key                    oy2             oy2%l{43}
+    NVIDIA key                   nvapi-          nvapi-%w{60,70}
+    OpenRouter key               sk-or-v1-       sk-or-v1-%h{64}
+    OpenAI key                   sk-             sk-(?:proj-|svcacct-|admin-)?%n%w{40,200}
+    OpenShift token              sha256~         sha256~%w{43}
+    Packagist token              packagist_      packagist_(?:ort|uut|ack)_%h{12,80}
+    Perplexity key               pplx-           pplx-%a{48,56}
+    Pinecone key                 pcsk_           pcsk_%a{5,6}_%a{60,64}
+    Plaid token                  access-         access-(?:sandbox|development|production)-%i
+    PlanetScale token            pscale_         pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{31,63}[A-Za-z0-9_=-]
+    PostHog key                  phx_ phs_       (?:phx_|phs_)%a{43,50}
+    Postman key                  PMAK-           PMAK-%h{24}-%h{34}
+    Postman collection key       PMAT-           PMAT-%u{26}
+    Prefect key                  pnu_ pnb_       (?:pnu_|pnb_)%a{36}
+    Pulumi token                 pul-            pul-%h{40}
+    PyPI token                   pypi-AgE        pypi-AgE%w{50,400}
+    Razorpay key                 rzp_            rzp_(?:live|test)_%a{14}
+    ReadMe key                   rdme_           rdme_%l{70}
+    Render key                   rnd_            rnd_%a{28,32}
+    Replicate token              r8_             r8_%a{37}
+    Resend key                   re_             re_%a{8}_%a{24}
+    RubyGems key                 rubygems_       rubygems_%h{48}
+    Salesforce token             00D             00D%a{12,15}![A-Za-z0-9_.]{80,120}%a
+    Samsara token                samsara_api_    samsara_api_%a{30}
+    Scalingo token               tk-us-          tk-us-%w{48}
+    SendGrid key                 SG.             SG\.%w{22}\.%w{43}
+    Sentry org token             sntrys_         sntrys_eyJ[A-Za-z0-9+/=_-]{80,400}
+    Sentry user token            sntryu_         sntryu_%h{64}
+    Shippo token                 shippo_         shippo_(?:live|test)_%h{40}
+    Shopify token                shp             shp(?:at|ca|pa|ss|ua)_[a-fA-F0-9]{32}
+    Slack token                  xox             xox[abeoprs]-[0-9]{6,15}-[A-Za-z0-9-]{10,200}
+    Slack app token              xapp-           xapp-\d-%u{8,14}-\d{10,15}-%h{32,80}
+    Slack rotating token         xoxe            xoxe(?:\.xox[bp])?-\d-%a{100,200}
+    Snyk token                   snyk_           snyk_(?:uat|sat)\.%h{8}\.%w{30,200}(?:\.%w{20,100})?
+    SonarQube token              sqp_ squ_ sqa_  (?:sqp_|squ_|sqa_)%h{40}
+    Sourcegraph token            sgp_ slk_       (?:sgp_|slk_)(?:(?:%h{16}_|local_)?%h{40}|%h{64})
+    Square token                 sq0atp-         sq0atp-%w{22}
+    Square secret                sq0csp-         sq0csp-%w{43}
+    Square access token          EAAA            EAAA%w{60}
+    Stripe key  sk_live_ rk_live_  (?:sk_live_|rk_live_)%a{20,120}
+    Stripe test key  sk_test_ rk_test_  (?:sk_test_|rk_test_)%a{20,120}
+    Stripe webhook secret        whsec_          whsec_[A-Za-z0-9+/=]{32,64}
+    Supabase token               sbp_            sbp_(?:oauth_)?%h{40}
+    Supabase secret key          sb_secret_      sb_secret_%w{22,40}
+    Tailscale key                tskey-          tskey-(?:(?:auth|api|client|scim|webhook)-)?%a{10,24}-%a{20,40}
+    Tavily key                   tvly-           tvly-(?:dev-|prod-)?%a{32}
+    Telegram token               :AA             [0-9]{8,10}:AA%w{33}
+    Tencent key id               AKID            AKID%a{32}
+    Terraform token              .atlasv1.       %a{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70}
+    Together key                 tgp_v1_         tgp_v1_%w{43}
+    Trello token                 ATTA            ATTA%h{72}
+    Twilio key                   SK              SK%h{32}
+    Twitter bearer token  AAAAAAAAAAAAAAAAAAA  A{19,22}(?=%a{5,99}%[23])[A-Za-z0-9%]{50,120}
+    Typeform token               tfp_            tfp_%w{40,60}
+    Vault token                  hvs.            hvs\.%w{24,200}
+    Vault batch token            hvb.            hvb\.%w{100,300}
+    Vault recovery token         hvr.            hvr\.%w{24,200}
+    Vercel token  vcp_ vci_ vca_ vcr_ vck_  (?:vcp_|vci_|vca_|vcr_|vck_)%a{50,60}
+    Vercel blob token  vercel_blob_rw_  vercel_blob_rw_%a{16}_%a{30}
+    VK token                     vk1.a.          vk1\.a\.%w{80,260}
+    Voyage key                   pa-             pa-%n%w{43}
+    WakaTime key                 waka_           waka_%i
+    xAI key                      xai-            xai-%a{80}
+    Yandex key                   AQVN            AQVN%w{35,38}
+    Zapier webhook  hooks.zapier.com  hooks\.zapier\.com/hooks/catch/\d{5,10}/(?P<secret>%a{6,10})
+    Zuplo key                    zpka_           zpka_%h{32}_%h{8}
+    age key  AGE-SECRET-KEY-1  AGE-SECRET-KEY-1%u{58}
+    JSON web token               eyJ             eyJ%w{10,2000}+\.eyJ%w{10,4000}+\.%w{16,1000}+
     Slack webhook  hooks.slack.com/  hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[TE]%u{6,12}/[A-Z0-9]{6,14}/
     ~%a{16,40}(?:/%a{16,40})?)
     Discord webhook              /api/webhooks/  discord(?:app)?\.com/api/webhooks/\d{17,20}/(?P<secret>%w{60,72})
     Teams webhook  webhook.office.com  webhook\.office\.com/webhookb2/%i@%i/IncomingWebhook/(?P<secret>%h{32}/%i(?:/%w{40,60})?)
-    Azure key  accountkey= sharedaccesskey=  (?:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{42,86}={1,2})
-    Azure signature              sig=           [?&](?:amp;)?sig=(?P<secret>[A-Za-z0-9%+/_-]{40,70}(?:%3[dD]|=)?)
-    AWS signature                x-amz-signature=  X-Amz-Signature=(?P<secret>%h{64})
-    Sentry key                   sentry.io              https://%h{32}:(?P<secret>%h{32})@[\w.-]{0,60}sentry\.io
-    one-time password seed       otpauth://     otpauth://[^\s"'<>]{1,300}?secret=(?P<secret>[A-Za-z2-7]{16,128}=*)
-    Django key                   django-insecure-  django-insecure-(?P<secret>[^\s"']{40,60})
-    Laravel key                  app_key=base64:  APP_KEY=base64:(?P<secret>[A-Za-z0-9+/]{43}=)
+    Azure key  AccountKey= SharedAccessKey=  (?:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{42,86}={1,2})
+    Azure signature              sig=            [?&](?:amp;)?sig=(?P<secret>[A-Za-z0-9%+/_-]{40,70}(?:%3[dD]|=)?)
+    AWS signature  X-Amz-Signature=  X-Amz-Signature=(?P<secret>%h{64})
+    Sentry key                   sentry.io       https://%h{32}:(?P<secret>%h{32})@[\w.-]{0,60}sentry\.io
+    one-time password seed       otpauth://      otpauth://[^\s"'<>]{1,300}?secret=(?P<secret>[A-Za-z2-7]{16,128}=*)
+    Django key  django-insecure-  django-insecure-(?P<secret>[^\s"']{40,60})
+    Laravel key  APP_KEY=base64:  APP_KEY=base64:(?P<secret>[A-Za-z0-9+/]{43}=)
 """
 
 
@@ -263,7 +275,10 @@ _PLACEHOLDER = re.compile(
 _PLAIN_PLACEHOLDER = re.compile(
     r"[<>«»{}$%*…\s]|\.\.\.|xxx|example|placeholder|change.?me|your|dummy|redacted|pass(?:word|wd)", re.IGNORECASE
 )
-_FILLER = re.compile(r"([^A])\1{5}|0123456789|abcdefgh|example|xxxxx", re.IGNORECASE)
+_FILLER = re.compile(r"([^A])\1{9}|0123456789|abcdefgh|example|x{8}", re.IGNORECASE)
+_NAME = re.compile(
+    r"(?:[a-z]++[0-9]{0,2}+(?:[_.-]++|\Z))++|(?:[a-z]++_)?(?:[A-Z]?(?=[a-z]*[aeiouy])[a-z]{2,}+[_.-]*+)++[0-9]{0,2}"
+)
 _LETTER, _DIGIT = re.compile(r"[A-Za-z]"), re.compile(r"[0-9]")
 _HEXADECIMAL = re.compile(r"[0-9a-f-]+|[0-9A-F-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
@@ -290,10 +305,15 @@ def _entropy(value: str) -> float:
     return -sum(n / len(value) * math.log2(n / len(value)) for n in Counter(value).values())
 
 
-def _is_not_filler(match: re.Match[str]) -> bool:
+def _is_no_filler(match: re.Match[str], _text: str) -> bool:
     """Return whether a token is not a placeholder."""
     start, stop = span(match)
     return not _FILLER.search(match.string, start, stop) and len(set(match.string[start:stop])) >= 6
+
+
+def _is_no_name(match: re.Match[str], text: str) -> bool:
+    """Return whether a token is neither a placeholder nor a name made of words."""
+    return not _NAME.fullmatch(match[0]) and _is_no_filler(match, text)
 
 
 def _is_random(value: str) -> bool:
@@ -408,7 +428,11 @@ def _is_login(match: re.Match[str], text: str) -> bool:
 
 # ── the table ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_BEFORE, _AFTER = r"(?<![A-Za-z0-9_])", r"(?![A-Za-z0-9_])"
+_LETTER_OR_DIGIT = "[A-Za-z0-9]"
+BOUNDARY = f"(?<!{_LETTER_OR_DIGIT})(?<!{_LETTER_OR_DIGIT}_)"
+"""Asserts that no longer word includes the text that follows; `__` marks bold text and bounds words."""
+
+_FIRST = re.compile(r"(\w|\[[^]]*\])(?:\{(\d+)\})?(?![?*+{])")
 
 
 def _expanded(shape: str) -> str:
@@ -417,17 +441,32 @@ def _expanded(shape: str) -> str:
     return shape
 
 
+def _bounded(shape: str) -> re.Pattern[str]:
+    """Return a pattern for a shape that is not part of a longer word.
+
+    `BOUNDARY` is asserted after the first character, because a search that starts with a character is quick.
+    """
+    after = "" if shape.endswith("=") else f"(?!_?{_LETTER_OR_DIGIT})"
+    first = _FIRST.match(shape)
+    start, rest = (first[1], shape[first.end() :]) if first else ("", shape)
+    if first and first[2]:
+        rest = f"{start}{{{int(first[2]) - 1}}}{rest}"
+    return re.compile(f"{start}(?<!{_LETTER_OR_DIGIT}{start})(?<!{_LETTER_OR_DIGIT}_{start}){rest}{after}")
+
+
 def _token(row: str) -> SecretRule:
-    name, hints, shape = re.split(r" {2,}", row.strip(), maxsplit=2)
-    before = "" if shape[0] in "[" and "sig=" in shape else _BEFORE
-    after = "" if shape.endswith("=") else _AFTER
-    pattern = re.compile(f"{before}{_expanded(shape)}{after}")
-    return SecretRule(name, tuple(hints.split()), pattern, lambda match, _: _is_not_filler(match))
+    name, words, shape = re.split(r" {2,}", row.strip(), maxsplit=2)
+    hints, first = tuple(words.split()), shape.removeprefix("(?:").partition(")")[0].replace("\\", "")
+    holds = _is_no_name if "%n" in shape else _is_no_filler
+    starts = all(any(start.startswith(hint) for start in first.split("|")) for hint in hints)
+    shape = _expanded(shape)
+    pattern = re.compile(shape) if shape.startswith("[?&]") else _bounded(shape)
+    return SecretRule(name, hints, pattern, holds, Scope.START if starts else Scope.WORD)
 
 
 def _checked(name: str, hints: str, shape: str, holds: Callable[[re.Match[str], str], bool]) -> SecretRule:
     """Return a rule for a token with a checksum."""
-    return SecretRule(name, tuple(hints.split()), re.compile(f"{_BEFORE}{shape}{_AFTER}"), holds)
+    return SecretRule(name, tuple(hints.split()), _bounded(shape), holds)
 
 
 def _private_key(first: str, kind: str, *hints: str) -> SecretRule:
@@ -446,7 +485,7 @@ def _private_key(first: str, kind: str, *hints: str) -> SecretRule:
             + f"(?:{last.format('(?P=kind)')}|\\Z)"
         ),
         lambda match, _: len(match["secret"]) >= _LEAST_KEY and _KEY_LINE.search(match["secret"]) is not None,
-        alone=False,
+        Scope.TEXT,
     )
 
 
@@ -464,32 +503,37 @@ _ASSIGNED = (
 
 def _assigned(name: str, words: str, holds: Callable[[re.Match[str], str], bool]) -> SecretRule:
     """Return a rule for a value that is assigned to one of these names."""
-    return SecretRule(name, (), re.compile(words + _ASSIGNED), holds, alone=False, named=True)
+    return SecretRule(name, (), re.compile(words + _ASSIGNED), holds, Scope.NAME)
 
 
 def _after(name: str, pattern: str, holds: Callable[[re.Match[str], str], bool]) -> SecretRule:
     """Return a rule for a secret that follows certain words; the pattern applies to lower-case text."""
-    return SecretRule(name, (), re.compile(pattern), holds, alone=False, named=True)
+    return SecretRule(name, (), re.compile(pattern), holds, Scope.NAME)
 
 
 RULES: tuple[SecretRule, ...] = (
     _private_key(
         "-----BEGIN {}-----",
         r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1",
-        "private key-----",
-        "private key block-----",
-        "static key v1-----",
+        "PRIVATE KEY-----",
+        "PRIVATE KEY BLOCK-----",
+        "Static key V1-----",
     ),
-    _private_key("---- BEGIN {} ----", r"SSH2 (?:ENCRYPTED )?PRIVATE KEY", "private key ----"),
+    _private_key("---- BEGIN {} ----", r"SSH2 (?:ENCRYPTED )?PRIVATE KEY", "PRIVATE KEY ----"),
     SecretRule(
         "private key",
-        ("private-lines:",),
+        ("Private-Lines:",),
         re.compile(r"Private-Lines: [0-9]{1,4}\r?\n(?P<secret>(?:[A-Za-z0-9+/=]{1,200}\r?(?:\n|\Z)){1,1000})"),
         lambda _match, _text: True,
-        alone=False,
+        Scope.TEXT,
     ),
     *(_token(row) for row in _TOKENS.replace("\n    ~", "").strip().split("\n")),
-    _checked("Bitcoin key", "5 k l", f"[5KL][{_IN_BASE58}]{{50,51}}", _has_base58_check),
+    _checked(
+        "Bitcoin key",
+        "5H 5J 5K Kw Kx Ky Kz L1 L2 L3 L4 L5",
+        f"(?:5[HJK]|K[w-z]|L[1-5])[{_IN_BASE58}]{{49,50}}",
+        _has_base58_check,
+    ),
     _checked("Bitcoin extended key", "prv", f"[xyztuv]prv[{_IN_BASE58}]{{107,108}}", _has_base58_check),
     _checked("Nostr key", "nsec1", "nsec1[02-9ac-hj-np-z]{58}", _has_bech32_check),
     SecretRule(
@@ -497,7 +541,7 @@ RULES: tuple[SecretRule, ...] = (
         ("://",),
         re.compile(r"://[A-Za-z0-9._%+-]{0,64}+:(?P<secret>[^\s/@:\"'<>]{3,128}+)@(?=[A-Za-z0-9\[])"),
         _is_not_placeholder,
-        alone=False,
+        Scope.TEXT,
     ),
     _after(
         "AWS secret key",

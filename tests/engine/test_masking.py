@@ -28,8 +28,8 @@ def _drawn(number: int, letters: str = _LETTERS) -> str:
 
 
 # Token templates from the issuers' descriptions. Random fields are in braces: a length and a: letters or digits, w:
-# also - and _, b: also + and /, h: hexadecimal, u: capitals or digits, l: small letters or digits, n: digits; i is a
-# UUID. Thus no file of this project contains a token.
+# also - and _, b: also + and /, h: hexadecimal, u: capitals or digits, t: capitals or 2 to 7, l: small letters or
+# digits, p: letters, n: digits; i is a UUID. Thus no file of this project contains a token.
 _TOKENS = """
     1Password service token: ops_eyJ{w300}
     1Password secret key: A3-{u6}-{u11}-{u5}-{u5}-{u5}
@@ -46,8 +46,8 @@ _TOKENS = """
     Atlassian token: ATATT3xFfGF0{w170}={u8}
     Atlassian token: ATCTT3xFfGN0{w170}={u8}
     AWS Bedrock key: ABSK{b128}
-    AWS key id: AKIA{u16}
-    AWS key id: ASIA{u16}
+    AWS key id: AKIA{t16}
+    AWS key id: ASIA{t16}
     AWS marketplace key: amzn.mws.{i}
     Azure app secret: {a3}8Q~{a34}
     Azure DevOps token: {a76}AZDO{a4}
@@ -114,6 +114,8 @@ _TOKENS = """
     GitLab OAuth secret: gloas-{h64}
     GitLab SCIM token: glsoat-{w20}
     GitLab feature token: glffct-{w20}
+    GoCardless token: live_{w40}
+    GoCardless token: sandbox_{w40}
     Google key: AIza{w35}
     Google OAuth secret: GOCSPX-{w28}
     Google access token: ya29.{w120}
@@ -126,8 +128,8 @@ _TOKENS = """
     Heroku token: HRKU-{i}
     Honeycomb key: hcaik_{l58}
     HubSpot token: pat-na1-{i}
-    Hugging Face token: hf_{a34}
-    Hugging Face org token: api_org_{a34}
+    Hugging Face token: hf_{p34}
+    Hugging Face org token: api_org_{p34}
     Infracost key: ico-{a32}
     Instagram token: IGQW{w140}
     JetBrains token: perm:{a12}.{a12}.{a40}
@@ -235,6 +237,7 @@ _TOKENS = """
 _ALPHABETS = {
     "a": _LETTERS, "w": _LETTERS + "-_", "b": _LETTERS + "+/", "h": "0123456789abcdef", "n": string.digits,
     "u": string.ascii_uppercase + string.digits, "l": string.ascii_lowercase + string.digits,
+    "p": string.ascii_letters, "t": string.ascii_uppercase + "234567",
 }  # fmt: skip
 _FIELD = re.compile(r"\{([a-z])(\d*)\}")
 
@@ -250,6 +253,17 @@ def _drawn_from(template: str, shorter: int = 1) -> str:
         return (
             drawn if number < 3 or found[1] == "n" else f"7{drawn[1:-1]}c" if found[1] in "ahl" else f"7{drawn[1:-1]}C"
         )
+
+    return _FIELD.sub(field, template)
+
+
+def _issued(template: str, lot: random.Random) -> str:
+    """Fill the template's fields with random characters, as an issuer does."""
+
+    def field(found: re.Match[str]) -> str:
+        if found[1] == "i":
+            return str(uuid.UUID(int=lot.getrandbits(128)))
+        return "".join(lot.choices(_ALPHABETS[found[1]], k=int(found[2])))
 
     return _FIELD.sub(field, template)
 
@@ -390,6 +404,41 @@ def test_token_is_masked_in_any_context(name: str, template: str) -> None:
         found: Counter[str] = Counter()
         assert mask(f"{before}{secret}{after}", found) == f"{before}«{name}»{after}"
         assert found == {name: 1}
+
+
+def _missed(template: str, name: str, number: int) -> list[str]:
+    """Return the tokens that are not masked of a number of random ones."""
+    lot = random.Random(template)
+    tokens = [_issued(template, lot) for _ in range(number)]
+    lines = mask("\n".join(tokens)).split("\n")
+    return [token for token, line in zip(tokens, lines, strict=True) if line != f"«{name}»"]
+
+
+@pytest.mark.parametrize(("name", "template"), _ROWS)
+def test_random_tokens_of_every_issuer_are_masked(name: str, template: str) -> None:
+    assert _missed(template, name, 100) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("name", "template"), _ROWS)
+def test_three_thousand_tokens_of_every_issuer_are_masked(name: str, template: str) -> None:
+    assert _missed(template, name, 3_000) == []
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "hf_" + string.ascii_letters[:34][::-1],
+        "AKIA" + "UBIWBJSQBCNAQAHL",
+        "glpat-" + "wZfkyykKkicBiAGvpx_j",
+        "glft-" + "aB-dE_gHiJkLmNoPqRsT",
+        "sk_live_" + "lxZkYiFKEMDNzlVOJDgTUoQU",
+        "live_" + "Zk-YiFKEMDNzlVOJDgTUoQUlx_kYiFKEMDNzlVOp",
+    ],
+)
+@pytest.mark.parametrize(("before", "after"), [("token ", ""), ("__", "__"), ("**", "**"), ("_", "_"), ("x=", "&y")])
+def test_tokens_without_digits_and_in_bold_text_are_masked(token: str, before: str, after: str) -> None:
+    assert token not in mask(f"{before}{token}{after}")
 
 
 @pytest.mark.parametrize(("name", "template"), _ROWS)
