@@ -17,6 +17,8 @@ from enum import Enum, auto
 from itertools import pairwise
 from typing import NamedTuple
 
+from catchment.content.passwords import is_assigned_password, is_password, is_placeholder
+
 
 class Scope(Enum):
     """The text in which the hints of a rule are looked for, which keeps the search fast."""
@@ -272,9 +274,6 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 """Matches placeholders, names in code, URLs and sequences."""
-_PLAIN_PLACEHOLDER = re.compile(
-    r"[<>«»{}$%*…\s]|\.\.\.|xxx|example|placeholder|change.?me|your|dummy|redacted|pass(?:word|wd)", re.IGNORECASE
-)
 _FILLER = re.compile(r"([^A])\1{9}|0123456789|abcdefgh|example|x{8}", re.IGNORECASE)
 _NAME = re.compile(
     r"(?:[a-z]++[0-9]{0,2}+(?:[_.-]++|\Z))++|(?:[a-z]++_)?(?:[A-Z]?(?=[a-z]*[aeiouy])[a-z]{2,}+[_.-]*+)++[0-9]{0,2}"
@@ -353,7 +352,8 @@ def _is_password(match: re.Match[str], text: str) -> bool:
             return _is_credential(match, text)
         if not _OPTION.search(before):
             return False
-    return _is_random(value) or (_LEAST_PASSWORD <= len(value) <= 40 and _is_mixed(value))
+    is_mixed = _LEAST_PASSWORD <= len(value) <= 40 and _is_mixed(value)
+    return _is_random(value) or is_mixed or is_assigned_password(match, text)
 
 
 def _is_named_key(match: re.Match[str], text: str) -> bool:
@@ -368,25 +368,27 @@ def _is_named(match: re.Match[str], text: str) -> bool:
     return _is_random_match(match, text)
 
 
+def _is_named_secret(match: re.Match[str], text: str) -> bool:
+    if match.lastgroup == "option":
+        return _is_named(match, text)
+    start, stop = span(match)
+    is_identifier = _HEXADECIMAL.fullmatch(text, start, stop)
+    return _is_named(match, text) or (not is_identifier and is_assigned_password(match, text))
+
+
 def _is_authorization(match: re.Match[str], text: str) -> bool:
     if match.lastgroup == "login":
         return _is_login(match, text)
     if match.lastgroup == "npm":
         return text.startswith("_", match.start() - 1) and _is_login(match, text)
-    return _is_credential(match, text)
+    start, stop = span(match)
+    return not (is_placeholder(text[start:stop]) or _NAME.fullmatch(text, start, stop))
 
 
 def _is_credential(match: re.Match[str], text: str) -> bool:
-    """Return whether a value in a header, a command or a netrc file is not a placeholder."""
+    """Return whether the value in an address, a command or a netrc file is a password."""
     start, stop = span(match)
-    return not (
-        _PLAIN_PLACEHOLDER.search(text, start, stop) or _FILLER.search(text, start, stop) or text[start:stop].isalpha()
-    )
-
-
-def _is_not_placeholder(match: re.Match[str], _text: str) -> bool:
-    """Return whether the password in a URL is not a placeholder."""
-    return not _PLACEHOLDER.search(match["secret"]) and match["secret"].lower() not in _COMMON_PASSWORDS
+    return is_password(text[start:stop])
 
 
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
@@ -489,15 +491,16 @@ def _private_key(first: str, kind: str, *hints: str) -> SecretRule:
     )
 
 
-_NAME_END = r"[\w-]{0,24}+[\"'`\]]{0,3}"
 _VALUE = (
-    r"(?:[bru@]?(?:\"(?P<double>[^\s\"'`]{8,200}+)\"|'(?P<single>[^\s\"'`]{8,200}+)'|`(?P<ticked>[^\s\"'`]{8,200}+)`)"
-    r"|(?P<bare>[^\s\"'`,;<>()\[\]{}|&]{8,200}+)(?=[\s,;\"'`<)\]}|&]|\Z))"
+    r"(?:[bru@]?(?:\"(?P<double>[^\s\"'`]{4,200}+)\"|'(?P<single>[^\s\"'`]{4,200}+)'|`(?P<ticked>[^\s\"'`]{4,200}+)`)"
+    r"|(?P<bare>[^\s\"'`,;<>()\[\]{}|&]{4,200}+)(?=[\s,;\"'`<)\]}|&]|\Z))"
 )
 _ASSIGNED = (
-    rf"{_NAME_END}(?:[ \t]{{0,8}}(?::[ \t]?[a-z][\w.]{{0,20}}[ \t]=|:=|=>|[:=]{{1,3}})[ \t]{{0,8}}{_VALUE}"
-    r"|[ \t]{0,3},[ \t]{0,3}[\"'](?P<argument>[^\s\"'`]{8,200}+)[\"']|>(?P<element>[^\s<>]{8,200}+)</"
-    r"|[ \t](?P<option>[^\s\"'`,;<>()\[\]{}|&]{8,200}+)(?=[\s\"'`]|\Z))"
+    r"(?P<suffix>[\w-]{0,24}+)[\"'`\]*]{0,3}"
+    r"(?:(?:[ \t]{0,8}(?::[ \t]?[a-z][\w.]{0,20}[ \t]=|:=|=>|[:=]{1,3})\*{0,2}|[\s,]{1,40}+[\"']?value[\"']?[:=])"
+    rf"[ \t]{{0,8}}{_VALUE}"
+    r"|[ \t]{0,3},[ \t]{0,3}[\"'](?P<argument>[^\s\"'`]{4,200}+)[\"']|>(?P<element>[^\s<>]{4,200}+)</"
+    r"|[ \t][\"']?(?P<option>[^\s\"'`,;<>()\[\]{}|&]{4,200}+)(?=[\s\"'`]|\Z))"
 )
 
 
@@ -540,7 +543,7 @@ RULES: tuple[SecretRule, ...] = (
         "password",
         ("://",),
         re.compile(r"://[A-Za-z0-9._%+-]{0,64}+:(?P<secret>[^\s/@:\"'<>]{3,128}+)@(?=[A-Za-z0-9\[])"),
-        _is_not_placeholder,
+        _is_credential,
         Scope.TEXT,
     ),
     _after(
@@ -560,9 +563,9 @@ RULES: tuple[SecretRule, ...] = (
         r"curl [^\n]{0,120}?(?:-u|--user|--proxy-user)[ =][\"']?[^\s:\"'$]{1,60}:(?P<secret>[^\s\"'@]{4,128}+)",
         _is_credential,
     ),
-    _assigned("password", r"pass(?:word|wd|phrase|code| -p|(?<=[^a-z]pass))", _is_password),
+    _assigned("password", r"pass(?:wor[dt]|wd|phrase|code| -p|(?<=[^a-z]pass))", _is_password),
     _assigned("password", r"pwd", _is_password),
-    _assigned("secret", r"secret(?!smanager)", _is_named),
+    _assigned("secret", r"secret(?!smanager)", _is_named_secret),
     _assigned("secret", r"token", _is_named),
     _assigned("secret", r"key", _is_named_key),
 )

@@ -463,6 +463,115 @@ def test_only_the_value_of_a_named_secret_is_masked(name: str, text: str, secret
     assert found == {name: 1}
 
 
+_CHOSEN = (
+    "correcthorse9battery",
+    "hunter2",
+    "Sommer2024!xy",
+    "correct-horse-battery-staple-1",
+    "Tr0ub4dor&3",
+    "kirschbaum-9",
+)
+
+
+@pytest.mark.parametrize("value", _CHOSEN)
+@pytest.mark.parametrize(
+    "template",
+    [
+        *(
+            "DB_PASSWORD={}",
+            "export PGPASSWORD='{}'",
+            "FTP_PASSWD={} # nightly",
+            "JWT_SECRET={}",
+            "PASSWORD2={}\nPORT=1",
+        ),
+        *('password = "{}"', "passphrase: '{}'", '"password": "{}",', "db_pwd => '{}'", 'pwd: str = "{}"'),
+        *("password: {}", "smtp:\n  password: {}\n  port: 25", "[mail]\npassword = {}\n", "connect(password='{}')"),
+        *("- **Password:** {}", "**Passwort**: {}\n", "Wifi password: {}", "    - Password: `{}`"),
+        *('- name: DB_PASSWORD\n  value: "{}"', '<add key="password" value="{}"/>', "<password>{}</password>"),
+        *("tool --password {}", "tool --password={}", 'tool --password "{}"', "sshpass -p {} ssh ada@weir.org"),
+        *("https://ada:{}@weir.org/", "curl -u ada:{} https://weir.org", "machine weir login ada password {}"),
+    ],
+)
+def test_password_chosen_by_a_person_is_masked_beside_its_name(template: str, value: str) -> None:
+    if "&" in value and template.endswith(("{}", "{} ssh ada@weir.org", "25", "{}\n", "nightly", "PORT=1")):
+        value = value.replace("&", "!")  # an ampersand separates values outside quotes
+    assert value not in mask(template.format(value))
+
+
+@pytest.mark.parametrize("value", ["correcthorse", "sonnenblume", "correct-horse-battery-staple"])
+@pytest.mark.parametrize(
+    "template", ["DB_PASSWORD={}", 'password = "{}"', '"passphrase": "{}"', "ftp://ada:{}@weir.org"]
+)
+def test_password_of_letters_is_masked_in_quotes_and_variables(template: str, value: str) -> None:
+    assert value not in mask(template.format(value))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            "changeme",
+            "change-me-2026",
+            "<password>",
+            "xxxx",
+            "********",
+            "your-password",
+            "your_password_1",
+            "example123",
+        ),
+        *("${DB_PASSWORD}", "$PASSWORD1", "{{ vault_password2 }}", "{{password2}}", "%(password2)s", "{password2}"),
+        *("os.environ['PASSWORD2']", "getpass.getpass()", "read_file(path2)", "config.db.password2", "args[2].value"),
+        *(
+            "env:MAIL_PASSWORD2",
+            "file:/run/secrets/db2",
+            "/run/secrets/db2",
+            "~/.pw2",
+            "vault:kv/db2",
+            "https://weir.org/2",
+        ),
+        *("None", "null", "true", "", "password", "password1", "my_password2", "new-password", "current-password"),
+        *("str", "string", "varchar", "int32", "sha256", "Passwort", "Contraseña", "login_field2", "8", "1000"),
+    ],
+)
+@pytest.mark.parametrize(
+    "template",
+    ["DB_PASSWORD={}", 'password = "{}"', '"password": "{}"', "password: {}", "password = {}", "--password {}"],
+)
+def test_placeholders_and_references_are_not_passwords(template: str, value: str) -> None:
+    text = template.format(value)
+    assert mask(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: the word that you chose in 2024",
+        "The password: at least 8 characters, among them one digit.",
+        "If the password is wrong3times, the account is locked. Passwords expire after 90days.",
+        "def login(user: str, password: str2, pwd=default2): connect(user, password=pw2, secret=value2)",
+        "password = password2\nif password == stored2: ...\npassword_hash = hash2\npassword2 = form2.cleaned",
+        "passwd: files systemd\nshadow: files2\ngroup: compat2",
+        "--password-file secrets2.txt --pwd-min-length 12chars",
+        "| password | string | at least 8characters |",
+        'minimum_password_length = "12chars"\npassword_policy: "strict2"\nsecret_name: "weir-tls2"',
+        '"AWS::SecretsManager::Secret": "c85175a4ebcce361"',
+    ],
+)
+def test_text_about_passwords_is_unchanged(text: str) -> None:
+    assert mask(text) == text
+
+
+@pytest.mark.parametrize("token", ["abcdEFGH1234ijklMNOP5678", "QwErTyUiOpAsDfGhJkLz", "mF_9.B5f-4.1JqM/x=="])
+def test_bearer_token_of_any_form_is_masked(token: str) -> None:
+    assert token not in mask(f"Authorization: Bearer {token}\n")
+    for text in (
+        "Authorization: Bearer YOUR_ACCESS_TOKEN",
+        "Authorization: Bearer some-access-token",
+        "Bearer accessTokenValue",
+    ):
+        assert mask(text) == text
+
+
 def test_every_rule_has_a_case_here() -> None:
     kinds = {name for name, _ in _ROWS} | _ONLY_IN_PART.keys()
     assert {rule.name for rule in RULES} == kinds
@@ -497,7 +606,7 @@ def test_the_documentation_lists_every_kind() -> None:
         "API_TOKEN=${GITHUB_TOKEN_2026}\nSECRET_KEY=change-me-2026-please\nTOKEN=$(cat /run/secrets/t0ken)",
         "def token(self) -> str | None: ...",
         'SECRET_NAME = "weir-tls-secret-2026-production"\ntoken = base64url_decode4\nkey = sha256_hmac_v2_of_message',
-        'password="correct-horse-battery-staple-1"\npwd: /home/ada/weir2\n$pass = $_POST["password1"]',
+        'pwd: /home/ada/weir2\n$pass = $_POST["password1"]',
         '"secretsmanager": "fee5173a-3972-428e-ae73-cd4c2a371222"\n"AccessKey": "62d91b17309e76c8"',
         "public_key: 7dq2m9ZkP4xW8cR1tV6bN3hJ5sL0yFgA\nmonkey: h8Gh29dkLqPz81Mn72Hs\ntokenizer: h8Gh29dkLqPz81",
         "curl -u $USER:$PASSWORD https://weir.org; curl -u ada:password https://weir.org; sshpass -p my_password ssh",
