@@ -16,7 +16,7 @@ import orjson
 from catchment.content.codec import decode_document, encode_document, encode_extraction, moment
 from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER, kind_of, normalize
-from catchment.content.secret_masking import mask, masked
+from catchment.content.secret_masking import masked, without_secrets
 from catchment.contracts import Connector
 from catchment.model import Document, Item, RawContent
 
@@ -99,7 +99,7 @@ def read(task: ReadTask) -> bytes:
 
 def extract_document(document: bytes) -> bytes:
     """Return the encoded extraction (chunks, links and entities) of an encoded document."""
-    return encode_extraction(extract(decode_document(document)))
+    return encode_extraction(without_secrets(extract(decode_document(document))))
 
 
 def _fetch(task: ReadTask) -> RawContent:
@@ -115,16 +115,17 @@ def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document
     kind = kind_of(raw) if document is None else document.media_type
     charset = f"; charset={raw.encoding}" if raw.encoding else ""
     normalizer = f"{NORMALIZER}.{EXTRACTOR} {kind}{charset}"
-    return Read(
+    reading = Read(
         content_hash,
         normalizer,
-        mask(raw.title or "") or (document and document.title) or "",
+        raw.title or (document and document.title) or "",
         PurePosixPath(raw.name).stem or raw.name,
         (document and document.modified) or raw.modified or task.item.modified,
         "unchanged" if (content_hash, normalizer) == task.known else fate,
         raw.metadata,
         encode_document(document) if document else None,
     )
+    return without_secrets(reading)
 
 
 @lru_cache(maxsize=8)

@@ -7,34 +7,40 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from catchment.content.secret_rules import BOUNDARY, LEAST_LENGTH, RULES, Scope, SecretRule, span
 from catchment.model import Document
 
-_DEEPEST = 50
+_DEEPEST = 100
 _MOST_ROUNDS = 5
 _WARNING = "masked secrets: "
+_Value = TypeVar("_Value")
 
 
 def masked(document: Document) -> Document:
     """Return the document with its secrets masked and a warning that counts them, or the document itself if it has none."""
     counts: Counter[str] = Counter()
-    cleaned = replace(
-        document,
-        text=mask(document.text, counts),
-        title=document.title and mask(document.title, counts),
-        author=document.author and mask(document.author, counts),
-        properties=_inside(document.properties, counts, 0),
-    )
+    cleaned = without_secrets(document, counts)
     if not counts:
         return document
     kinds = ", ".join(f"{count} × {name}" for name, count in sorted(counts.items()))
-    return replace(cleaned, warnings=(*document.warnings, f"{_WARNING}{kinds}"))
+    return replace(cleaned, warnings=(*cleaned.warnings, f"{_WARNING}{kinds}"))
+
+
+def without_secrets(value: _Value, counts: Counter[str] | None = None) -> _Value:
+    """Return a value with the secrets masked in each text at any depth, or the value itself if it has none.
+
+    Values are dataclasses, mappings with their keys, sequences and texts; others, such as times and kinds, stay.
+    """
+    texts = "\n".join(_texts(value, "", 0))
+    if mask(texts) == texts:
+        return value
+    return cast(_Value, _inside(value, Counter() if counts is None else counts, "", 0))
 
 
 def has_masked_secrets(document: Document) -> bool:
@@ -94,24 +100,54 @@ def _lowered(text: str) -> str:
     return "".join([small if len(small := letter.lower()) == 1 else letter for letter in text])
 
 
-def _inside(value: Any, counts: Counter[str], depth: int) -> Any:
-    """Mask every string in a value of the properties. A string is searched together with its key."""
-    if isinstance(value, str):
-        return mask(value, counts)
+def _texts(value: Any, name: str, depth: int) -> Iterator[str]:
+    """Yield each text in a value, behind the key that names it."""
+    if type(value) is str:
+        yield _named(name, value)
+    elif depth > _DEEPEST or value is None:
+        return
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from _texts(getattr(value, field.name), "", depth + 1)
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield str(key)
+            yield from _texts(inner, str(key), depth + 1)
+    elif isinstance(value, tuple | list):
+        for inner in value:
+            yield from _texts(inner, name, depth + 1)
+
+
+def _inside(value: Any, counts: Counter[str], name: str, depth: int) -> Any:
+    """Mask each text in a value. A text is searched together with the key that names it; too deep values are dropped."""
+    if type(value) is str:
+        return _masked_value(name, value, counts)
     if depth > _DEEPEST:
-        return value
+        return None
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: _inside(getattr(value, f.name), counts, "", depth + 1) for f in fields(value)})
     if isinstance(value, Mapping):
-        return {key: _named(key, inner, counts, depth) for key, inner in value.items()}
-    if isinstance(value, Sequence):
-        return [_inside(inner, counts, depth + 1) for inner in value]
+        return {
+            mask(key, counts) if type(key) is str else key: _inside(inner, counts, str(key), depth + 1)
+            for key, inner in value.items()
+        }
+    if isinstance(value, tuple | list):
+        inner = [_inside(each, counts, name, depth + 1) for each in value]
+        return inner if isinstance(value, list) else value._make(inner) if hasattr(value, "_make") else tuple(inner)
     return value
 
 
-def _named(key: Any, value: Any, counts: Counter[str], depth: int) -> Any:
-    if isinstance(value, str) and isinstance(key, str):
-        before = f'{key}: "'
-        return mask(f'{before}{value}"', counts)[len(before) : -1]
-    return _inside(value, counts, depth + 1)
+def _named(name: str, value: str) -> str:
+    return f'{name}: "{value}"' if name else value
+
+
+def _masked_value(name: str, value: str, counts: Counter[str]) -> str:
+    name = mask(name)
+    whole, before = mask(_named(name, value), found := Counter[str]()), f'{name}: "'
+    if name and whole.startswith(before) and whole.endswith('"'):
+        counts.update(found)
+        return whole[len(before) : -1]
+    return mask(value, counts)
 
 
 def _hints(scope: Scope) -> list[tuple[str, int]]:

@@ -1,7 +1,7 @@
 """Rules that recognize secrets: a table of token formats by issuer, and the common notations of passwords.
 
 A rule has a name, hints and a shape. Ambiguous shapes need further evidence: a checksum, randomness or the words around
-them. docs/operating.md lists the kinds. Masking is in `secret_masking`.
+them. docs/privacy.md lists the kinds. Masking is in `secret_masking`.
 """
 
 from __future__ import annotations

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import random
 import re
 import string
 import uuid
 from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
+from catchment.content.codec import decode_document, decode_extraction
 from catchment.content.normalize import normalize
-from catchment.content.secret_masking import mask, masked
+from catchment.content.parsing import Read, ReadTask, extract_document, read
+from catchment.content.secret_masking import mask, masked, without_secrets
 from catchment.content.secret_rules import RULES
-from catchment.model import Document, RawContent
+from catchment.model import Document, Extraction, Item, RawContent
 
 _LETTERS = string.ascii_letters + string.digits
 _lot = random.Random(7)
@@ -493,7 +501,9 @@ _CHOSEN = (
     ],
 )
 def test_password_chosen_by_a_person_is_masked_beside_its_name(template: str, value: str) -> None:
-    if "&" in value and template.endswith(("{}", "{} ssh ada@weir.org", "25", "{}\n", "nightly", "PORT=1")):
+    if "&" in value and template.endswith(
+        ("{}", '--password "{}"', "{} ssh ada@weir.org", "25", "{}\n", "nightly", "PORT=1")
+    ):
         value = value.replace("&", "!")  # an ampersand separates values outside quotes
     assert value not in mask(template.format(value))
 
@@ -579,7 +589,7 @@ def test_every_rule_has_a_case_here() -> None:
 
 
 def test_the_documentation_lists_every_kind() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "operating.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text(encoding="utf-8")
     assert [rule.name for rule in RULES if rule.name not in " ".join(text.split())] == []
 
 
@@ -647,6 +657,62 @@ def test_document_counts_masked_secrets_and_retains_none() -> None:
     assert key not in repr(document.properties)
     assert document.warnings[-1].startswith("masked secrets: ")
     assert "GitHub token" in document.warnings[-1]
+
+
+def _filled(hint: Any, secret: str, depth: int = 3) -> Any:
+    """Return a value of a type in which each text is a secret: each field of each class, at each depth."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if hint is str:
+        return f"a {secret} b"
+    if hint is Any:
+        return (
+            {secret: _filled(Any, secret, depth - 1), "deep": [secret, {"key": (secret,)}]}
+            if depth
+            else f"__{secret}__"
+        )
+    if origin is tuple:
+        return tuple(_filled(each, secret) for each in inside if each is not ...)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {secret: _filled(inside[1], secret), "lang": _filled(inside[1], secret)}
+    if origin is UnionType:
+        return _filled(inside[0], secret)
+    if dataclasses.is_dataclass(hint) or hasattr(hint, "_fields"):
+        return hint(**{name: _filled(each, secret) for name, each in get_type_hints(hint).items()})
+    if hint is bytes:
+        return b""
+    return next(iter(hint)) if issubclass(hint, Enum) else datetime.now(UTC) if hint is datetime else hint(7)
+
+
+@pytest.mark.parametrize("kind", [Document, Extraction, Read])
+def test_no_field_of_what_is_stored_keeps_a_secret(kind: Any) -> None:
+    secret = "AKIA" + _drawn(16, string.ascii_uppercase)
+    hints = {name: str if get_origin(hint) is Literal else hint for name, hint in get_type_hints(kind).items()}
+    value = kind(**{name: _filled(hint, secret) for name, hint in hints.items()})
+    assert repr(value).count(secret) >= len(
+        [hint for hint in hints.values() if hint not in (bytes | None, datetime | None)]
+    )
+    cleaned = without_secrets(value)
+    assert secret not in repr(cleaned)
+    assert type(cleaned) is type(value)
+    if kind is Extraction:
+        assert [chunk[:2] for chunk in cleaned.chunks] == [chunk[:2] for chunk in value.chunks]
+
+
+def test_secrets_in_keys_language_and_bold_text_of_a_note_are_not_stored() -> None:
+    secret = f"ghp_{_drawn(36)}"
+    front = f"{secret}: 1\nlang: {secret}\npassword: [hunter2hunter2]\ntags: [{secret}]"
+    note = f"---\n{front}\n---\n# A\n\n__{secret}__ [[{secret}]]\n"
+    task = ReadTask(
+        Item("a.md", "", "1"), b"", RawContent(note.encode(), f"{secret}.md", title=secret, metadata={"x": [secret]})
+    )
+    reading = read(task)
+    assert secret.encode() not in reading
+    assert b"hunter2hunter2" not in reading
+    document = Read.decode(reading).document
+    assert document is not None
+    assert secret.encode() not in extract_document(document)
+    text, extraction = decode_document(document).text, decode_extraction(extract_document(document))
+    assert all(text[link.start : link.end].startswith("[[") for link in extraction.links if link.end)
 
 
 def test_a_document_without_secrets_is_the_same_object() -> None:
