@@ -276,7 +276,7 @@ _PLACEHOLDER = re.compile(
 """Matches placeholders, names in code, URLs and sequences."""
 _FILLER = re.compile(r"([^A])\1{9}|0123456789|abcdefgh|example|x{8}", re.IGNORECASE)
 _NAME = re.compile(
-    r"(?:[a-z]++[0-9]{0,2}+(?:[_.-]++|\Z))++|(?:[a-z]++_)?(?:[A-Z]?(?=[a-z]*[aeiouy])[a-z]{2,}+[_.-]*+)++[0-9]{0,2}"
+    r"(?:[a-z]++[0-9]{0,2}+(?:[_.-]++|\Z))+|(?:[a-z]++_)?(?:[A-Z]?(?=[a-z]*[aeiouy])[a-z]{2,}+[_.-]*+)+[0-9]{0,2}"
 )
 _LETTER, _DIGIT = re.compile(r"[A-Za-z]"), re.compile(r"[0-9]")
 _HEXADECIMAL = re.compile(r"[0-9a-f-]+|[0-9A-F-]+")
