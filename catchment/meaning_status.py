@@ -45,7 +45,7 @@ class MeaningStatus:
 
 def trouble(home: Home) -> str:
     """Return why the wanted model cannot be used; "" if it can, without a library, or if search by meaning is off."""
-    with suppress(CatchmentError), closing(Ledger.inspect(home.database_url)) as ledger:
+    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
         return MeaningStatus.read(home, ledger).reason
     return ""
 

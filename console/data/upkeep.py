@@ -63,7 +63,7 @@ def vacuum(as_json: arguments.Json = False) -> None:
 
 @ledger_app.command()
 def adopt() -> None:
-    """Let this home change the ledger, in place of the home that owns it.
+    """Transfer the ledger from another home to this one.
 
     For a ledger outside the home (CATCHMENT_DATABASE_URL) whose owner no longer exists. The other home can then only read.
 

@@ -84,7 +84,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "deletions": "list apply drop",
         "consent": "list show give revoke",
         "config": "validate show path",
-        "ledger": "check vacuum",
+        "ledger": "check vacuum adopt",
         "service": "install uninstall",
         "vault": "report",
         "throttle": "show set clear pause resume reset-breaker history",

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from catchment.contracts import Known
-from catchment.errors import AccessDenied, FetchFailed, NotFound, Refused
+from catchment.errors import AccessDenied, FetchFailed, StaleLease
 from catchment.ledger import IntakeCounts
 from catchment.model import Failure, JobState, KnownItem, Priority, Skip, SkipReason, Tombstone, Upsert
 from tests.ledger.world import TIMEOUT, World, delivered, locators, note, notes
@@ -56,7 +56,7 @@ def test_changes_before_a_checkpoint_are_kept_with_its_cursors(world: World) -> 
 
 @pytest.mark.databases
 def test_failed_recording_is_rolled_back(world: World) -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(StaleLease):
         world.ledger.intake.record(999, [Upsert(note("a.md"))], {"inbox": "7"})
     assert world.ledger.intake.known(world.source.id).marks() == {}
     assert world.ledger.intake.find("a.md") == []
@@ -317,7 +317,7 @@ def test_removed_source_leaves_no_hits_and_starts_empty_when_readded(world: Worl
 
 def test_sync_of_a_removed_source_records_no_changes(world: World) -> None:
     world.ledger.sources.remove("notes", "anna", "not wanted")
-    with pytest.raises(Refused, match="add it again"):
+    with pytest.raises(StaleLease):
         world.see(note("a.md"))
 
 
