@@ -191,12 +191,12 @@ class AssistantLibrary:
         from catchment.ledger.db.database import sqlite_file
         from catchment.meaning.meaning import Meaning
 
-        url, shared = self._home.database_url, frozenset(self._sharing.shared())
-        file = sqlite_file(url)
+        shared = frozenset(self._sharing.shared())
+        file = sqlite_file(self._home.database_url)
         with self._lock:
             version = shared, file.stat().st_ino if file is not None and file.exists() else None
             if self._opened is None or self._opened[0] != version:
-                ledger = Ledger.inspect(url, seconds=_SECONDS, only=shared)
+                ledger = Ledger.inspect(self._home, seconds=_SECONDS, only=shared)
                 self._opened = version, ledger, Meaning(ledger)
             return self._opened[1:]
 

@@ -20,7 +20,7 @@ def main() -> None:
     """Serve until SIGTERM."""
     become_child("web")
     home = Home.default()
-    library = WarmLibrary(home.database_url, partial(meaning_status.record, home))
+    library = WarmLibrary(home, partial(meaning_status.record, home))
     readiness = Readiness(library, os.environ.get("PREFECT_API_URL"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]

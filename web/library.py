@@ -15,6 +15,7 @@ from catchment.errors import CatchmentError
 from catchment.ledger import Ledger, time_limit
 from catchment.meaning.meaning import Meaning
 from catchment.results import Hit, Lanes, Results
+from catchment.runtime.home import Home
 from catchment.search.related import related
 from catchment.search.search import search
 
@@ -58,8 +59,8 @@ class WarmLibrary:
     `tell` receives why no embeddings can be made, and "" once they can.
     """
 
-    def __init__(self, url: str, tell: Callable[[str], None]) -> None:
-        self._url, self._tell = url, tell
+    def __init__(self, home: Home, tell: Callable[[str], None]) -> None:
+        self._home, self._tell = home, tell
         self._pause = self._not_before = 0.0
         self._lock = threading.Lock()
         self._ledger: Ledger | None = None
@@ -130,8 +131,8 @@ class WarmLibrary:
         """Return the ledger and the meaning. Raises NotFound before the first source was added, and as `Ledger.inspect`."""
         with self._lock:
             if self._ledger is None or self._meaning is None:
-                self._ledger = Ledger.inspect(self._url, seconds=_READ_SECONDS, read_only=True)
-                self._meaning = Meaning(Ledger.inspect(self._url, seconds=_LOAD_SECONDS, read_only=True))
+                self._ledger = Ledger.inspect(self._home, seconds=_READ_SECONDS, read_only=True)
+                self._meaning = Meaning(Ledger.inspect(self._home, seconds=_LOAD_SECONDS))
             return self._ledger, self._meaning
 
     def _opened_only(self, names: frozenset[str]) -> tuple[Ledger, Meaning]:
@@ -139,7 +140,8 @@ class WarmLibrary:
         with self._lock:
             if self._limited is None or self._limited[0] != names:
                 ledger, vectors = (
-                    Ledger.inspect(self._url, seconds=seconds, only=names) for seconds in (_READ_SECONDS, _LOAD_SECONDS)
+                    Ledger.inspect(self._home, seconds=seconds, only=names)
+                    for seconds in (_READ_SECONDS, _LOAD_SECONDS)
                 )
                 self._limited = names, ledger, Meaning(vectors, meaning)
             return self._limited[1:]

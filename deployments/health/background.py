@@ -26,7 +26,7 @@ def examine(home: Home, state: Running) -> list[Finding]:
         embed, upkeep = _failure(client, "embed"), _failure(client, "upkeep")
     findings = [status.upkeep(upkeep)] if upkeep else []
     # Another check reports a ledger that cannot be read.
-    with suppress(CatchmentError), closing(Ledger.inspect(home.database_url)) as ledger:
+    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
         findings.append(status.embeddings(MeaningStatus.read(home, ledger), embed))
     return findings
 

@@ -159,7 +159,7 @@ def _loop() -> asyncio.Runner:
 @cache
 def _web() -> httpx.AsyncClient:
     """A client of the web application, without a socket."""
-    warm = WarmLibrary(library().home.database_url, lambda _reason: None)
+    warm = WarmLibrary(library().home, lambda _reason: None)
     app = Guard(application(warm, Readiness(warm, None), lambda: None), "token", 8000)
     headers = {"Authorization": "Bearer token"}
     transport = httpx.ASGITransport(app=cast(Any, app))

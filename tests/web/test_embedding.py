@@ -21,7 +21,7 @@ def test_model_that_fails_is_asked_again_after_growing_pauses(tmp_path: Path, mo
     monkeypatch.setattr(web_library, "time", SimpleNamespace(monotonic=lambda: now[0]))
     fill(home)
     with serving() as server:
-        library = WarmLibrary(home.database_url, told.append)
+        library = WarmLibrary(home, told.append)
         ledger, _ = library._opened()
         with_model(library, address(server))
         server.mood, server.spoils_all = "503", True
@@ -43,7 +43,7 @@ def test_model_that_fails_is_asked_again_after_growing_pauses(tmp_path: Path, mo
 
 def with_model(library: WarmLibrary, setting: str) -> None:
     """Choose a model whose space is searched, and has no embeddings yet."""
-    ledger = Ledger.open(library._url)
+    ledger = Ledger.open(library._home)
     ledger.embeddings.setting = setting
     model = load(setting)
     ledger.embeddings.space(model.name, setting, model.dimensions)

@@ -46,6 +46,7 @@ def connected(home: Home, port: int) -> httpx.Client:
 def test_get_and_post_return_the_same_results_as_a_search_in_this_process(
     library_home: Home, client: httpx.Client
 ) -> None:
+    until(lambda: client.get("/ready").json()["parts"]["meaning"]["ok"])
     query = {"text": "girders", "limit": 5, "now": NOW.isoformat()}
     posted = client.post("/search", json=query)
     assert posted.status_code == 200
