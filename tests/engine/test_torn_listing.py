@@ -193,3 +193,15 @@ def test_deleted_file_that_returns_elsewhere_keeps_its_document(tree: Tree, tmp_
     assert (summary["moved"], summary["deleted"], summary["jobs"]) == (2, 0, 0)
     assert tree.documents() == tree.texts()
     assert tree.shelf["f4/back.md"] == before["f0/a.md"]
+
+
+def test_file_that_returns_after_its_document_went_to_a_copy_is_read(tree: Tree, tmp_path: Path) -> None:
+    tree.sync()
+    number = tree.shelf["f0/a.md"][0]
+    write("f1/copy.md", (tree.root / "f0/a.md").read_text())(tree.root)
+    (tree.root / "f0/a.md").rename(tmp_path / "away.md")
+    tree.sync()
+    assert tree.shelf["f1/copy.md"][0] == number
+    (tmp_path / "away.md").rename(tree.root / "f4/back.md")
+    tree.sync()
+    assert tree.documents() == tree.texts()

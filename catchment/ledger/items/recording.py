@@ -188,8 +188,10 @@ class Recording:
     def _job_reason(self, recorded: RecordedItem, change: Upsert | Skip | Failure, *, moved: bool) -> str:
         """Return the reason for a new job, or "" if none is needed."""
         state = recorded.job_state
+        document_adopted = recorded.state == "deleted" and not recorded.version
         if moved and isinstance(change, Upsert):
-            return "" if recorded.is_done and recorded.looks_like(change.item) else "moved"
+            as_before = recorded.is_done and recorded.looks_like(change.item) and not document_adopted
+            return "" if as_before else "moved"
         if change.item.version != (recorded.version or recorded.job_version):
             return "changed"
         match change:
@@ -199,7 +201,6 @@ class Recording:
                 return "" if state in UNFINISHED or state is QUARANTINED else "failed"
             case Upsert():
                 skipped_by_listing = state is SKIPPED and recorded.attempt == 0
-                document_adopted = recorded.state == "deleted" and not recorded.version
                 again = skipped_by_listing or recorded.was_stopped or recorded.has_vanished or document_adopted
                 return "wanted again" if again else ""
 
