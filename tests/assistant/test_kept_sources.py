@@ -28,6 +28,8 @@ from tests.assistant.conftest import add_sources, ingest
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 PIN = "4831"
+MEAN = 60
+"""Mean length of the notes in words, without the link and the tag: in all sources, because the order of hits depends on it."""
 COMMON = "the of and meter girder bridge orchard winter pruned leaks pressure switch paint".split()  # noqa: SIM905
 SHARED = "rusty corroded hinge lantern harvest barrel quarry 4830 4731 HttpClientFactory Häuser haus Ящик".split()  # noqa: SIM905
 KEPT = f"{PIN} rustic corrode hinges lantem harvests barrels quarrel meters ClientFactory clientele Haus ящика Loan".split()
@@ -46,10 +48,11 @@ class Letters:
 
 
 def _notes(words: list[str], count: int, chance: random.Random, prefix: str) -> dict[str, str]:
-    """Return notes of common words, each of which has some of the others, links, and a tag."""
+    """Return notes of common words, each of which has some of the others, links, and a tag. The mean length is `MEAN`."""
     notes = {}
+    length = 0
     for number in range(count):
-        length = chance.randint(4, 120)
+        length = 2 * MEAN - length if number % 2 else chance.randint(4, 2 * MEAN - 4)
         text = [chance.choice(words if chance.random() < 0.2 else COMMON) for _ in range(length)]
         link = f"[[{prefix} {chance.randrange(count)}]] #{chance.choice(words[:3])}"
         notes[f"{chance.choice(words)}/{prefix} {number}.md"] = f"{' '.join(text)} {link}"
@@ -62,7 +65,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Home]:
     chance = random.Random(17)
     shared, kept = _notes(SHARED, 30, chance, "note"), _notes(KEPT, 60, chance, "secret")
     copied = next(iter(shared))
-    kept["note 3.md"] = "[[note 3]] [[note 4]] the diary about the [[secret 1]]"
+    kept["diary/note 3.md"] = "[[note 3]] [[note 4]] the diary about the [[secret 1]]" + " diary" * (MEAN - 7)
     homes = []
     for name in ("with", "without"):
         folder = tmp_path_factory.mktemp(name)
@@ -78,7 +81,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Home]:
             if name == "with":
                 ingest(ledger, "diary", "local_files", kept, language="de")
                 ingest(ledger, "copies", "local_files", {copied: shared[copied]})
-                ingest(ledger, "mail", "imap", {"INBOX;UIDVALIDITY=1;UID=1": f"{PIN} Offer " * 5})
+                ingest(ledger, "mail", "imap", {"INBOX;UIDVALIDITY=1;UID=1": f"{PIN} Offer Offer " * (MEAN // 3 + 1)})
             ingest(ledger, "notes", "local_files", shared)
             fill(ledger, Letters(), lambda _: None)
         homes.append(home)

@@ -375,16 +375,16 @@ def _ask_words(
 
 
 def _scored_here(reading: Reading, key: str, phrase: str, weight: float, passages: int) -> tuple[str, str]:
-    """Return scored queries for a phrase, as with `bm25`, but with the statistics of the visible sources."""
+    """Return scored queries for a phrase: `bm25` with its rarity in the visible sources.
+
+    `bm25` with infinite weights consists of the rarity in the whole index and the factor 2.2.
+    """
 
     def scored(index: str, weights: str) -> str:
-        rare = weight * rarity(number_of(reading, index, phrase), passages)
+        rare = 2.2 * weight * rarity(number_of(reading, index, phrase), passages)
         complete = ", ".join("1e9" for _ in weights.split(","))
-        return f"""SELECT rowid AS id, {rare} * local_score(
-                bm25({index}, {weights}), bm25({index}, {complete}),
-                (SELECT sz FROM {index}_docsize WHERE {index}_docsize.id = {index}.rowid),
-                (SELECT mean_size(block) FROM {index}_data WHERE id = 1)
-            ) AS score FROM {index} WHERE {index} MATCH :{key}"""
+        return f"""SELECT rowid AS id, {rare} * bm25({index}, {weights}) / bm25({index}, {complete}) AS score
+            FROM {index} WHERE {index} MATCH :{key}"""
 
     return scored("chunk_index", _IN_TEXT), scored("document_index", _IN_NAME)
 
