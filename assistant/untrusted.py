@@ -27,21 +27,21 @@ _TAGS = (
 ).replace(" ", "|")
 _HARMLESS = "|".join(
     (
-        rf"/?(?:{_TAGS})\s?/?>",
+        rf"/?(?:{_TAGS}) ?/?>",
         r"!--(?!-?>)[^<>]*-->",
         r"[\w.+-]+@[\w.-]+>",
-        r"https?://[^\s<>\"'`=&\\]*>",
+        r"https?://[^\s<>\"'`=&\\|]*>",
     )
 )
 """What may follow a `<`: these tags without attributes, comments, and addresses that are their own text."""
 _MARKUP = re.compile(rf"<(?=[a-z/!?])(?!{_HARMLESS})", re.IGNORECASE)
-_IMAGE = re.compile(r"!(?=\[)(?!\[\[[^\[\]\n:]*\]\](?![(\[]))")
+_IMAGE = re.compile(r"!(?=\[)(?!\[\[(?!//)[^\[\]\n:\\]*\]\](?![(\[]))")
 """The start of an image, but not of an embedded note such as ![[Statutes#Water]]."""
 _PLACE = r"(?!//)[^()<>:&\\]"
 _LINK = re.compile(rf"\](?=\()(?!\((?:{_PLACE}|\((?:{_PLACE})*\))*\))")
 """The end of the text of a link, unless only a place in the same library can follow: no host, no entity, no escape."""
-_DEFINITION = re.compile(r"\](?=:)(?!:\s*+(?!//)[^\s<:&\\]*+(?:\s|$))")
-"""The end of the label of an address that is defined apart, with the same exception."""
+_DEFINITION = re.compile(r"\](?=:)(?!:\s*+(?!//)[^\s<>:&\\]*+(?:\s|$))")
+"""The end of the label of an address that is defined apart, with the same exception. In a quotation, `>` may precede it."""
 _FENCE = re.compile(r"<([/\s]*untrusted)", re.IGNORECASE)
 
 

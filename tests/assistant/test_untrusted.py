@@ -58,6 +58,8 @@ ATTACKS = (
     "[x]\n\n[x]:\nhttps://evil.example",
     "[x]\n\n[x]: <//evil.example>",
     "[x]\n\n> [x]: //evil.example 'title'",
+    "> [x]:\n> https://evil.example\n\n[x]",
+    "- > [x]:\n  > //evil.example\n\n[x]",
     "[^1]\n\n[^1]: &#104;ttps://evil.example",
     "![x][ref]\n\n[ref]: evil.png",
     "![[x]](https://evil.example)",
@@ -107,7 +109,27 @@ def test_attack_is_active_before_and_not_after(attack: str) -> None:
 
 _PIECES = st.sampled_from(
     [piece for attack in ATTACKS for piece in re.split(r"(\W)", attack) if piece]
-    + ["![", "](", "]: ", "[x]", "\n", "\n\n", "```", "`", "    ", "<", ">", "</b", "<b ", "\\", "&lt;", "://", "-->"]
+    + [
+        "![",
+        "](",
+        "]: ",
+        "[x]",
+        "]:\n> ",
+        "\n> ",
+        "\n",
+        "\n\n",
+        "```",
+        "`",
+        "    ",
+        "<",
+        ">",
+        "</b",
+        "<b ",
+        "\\",
+        "&lt;",
+        "://",
+        "-->",
+    ]
 )
 
 
