@@ -178,9 +178,13 @@ class Checkpoint:
 
     The cursor of a source is a set of marks: keys and values chosen by the connector (a folder and the digest of its listing, a
     mailbox and its UIDVALIDITY and MODSEQ, a URL and its ETag). A value of None removes the mark.
+
+    If the last checkpoint of a listing `is_torn`, items moved all the time and may have been missed: those that went missing
+    lately are not deleted yet.
     """
 
     marks: Mapping[str, str | None] = field(default_factory=dict)
+    is_torn: bool = False
 
 
 Change = Root | Upsert | Tombstone | Skip | Failure | Checkpoint

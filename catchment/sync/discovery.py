@@ -41,6 +41,7 @@ class Discovery:
         self._follows_whole = follows_whole
         self._roots: Mapping[str, str] = {}
         self._changed_roots: list[str] = []
+        self._is_torn = False
 
     def is_first(self) -> bool:
         """Return whether the ledger contains no items of this source yet."""
@@ -66,6 +67,7 @@ class Discovery:
                     self._roots = identities
                     self._changed_roots = self._bench.ledger.sources.changed_roots(self._sync.id, identities)
                 case Checkpoint(marks=marks):
+                    self._is_torn = change.is_torn
                     if not self._permit.holds():
                         return
                     now, maybe_moved = self._split(pending)
@@ -82,7 +84,7 @@ class Discovery:
 
     def settle(self) -> None:
         """Delete missing items, or hold the deletions. May be called again after more moves were detected."""
-        settled = self._intake.settle(self._sync.id, changed_roots=self._changed_roots)
+        settled = self._intake.settle(self._sync.id, changed_roots=self._changed_roots, torn=self._is_torn)
         self._bench.add(deleted=settled.deleted, held=settled.held - self._bench.progress.held)
 
     def _changes(self, known: Known, deep: bool) -> Iterator[Change]:

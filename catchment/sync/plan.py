@@ -123,7 +123,7 @@ class PlanFilter:
         for change in changes:
             report = _report(change)
             if self._different and isinstance(change, Checkpoint):
-                yield Checkpoint(removed_marks(change.marks))
+                yield replace(change, marks=removed_marks(change.marks))
             elif report is None:
                 yield change
             elif report in self._planned:

@@ -42,8 +42,8 @@ _UNCHANGED_PER_CHECKPOINT = 100
 
 Without changes, checkpoints are the only progress.
 """
-_ROUNDS = 4
-"""How often changed folders are listed again. A folder that changes all the time must not delay the sync for ever."""
+_PAUSES = (0.0, 0.1, 0.5, 1.0)
+"""Seconds before changed folders are listed again. A folder that changes all the time must not delay the sync for ever."""
 _SKIPPED = frozenset(SkipReason)
 EXCLUDED, _UNREADABLE = "excluded", "unreadable"
 """Why a folder was not listed; also the mark of an excluded folder."""
@@ -84,7 +84,7 @@ class Comparison:
                 self._marks.pop(key, None)
             else:
                 self._marks[key] = value
-        return Checkpoint(marks)
+        return Checkpoint(marks, is_torn=not self._decides)
 
     def run(self) -> Iterator[Change]:
         """Yield all changes: first deletions and edits, then new files."""
@@ -127,7 +127,7 @@ class Comparison:
         If some change even during the last round, this leaves the deletions in them to the next sync.
         """
         self._is_first = self._deep = False
-        for number in range(_ROUNDS):
+        for number in range(len(_PAUSES)):
             self._torn = {
                 container: now
                 for container, (folder, listed) in self._listed.items()
@@ -137,7 +137,8 @@ class Comparison:
                 return
             for now in self._torn.values():
                 let_clock_tick(*(now or ())[1:])
-            self._decides = number < _ROUNDS - 1
+            time.sleep(_PAUSES[number])
+            self._decides = number < len(_PAUSES) - 1
             yield self.checkpoint()  # From here, the known items include all that was reported.
             # A changed folder above another one leads to it, if it is still there and was not replaced by a link.
             starts = [self._listed[container][0] for container in self._torn if not self._is_below_torn(container)]

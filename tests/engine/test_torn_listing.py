@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from catchment.ledger import Ledger
+from connectors.folders import diff
 from connectors.folders.scan import Lister, Listing, ScannedFolder
 from tests.engine.whole import Engine, Shelf
 
@@ -161,24 +163,49 @@ def test_second_name_given_during_a_listing_is_a_second_item(tree: Tree, script:
     assert number in {other for other, _ in tree.shelf.values()}
 
 
-def test_folder_that_keeps_changing_leaves_only_its_last_deletions(tree: Tree) -> None:
+def test_folder_that_keeps_changing_deletes_after_an_hour(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diff, "_PAUSES", (0, 0, 0, 0))
     tree.sync()
     remove("f0/b.md")(tree.root)
-    listings = iter(range(100))
 
     def keep_changing(root: Path) -> None:
-        if next(listings) == 3:
-            remove("f0/c.md")(root)
         write("f0/.lock", "")(root)
         remove("f0/.lock")(root)
         tree._script["f0"] = keep_changing
 
-    tree._script["f0"] = keep_changing
-    assert tree.engine.sync("papers")["deleted"] == 1
-    assert set(tree.documents()) - set(tree.texts()) == {"f0/c.md"}
+    def sync() -> int:
+        tree._script["f0"] = keep_changing
+        return tree.engine.sync("papers")["deleted"]
+
+    assert sync() == 0
+    tree.engine.forward(timedelta(minutes=50))
+    assert sync() == 0
+    tree.engine.forward(timedelta(minutes=20))
+    assert sync() == 1
+    remove("f0/c.md")(tree.root)
+    assert sync() == 0
     tree._script.clear()
     assert tree.sync()["deleted"] == 1
     assert tree.documents() == tree.texts()
+
+
+def test_file_that_outruns_the_listing_is_not_deleted(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diff, "_PAUSES", (0, 0, 0, 0))
+    tree.sync()
+    before = tree.shelf
+    (tree.root / "f0/a.md").rename(tree.root / "f3/fleeing.md")
+    listed = Lister.list
+
+    def list_after_it_fled(lister: Lister, folder: ScannedFolder) -> Listing:
+        if (here := Path(folder.path) / "fleeing.md").exists():
+            here.rename(tree.root / ("f2" if folder.container == "f3" else "f3") / "fleeing.md")
+        return listed(lister, folder)
+
+    with monkeypatch.context() as fleeing:
+        fleeing.setattr(Lister, "list", list_after_it_fled)
+        assert tree.sync()["deleted"] == 0
+    assert tree.shelf == before
+    assert (tree.sync()["moved"], tree.documents()) == (1, tree.texts())
 
 
 def test_deleted_file_that_returns_elsewhere_keeps_its_document(tree: Tree, tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from catchment.ledger.library import withdraw
 
 _FEW = 10
 _SHARE = 0.1
+_LONG = timedelta(hours=1) // timedelta(microseconds=1)
+"""Time after which an item that a torn listing lacks counts as deleted."""
 _FORGOTTEN_AT_ONCE = 500
 _DELETED_AT_ONCE = 5_000
 """Transaction size. Larger ones would block other writers for seconds: 20,000 purged items, or 50,000 deleted ones."""
@@ -32,11 +34,13 @@ class Deletions:
         self._store = store
         self._monotonic = monotonic
 
-    def settle(self, sync_id: int, changed_roots: Sequence[str]) -> Settled:
+    def settle(self, sync_id: int, changed_roots: Sequence[str], *, torn: bool) -> Settled:
         """Implement `Intake.settle`."""
         with self._store.write() as writing:
             sync = find_open_sync(writing, sync_id)
             missing, versioned = _missing(writing, sync.source_id), _versioned(writing, sync.source_id)
+            if torn and not (missing := _missing_for_long(writing, missing)):
+                return Settled(0, 0)  # An open hold stays open.
             unproven = len(missing) - len(versioned)
             why = _suspicion(unproven, _stayed(writing, sync.source_id), changed_roots) if unproven else ""
             if why:
@@ -133,6 +137,11 @@ def _missing(reading: Reading, source_id: int, among_ids: Sequence[int] | None =
     if among_ids is not None:
         statement = statement.where(among(reading, items.c.id, among_ids))
     return reading.execute(statement.order_by(items.c.id)).scalars().all()
+
+
+def _missing_for_long(writing: Writing, ids: Sequence[int]) -> Sequence[int]:
+    statement = select(items.c.id).where(among(writing, items.c.id, ids), items.c.gone_at <= writing.now - _LONG)
+    return writing.execute(statement.order_by(items.c.id)).scalars().all()
 
 
 def _versioned(reading: Reading, source_id: int) -> Sequence[int]:

@@ -63,13 +63,14 @@ class Intake:
             _keep_marks(writing, sync.source_id, marks)
             return counts
 
-    def settle(self, sync_id: int, *, changed_roots: Sequence[str] = ()) -> Settled:
+    def settle(self, sync_id: int, *, changed_roots: Sequence[str] = (), torn: bool = False) -> Settled:
         """Delete the missing items, or hold the deletions if they are suspiciously many.
 
         Versioned deletions are applied. The others are all held if a root changed, or if they are more than 10 items and more
-        than a tenth of the source. Raises StaleLease if the sync is closed.
+        than a tenth of the source. After a torn listing (see `Checkpoint`), only items missing for an hour count. Raises
+        StaleLease if the sync is closed.
         """
-        return self._deletions.settle(sync_id, changed_roots)
+        return self._deletions.settle(sync_id, changed_roots, torn=torn)
 
     def holds(self, source_id: int | None = None) -> list[Hold]:
         """Return the deletions that wait for an operator's decision."""
