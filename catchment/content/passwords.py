@@ -21,9 +21,9 @@ _STRONG = re.compile(r"(?=.*[A-Z])(?=.*[0-9])(?=.*[^\w-])")
 _LABEL = re.compile(
     r"[^\W\d_]{1,5}|[A-Z][^\W\d_]+|(?i:foobar|letmein|monkey|welcome|string|number|boolean|object|varchar|header)"
 )
-_NAME = re.compile(r"[^\W\d]+(?:[-_.:/][^\W\d]+)*[-_.:/]?")
+_NAME = re.compile(r"[^\W\d]+(?:[-.:/][^\W\d]+)*[-.:/]?")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=\Z")
-_END_OF_LINE = re.compile(r"[*_]{0,2}[ \t]*(?:[#;].*|//.*)?(?:[\r\n]|\Z)")
+_END_OF_LINE = re.compile(r"[*_]{0,2}[ \t]*(?:[#;\r\n]|//|\Z)")
 
 
 def is_placeholder(value: str) -> bool:

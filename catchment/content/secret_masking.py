@@ -35,7 +35,8 @@ def masked(document: Document) -> Document:
 def without_secrets(value: _Value, counts: Counter[str] | None = None) -> _Value:
     """Return a value with the secrets masked in each text at any depth, or the value itself if it has none.
 
-    Values are dataclasses, mappings with their keys, sequences and texts; others, such as times and kinds, stay.
+    Values are dataclasses, mappings with their keys, sequences and texts; numbers are texts beside
+    their keys; others, such as times and kinds, stay.
     """
     texts = "\n".join(_texts(value, "", 0))
     if mask(texts) == texts:
@@ -54,12 +55,13 @@ def mask(text: str, counts: Counter[str] | None = None) -> str:
     A secret may hide the start of another, so a text with secrets is searched again.
     """
     counts = Counter() if counts is None else counts
+    text, marks = (text, 0) if _MARK in text else _ESCAPES.subn(rf"\g<0>{_MARK}", text)
     for _ in range(_MOST_ROUNDS):
         before = text
         text = _masked_once(text, counts)
         if text == before:
             break
-    return text
+    return text.replace(_MARK, "") if marks else text
 
 
 def _masked_once(text: str, counts: Counter[str]) -> str:
@@ -102,8 +104,8 @@ def _lowered(text: str) -> str:
 
 def _texts(value: Any, name: str, depth: int) -> Iterator[str]:
     """Yield each text in a value, behind the key that names it."""
-    if type(value) is str:
-        yield _named(name, value)
+    if type(value) is str or (name and type(value) is int):
+        yield _named(name, str(value))
     elif depth > _DEEPEST or value is None:
         return
     elif is_dataclass(value):
@@ -122,6 +124,8 @@ def _inside(value: Any, counts: Counter[str], name: str, depth: int) -> Any:
     """Mask each text in a value. A text is searched together with the key that names it; too deep values are dropped."""
     if type(value) is str:
         return _masked_value(name, value, counts)
+    if name and type(value) is int:
+        return value if (text := _masked_value(name, str(value), counts)) == str(value) else text
     if depth > _DEEPEST:
         return None
     if is_dataclass(value) and not isinstance(value, type):
@@ -155,11 +159,11 @@ def _hints(scope: Scope) -> list[tuple[str, int]]:
     return [(hint, number) for number, rule in enumerate(RULES) if rule.scope is scope for hint in rule.hints]
 
 
-def _any_of(hints: set[str]) -> re.Pattern[str]:
-    """Return a pattern for the longest of the hints at the start of a word."""
+def _any_of(hints: set[str]) -> str:
+    """Return a pattern for the longest of the hints."""
     grouped = groupby(sorted(hints, reverse=True), key=itemgetter(0))
     groups = (f"{first}(?:{'|'.join(re.escape(hint[1:]) for hint in group)})" for first, group in grouped)
-    return re.compile(f"{BOUNDARY}(?:{'|'.join(groups)})")
+    return f"(?:{'|'.join(groups)})"
 
 
 _IN_WORDS, _IN_TEXT = _hints(Scope.WORD), _hints(Scope.TEXT)
@@ -168,4 +172,7 @@ _BY_START = {
     start: [number for hint, number in _hints(Scope.START) if start.startswith(hint)]
     for start, _ in _hints(Scope.START)
 }
-_STARTS = _any_of(set(_BY_START))
+_STARTS = re.compile(BOUNDARY + _any_of(set(_BY_START)))
+_MARK = "\0"
+_ESCAPES = re.compile(rf"[\\%[;](?:[a-z]|x?[\dA-Fa-f]{{2}}|u[\dA-Fa-f]{{4}}|\d{{1,2}}m)(?={_any_of(set(_BY_START))})")
+"""Escapes of code, addresses and coloured logs before a token, such as `\\n` and `%3D`. They end with a letter or a digit."""

@@ -310,6 +310,12 @@ def _is_no_filler(match: re.Match[str], _text: str) -> bool:
     return not _FILLER.search(match.string, start, stop) and len(set(match.string[start:stop])) >= 6
 
 
+def _is_key(match: re.Match[str], text: str) -> bool:
+    """Return whether the body of a private key has a line of base64."""
+    start, stop = span(match)
+    return stop - start >= _LEAST_KEY and _KEY_LINE.search(text, start, stop) is not None
+
+
 def _is_no_name(match: re.Match[str], text: str) -> bool:
     """Return whether a token is neither a placeholder nor a name made of words."""
     return not _NAME.fullmatch(match[0]) and _is_no_filler(match, text)
@@ -471,8 +477,13 @@ def _checked(name: str, hints: str, shape: str, holds: Callable[[re.Match[str], 
     return SecretRule(name, tuple(hints.split()), _bounded(shape), holds)
 
 
+_GAP = r"[^A-Za-z0-9+/=-]{1,20}+"
+_KEY_LINES = rf"(?:{_GAP}[A-Z][A-Za-z-]{{2,20}}+: [^\n\\]{{1,200}}+){{0,5}}+(?:{_GAP}[A-Za-z0-9+/=]{{20,}}+)++"
+"""The lines of a key without a last line: fields, then lines of base64, however they are quoted."""
+
+
 def _private_key(first: str, kind: str, *hints: str) -> SecretRule:
-    """Return a rule for the body of a key: from its first line to its last line or the end of the text.
+    """Return a rule for the body of a key: from its first line to its last line, or to the end of its lines of base64.
 
     `first` is the first line with {} in place of the kind of key.
     """
@@ -483,21 +494,20 @@ def _private_key(first: str, kind: str, *hints: str) -> SecretRule:
         hints,
         re.compile(
             first.format(f"(?P<kind>{kind})")
-            + f"(?P<secret>(?>(?:[^-]++|-(?!{dashes[1:]})){{1,10000}}))"
-            + f"(?:{last.format('(?P=kind)')}|\\Z)"
+            + f"(?:(?P<secret>(?>(?:[^-]++|-(?!{dashes[1:]})){{1,10000}})){last.format('(?P=kind)')}|(?P<lines>{_KEY_LINES}))"
         ),
-        lambda match, _: len(match["secret"]) >= _LEAST_KEY and _KEY_LINE.search(match["secret"]) is not None,
+        _is_key,
         Scope.TEXT,
     )
 
 
 _VALUE = (
-    r"(?:[bru@]?(?:\"(?P<double>[^\s\"'`]{4,200}+)\"|'(?P<single>[^\s\"'`]{4,200}+)'|`(?P<ticked>[^\s\"'`]{4,200}+)`)"
+    r"(?:\\{0,3}[bru@]?(?:\"(?P<double>[^\s\"'`]{4,200}+)\"|'(?P<single>[^\s\"'`]{4,200}+)'|`(?P<ticked>[^\s\"'`]{4,200}+)`)"
     r"|(?P<bare>[^\s\"'`,;<>()\[\]{}|&]{4,200}+)(?=[\s,;\"'`<)\]}|&]|\Z))"
 )
 _ASSIGNED = (
-    r"(?P<suffix>[\w-]{0,24}+)[\"'`\]*]{0,3}"
-    r"(?:(?:[ \t]{0,8}(?::[ \t]?[a-z][\w.]{0,20}[ \t]=|:=|=>|[:=]{1,3})\*{0,2}|[\s,]{1,40}+[\"']?value[\"']?[:=])"
+    r"(?P<suffix>[\w-]{0,24}+)[\\\"'`\]*]{0,5}"
+    r"(?:(?:[ \t]{0,8}(?::[ \t]?[a-z][\w.]{0,20}[ \t]=|:=|=>|[:=]{1,3})[*_]{0,2}|[\s,]{1,40}+[\"']?value[\"']?[:=])"
     rf"[ \t]{{0,8}}{_VALUE}"
     r"|[ \t]{0,3},[ \t]{0,3}[\"'](?P<argument>[^\s\"'`]{4,200}+)[\"']|>(?P<element>[^\s<>]{4,200}+)</"
     r"|[ \t][\"']?(?P<option>[^\s\"'`,;<>()\[\]{}|&]{4,200}+)(?=[\s\"'`]|\Z))"
@@ -563,7 +573,7 @@ RULES: tuple[SecretRule, ...] = (
         r"curl [^\n]{0,120}?(?:-u|--user|--proxy-user)[ =][\"']?[^\s:\"'$]{1,60}:(?P<secret>[^\s\"'@]{4,128}+)",
         _is_credential,
     ),
-    _assigned("password", r"pass(?:wor[dt]|wd|phrase|code| -p|(?<=[^a-z]pass))", _is_password),
+    _assigned("password", r"pass(?:wor[dt]|wd|phrase|code| -p|(?<![a-z]pass))", _is_password),
     _assigned("password", r"pwd", _is_password),
     _assigned("secret", r"secret(?!smanager)", _is_named_secret),
     _assigned("secret", r"token", _is_named),

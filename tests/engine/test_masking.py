@@ -582,6 +582,50 @@ def test_bearer_token_of_any_form_is_masked(token: str) -> None:
         assert mask(text) == text
 
 
+@pytest.mark.parametrize(
+    "escape", ["\\n", "\\t", "\\x27", "\\u0022", "%3D", "\x1b[32m", "\x1b[1;31m", '{\\"a\\": \\"', "\\\\n"]
+)
+@pytest.mark.parametrize("template", ["ghp_{a36}", "AKIA{t16}", "hf_{p34}", "xoxb-{n12}-{n12}-{a24}"])
+def test_token_behind_an_escape_is_masked(escape: str, template: str) -> None:
+    token = _drawn_from(template)
+    masked_text = mask(f"line{escape}{token}\\n")
+    assert masked_text.startswith(f"line{escape}«")
+    assert token not in masked_text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('{{\\"password\\": \\"{}\\"}}', '"{{\\"db_password\\":\\"{}\\"}}"', '{{\\\\\\"pwd\\\\\\":\\\\\\"{}\\\\\\"}}'),
+        *("pass={}", "__Password:__ {}"),
+    ],
+)
+def test_password_in_escaped_quotes_and_at_the_start_is_masked(text: str) -> None:
+    assert "hunter2hunter2" not in mask(text.format("hunter2hunter2"))
+
+
+@pytest.mark.timeout(20)
+def test_value_with_many_underscores_is_searched_quickly() -> None:
+    assert mask("password: " + "a_" * 95 + "1\n") == "password: «password»\n"
+
+
+_MORE_TEXT = "\n\nWords of a long text that stay, with /usr/share/doc/of/a/very/long/path/to/see"
+
+
+@pytest.mark.parametrize("after", ["\n-----\nSee below.", "\n\n-------- Forwarded\n", "\n\nSee below - that is all."])
+def test_key_without_a_last_line_is_masked_and_other_text_stays(after: str) -> None:
+    for head in ("", "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,7F\n\n"):
+        text = mask(f"-----BEGIN RSA PRIVATE KEY-----\n{head}{_BODY}{after}")
+        assert text == f"-----BEGIN RSA PRIVATE KEY-----«private key»{after}"
+    two = f"-----BEGIN RSA PRIVATE KEY-----\n{_BODY}\n"
+    assert _BODY[:64] not in mask(two + two)
+
+
+def test_text_behind_a_mention_of_a_key_stays() -> None:
+    text = f"See `-----BEGIN RSA PRIVATE KEY-----` at the start.{_MORE_TEXT * 20}\n"
+    assert mask(text) == text
+
+
 def test_every_rule_has_a_case_here() -> None:
     kinds = {name for name, _ in _ROWS} | _ONLY_IN_PART.keys()
     assert {rule.name for rule in RULES} == kinds
@@ -700,7 +744,7 @@ def test_no_field_of_what_is_stored_keeps_a_secret(kind: Any) -> None:
 
 def test_secrets_in_keys_language_and_bold_text_of_a_note_are_not_stored() -> None:
     secret = f"ghp_{_drawn(36)}"
-    front = f"{secret}: 1\nlang: {secret}\npassword: [hunter2hunter2]\ntags: [{secret}]"
+    front = f"{secret}: 1\nlang: {secret}\npassword: [hunter2hunter2]\npin_password: 20261234567\ntags: [{secret}]"
     note = f"---\n{front}\n---\n# A\n\n__{secret}__ [[{secret}]]\n"
     task = ReadTask(
         Item("a.md", "", "1"), b"", RawContent(note.encode(), f"{secret}.md", title=secret, metadata={"x": [secret]})
@@ -708,6 +752,7 @@ def test_secrets_in_keys_language_and_bold_text_of_a_note_are_not_stored() -> No
     reading = read(task)
     assert secret.encode() not in reading
     assert b"hunter2hunter2" not in reading
+    assert b"20261234567" not in reading
     document = Read.decode(reading).document
     assert document is not None
     assert secret.encode() not in extract_document(document)
@@ -736,6 +781,7 @@ def test_a_document_without_secrets_is_the_same_object() -> None:
             "machine a login b ",
             "authorization: bearer ",
         ),
+        *("password: sonnenblume; ", "pwd: sonnenblume // ", "\\n", "%3D", "-----BEGIN PRIVATE KEY-----\n" + "A" * 40),
         *("otpauth://7", "7" * 16 + " ", "a7b8c9:", "-7", "_auth=", "a/b7.c", 'secret",' * 2),
     ],
 )
