@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -116,6 +117,8 @@ class AssistantLibrary:
         ledger, _ = self._open()
         shared = self._sources(ledger)
         documents, jobs = ledger.library.counts(), ledger.queue.counts()
+        # The reason of a failed run counts passages of all sources.
+        meaning = replace(MeaningStatus.read(self._home, ledger), reason="")
         held = {hold.source: hold.count for hold in ledger.intake.holds()}
         part, position = _page(list(shared.items()), given)
         rows = []
@@ -137,7 +140,7 @@ class AssistantLibrary:
             )
         return answers.StatusAnswer(
             running=running(self._home) is not None,
-            meaning=short(str(MeaningStatus.read(self._home, ledger))),
+            meaning=str(meaning),
             kept_from_assistants=self._sharing.kept(),
             **position,
             sources=rows,

@@ -15,6 +15,7 @@ import pytest
 
 from assistant.library import AssistantLibrary
 from assistant.server import call
+from catchment import meaning_status
 from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
 from catchment.meaning.fill import fill
@@ -84,6 +85,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Home]:
                 ingest(ledger, "mail", "imap", {"INBOX;UIDVALIDITY=1;UID=1": f"{PIN} Offer Offer " * (MEAN // 3 + 1)})
             ingest(ledger, "notes", "local_files", shared)
             fill(ledger, Letters(), lambda _: None)
+        if name == "with":
+            meaning_status.record(home, "search by meaning: the model failed on 62 passages")
         homes.append(home)
     return homes[0], homes[1]
 
