@@ -13,9 +13,13 @@ from tasks.embed import embed_passages
 
 
 @flow(name="embed", flow_run_name="embed: starting", retries=0, persist_result=False)
-@resumable
 async def embed() -> State[Any]:
     """Make the missing embeddings, so that all passages are found by meaning. Stops while the deployment is paused."""
+    return await _embed()
+
+
+@resumable
+async def _embed() -> State[Any]:
     await complete_waiting_runs()
     state: State[Any] = await embed_passages(return_state=True)  # type: ignore[misc]  # typed as not awaitable
     if state.type is StateType.FAILED:

@@ -21,13 +21,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def resumable(flow: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | State[Any]]]:
-    """Let the runs of a flow end `Crashed` after a failure of Catchment itself. Other errors propagate."""
+def resumable(work: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | State[Any]]]:
+    """Let the run of a flow that returns the result end `Crashed` after a failure of Catchment itself. Other errors propagate.
 
-    @functools.wraps(flow)
+    For the function that a flow calls: Prefect takes the version of a flow from the file of its function.
+    """
+
+    @functools.wraps(work)
     async def run(*arguments: P.args, **named: P.kwargs) -> R | State[Any]:
         try:
-            return await flow(*arguments, **named)
+            return await work(*arguments, **named)
         except CatchmentError as error:
             if not _is_ours(cause(error)):
                 # Without the cause, which contains statements and paths that Prefect would log.

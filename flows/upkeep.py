@@ -12,8 +12,12 @@ from tasks.upkeep import TOMBSTONE, check_ledger, forget_deleted, forget_results
 
 
 @flow(name="upkeep", flow_run_name="upkeep", retries=0, persist_result=False)
-@resumable
 async def upkeep() -> dict[str, int] | State[Any]:
     """Daily clean-up: delete expired tombstones, undo data, caches and results, and check the ledger."""
+    return await _upkeep()
+
+
+@resumable
+async def _upkeep() -> dict[str, int]:
     forgotten = {"items": await forget_deleted(TOMBSTONE.days), "results": await forget_results()}
     return {**forgotten, "broken": await check_ledger()}
