@@ -478,7 +478,7 @@ def _checked(name: str, hints: str, shape: str, holds: Callable[[re.Match[str], 
 
 
 _GAP = r"[^A-Za-z0-9+/=-]{1,20}+"
-_KEY_LINES = rf"(?:{_GAP}[A-Z][A-Za-z-]{{2,20}}+: [^\n\\]{{1,200}}+){{0,5}}+(?:{_GAP}[A-Za-z0-9+/=]{{20,}}+)++"
+_KEY_LINES = rf"(?>(?:{_GAP}[A-Z][A-Za-z-]{{2,20}}+: [^\n\\]{{1,200}}+){{0,5}})(?>(?:{_GAP}[A-Za-z0-9+/=]{{20,}}+)+)"
 """The lines of a key without a last line: fields, then lines of base64, however they are quoted."""
 
 
