@@ -74,15 +74,14 @@ def restore(
             present.require_owner()
         # The cache is keyed by job numbers, which the restored ledger assigns again.
         restored = copies.restore(ledger, expanded(file).absolute(), [home.cache], [home.sources_file])
-    model = _model()
     if as_json:
         kept = str(restored.aside) if restored.aside else None
-        render.show_json({"restored": str(ledger), "aside": kept, "model": model, "broken": restored.broken})
+        render.show_json({"restored": str(ledger), "aside": kept, "model": restored.model, "broken": restored.broken})
     else:
         render.say(f"restored from {file.name}; start with `catchment up --detach`")
         if restored.aside:
             render.say(f"the replaced files are in {restored.aside}")
-        _warn_of_model(model)
+        _warn_of_model(restored.model)
         _warn(restored.broken)
     return 1 if restored.broken else 0
 
@@ -106,11 +105,6 @@ def _ledger_file(home: Home) -> Path:
     if (file := sqlite_file(home.database_url)) is None:
         raise Refused("restore: the ledger is on a PostgreSQL server; use pg_restore, and copy sources.yaml")
     return file
-
-
-def _model() -> str:
-    with session.reading() as ledger:
-        return ledger.embeddings.setting
 
 
 def _warn_of_model(model: str) -> None:

@@ -39,7 +39,7 @@ def test_a_source_is_added_synced_searched_paused_and_removed(online: Cli, serve
     assert synced.code == 0, synced
     assert "console-papers: completed" in synced.err
     assert synced.out.startswith("console-papers: 1 added or updated, 1 quarantined\n")
-    assert [hit["item"] for hit in online("search", "excluder", "--json").json] == ["bees.md"]
+    assert [hit["item"] for hit in online("search", "excluder", "source:console-papers", "--json").json] == ["bees.md"]
     [entry] = online("quarantine", "list", "--source", "console-papers", "--json").json
     assert (entry["item"], entry["reason"]) == ("cut.pdf", "parse_error")
 
@@ -57,11 +57,13 @@ def test_a_source_is_added_synced_searched_paused_and_removed(online: Cli, serve
     failed = online("sync", "console-papers", "--wait", "--json")
     assert (failed.code, failed.json["state"]) == (1, "Failed")
     assert "mount its disk" in failed.err
-    assert [hit["item"] for hit in online("search", "excluder", "--json").json] == ["bees.md"], "nothing was deleted"
+    assert [hit["item"] for hit in online("search", "excluder", "source:console-papers", "--json").json] == [
+        "bees.md"
+    ], "nothing was deleted"
 
     assert online("sources", "remove", "console-papers", "--yes").code == 0
     assert online("sync", "console-papers").code == 4
-    assert online("search", "excluder", "--json").json == []
+    assert online("search", "excluder", "source:console-papers", "--json").json == []
 
 
 def test_up_says_that_it_runs_already(online: Cli, server: Running) -> None:

@@ -24,6 +24,7 @@ from catchment.ledger.admin.opening import is_older, require_whole, revision_of
 from catchment.ledger.db.copies import SIDE_FILES, atomic_copy, remove, temporary_copy
 from catchment.ledger.db.database import Store
 from catchment.ledger.db.ownership import forget_owner
+from catchment.ledger.library.embeddings import Embeddings
 from catchment.runtime import atomic_files
 
 _FILES = "CREATE TABLE backup (name TEXT PRIMARY KEY, data BLOB NOT NULL)"
@@ -33,9 +34,10 @@ _HAS_FILES = "SELECT 1 FROM sqlite_master WHERE name = 'backup'"
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Result of a restore: the folder with the replaced files, and violated invariants."""
+    """Result of a restore: the folder with the replaced files, the model that the backup chose, and violated invariants."""
 
     aside: Path | None
+    model: str
     broken: list[str]
 
 
@@ -100,9 +102,10 @@ def restore(target: Path, backup: Path, outdated: Iterable[Path] = (), places: I
         store = Store(URL.create("sqlite", database=str(target)), lambda: 0.0)
         try:
             finish(store, places, aside)
+            model = Embeddings(store).setting
         finally:
             store.close()
-    return Restored(aside, broken)
+    return Restored(aside, model, broken)
 
 
 def is_unfinished(store: Store) -> bool:
