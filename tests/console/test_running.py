@@ -63,7 +63,8 @@ def test_a_source_is_added_synced_searched_paused_and_removed(online: Cli, serve
 
     assert online("sources", "remove", "console-papers", "--yes").code == 0
     assert online("sync", "console-papers").code == 4
-    assert online("search", "excluder", "source:console-papers", "--json").json == []
+    assert online("search", "source:console-papers").code == 2, "it is not known any more"
+    assert "bees.md" not in [hit["item"] for hit in online("search", "excluder", "--json").json]
 
 
 def test_up_says_that_it_runs_already(online: Cli, server: Running) -> None:
