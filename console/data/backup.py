@@ -69,9 +69,10 @@ def restore(
     with kept_down(home) as is_down:
         if not is_down:
             raise Refused("restore: not possible while Catchment runs; stop it with `catchment down`")
-        # A ledger that cannot be read is replaced in any case.
-        with suppress(NotFound, LedgerError), session.reading() as present:
-            present.require_owner()
+        if ledger.parent != home.path:
+            # A ledger that cannot be read is replaced in any case.
+            with suppress(NotFound, LedgerError), session.reading() as present:
+                present.require_owner()
         # The cache is keyed by job numbers, which the restored ledger assigns again.
         restored = copies.restore(ledger, expanded(file).absolute(), [home.cache], [home.sources_file])
     if as_json:
