@@ -226,7 +226,7 @@ def check_words(store: Store) -> list[str]:
     if store.file is None:
         return []
     try:
-        with store.write() as writing:
+        with store.write(as_owner=False) as writing:
             word_index.check_words(writing)
     except LedgerUnavailable:
         raise

@@ -330,7 +330,7 @@ class Store:
     def write(self, *, as_owner: bool = True) -> Iterator[Writing]:
         """Start a write transaction, committed on success and rolled back on an exception.
 
-        `as_owner`: raise Refused if the database belongs to another home. False for one without tables.
+        `as_owner`: raise Refused if the database belongs to another home. False for one without tables, and to lock it only.
         """
         if self._read_only:
             raise ReadOnly("ledger: opened for reading only; nothing was changed")
