@@ -302,6 +302,11 @@ def embedded(desk: Desk) -> None:
     _embed(desk, "lengths 1")
 
 
+def embedding_damaged(desk: Desk) -> None:
+    with desk.ledger() as ledger, ledger._store.write() as writing:
+        writing.connection.exec_driver_sql("UPDATE embeddings SET vector = x'00000000' WHERE part = 0")
+
+
 def embedded_by_another_model(desk: Desk) -> None:
     _embed(desk, "lengths 2")
 
@@ -557,6 +562,13 @@ SCENES = (
         (papers, sync),
         (model_chosen, embedded, changes, sync, embedded, embedded_by_another_model),
         folder,
+    ),
+    Scene(
+        "damaged embeddings",
+        (papers, sync, model_chosen, embedded, embedding_damaged),
+        (embedded,),
+        folder,
+        unsound=True,
     ),
     Scene("a lost runner", (papers, sync), (runner_lost, sync), folder),
     Scene("a newer program", (papers, sync), (led_forward, sync), folder),

@@ -29,12 +29,10 @@ from web.readiness import Readiness
 
 _SPACE = Space(1, "model", "use", 8)
 _ROWS = """
-abcdefgh␤
-␀␀␀␀␀␀␀␀␤
-␤
-zzzzzzzz␤
-abcdefg␤
-abcdefghi␤
+abcdefgh
+␀␀␀␀␀␀␀␀
+zzzzzzzz
+a
 """
 _TEXTS = """
 ![
@@ -126,8 +124,10 @@ def _untrusted_text(data: bytes) -> None:
 
 
 def _vectors(data: bytes) -> None:
-    """Damaged vectors are ignored: every cosine is a number from -1 to 1."""
-    rows = [(number, number, number, row) for number, row in enumerate(data.split(b"\n"), 1)]
+    """Of vectors with any values, each cosine is a number from -1 to 1."""
+    width = _SPACE.dimensions
+    starts = range(0, len(data) - width + 1, width)
+    rows = [(number, number, number, data[start : start + width]) for number, start in enumerate(starts, 1)]
     vectors = Vectors(cast(Ledger, SimpleNamespace(embeddings=_Stored(rows))), _SPACE)
     vectors.refresh()
     found = vectors.nearest([math.sqrt(1 / 8)] * 8, 5)
@@ -148,7 +148,8 @@ class _Stored:
         return Watermark(len(self._rows), 0)
 
     def vectors(self, _space: Space, after: int) -> Iterator[Sequence[tuple[int, int, int, bytes]]]:
-        yield self._rows[after:]
+        if new := self._rows[after:]:
+            yield new
 
 
 @cache

@@ -31,10 +31,15 @@ def lasting(pool: Pool, mark: str = "") -> str:
 
 
 def runner_of(pool: Pool) -> psutil.Process:
-    """Return the runner process of a pool's worker, once it executes a run."""
+    """Return the runner process of a pool's worker."""
     places = until(lambda: (found := WorkerStatus.read(pool.home)) and found.runner and found)
     assert places.runner is not None
     return psutil.Process(pid_of(places.runner))
+
+
+def working_runner_of(pool: Pool) -> psutil.Process:
+    """Return the runner process of a pool's worker, after it has imported the flows and completed a run."""
+    return psutil.Process(int(pool.await_state(pool.run("process_id"), "COMPLETED")["state"]["message"]))
 
 
 def _places(pool: Pool, figure: str) -> int | None:
@@ -176,7 +181,7 @@ def test_run_of_the_near_future_starts_when_due(pool: Pool) -> None:
 
 def test_changed_code_is_used_once_the_runner_is_idle(pool: Pool) -> None:
     before = pool.flows.read_text(encoding="utf-8")
-    runner = psutil.Process(int(pool.await_state(pool.run("process_id"), "COMPLETED")["state"]["message"]))
+    runner = working_runner_of(pool)
     pool.flows.write_text(before.replace("the first answer", "another answer"), encoding="utf-8")
     try:
         until(lambda: have_exited(runner))
@@ -190,7 +195,7 @@ def test_changed_code_is_used_once_the_runner_is_idle(pool: Pool) -> None:
 def test_broken_code_crashes_its_run_and_not_the_worker(other_pool: Pool) -> None:
     pool = other_pool
     before = pool.flows.read_text(encoding="utf-8")
-    runner = runner_of(pool)
+    runner = working_runner_of(pool)
     pool.flows.write_text(before + "\nthis is no Python\n", encoding="utf-8")
     try:
         until(lambda: have_exited(runner))
