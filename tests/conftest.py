@@ -7,14 +7,20 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from catchment.meaning import builtin
+from catchment.meaning.builtin import BuiltIn
+from catchment.parser_pool import ParserPool
 from catchment.settings import Home
+from catchment.sync.shared import use_pool
 from deployments.supervisor.supervisor import Running, down, running, up
 from tests.prefect_tables import lay_tables
 
@@ -110,6 +116,33 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def times(request: pytest.FixtureRequest) -> int:
     """The factor for the number of random faults."""
     return int(request.config.getoption("times"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def parsers() -> Iterator[None]:
+    """Let all syncs of this process share a parser pool, as in the runner: a new one takes a second of processor time."""
+    with ParserPool(2, preload=("catchment.content.parsing", "connectors.local_files")) as pool:
+        use_pool(pool)
+        # A forked process has no threads that feed the parsers.
+        os.register_at_fork(after_in_child=lambda: use_pool(None))
+        yield
+        use_pool(None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def encoder() -> None:
+    """Load the built-in model once in this process: that takes two seconds of processor time."""
+    make = BuiltIn.__init__
+
+    @cache
+    def loaded(*_files: object) -> Any:
+        make(model := object.__new__(BuiltIn))
+        return model._encoder
+
+    def init(self: BuiltIn) -> None:
+        self._encoder = loaded(builtin._PACKAGE, *builtin._FILES.items())
+
+    BuiltIn.__init__ = init  # type: ignore[method-assign]
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -116,14 +116,22 @@ def _modules(folder: str) -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
 
 
-def _imports(path: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _imports(path: Path) -> list[tuple[str, int]]:
+    found: list[tuple[str, int]] = []
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
-            yield from ((name.name, node.lineno) for name in node.names)
+            found += ((name.name, node.lineno) for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.relative_to(ROOT)}:{node.lineno}: imports are absolute"
             base = node.module or ""
-            yield from ((f"{base}.{name.name}", node.lineno) for name in node.names)
+            found += ((f"{base}.{name.name}", node.lineno) for name in node.names)
+    return found
 
 
 def _allowed(name: str, allowed: set[str]) -> bool:
@@ -178,7 +186,7 @@ def test_no_public_class_name_occurs_twice() -> None:
     named: dict[str, list[str]] = {}
     for folder in MAY_IMPORT:
         for path in _modules(folder):
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            for node in _tree(path).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     named.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert {name: places for name, places in named.items() if len(places) > 1} == {}
@@ -251,7 +259,7 @@ def test_no_pattern_repeats_a_group_possessively() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for folder in MAY_IMPORT
         for path in _modules(folder)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(_tree(path))
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and possessive.search(escaped_or_class.sub("x", node.value))
