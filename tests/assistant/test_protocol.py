@@ -142,6 +142,8 @@ from assistant import over_http, server
 from assistant.library import AssistantLibrary
 from catchment.runtime.home import Home
 from pathlib import Path
+
+pytestmark = pytest.mark.full
 library = AssistantLibrary(Home(Path({str(home.path)!r})))
 for name, given in {CALLS!r}:
     assert not server.call(library, name, given).is_error, name

@@ -15,6 +15,8 @@ from catchment.errors import HomeUnavailable
 from connectors.github.git.shell import run
 from tasks.shell import run_in_flow
 
+pytestmark = pytest.mark.full
+
 EITHER = pytest.mark.parametrize("shell", [run, run_in_flow])
 
 
@@ -23,7 +25,6 @@ def _python(code: str) -> list[str]:
 
 
 @EITHER
-@pytest.mark.full
 def test_arguments_are_passed_unchanged(shell: Shell) -> None:
     hostile = ["a b", "$HOME", "`id`", "';exit 9;'", "*", "new\nline", "--flag", "ü\\n", ""]
     ended = shell([*_python("import sys; print(sys.argv[1:])"), *hostile], {}, 20)

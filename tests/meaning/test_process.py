@@ -19,6 +19,8 @@ from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from tests.ledger.world import Clock, World, content, delivered, note
 
+pytestmark = pytest.mark.full
+
 _NOTES = 150
 _COMMAND = [sys.executable, "-P", "-m", "catchment.meaning"]
 

@@ -14,6 +14,8 @@ from benchmarks.relevance.engines import embedded, ours
 from benchmarks.relevance.scores import Engine, answer, held_out, queries, score
 from catchment.ledger import Ledger
 
+pytestmark = pytest.mark.full
+
 FLOORS = {
     "known items": 0.95,
     "word forms": 0.9,
@@ -51,7 +53,6 @@ def test_wanted_documents_are_near_the_top(engine: Engine, kind: str) -> None:
     assert reached.recall >= FLOORS[kind], f"not found: {reached.missed}"
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("kind", BY_MEANING)
 def test_meaning_adds_paraphrases_and_loses_nothing(with_meaning: Engine, kind: str) -> None:
     reached = score([answer(with_meaning, query) for query in queries()[kind]])
