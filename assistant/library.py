@@ -68,7 +68,7 @@ class AssistantLibrary:
         properties = shown.content.properties
         people = [str(each) for field in ("from", "to", "cc") for each in _listed(properties.get(field))]
         tags = sorted({entity.value for entity in shown.entities if entity.kind is EntityKind.TAG})
-        moment = shown.content.created if shown.thread else shown.modified or shown.content.modified
+        moment = shown.content.created if shown.conversation else shown.modified or shown.content.modified
         return answers.ReadAnswer(
             document=shown.document,
             source=shown.source,

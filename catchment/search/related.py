@@ -93,7 +93,7 @@ def _linked(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> l
 
 def _conversation(shown: Shown) -> Iterator[RelatedDocument]:
     is_earlier = True
-    for message in shown.thread:
+    for message in shown.conversation:
         if message.document == shown.document:
             is_earlier = False
             continue

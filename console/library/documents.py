@@ -64,7 +64,7 @@ def show(
     else:
         message.show_words(content.text)
     message.show_attached(shown)
-    message.show_thread(shown)
+    message.show_conversation(shown)
 
 
 def related(document: Document, as_json: arguments.Json = False) -> None:

@@ -62,7 +62,7 @@ def _address(shown: Shown) -> str:
     entry = source_lifecycle.entries().get(shown.source)
     root = getattr(entry.settings, "root", None) if entry else None
     if entry is None or root is None:
-        subject = "message" if shown.thread else "document"
+        subject = "message" if shown.conversation else "document"
         raise NotFound(f"{subject} {shown.document}: has no address; read it with `catchment show {shown.document}`")
     return _file_address(shown, Path(root), is_vault=entry.kind == "obsidian")
 

@@ -188,12 +188,12 @@ def targets() -> Iterator[Target]:
     yield Target("http-answer", _http_answer, woven(_ANSWER, most=12))
     yield Target("http-headers", _http_headers, woven(_ANSWER, most=8))
     for kind, shape in (
-        (EntryKind.THREAD, _ISSUE),
+        (EntryKind.CONVERSATION, _ISSUE),
         (EntryKind.COMMENT, _COMMENT),
         (EntryKind.REVIEW, _REVIEW),
         (EntryKind.RELEASE, _RELEASE),
     ):
-        yield Target(f"api-{kind or 'thread'}", _entry(kind), shaped(shape))
+        yield Target(f"api-{kind or 'conversation'}", _entry(kind), shaped(shape))
     yield Target("api-listing", _listing, shaped([_ISSUE], [_ISSUE, {**_ISSUE, "number": 13}], {"message": "no"}))
     yield Target("api-repository", _repository, shaped(_REPOSITORY, [_REPOSITORY]))
     yield Target("model-answer", _model_answer, shaped(*_EMBEDDED))
@@ -242,7 +242,7 @@ def _http_answer(data: bytes) -> None:
     with _answering(data) as client:
         try:
             answer = client.get("/x")
-            client.parse(EntryKind.THREAD, "o/r", client.entries(answer))
+            client.parse(EntryKind.CONVERSATION, "o/r", client.entries(answer))
         except (SourceError, ItemError) as error:
             assert isinstance(error, CatchmentError)
 
@@ -282,7 +282,7 @@ def _holds(entry: Entry) -> None:
 
 def _listing(data: bytes) -> None:
     with _answering(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + data) as client:
-        feed = Feed(client, "o/r", EntryKind.THREAD, FeedMark())
+        feed = Feed(client, "o/r", EntryKind.CONVERSATION, FeedMark())
         try:
             assert feed.check_newest()
             for page in feed.pages():

@@ -15,7 +15,7 @@ from catchment.ledger.db.schema import COUNTED, MOMENT, counters, metadata
 from catchment.ledger.jobs import history
 from catchment.ledger.jobs.queue import RUNNER_LOST
 from catchment.ledger.library import embeddings, word_index
-from catchment.ledger.library.threads import MAIL
+from catchment.ledger.library.conversation_index import MAIL
 
 _RESTORE = "restore a backup with `catchment restore FILE`"
 _JSON = {

@@ -15,7 +15,7 @@ from catchment.ledger.db.database import Writing, among, maybe_micros, to_json
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.records import Delivered
 from catchment.ledger.db.schema import chunks, contents, documents, entities, links
-from catchment.ledger.library import before_images, threads, word_index
+from catchment.ledger.library import before_images, conversation_index, word_index
 from catchment.model import Document, Entity, EntityKind, Extraction, Link
 
 _MOST_PROPERTIES = 50_000
@@ -120,7 +120,7 @@ def _add(writing: Writing, new: Sequence[tuple[int, Delivered]]) -> None:
         if outcome.extraction is not None:
             extractions.append((number, document.text, outcome.extraction))
     writing.insert(contents, rows)
-    threads.add(writing, said)
+    conversation_index.add(writing, said)
     _add_chunks(writing, extractions)
     _add_links(writing, extractions)
     _add_entities(writing, extractions)

@@ -71,15 +71,15 @@ class Library:
         *,
         limit: int,
         offset: int = 0,
-        by_thread: bool = False,
+        by_conversation: bool = False,
         within: Collection[int] | None = None,
     ) -> Ranking:
         """Return the contents that match a query by its words, best first. Without words, the latest come first.
 
-        `by_thread` returns only the best of each thread. `within`: only these contents.
+        `by_conversation` returns only the best of each conversation. `within`: only these contents.
         """
         with self._store.read() as reading:
-            return word_index.find(reading, query, limit, offset, by_thread=by_thread, within=within)
+            return word_index.find(reading, query, limit, offset, by_conversation=by_conversation, within=within)
 
     def present(self, ranked: Sequence[Ranked], query: Query) -> list[Hit]:
         """Return the hits to show for contents, in their order. Omits those that were deleted meanwhile."""
@@ -98,10 +98,10 @@ class Library:
                 names.update(map(plain_words, (title, *aliases.split("\n"))))
         return found
 
-    def in_threads(self, threads: Collection[int]) -> list[int]:
-        """Return the contents of all messages in these threads."""
+    def in_conversations(self, conversations: Collection[int]) -> list[int]:
+        """Return the contents of all messages in these conversations."""
         with self._store.read() as reading:
-            mine = select(mails.c.content_id).where(among(reading, mails.c.thread, threads))
+            mine = select(mails.c.content_id).where(among(reading, mails.c.thread, conversations))
             return list(reading.execute(mine).scalars())
 
     def show(self, document_or_locator: str) -> Shown:
@@ -254,7 +254,7 @@ def _shown(reading: Reading, row: AnyRow) -> Shown:
         entities=tuple(named),
         places=tuple((p.source, p.locator) for p in hits.places_of(reading, [row.content_id])[row.content_id]),
         mentions=tuple((r.locator, _link(r)) for r in mentions),
-        thread=messages.thread(reading, row.content_id, row.id),
+        conversation=messages.conversation(reading, row.content_id, row.id),
         attached=messages.attached(reading, row.source_id, row.locator, content),
         carrier=messages.carrier(reading, row.source_id, row.locator),
     )

@@ -20,11 +20,11 @@ _OVERLAP = timedelta(seconds=60)
 """Period before a mark that is read again: the clocks of a host's machines differ, and changes may appear late."""
 _REMEMBERED = 100
 _PATHS = {
-    EntryKind.THREAD: "issues?state=all&",
+    EntryKind.CONVERSATION: "issues?state=all&",
     EntryKind.COMMENT: "issues/comments?",
     EntryKind.REVIEW: "pulls/comments?",
 }
-_SINGLE = {EntryKind.THREAD: "issues", EntryKind.COMMENT: "issues/comments", EntryKind.REVIEW: "pulls/comments"}
+_SINGLE = {EntryKind.CONVERSATION: "issues", EntryKind.COMMENT: "issues/comments", EntryKind.REVIEW: "pulls/comments"}
 
 
 @dataclass(frozen=True, slots=True)

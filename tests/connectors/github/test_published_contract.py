@@ -80,7 +80,7 @@ def test_every_request_is_in_the_contract(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("connectors.github.api.feed.PAGE", 2)
-    monkeypatch.setattr("connectors.github.api.threads.PAGE", 2)
+    monkeypatch.setattr("connectors.github.api.conversations.PAGE", 2)
     hub.owners["ada"] = "Organization"
     for location in ("ada/weir", "ada/*"):
         github = reading(location)

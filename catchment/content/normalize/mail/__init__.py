@@ -1,4 +1,4 @@
-"""Read mail messages (RFC 5322, MIME): text as Markdown, people, attachments and thread identifiers.
+"""Read mail messages (RFC 5322, MIME): text as Markdown, people, attachments and conversation identifiers.
 
 `mime` parses the parts, with `transport` for their encodings. `words` reads header fields. `body` assembles the text with
 `html`, `calendar` and `encrypted`; `replies` marks quotations and signatures. `attachments` returns the files, `outlook`
