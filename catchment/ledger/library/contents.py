@@ -54,24 +54,24 @@ def put_contents(writing: Writing, outcomes: Iterable[Delivered]) -> dict[Key, C
 
 
 def _kept(writing: Writing, wanted: Iterable[Key]) -> dict[Key, Content]:
-    """Return the existing contents. A present or former document of each provides its aliases and properties."""
+    """Return the existing contents. A present or earlier document of each provides its aliases and properties."""
     its = documents.alias()
     first = select(func.min(its.c.id)).where(its.c.content_id == contents.c.id).scalar_subquery()
     statement = select(
         contents.c.hash, contents.c.normalizer, contents.c.id, documents.c.aliases, documents.c.properties
     ).join_from(contents, documents, documents.c.id == first, isouter=True)
     found: dict[Key, Content] = {}
-    formerly: dict[int, Key] = {}
+    without_document: dict[int, Key] = {}
     for part in in_parts({digest for digest, _ in wanted}):
         for digest, normalizer, number, aliases, properties in writing.execute(
             statement.where(among(writing, contents.c.hash, part))
         ):
             if aliases is None:
-                formerly[number] = digest, normalizer
+                without_document[number] = digest, normalizer
             else:
                 found[digest, normalizer] = Content(number, False, aliases, properties)
-    for number, names in before_images.names(writing, formerly).items():
-        found[formerly[number]] = Content(number, False, *names)
+    for number, names in before_images.names(writing, without_document).items():
+        found[without_document[number]] = Content(number, False, *names)
     return found
 
 

@@ -101,7 +101,7 @@ def sizes_of_items(reading: Reading, item_ids: Iterable[int]) -> Iterator[tuple[
         yield from ((number, size) for number, size in reading.execute(statement.where(items.c.id.in_(part))))
 
 
-def forget_formers(writing: Writing, which: ColumnElement[bool]) -> None:
+def forget_before_images(writing: Writing, which: ColumnElement[bool]) -> None:
     """Delete before-images and the contents used by nothing else."""
     drop_unused(writing, before_images.forget(writing, which))
 
