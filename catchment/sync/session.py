@@ -18,7 +18,7 @@ from catchment.content.cache import Cache
 from catchment.contracts import Connector, Paced
 from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, RateLimited, StaleLease
 from catchment.ledger import Ledger, Outcome, Source, Sync, SyncRow
-from catchment.ledger.jobs.auto_retry import Fingerprints
+from catchment.ledger.jobs.auto_retry import Circumstances
 from catchment.model import Priority
 from catchment.parser_pool import ParserPool
 from catchment.runtime import process
@@ -107,9 +107,9 @@ class SourceSync:
         self._working_since = self._working_since or time.monotonic()
         return self._claim(limit, fresh=True, attempts=self.policy.retry.attempts)
 
-    def fingerprint(self, token: int) -> str:
-        """Return the fingerprint of a batch (`OpenBatch.fingerprint`)."""
-        return self._open[token].fingerprint
+    def batch_key(self, token: int) -> str:
+        """Return the key of a batch (`OpenBatch.key`)."""
+        return self._open[token].key
 
     def normalize(self, token: int) -> dict[str, int]:
         """Fetch and parse a batch."""
@@ -295,7 +295,7 @@ def open_sync(
     priority: Priority,
     *,
     run: str | None = None,
-    now: Fingerprints | None = None,
+    now: Circumstances | None = None,
     ledger: Ledger | None = None,
     pool: ParserPool | None = None,
 ) -> Iterator[SourceSync]:

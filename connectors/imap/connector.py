@@ -96,9 +96,9 @@ class Imap:
             self._watching = None
             session.drop()
 
-    def fingerprint_of_secret(self) -> str:
+    def secret_digest(self) -> str:
         """Return a hash of the login's secret, to detect a changed one."""
-        return self._pool.login.fingerprint()
+        return self._pool.login.digest()
 
     def interrupt(self) -> None:
         """Stop `news`, from any thread."""

@@ -16,7 +16,7 @@ from sqlalchemy import select
 from catchment.content.cache import Cache
 from catchment.ledger import Ledger, Source
 from catchment.ledger.db.schema import history
-from catchment.ledger.jobs.auto_retry import Fingerprints
+from catchment.ledger.jobs.auto_retry import Circumstances
 from catchment.model import JobState, Priority
 from catchment.runtime import atomic_files
 from catchment.runtime.process import alive
@@ -84,8 +84,8 @@ class Desk:
         return Hostile(Hostile.settings(root=self.papers))
 
     @property
-    def circumstances(self) -> Fingerprints:
-        """Return the current fingerprints; a scene can change the settings."""
+    def circumstances(self) -> Circumstances:
+        """Return the current circumstances; a scene can change the settings."""
         file = self.aside / "settings"
         return {"program": "1", "settings": file.read_text() if file.exists() else "1", "login": ""}
 
