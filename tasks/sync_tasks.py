@@ -12,8 +12,8 @@ from prefect.context import TaskRunContext
 from catchment.content.normalize import NORMALIZER
 from catchment.errors import LedgerUnavailable, SourceError, TryAgain
 from catchment.sync.backoff import IN_RUN_SECONDS
+from tasks.open_syncs import current
 from tasks.redacted_errors import Reported
-from tasks.session import current
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -63,8 +63,8 @@ from catchment.runtime.home import Home
 
 if TYPE_CHECKING:
     from catchment.ledger.admin.migrations import Migrated
-    from catchment.ledger.admin.plan import Step
     from catchment.ledger.admin.proof import Proof
+    from catchment.ledger.admin.scratch import Step
     from catchment.ledger.items.undo import Undo
 
 
@@ -203,13 +203,13 @@ class Ledger:
 
     def scratch(self, source_id: int, file: Path) -> Ledger:
         """Create a ledger in `file` with the records of one source, for a dry run."""
-        from catchment.ledger.admin.plan import scratch
+        from catchment.ledger.admin.scratch import scratch
 
         return Ledger(scratch(self._store, source_id, file))
 
     def steps(self, sync_id: int) -> list[Step]:
         """Return the effects of a listing on the items of a scratch ledger."""
-        from catchment.ledger.admin.plan import steps
+        from catchment.ledger.admin.scratch import steps
 
         return steps(self._store, sync_id)
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from assistant.library import AssistantLibrary
-from assistant.server import call
+from assistant.mcp_server import call
+from assistant.shared_library import AssistantLibrary
 from catchment import meaning_status
 from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from mcp_types import CallToolResult
 
-from assistant.library import AssistantLibrary
-from assistant.server import call
+from assistant.mcp_server import call
+from assistant.shared_library import AssistantLibrary
 from assistant.untrusted import cleaned
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home

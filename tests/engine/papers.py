@@ -9,7 +9,7 @@ from catchment.model import Priority
 from catchment.settings import Home, Policy
 from catchment.sync.plan import Plan, PlanFilter, make_plan
 from catchment.sync.prove import Proven, prove, repair
-from catchment.sync.session import open_sync
+from catchment.sync.source_sync import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
 

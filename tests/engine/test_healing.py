@@ -13,7 +13,7 @@ from catchment.model import Priority, Reason
 from catchment.settings import Home, Policy
 from catchment.sync import circumstances as here
 from catchment.sync.circumstances import circumstances
-from catchment.sync.session import open_sync
+from catchment.sync.source_sync import open_sync
 from connectors.imap.settings import ImapSettings
 from connectors.local_files import LocalFiles, LocalFilesSettings
 

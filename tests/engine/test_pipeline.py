@@ -15,7 +15,7 @@ from catchment.errors import LedgerUnavailable, NotNow, SourceUnavailable
 from catchment.ledger import Ledger
 from catchment.model import JobState
 from catchment.settings import Home, Limits, Policy, Priority, RetryPolicy
-from catchment.sync.session import HELD_AFTER, SourceSync, open_sync
+from catchment.sync.source_sync import HELD_AFTER, SourceSync, open_sync
 from tests.engine.hostile import Hostile
 
 NOW = RetryPolicy(backoff="immediate", attempts=2)

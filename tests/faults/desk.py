@@ -23,7 +23,7 @@ from catchment.runtime.process import alive
 from catchment.settings import Home, Policy, RetryPolicy
 from catchment.sync.batch import forget_done
 from catchment.sync.plan import Plan, PlanFilter
-from catchment.sync.session import SourceSync, open_sync
+from catchment.sync.source_sync import SourceSync, open_sync
 from tests.engine.hostile import Hostile
 
 BATCH = 4

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from catchment.settings import Home
 from catchment.sync.circumstances import circumstances
-from catchment.sync.session import open_sync
+from catchment.sync.source_sync import open_sync
 from connectors import connector_class
 
 _NOTE = "---\ntags: [rehearsal]\n---\n# A note\n\nIt [[links]] to another.\n"

@@ -25,18 +25,18 @@ from catchment.meaning.models import Refusal, load
 from catchment.model import SkipReason
 from catchment.pacing import Pace, read_headers
 from catchment.pacing.bucket import TOKEN
-from connectors.github.api.client import ApiClient
+from connectors.github.api.api_client import ApiClient
+from connectors.github.api.entries import Entry, EntryKind, parse_locator
 from connectors.github.api.feed import Feed, FeedMark
 from connectors.github.api.host import Host
-from connectors.github.api.render import Entry, EntryKind, parse_locator
-from connectors.github.git.filters import Attributes, FileRules
+from connectors.github.git.file_selection import Attributes, FileRules
 from connectors.github.git.git import ENVIRONMENT, Damaged, Objects, TreeEntry, create_empty
 from connectors.github.names import REPOSITORY, is_branch
 from connectors.github.settings import GitHubSettings
 from connectors.imap.auth import expiry_of
 from connectors.imap.bodystructure import files
 from connectors.imap.errors import translate_errors
-from connectors.imap.folders import MailboxMark as FolderMark
+from connectors.imap.mail_folders import MailboxMark as FolderMark
 from connectors.imap.responses import Message, parse_folders, parse_messages, parse_statuses, parse_vanished
 from deployments.watch.webhook import Gate, repository_of
 from tests.fuzz.promises import storable

@@ -13,7 +13,7 @@ from catchment.ledger.db.schema import metadata
 from catchment.model import Document, Priority
 from catchment.pacing import HostLimits, RateReport
 from catchment.pacing.metered import Ask, Report
-from catchment.pacing.rules import Rule
+from catchment.pacing.operator_rules import Rule
 from catchment.runtime import process
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, Clock, World, jobs_of, note, notes
 

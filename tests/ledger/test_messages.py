@@ -96,7 +96,7 @@ def test_message_is_shown_in_its_conversation_across_sources(world: World) -> No
 
 
 def test_very_long_conversation_is_shown_around_the_message(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catchment.ledger.library.messages._MOST", 5)
+    monkeypatch.setattr("catchment.ledger.library.mail_relations._MOST", 5)
     arrive(world, *((f"m{n}", eml(n, f"words {n}", 1)) for n in range(1, 20)))
     assert [one.item for one in world.ledger.library.show("m10").conversation] == ["m8", "m9", "m10", "m11", "m12"]
     assert [one.item for one in world.ledger.library.show("m19").conversation][-1] == "m19"

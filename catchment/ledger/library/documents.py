@@ -15,7 +15,7 @@ from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import find_source
 from catchment.ledger.db.records import ContentFacts, LibraryCounts, Named, Ranked, Ranking, Shown
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, links, mails, sources
-from catchment.ledger.library import hits, messages, word_index
+from catchment.ledger.library import hits, mail_relations, word_index
 from catchment.ledger.library.contents import file_name
 from catchment.ledger.library.filters import Filter, FilterName
 from catchment.ledger.library.query import Query, bounded, parse, plain_words
@@ -254,9 +254,9 @@ def _shown(reading: Reading, row: AnyRow) -> Shown:
         entities=tuple(named),
         places=tuple((p.source, p.locator) for p in hits.places_of(reading, [row.content_id])[row.content_id]),
         mentions=tuple((r.locator, _link(r)) for r in mentions),
-        conversation=messages.conversation(reading, row.content_id, row.id),
-        attached=messages.attached(reading, row.source_id, row.locator, content),
-        carrier=messages.carrier(reading, row.source_id, row.locator),
+        conversation=mail_relations.conversation(reading, row.content_id, row.id),
+        attached=mail_relations.attached(reading, row.source_id, row.locator, content),
+        carrier=mail_relations.carrier(reading, row.source_id, row.locator),
     )
 
 

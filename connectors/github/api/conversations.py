@@ -25,11 +25,11 @@ from catchment.model import (
     Tombstone,
     Upsert,
 )
-from connectors.github.api.client import PAGE, ApiClient
+from connectors.github.api.api_client import PAGE, ApiClient
+from connectors.github.api.entries import Entry, EntryKind, EntryRef, parse_locator
 from connectors.github.api.entry_cache import EntryCache
 from connectors.github.api.errors import FeatureDisabled, OversizedResponse
 from connectors.github.api.feed import Feed, FeedMark, Page
-from connectors.github.api.render import Entry, EntryKind, EntryRef, parse_locator
 
 _CLOSED = "closed"
 _MAX_CONFIRMED = 20

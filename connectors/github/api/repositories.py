@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from catchment.errors import Vanished
 from catchment.pacing import HostLimits, Pace, RateProfile
-from connectors.github.api.client import ApiClient
+from connectors.github.api.api_client import ApiClient
 from connectors.github.api.conversations import Conversations
 from connectors.github.api.entry_cache import EntryCache
 from connectors.github.api.errors import UNSTATED_WAIT_SECONDS

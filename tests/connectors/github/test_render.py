@@ -8,7 +8,7 @@ import pytest
 
 from catchment.content.extract import extract
 from catchment.content.normalize import normalize
-from connectors.github.api.render import EntryKind, EntryRef, comment, conversation, parse_locator, release, review
+from connectors.github.api.entries import EntryKind, EntryRef, comment, conversation, parse_locator, release, review
 
 WEB = "https://github.com"
 

@@ -12,7 +12,7 @@ import binascii
 from datetime import datetime
 from typing import Any
 
-from catchment.content.normalize.language import language
+from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.mail import body, words
 from catchment.content.normalize.mail.attachments import files, name_of
 from catchment.content.normalize.mail.mime import Part, parse

@@ -14,8 +14,8 @@ from catchment.runtime.secret_references import read_blocks_with
 from catchment.settings import Home, SourceSettings
 from catchment.sync.circumstances import circumstances
 from catchment.sync.plan import PlanFilter, load_plan
-from catchment.sync.session import SourceSync, open_sync
 from catchment.sync.shared import configure_gc
+from catchment.sync.source_sync import SourceSync, open_sync
 from connectors import connector_class
 from tasks.activity import ActivityStatus, CountingExecutor, Steps, registered
 from tasks.blocks import read_block

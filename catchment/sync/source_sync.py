@@ -28,10 +28,10 @@ from catchment.sync import fair_share
 from catchment.sync.batch import Bench, OpenBatch
 from catchment.sync.discovery import Discovery
 from catchment.sync.eta import MeasuredPace, estimate
-from catchment.sync.opening import begin
 from catchment.sync.preflight import limits_of, paced
 from catchment.sync.progress import Progress, Trouble
 from catchment.sync.shared import Renewals, only_sync, shared_ledger, shared_pool
+from catchment.sync.start import begin
 
 LEASE = timedelta(minutes=5)
 _UNTOLD_SECONDS = 600.0
