@@ -194,6 +194,8 @@ def _report(error: Exception, debug: bool) -> int:
         return _report_damage()
     if isinstance(error, CatchmentError):
         _note_error(render.clean(error).removeprefix("catchment: "))
+        for choice in getattr(error, "choices", ()):
+            render.note(f"  {render.clean(choice)}")
         return error.exit_code
     if isinstance(error, typer.TyperException):
         path = getattr(getattr(error, "ctx", None), "command_path", "catchment")

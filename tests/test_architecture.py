@@ -87,6 +87,7 @@ ROOMS = {
         "search": _BASICS | {"results", "runtime", "content", "ledger", "meaning"},
         "item_status": _BASICS | {"ledger"},
         "pauses": _BELOW_SYNC,
+        "views": _BELOW_SYNC,
         "status": _BELOW_SYNC | {"worker_status", "meaning_status"},
     },
     "catchment.ledger": {

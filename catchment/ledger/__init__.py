@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from catchment.ledger.admin import opening
 from catchment.ledger.admin.check import check, pages
 from catchment.ledger.db.database import Store, from_micros, time_limit
+from catchment.ledger.db.lookup import match_name
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (
     Acks,
@@ -270,5 +271,6 @@ __all__ = [
     "Sync",
     "SyncRow",
     "Waiting",
+    "match_name",
     "time_limit",
 ]

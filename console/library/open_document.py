@@ -18,7 +18,7 @@ import typer
 from catchment.errors import CatchmentError, NotFound, Refused
 from catchment.model import PART
 from console import render, session
-from console.library.documents import Document
+from console.library.documents import Document, named
 from console.sources import source_lifecycle
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def open_document(
     Example: catchment open 42
     """
     with session.reading() as ledger:
-        shown = ledger.library.show(document)
+        shown = named(ledger, document)
     address = _address(shown)
     if only_print:
         render.say(render.clean(address))

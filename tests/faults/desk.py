@@ -24,6 +24,7 @@ from catchment.settings import Home, Policy, RetryPolicy
 from catchment.sync.batch import forget_done
 from catchment.sync.plan import Plan, PlanFilter
 from catchment.sync.source_sync import SourceSync, open_sync
+from tests.documents import document_named
 from tests.engine.hostile import Hostile
 
 BATCH = 4
@@ -137,7 +138,7 @@ def all_is_well(desk: Desk, expected: Mapping[str, str], quarantined: frozenset[
         same(ledger.check(deep=True), [])
         same(sorted(name.locator for name in ledger.library.names(source.id)), sorted(expected))
         for name, text in expected.items():
-            same(ledger.library.show(name).content.text.strip(), text.strip())
+            same(document_named(ledger, name).content.text.strip(), text.strip())
             hits = [place for hit in ledger.library.search(text.split()[-1], limit=100) for place in hit.places]
             alike = {other for other, said in expected.items() if text.split()[-1] in said.split()}
             same(sorted(hits), sorted((SOURCE, other) for other in alike))

@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import Select, func, select
 
 from catchment.errors import NotFound
-from catchment.ledger.db import lookup
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, maybe_time
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import find_source
@@ -104,11 +103,6 @@ class Library:
             mine = select(mails.c.content_id).where(among(reading, mails.c.thread, conversations))
             return list(reading.execute(mine).scalars())
 
-    def show(self, document_or_locator: str) -> Shown:
-        """Return a document by ID, locator, or the end of its locator. Raises NotFound."""
-        with self._store.read() as reading:
-            return _shown(reading, _find(reading, str(document_or_locator)))
-
     def document(self, document_id: int) -> Shown:
         """Return a document by ID. Raises NotFound."""
         with self._store.read() as reading:
@@ -180,40 +174,6 @@ def _documents() -> Select[Any]:
         .join(contents, contents.c.id == documents.c.content_id)
         .where(_LIVE)
     )
-
-
-def _find(reading: Reading, wanted: str) -> AnyRow:
-    if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
-        row = reading.execute(_documents().where(documents.c.id == int(wanted))).first()
-        if row is not None:
-            return row
-    number = _called(reading, wanted)
-    if number is None:
-        raise NotFound("document: not found; `catchment why` explains what happened to a file")
-    return reading.execute(_documents().where(documents.c.id == number)).one()
-
-
-def _called(reading: Reading, wanted: str) -> int | None:
-    """Return the document whose locator, or else title, matches the name best."""
-    names = select(documents.c.id, items.c.locator).join(items, items.c.id == documents.c.item_id).where(_LIVE)
-    by_place = [
-        (match, len(locator), number)
-        for number, locator in reading.execute(names.where(lookup.name_condition(reading, items.c.locator, wanted)))
-        if (match := lookup.match_name(locator, wanted))
-    ]
-    if by_place:
-        number: int = min(by_place)[2]
-        return number
-    titles = select(documents.c.id, documents.c.title).where(
-        _LIVE, lookup.text_condition(reading, documents.c.title, wanted)
-    )
-    by_title = [
-        (match, number)
-        for number, title in reading.execute(titles)
-        if (match := lookup.match_name(title, wanted)) and match.is_whole
-    ]
-    found: list[int] = [number for _, number in sorted(by_title)]
-    return found[0] if found else None
 
 
 def _shown(reading: Reading, row: AnyRow) -> Shown:

@@ -24,6 +24,7 @@ from tests.connectors.github.git_host import hosting
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.repository import Repository
 from tests.connectors.github.server import GitHubServer, Repo
+from tests.documents import document_named
 
 MANY = 20
 
@@ -51,7 +52,7 @@ class Reader:
         return {named.locator.removeprefix("work:") for named in self.ledger.library.names(self.source.id)}
 
     def text(self, locator: str) -> str:
-        return self.ledger.library.show(locator).content.text
+        return document_named(self.ledger, locator).content.text
 
     def held(self) -> list[tuple[int, str]]:
         return [(hold.count, hold.reason) for hold in self.ledger.intake.holds()]
