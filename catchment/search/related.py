@@ -97,7 +97,7 @@ def _conversation(shown: Shown) -> Iterator[RelatedDocument]:
         if message.document == shown.document:
             is_earlier = False
             continue
-        how = "earlier in the thread" if is_earlier else "later in the thread"
+        how = "earlier in the conversation" if is_earlier else "later in the conversation"
         yield RelatedDocument(how, message.document, message.title, message.source, message.item)
 
 
