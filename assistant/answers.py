@@ -48,7 +48,11 @@ class StatusArguments(PartWanted):
 class WhyArguments(PartWanted):
     item: Annotated[
         str,
-        Field(min_length=1, max_length=1_000, description="Path of an item in its source, the end of it, or a name"),
+        Field(
+            min_length=1,
+            max_length=1_000,
+            description="Path of an item in its source, the end of it, a document's number or title, or a full path",
+        ),
     ]
 
 

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from assistant.server import protocol_server
+from assistant.mcp_server import protocol_server
 from catchment.errors import BadInput
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home

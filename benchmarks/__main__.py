@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import json
 
+from benchmarks.comparison_table import show
+from benchmarks.comparisons import comparisons
 from benchmarks.kept import RESULTS, last
 from benchmarks.measure import hardware, in_turn
-from benchmarks.plan import comparisons
-from benchmarks.report import show
 from benchmarks.system import BUILD, empty
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from catchment.contracts import Connector
 from catchment.settings import Home, SourceSettings
-from catchment.sync.session import SourceSync, open_sync
 from catchment.sync.shared import configure_gc
+from catchment.sync.source_sync import SourceSync, open_sync
 from connectors import connector_class
 
 _BATCH = 1_000

@@ -25,7 +25,7 @@ import httpx
 from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.settings import Home
-from catchment.sync.session import SourceSync, open_sync
+from catchment.sync.source_sync import SourceSync, open_sync
 from connectors.github import GitHub
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.proxy import Proxy

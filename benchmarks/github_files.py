@@ -19,11 +19,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from benchmarks.comparison_table import show
 from benchmarks.measure import Case, in_turn
-from benchmarks.report import show
 from catchment.ledger import Ledger
 from catchment.settings import Home
-from catchment.sync.session import SourceSync, open_sync
+from catchment.sync.source_sync import SourceSync, open_sync
 from connectors.github import GitHub
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.git_host import hosting

@@ -23,12 +23,12 @@ from typing import Any
 import pytest
 from imapclient import IMAPClient
 
+from benchmarks.comparison_table import show
 from benchmarks.mail import corpus
 from benchmarks.measure import Case, in_turn
-from benchmarks.report import show
 from catchment.ledger import Ledger
 from catchment.settings import Home
-from catchment.sync.session import SourceSync, open_sync
+from catchment.sync.source_sync import SourceSync, open_sync
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
 from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving

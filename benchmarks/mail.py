@@ -18,12 +18,12 @@ from email.message import EmailMessage
 from catchment.content.extract import extract
 from catchment.content.normalize.mail import mail
 from catchment.content.normalize.mail.attachments import attachments
-from catchment.ledger.library.conversations import envelope, threads
+from catchment.ledger.library.mail_grouping import conversation_names, envelope
 
 _SENTENCE = "the pump at north mill was opened and a new seal is ordered für März über die Brücke water level key plot"
 _ROUNDS = 3
 _LETTERS = 500
-"""Messages that start a thread; each later message replies in one of these threads."""
+"""Messages that start a conversation; each later message replies in one of these conversations."""
 
 
 def corpus(count: int, vocabulary: Sequence[str] = tuple(_SENTENCE.split())) -> list[bytes]:
@@ -128,7 +128,7 @@ def main() -> None:
         print(f"  {name:32}{speed:9,}")
     envelopes = [envelope(str(number), mail(data)) for number, data in enumerate(messages)]
     start = time.process_time()
-    threads(envelopes)
+    conversation_names(envelopes)
     result["threads"] = round(len(envelopes) / (time.process_time() - start))
     print(f"  {'threads':32}{result['threads']:9,}")
     print(json.dumps(result))

@@ -25,7 +25,7 @@ from benchmarks.generated import Generated, GeneratedSettings
 from benchmarks.measure import hardware, tree_mb
 from benchmarks.system import BUILD, empty
 from catchment.settings import Home
-from catchment.sync.session import SourceSync, open_sync
+from catchment.sync.source_sync import SourceSync, open_sync
 
 ITEMS, QUICK = 1_000_000, 20_000
 _BATCH = 1_000

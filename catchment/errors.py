@@ -69,6 +69,17 @@ class BadInput(UserError):
     exit_code = 2
 
 
+class Ambiguous(BadInput):
+    """A name stands for several objects. `choices` are those, one line each."""
+
+    def __init__(self, message: str, choices: tuple[str, ...]) -> None:
+        super().__init__(message, choices)
+        self.choices = choices
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class ConfigError(BadInput):
     """A configuration file is invalid. The message names the file, the line and the remedy."""
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from catchment.ledger import Ledger
 from catchment.pacing.breaker import Position
-from catchment.pacing.rules import ALL, scope
+from catchment.pacing.operator_rules import ALL, scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ class Hit:
     Attributes:
         snippet: Excerpt with the matched words in [brackets].
         score: Higher is better.
-        thread: Thread of a message, None for other documents.
-        alike: Number of matching messages in the thread, including this one, if results are grouped by thread.
+        thread: Conversation of a message, None for other documents.
+        alike: Number of matching messages in the conversation, including this one, if results are grouped by conversation.
         moment: Time of sending, or of the last change for other documents; aware UTC.
         url: Address of the page on the web.
         number: Number of an issue or pull request.

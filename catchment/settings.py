@@ -265,6 +265,11 @@ class SourceSettings(Strict):
         """Return the settings for a location as typed by the user. Raises BadInput."""
         raise NotImplementedError
 
+    def locator_of(self, file: Path) -> str | None:
+        """Return the locator that a file has in this source; None if it is outside. The file may be missing."""
+        del file
+        return None
+
     def differing(self, configured: SourceSettings) -> tuple[str, ...]:
         """Return the names of the settings in `identity` that differ from the configured ones."""
         return tuple(name for name in self.identity if getattr(self, name) != getattr(configured, name))

@@ -12,6 +12,7 @@ from catchment.contracts import Known
 from catchment.errors import BadInput
 from catchment.model import Change, Item, RawContent
 from catchment.settings import FullPath, Home, Policy, Resources, RetryPolicy, SourceSettings, TextEncoding, expanded
+from connectors.folders.file import to_locator
 from connectors.folders.ignore import IgnoreRules
 from connectors.folders.tree import FolderTree
 
@@ -54,6 +55,12 @@ class FolderSettings(SourceSettings):
         if root.resolve().is_relative_to(Home.default().path.resolve()):
             raise BadInput(f"{root.name!r}: Catchment's own state, which every sync changes; choose another folder")
         return {"root": root}
+
+    def locator_of(self, file: Path) -> str | None:
+        for root in (self.root, self.root.resolve()):
+            if file.is_relative_to(root):
+                return to_locator(file.relative_to(root).as_posix())
+        return None
 
     @field_validator("exclude", "include", check_fields=False)
     @classmethod

@@ -31,8 +31,8 @@ Example: catchment sources add obsidian ~/Vault --name notes --watch
 
 _SECTIONS: Final = {
     "Start and stop": {
-        "up": "start_stop.server:up",
-        "down": "start_stop.server:down",
+        "up": "start_stop.up_down:up",
+        "down": "start_stop.up_down:down",
         "status": "start_stop.status:status",
         "logs": "start_stop.logs:logs",
         "service": "start_stop.service:app",
@@ -194,6 +194,8 @@ def _report(error: Exception, debug: bool) -> int:
         return _report_damage()
     if isinstance(error, CatchmentError):
         _note_error(render.clean(error).removeprefix("catchment: "))
+        for choice in getattr(error, "choices", ()):
+            render.note(f"  {render.clean(choice)}")
         return error.exit_code
     if isinstance(error, typer.TyperException):
         path = getattr(getattr(error, "ctx", None), "command_path", "catchment")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from prefect import flow
 
-from tasks.session import Session, current
+from tasks.open_syncs import Session, current
 from tasks.sync_tasks import cached, extract_batch, normalize_batch
 
 BATCH = 1_000

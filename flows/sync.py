@@ -17,9 +17,9 @@ from flows.slices import BATCH, work_through
 from tasks import hints
 from tasks.coalesce import coalesce_into_next, complete_waiting_runs
 from tasks.embed import request_embedding
+from tasks.open_syncs import Session, session
 from tasks.redacted_errors import Reported
 from tasks.report import name_run, report, schedule_next, showing_progress
-from tasks.session import Session, session
 from tasks.sync_tasks import QUARANTINED, discover, process_item
 
 _COALESCE_SECONDS = 5.0

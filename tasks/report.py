@@ -13,10 +13,10 @@ from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact,
 from prefect.client.orchestration import get_client
 from prefect.runtime import deployment, flow_run
 
-from catchment.sync.session import SourceSync
+from catchment.sync.source_sync import SourceSync
 from tasks.coalesce import request_run
+from tasks.open_syncs import Session
 from tasks.redacted_errors import Reported
-from tasks.session import Session
 
 _EVERY_SECONDS = 2.0
 

@@ -12,8 +12,8 @@ from prefect.context import TaskRunContext
 from catchment.content.normalize import NORMALIZER
 from catchment.errors import LedgerUnavailable, SourceError, TryAgain
 from catchment.sync.backoff import IN_RUN_SECONDS
+from tasks.open_syncs import current
 from tasks.redacted_errors import Reported
-from tasks.session import current
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,7 +37,7 @@ _RETRIES: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [1, 3], "retry_
 def _batch_key(_context: TaskRunContext, parameters: dict[str, Any]) -> str:
     """Cache key of a batch: its content, its connector, and the version of the parsing code."""
     sync = current(parameters["sync"]).sync
-    return f"{sync.source.kind}:{NORMALIZER}:{sync.fingerprint(parameters['token'])}:normalize"
+    return f"{sync.source.kind}:{NORMALIZER}:{sync.batch_key(parameters['token'])}:normalize"
 
 
 def cached(step: Task[P, R], sync: int) -> Task[P, R]:

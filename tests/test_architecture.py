@@ -87,6 +87,7 @@ ROOMS = {
         "search": _BASICS | {"results", "runtime", "content", "ledger", "meaning"},
         "item_status": _BASICS | {"ledger"},
         "pauses": _BELOW_SYNC,
+        "views": _BELOW_SYNC,
         "status": _BELOW_SYNC | {"worker_status", "meaning_status"},
     },
     "catchment.ledger": {
@@ -110,6 +111,27 @@ ROOMS = {
 }
 """Which rooms of a folder a room may import, besides itself."""
 _MOST_FILES = 14
+NAMED_TWICE = {
+    "connector": "one for each kind of source",
+    "errors": "the engine's and those of each kind of source",
+    "names": "one for each kind of source",
+    "settings": "the engine's and those of each kind of source",
+    "mail": "its documents and the extraction from them",
+    "markdown": "its documents and the extraction from them",
+    "host_slots": "the slots of one process and those of all, in the ledger",
+    "limits": "the limits of hosts and the room of the ledger that stores them",
+    "pacing": "the pacing of hosts and its state in the ledger",
+    "sources": "the rows of sources and their deployments",
+    "app": "the two applications that serve HTTP",
+    "status": "what the home says, and the watcher's part in it",
+    "tree": "the folders of a source as they are read, and as they are watched",
+    "background": "two ways to start something in the background",
+    "blocks": "Prefect's blocks, and the blocks of Markdown",
+    "clock": "two clocks of deployments",
+    "machine": "two aspects of the machine",
+    "server": "the Prefect server and the watcher's link to it",
+}
+"""Names of modules and rooms that occur more than once, with the reason."""
 
 
 def _modules(folder: str) -> list[Path]:
@@ -190,6 +212,18 @@ def test_no_public_class_name_occurs_twice() -> None:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     named.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert {name: places for name, places in named.items() if len(places) > 1} == {}
+
+
+def test_no_module_name_stands_for_two_things() -> None:
+    """A command and a flow have the name of what they are about, and a module may have that of its folder."""
+    named: dict[str, list[str]] = {}
+    for folder in MAY_IMPORT.keys() - {"console", "flows"}:
+        for path in _modules(folder):
+            place = path.relative_to(ROOT).with_suffix("")
+            place = place.parent if place.name == "__init__" else place
+            if not place.name.startswith("__") and place.name != place.parent.name:
+                named.setdefault(place.name, []).append(str(place))
+    assert {name: sorted(places) for name, places in named.items() if len(places) > 1}.keys() == NAMED_TWICE.keys()
 
 
 def test_no_module_is_there_for_tests_alone() -> None:

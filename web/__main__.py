@@ -12,8 +12,8 @@ from catchment.runtime.home import Home
 from catchment.search.remote import WebAddress, token
 from web.app import application
 from web.guard import serve
-from web.library import WarmLibrary
 from web.readiness import Readiness
+from web.warm_library import WarmLibrary
 
 
 def main() -> None:

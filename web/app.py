@@ -18,8 +18,8 @@ from starlette.routing import Route
 from catchment.errors import BadInput, CatchmentError, LedgerCorrupt, NotFound, TookTooLong
 from catchment.search.remote import TOO_LONG
 from web.guard import QUERY_BYTES, error
-from web.library import RelatedRequest, SearchRequest, WarmLibrary
 from web.readiness import Readiness
+from web.warm_library import RelatedRequest, SearchRequest, WarmLibrary
 
 _AT_ONCE = 3
 """Searches that run at the same time, each in a thread."""

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from catchment.errors import CatchmentError, TryAgain
-from web.library import WarmLibrary
+from web.warm_library import WarmLibrary
 
 _TICK_SECONDS = 1.0
 _STALLED_SECONDS = 10.0

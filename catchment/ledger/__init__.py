@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from catchment.ledger.admin import opening
 from catchment.ledger.admin.check import check, pages
 from catchment.ledger.db.database import Store, from_micros, time_limit
+from catchment.ledger.db.lookup import match_name
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (
     Acks,
@@ -63,8 +64,8 @@ from catchment.runtime.home import Home
 
 if TYPE_CHECKING:
     from catchment.ledger.admin.migrations import Migrated
-    from catchment.ledger.admin.plan import Step
     from catchment.ledger.admin.proof import Proof
+    from catchment.ledger.admin.scratch import Step
     from catchment.ledger.items.undo import Undo
 
 
@@ -203,13 +204,13 @@ class Ledger:
 
     def scratch(self, source_id: int, file: Path) -> Ledger:
         """Create a ledger in `file` with the records of one source, for a dry run."""
-        from catchment.ledger.admin.plan import scratch
+        from catchment.ledger.admin.scratch import scratch
 
         return Ledger(scratch(self._store, source_id, file))
 
     def steps(self, sync_id: int) -> list[Step]:
         """Return the effects of a listing on the items of a scratch ledger."""
-        from catchment.ledger.admin.plan import steps
+        from catchment.ledger.admin.scratch import steps
 
         return steps(self._store, sync_id)
 
@@ -270,5 +271,6 @@ __all__ = [
     "Sync",
     "SyncRow",
     "Waiting",
+    "match_name",
     "time_limit",
 ]

@@ -5,7 +5,7 @@ accidents. It does not stop malicious code: tasks run with the rights of the use
 """
 
 from catchment.parser_pool.child import describe, progress
+from catchment.parser_pool.parser_process import Failed
 from catchment.parser_pool.pool import STARTING_SECONDS, ParserPool
-from catchment.parser_pool.process import Failed
 
 __all__ = ["STARTING_SECONDS", "Failed", "ParserPool", "describe", "progress"]

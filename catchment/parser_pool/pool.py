@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self, TypeVar, cast
 
 from catchment.errors import CatchmentError, TryAgain, Unexpected
-from catchment.parser_pool.process import START_SECONDS, Call, Failed, ForkServer, Process
+from catchment.parser_pool.parser_process import START_SECONDS, Call, Failed, ForkServer, Process
 from catchment.settings import Limits
 
 T = TypeVar("T")

@@ -23,17 +23,17 @@ def fuse(
     *,
     weight: float = 1.0,
     words_first: bool = False,
-    by_thread: bool = False,
+    by_conversation: bool = False,
 ) -> list[Ranked]:
     """Return both rankings as one. `by_words`: the first `DEPTH` results at least; more of them yield a longer list.
 
     A result of both keeps the passage that contains the words. `weight`: of a rank by words, relative to one by meaning.
-    `words_first`: the meaning only adds results at the end. `by_thread`: the messages of a thread are one result.
+    `words_first`: the meaning only adds results at the end. `by_conversation`: the messages of a conversation are one result.
     """
     near: dict[int, Ranked] = {}
     for one in by_meaning:
-        near.setdefault(key(one, by_thread), one)
-    merged = [_merged(one, near.pop(key(one, by_thread), None)) for one in by_words]
+        near.setdefault(key(one, by_conversation), one)
+    merged = [_merged(one, near.pop(key(one, by_conversation), None)) for one in by_words]
     if words_first:
         return [replace(one, score=1 + _by_words(one)) for one in merged] + [
             replace(one, score=_by_meaning(one)) for one in near.values()
@@ -45,10 +45,10 @@ def fuse(
     return sorted(both, key=lambda one: (-one.score, one.content_id)) + rest
 
 
-def key(one: Ranked, by_thread: bool) -> int:
+def key(one: Ranked, by_conversation: bool) -> int:
     """Return the number that two results have in common if they are shown as one."""
-    # A thread has the number of a content in it, so no content outside the thread has the same.
-    return one.thread if by_thread and one.thread is not None else one.content_id
+    # A conversation has the number of a content in it, so no content outside the conversation has the same.
+    return one.conversation if by_conversation and one.conversation is not None else one.content_id
 
 
 def _merged(one: Ranked, near: Ranked | None) -> Ranked:

@@ -93,11 +93,11 @@ def _linked(shown: Shown, named: Mapping[str, Named], paths: Iterable[str]) -> l
 
 def _conversation(shown: Shown) -> Iterator[RelatedDocument]:
     is_earlier = True
-    for message in shown.thread:
+    for message in shown.conversation:
         if message.document == shown.document:
             is_earlier = False
             continue
-        how = "earlier in the thread" if is_earlier else "later in the thread"
+        how = "earlier in the conversation" if is_earlier else "later in the conversation"
         yield RelatedDocument(how, message.document, message.title, message.source, message.item)
 
 

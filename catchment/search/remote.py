@@ -81,7 +81,7 @@ def search(
     lanes: str = "both",
     limit: int = 20,
     offset: int = 0,
-    by_thread: bool = False,
+    by_conversation: bool = False,
     only: Collection[str] | None = None,
 ) -> Results:
     """Return what `search.search` returns, from the web process. Raises MeaningOff if it does not answer.
@@ -90,7 +90,7 @@ def search(
     error. A query that took too long raises TookTooLong: it would take as long in this process.
     """
     query = {"text": text, "now": now.isoformat(), "lanes": lanes, "limit": limit, "offset": offset}
-    limits = {"by_thread": by_thread, "only": None if only is None else sorted(only)}
+    limits = {"by_thread": by_conversation, "only": None if only is None else sorted(only)}
     return _post(home, "/search", query | limits, results_from_json)
 
 

@@ -66,7 +66,7 @@ def search(
     lanes: Lanes = Lanes.BOTH,
     limit: int = 20,
     offset: int = 0,
-    by_thread: bool = False,
+    by_conversation: bool = False,
 ) -> Results:
     """Return the documents that match a query in the language of `language.parse`, best first.
 
@@ -74,12 +74,12 @@ def search(
         now: Aware, in the time zone of the person.
         meaning: Searches also by meaning; without it, only by words.
         lanes: Only by words, or only by meaning. Raises MeaningOff if only by meaning is impossible.
-        by_thread: Return only the best message of each conversation.
+        by_conversation: Return only the best message of each conversation.
 
     Raises BadInput for a query that cannot be understood, TookTooLong after `SECONDS`.
     """
     with time_limit(SECONDS):
-        return _search(ledger, text, now, meaning, lanes, limit, offset, by_thread)
+        return _search(ledger, text, now, meaning, lanes, limit, offset, by_conversation)
 
 
 def _search(
@@ -90,7 +90,7 @@ def _search(
     lanes: Lanes,
     limit: int,
     offset: int,
-    by_thread: bool,
+    by_conversation: bool,
 ) -> Results:
     typed = parse(text, {source.name: source.kind for source in ledger.sources.all()}, now)
     understood = Understood((), tuple(term.text for term in typed.unwanted), written(text))
@@ -106,7 +106,7 @@ def _search(
     by_words, weight = Ranking([], 0), _FULL_WEIGHT
     if lanes is not Lanes.MEANING or not typed.wanted:
         depth = max(DEPTH, offset + limit) if by_meaning else limit
-        query, by_words, weight = _by_words(ledger, query, depth, 0 if by_meaning else offset, by_thread)
+        query, by_words, weight = _by_words(ledger, query, depth, 0 if by_meaning else offset, by_conversation)
     is_partial = weight < _FULL_WEIGHT
     if not by_meaning or meaning is None:
         hits = ledger.library.present(by_words.ranked, query)
@@ -126,27 +126,29 @@ def _search(
     is_question = len(typed.wanted) >= _QUESTION and not _literal(typed)
     if not near and is_question and (is_partial or not by_words.total):
         near = found[:_NEAR_BELOW]
-    total = by_words.total + _number_without_words(ledger, query, by_words, near, by_thread)
+    total = by_words.total + _number_without_words(ledger, query, by_words, near, by_conversation)
     if first is not None and len(by_words.ranked) < by_words.total:
         near = []  # They follow the results by words, which this page does not end.
-    ranked = fuse(by_words.ranked, near, weight=weight, words_first=first is not None, by_thread=by_thread)
+    ranked = fuse(by_words.ranked, near, weight=weight, words_first=first is not None, by_conversation=by_conversation)
     hits = ledger.library.present(ranked[offset : offset + limit], query)
     understood = replace(understood, words_first=first, meaning=typed.text[:_LONGEST], floor=floor)
     return Results(hits, total, understood, is_partial, is_capped=by_words.is_capped)
 
 
 def search_without_meaning(
-    ledger: Ledger, text: str, now: datetime, reason: str, *, limit: int, offset: int, by_thread: bool = False
+    ledger: Ledger, text: str, now: datetime, reason: str, *, limit: int, offset: int, by_conversation: bool = False
 ) -> Results:
     """Search by words, because the meaning cannot be searched. The results have the reason if it would have been."""
-    found = search(ledger, text, now, lanes=Lanes.WORDS, limit=limit, offset=offset, by_thread=by_thread)
+    found = search(ledger, text, now, lanes=Lanes.WORDS, limit=limit, offset=offset, by_conversation=by_conversation)
     is_on = ledger.embeddings.setting != OFF and ledger.embeddings.searched() is not None
     return replace(found, meaning_off=reason) if is_on and found.understood.words else found
 
 
-def _by_words(ledger: Ledger, query: Query, limit: int, offset: int, by_thread: bool) -> tuple[Query, Ranking, float]:
+def _by_words(
+    ledger: Ledger, query: Query, limit: int, offset: int, by_conversation: bool
+) -> tuple[Query, Ranking, float]:
     """Return the results with all words, or else with some; and the weight of their ranks."""
-    rank = partial(ledger.library.rank, by_thread=by_thread)
+    rank = partial(ledger.library.rank, by_conversation=by_conversation)
     for some, weight in _attempts(query, ledger):
         ranking = rank(some, limit=limit, offset=offset)
         if ranking.total or (offset and rank(some, limit=1).total):
@@ -194,14 +196,14 @@ def _by_meaning(ledger: Ledger, meaning: Meaning, query: Query, text: str, limit
     if is_narrowed and passing.total < limit and len(nearest) == asked:
         passing = ledger.library.rank(without_words, limit=_ALL)
         nearest = meaning.nearest(text[:_LONGEST], limit, [one.content_id for one in passing.ranked])
-    threads = {one.content_id: one.thread for one in passing.ranked}
-    eligible = [one for one in nearest if one.content_id in threads][:limit]
+    conversations = {one.content_id: one.conversation for one in passing.ranked}
+    eligible = [one for one in nearest if one.content_id in conversations][:limit]
     return [
         Ranked(
             one.content_id,
             one.chunk_id,
             one.cosine,
-            threads[one.content_id],
+            conversations[one.content_id],
             semantic_rank=rank,
             cosine=one.cosine,
         )
@@ -210,17 +212,19 @@ def _by_meaning(ledger: Ledger, meaning: Meaning, query: Query, text: str, limit
 
 
 def _number_without_words(
-    ledger: Ledger, query: Query, by_words: Ranking, near: Sequence[Ranked], by_thread: bool
+    ledger: Ledger, query: Query, by_words: Ranking, near: Sequence[Ranked], by_conversation: bool
 ) -> int:
     """Return how many results by meaning are not among the results by words."""
-    ranked = {key(one, by_thread) for one in by_words.ranked}
-    unseen = {key(one, by_thread): one for one in near if key(one, by_thread) not in ranked}
+    ranked = {key(one, by_conversation) for one in by_words.ranked}
+    unseen = {key(one, by_conversation): one for one in near if key(one, by_conversation) not in ranked}
     if len(by_words.ranked) == by_words.total or not unseen:
         return len(unseen)
     contents = [one.content_id for one in unseen.values()]
-    if by_thread:
-        contents += ledger.library.in_threads([one.thread for one in unseen.values() if one.thread is not None])
-    return len(unseen) - ledger.library.rank(query, limit=1, by_thread=by_thread, within=contents).total
+    if by_conversation:
+        contents += ledger.library.in_conversations(
+            [one.conversation for one in unseen.values() if one.conversation is not None]
+        )
+    return len(unseen) - ledger.library.rank(query, limit=1, by_conversation=by_conversation, within=contents).total
 
 
 def _words_first(ledger: Ledger, typed: Query, words: Sequence[Word], by_words: Ranking) -> str | None:

@@ -113,7 +113,7 @@ class OpenBatch:
         """Error that stopped fetching. Items fetched before it are still delivered."""
 
     @property
-    def fingerprint(self) -> str:
+    def key(self) -> str:
         """A key for the content of the batch. Equal item versions produce equal keys in every run."""
         versions = "\n".join(f"{job.item_id}:{job.item.version}" for job in self.jobs)
         return hashlib.sha256(versions.encode()).hexdigest()

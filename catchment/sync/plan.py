@@ -22,7 +22,7 @@ from catchment.content.cache import Cache
 from catchment.contracts import Connector
 from catchment.errors import BadInput, NotFound
 from catchment.ledger import Ledger, Source
-from catchment.ledger.admin.plan import PlannedAction, Step, total
+from catchment.ledger.admin.scratch import PlannedAction, Step, total
 from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
 from catchment.parser_pool import ParserPool
 from catchment.runtime import atomic_files, process
@@ -32,7 +32,7 @@ from catchment.sync.discovery import removed_marks
 from catchment.sync.eta import budget_of, completion_time, mean_pace
 from catchment.sync.preflight import Permit, admitted, consented, limits_of, paced
 from catchment.sync.progress import Progress
-from catchment.sync.session import SourceSync
+from catchment.sync.source_sync import SourceSync
 
 _FORMAT = 1
 

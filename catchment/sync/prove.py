@@ -24,8 +24,8 @@ from catchment.content.parsing import Read, ReadTask, read
 from catchment.contracts import Connected, Connector
 from catchment.errors import ItemError, SourceError
 from catchment.ledger import Ledger, Source
-from catchment.ledger.admin.plan import PlannedAction, Step
 from catchment.ledger.admin.proof import ItemStatus, Kept, Sample, Stored, digest
+from catchment.ledger.admin.scratch import PlannedAction, Step
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.library.contents import storable_text
 from catchment.model import Root, Tombstone, fingerprint

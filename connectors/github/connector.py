@@ -22,11 +22,11 @@ from connectors.github.api.host import is_mark
 from connectors.github.api.repositories import Api, FoundRepositories
 from connectors.github.api.repositories import limits as host_limits
 from connectors.github.git.clone import Clone
-from connectors.github.git.code import Code
-from connectors.github.git.filters import FileRules
+from connectors.github.git.code_listing import Code
+from connectors.github.git.file_selection import FileRules
 from connectors.github.git.mirror import Mirror
-from connectors.github.git.remote import Remote
-from connectors.github.git.shell import run
+from connectors.github.git.plain_shell import run
+from connectors.github.git.remote_repository import Remote
 from connectors.github.listing import RepositoryListing
 from connectors.github.names import Repository, clone_name, is_file, is_wiki, repository_of, wiki_of
 from connectors.github.settings import GitHubSettings

@@ -62,7 +62,7 @@ class Login:
         self.expiry = TokenExpiry(_after(response.get("refresh_token_expires_in")), kept)
         return str(response["access_token"])
 
-    def fingerprint(self) -> str:
+    def digest(self) -> str:
         """Return a hash of the stored secret, to detect a changed one; "" if it cannot be read."""
         reference = self.settings.password or self.settings.token or self.settings.refresh_token or ""
         try:

@@ -10,12 +10,12 @@ from catchment.errors import FetchFailed, SourceUnavailable
 from catchment.model import Change, Item, RawContent
 from catchment.pacing import HostLimits, Pace, RateProfile
 from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings
-from connectors.imap.changes import Changes
+from connectors.imap.account_listing import Changes
+from connectors.imap.connection import ImapSession
+from connectors.imap.connection_pool import MOST, Pool
 from connectors.imap.fetch import MessageReader
-from connectors.imap.folders import MailFolder, select_folders
+from connectors.imap.mail_folders import MailFolder, select_folders
 from connectors.imap.names import parse_locator
-from connectors.imap.pool import MOST, Pool
-from connectors.imap.session import ImapSession
 from connectors.imap.settings import ImapSettings
 
 _MEGABYTE = 1_000_000
@@ -96,9 +96,9 @@ class Imap:
             self._watching = None
             session.drop()
 
-    def fingerprint_of_secret(self) -> str:
+    def secret_digest(self) -> str:
         """Return a hash of the login's secret, to detect a changed one."""
-        return self._pool.login.fingerprint()
+        return self._pool.login.digest()
 
     def interrupt(self) -> None:
         """Stop `news`, from any thread."""

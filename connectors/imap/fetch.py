@@ -9,10 +9,10 @@ from itertools import islice
 from catchment.content.normalize.mail.attachments import Attachment, attachments, inner, single
 from catchment.errors import FetchFailed, Skipped, Vanished
 from catchment.model import Item, RawContent, SkipReason
+from connectors.imap.connection import ImapSession
+from connectors.imap.connection_pool import Requester
 from connectors.imap.errors import ResponseTooLarge
 from connectors.imap.names import MessageAddress, parse_locator
-from connectors.imap.pool import Requester
-from connectors.imap.session import ImapSession
 
 _AHEAD = 50
 _AHEAD_BYTES = 4_000_000

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from imapclient.response_parser import parse_response
 
-from connectors.imap.folders import MailboxStatus, MailFolder
+from connectors.imap.mail_folders import MailboxStatus, MailFolder
 from connectors.imap.names import decode_folder
 
 _HEADER = b"BODY[HEADER.FIELDS (MESSAGE-ID)]"

@@ -42,8 +42,8 @@ def mcp(
 
         http.serve(home, _PORT if port is None else port, report)
         return
-    from assistant import server
+    from assistant import mcp_server
 
     if sys.stdin.isatty():
         render.note("waiting for an assistant on standard input; end with Ctrl-D. See: catchment mcp --help")
-    server.serve(session.home())
+    mcp_server.serve(session.home())

@@ -8,15 +8,21 @@ import typer
 
 from catchment.errors import MeaningOff
 from catchment.model import EntityKind
+from catchment.views import resolver
 from console import arguments, render, session
 from console.library import message
+from console.sources import source_lifecycle
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger, Shown
     from catchment.results import Hit
 
-Document = Annotated[str, typer.Argument(metavar="DOCUMENT|LOCATOR", help="A document's number, or an item's path.")]
+Document = Annotated[
+    str,
+    typer.Argument(metavar="DOCUMENT", help="A document's number, title or file name, an item's path, or a file."),
+]
 _NEAREST = 10
+_OTHERS = 3
 
 
 def show(
@@ -31,7 +37,7 @@ def show(
     Example: catchment show ~/Vault/Bees.md
     """
     with session.reading() as ledger:
-        shown = ledger.library.show(document)
+        shown = named(ledger, document)
     if as_json:
         render.show_json(_shown(shown))
         return
@@ -64,7 +70,7 @@ def show(
     else:
         message.show_words(content.text)
     message.show_attached(shown)
-    message.show_thread(shown)
+    message.show_conversation(shown)
 
 
 def related(document: Document, as_json: arguments.Json = False) -> None:
@@ -79,7 +85,7 @@ def related(document: Document, as_json: arguments.Json = False) -> None:
     from catchment.search.related import relations, similar
 
     with session.reading() as ledger:
-        shown = ledger.library.show(document)
+        shown = named(ledger, document)
         found = relations(ledger, shown)
         known = {one.document for one in found} | {shown.document}
         try:
@@ -93,6 +99,14 @@ def related(document: Document, as_json: arguments.Json = False) -> None:
         render.show_table(("RELATION", "DOCUMENT", "TITLE", "SOURCE", "ITEM"), rows)
     else:
         render.note("no related documents")
+
+
+def named(ledger: Ledger, name: str) -> Shown:
+    """Return the document with this name, and report others that have it in part. Raises NotFound or Ambiguous."""
+    found = resolver.document(ledger, name, source_lifecycle.settings)
+    for row in found.others[:_OTHERS]:
+        render.note(render.clean(f"{name}: also document {row.document} ({row.source}: {row.locator})"))
+    return ledger.library.document(found.number)
 
 
 def _near(ledger: Ledger, shown: Shown) -> list[Hit]:

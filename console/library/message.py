@@ -15,7 +15,7 @@ _AROUND = 10
 
 def is_message(shown: Shown) -> bool:
     """Return whether a document is a mail message."""
-    return bool(shown.thread)
+    return bool(shown.conversation)
 
 
 def show_words(text: str) -> None:
@@ -41,14 +41,14 @@ def show_attached(shown: Shown) -> None:
         render.show_table(("ATTACHED", "NAME", "TYPE"), rows)
 
 
-def show_thread(shown: Shown) -> None:
+def show_conversation(shown: Shown) -> None:
     """Print the messages around this one in its conversation."""
-    if len(shown.thread) < 2:
+    if len(shown.conversation) < 2:
         return
-    current = [message.document for message in shown.thread].index(shown.document)
-    around = range(max(0, current - _AROUND), min(len(shown.thread), current + _AROUND + 1))
+    current = [message.document for message in shown.conversation].index(shown.document)
+    around = range(max(0, current - _AROUND), min(len(shown.conversation), current + _AROUND + 1))
     render.say()
-    render.say(render.paint(f"Message {current + 1} of {len(shown.thread)} in its conversation", "bold"))
+    render.say(render.paint(f"Message {current + 1} of {len(shown.conversation)} in its conversation", "bold"))
     render.show_table(
         ("", "DOCUMENT", "SENT", "FROM", "SUBJECT"),
         [
@@ -59,7 +59,7 @@ def show_thread(shown: Shown) -> None:
                 message.author,
                 message.title,
             )
-            for index, message in enumerate(shown.thread)
+            for index, message in enumerate(shown.conversation)
             if index in around
         ],
     )
@@ -72,7 +72,7 @@ def as_json(shown: Shown) -> dict[str, Any]:
     own = [part for part, is_aside in stretches(shown.content.text) if not is_aside] if is_message(shown) else None
     return {
         "own_text": None if own is None else "".join(own),
-        "thread": [message._asdict() for message in shown.thread],
+        "thread": [message._asdict() for message in shown.conversation],
         "attached": [file._asdict() for file in shown.attached],
         "attached_to": shown.carrier,
     }

@@ -18,7 +18,7 @@ import typer
 from catchment.errors import CatchmentError, NotFound, Refused
 from catchment.model import PART
 from console import render, session
-from console.library.documents import Document
+from console.library.documents import Document, named
 from console.sources import source_lifecycle
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def open_document(
     Example: catchment open 42
     """
     with session.reading() as ledger:
-        shown = ledger.library.show(document)
+        shown = named(ledger, document)
     address = _address(shown)
     if only_print:
         render.say(render.clean(address))
@@ -62,7 +62,7 @@ def _address(shown: Shown) -> str:
     entry = source_lifecycle.entries().get(shown.source)
     root = getattr(entry.settings, "root", None) if entry else None
     if entry is None or root is None:
-        subject = "message" if shown.thread else "document"
+        subject = "message" if shown.conversation else "document"
         raise NotFound(f"{subject} {shown.document}: has no address; read it with `catchment show {shown.document}`")
     return _file_address(shown, Path(root), is_vault=entry.kind == "obsidian")
 

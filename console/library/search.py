@@ -53,7 +53,7 @@ def search(
     ] = False,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="Maximum number of results.")] = 20,
     page: Annotated[int, typer.Option(min=1, max=10_000, help="Number of the page of results.")] = 1,
-    threads: Annotated[bool, typer.Option("--threads", help="One result per conversation.")] = False,
+    conversations: Annotated[bool, typer.Option("--threads", help="One result per conversation.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show how the query was understood and ranked.")] = False,
     as_json: arguments.Json = False,
     as_ndjson: Annotated[bool, typer.Option("--ndjson", help="Print one JSON object per result and line.")] = False,
@@ -76,7 +76,7 @@ def search(
     if by_words and by_meaning:
         raise BadInput("--words and --meaning: exclude each other; omit both to search by both")
     lanes = "words" if by_words else "meaning" if by_meaning else "both"
-    found = find(query, source, lanes, limit=limit, offset=(page - 1) * limit, by_thread=threads)
+    found = find(query, source, lanes, limit=limit, offset=(page - 1) * limit, by_conversation=conversations)
     show_understanding(found)
     if as_ndjson:
         render.show_ndjson(map(_hit, found.hits))
@@ -93,14 +93,16 @@ def search(
 
 
 def find(
-    query: str, source: str | None, lanes: str, *, limit: int, offset: int = 0, by_thread: bool = False
+    query: str, source: str | None, lanes: str, *, limit: int, offset: int = 0, by_conversation: bool = False
 ) -> Results:
     """Search by the running system, or in this process if none runs or the query has an error."""
     from catchment.search import remote
 
-    now, page = datetime.now().astimezone(), {"limit": limit, "offset": offset, "by_thread": by_thread}
+    now, page = datetime.now().astimezone(), {"limit": limit, "offset": offset, "by_conversation": by_conversation}
     try:
-        return remote.search(session.home(), query, now, lanes=lanes, limit=limit, offset=offset, by_thread=by_thread)
+        return remote.search(
+            session.home(), query, now, lanes=lanes, limit=limit, offset=offset, by_conversation=by_conversation
+        )
     except MeaningOff as off:
         with session.reading() as ledger:
             if source:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from catchment.errors import NoConsent, NotFound
 from catchment.item_status import because, plain
 from catchment.model import Failure, JobState, KnownItem, Skip, Upsert
 from catchment.runtime.home import expanded
+from catchment.views import resolver
 from console import arguments, render, session
 from console.sources import source_lifecycle
 from console.trouble import jobs
@@ -28,7 +28,7 @@ _ITEMS_SHOWN = 5
 
 def why(
     path: Annotated[
-        str, typer.Argument(metavar="PATH", help="A file, the path of an item in its source, or its name.")
+        str, typer.Argument(metavar="PATH", help="A file, an item's path or name, or a document's number or title.")
     ],
     source: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only this source.", autocompletion=session.source_names)
@@ -44,12 +44,13 @@ def why(
     entries = source_lifecycle.entries()
     if source and source not in entries:
         source_lifecycle.entry(source)
-    inside = _inside(path, entries, source)
+    settings = {name: entry.settings for name, entry in entries.items() if source in (None, name)}
     items: list[dict[str, Any]] = []
     # Without a ledger no item is known, and the reasons below cover that.
     with suppress(NotFound), session.reading() as ledger:
-        items = [_describe(ledger, row) for row in _find(ledger, path, source, inside)]
-    reasons = [] if items else _why_not(path, entries, inside)
+        found = resolver.find(ledger, path, lambda: settings, source)
+        items = [_describe(ledger, row) for row in found.listed]
+    reasons = [] if items else _why_not(path, entries, resolver.places(path, settings))
     if as_json:
         render.show_json({"asked": path, "items": items, "not_here": reasons})
         return
@@ -61,53 +62,6 @@ def why(
         render.note(f"{path}: {len(items) - _ITEMS_SHOWN} more items match; use a longer path")
     for reason in reasons:
         render.say(render.clean(reason))
-
-
-def _inside(path: str, entries: Mapping[str, SourceEntry], source: str | None) -> dict[str, str]:
-    """Return the sources whose root contains the path, with its locator in each."""
-    from connectors.folders.file import to_locator
-
-    file = _spelled(Path(os.path.abspath(expanded(Path(path)))))  # noqa: PTH100 - must not resolve a symbolic link
-    inside = {}
-    for name, entry in entries.items():
-        root = getattr(entry.settings, "root", None)
-        if root is not None and source in (None, name) and (below := _below(file, root)) is not None:
-            inside[name] = to_locator(below.as_posix())
-    return inside
-
-
-def _below(path: Path, root: Path) -> Path | None:
-    """Return the path relative to the root, also if either contains a symbolic link; None if it is outside."""
-    for file, top in ((path, root), (path.parent.resolve() / path.name, root.resolve())):
-        if file.is_relative_to(top):
-            return file.relative_to(top)
-    return None
-
-
-def _spelled(path: Path) -> Path:
-    """Return the path with accents encoded as on the disk, as far as it exists."""
-    if str(path).isascii() or os.path.lexists(path):
-        return path
-    folder = _spelled(path.parent)
-    with suppress(OSError):
-        for file in folder.iterdir():
-            if _composed(file.name) == _composed(path.name):
-                return file
-    return folder / path.name
-
-
-def _composed(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
-
-
-def _find(ledger: Ledger, path: str, source: str | None, inside: Mapping[str, str]) -> list[ItemRow]:
-    exact = [
-        row
-        for name, locator in inside.items()
-        for row in ledger.intake.find(locator, source=name)
-        if _composed(row.locator) == _composed(locator)
-    ]
-    return exact or ledger.intake.find(path, source=source)
 
 
 def _describe(ledger: Ledger, item: ItemRow) -> dict[str, Any]:
@@ -176,7 +130,7 @@ def _print(item: Mapping[str, Any]) -> None:
 
 def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str, str]) -> list[str]:
     """Return the reasons why a path is not in the library. Raises NotFound if it is unknown and does not exist."""
-    file = _spelled(expanded(Path(path)))
+    file = resolver.spelled(expanded(Path(path)))
     exists = os.path.lexists(file)
     if not exists and (hindrance := obstacle(file)):
         return [f"{path}: cannot look: {hindrance}"]

@@ -101,7 +101,7 @@ def clear(scope: Scope, reason: arguments.Why = "") -> None:
 
     Example: catchment throttle clear mail
     """
-    from catchment.pacing.rules import Rule
+    from catchment.pacing.operator_rules import Rule
 
     with session.writing() as ledger:
         canonical = _scope(ledger, scope)
@@ -222,7 +222,7 @@ def _pause(name: str, on: bool, reason: str) -> None:
 
 def _scope(ledger: Ledger, name: str) -> str:
     """Return the canonical scope: "all", "kind:KIND" or "source:NAME". Raises BadInput, NotFound."""
-    from catchment.pacing.rules import ALL, scope
+    from catchment.pacing.operator_rules import ALL, scope
     from connectors import kinds
 
     prefix, colon, rest = name.partition(":")

@@ -13,6 +13,7 @@ from console import arguments, session
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger, Source
+    from catchment.settings import SourceSettings
     from console.sources.consent import Agreement
     from deployments.sources.sources_file import SourceEntry, SourcesFile
 
@@ -34,6 +35,11 @@ class Timing:
 def entries() -> dict[str, SourceEntry]:
     """Return the sources in sources.yaml, by name."""
     return {entry.name: entry for entry in _file().entries}
+
+
+def settings() -> dict[str, SourceSettings]:
+    """Return the settings of the sources in sources.yaml, by name."""
+    return {name: entry.settings for name, entry in entries().items()}
 
 
 def entry(name: str) -> SourceEntry:

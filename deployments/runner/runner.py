@@ -37,7 +37,7 @@ from deployments.runner.messages import (
     ToWorker,
 )
 from deployments.runner.preload import SourceFiles
-from tasks import activity, hints, session
+from tasks import activity, hints, open_syncs
 from tasks.activity import CountingExecutor
 
 HEARTBEAT_SECONDS = 1.0
@@ -151,7 +151,7 @@ class Runner:
 
     def _abandoned_threads(self) -> int:
         """Number of threads that still work although no run is left. A stopped run does not wait for them."""
-        return 0 if self._runs else session.busy_threads() + self._executor.busy
+        return 0 if self._runs else open_syncs.busy_threads() + self._executor.busy
 
     async def _watch_files(self) -> None:
         while not await asyncio.to_thread(self._files.changed):

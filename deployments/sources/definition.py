@@ -43,7 +43,7 @@ class DeploymentDefinition:
 
     @property
     def digest(self) -> str:
-        """The fingerprint of everything that a deploy sends to the server."""
+        """The digest of everything that a deploy sends to the server."""
         parts = [self.fields, self.schedules, self.automations, self.paused]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

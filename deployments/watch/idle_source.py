@@ -101,7 +101,7 @@ class WatchedMailbox:
             try:
                 if server := running(self._home):
                     read_blocks_of(server)
-                secret = self._connector.fingerprint_of_secret()
+                secret = self._connector.secret_digest()
                 for news in self._connector.news():
                     if self._closed.is_set():
                         break
@@ -125,7 +125,7 @@ class WatchedMailbox:
     def _differs_from(self, secret: str) -> bool:
         """Whether the login's secret differs from `secret`; False if it cannot be read."""
         with suppress(CatchmentError):
-            return self._connector.fingerprint_of_secret() != secret
+            return self._connector.secret_digest() != secret
         return False
 
     def _consented(self) -> bool:

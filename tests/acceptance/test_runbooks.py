@@ -18,7 +18,7 @@ import pytest
 from catchment.ledger import Ledger
 from catchment.model import JobState
 from catchment.runtime.home import Home
-from catchment.sync.session import HELD_AFTER
+from catchment.sync.source_sync import HELD_AFTER
 from tests.acceptance import document
 from tests.acceptance.accidents import FREQUENT_CHECKS, UNHURRIED, executing
 from tests.acceptance.person import COMMAND, PROJECT, Person, upright

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from assistant.server import TOOLS
+from assistant.mcp_server import TOOLS
 
 FROZEN: Final = Path(__file__).parent / "tools.json"
 

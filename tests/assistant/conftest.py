@@ -16,8 +16,8 @@ import pytest
 from mcp.client.stdio import StdioServerParameters
 
 from catchment.ledger import Delivered, Ledger
+from catchment.ledger.library.conversation_index import MAIL
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
-from catchment.ledger.library.threads import MAIL
 from catchment.meaning.fill import fill
 from catchment.meaning.models import load
 from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Item, Link, LinkKind, Upsert

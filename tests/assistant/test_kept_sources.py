@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from assistant.library import AssistantLibrary
-from assistant.server import call
+from assistant.mcp_server import call
+from assistant.shared_library import AssistantLibrary
 from catchment import meaning_status
 from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
@@ -26,6 +26,7 @@ from catchment.runtime.home import Home
 from catchment.search.related import related
 from catchment.search.search import search
 from tests.assistant.conftest import add_sources, ingest
+from tests.documents import document_named
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 PIN = "4831"
@@ -121,8 +122,8 @@ def _calls(home: Home) -> Iterator[tuple[str, dict[str, Any]]]:
     with closing(Ledger.inspect(home.database_url, only=["notes"])) as ledger:
         titles = sorted(name.title for name in ledger.library.names(ledger.sources.get("notes").id))
         for title in titles[:2]:
-            yield "related", {"document": ledger.library.show(title).document}
-            yield "read", {"document": ledger.library.show(title).document}
+            yield "related", {"document": document_named(ledger, title).document}
+            yield "read", {"document": document_named(ledger, title).document}
     yield "status", {}
     yield "plan", {"source": "notes"}
     yield "plan", {"source": "diary"}
@@ -168,7 +169,7 @@ def test_meaning_and_scores_are_as_without_the_kept_sources(
             results = [
                 search(ledger, query, NOW, meaning=meaning) for query in list(_queries())[::3] if ":" not in query
             ]
-            shown = [ledger.library.show(f"note {number}") for number in range(10)]
+            shown = [document_named(ledger, f"note {number}") for number in range(10)]
             near = [[(hit.title, hit.cosine) for hit in related(ledger, meaning, one.content_id, 20)] for one in shown]
             found.append([*map(_comparable, results), near, ledger.embeddings.counts(ledger.embeddings.searched())])
     assert found[0] == found[1]

@@ -138,15 +138,15 @@ def test_output_has_only_the_protocol_and_no_log(home: Home) -> None:
 def test_no_tool_imports_prefect(home: Home) -> None:
     script = f"""
 import sys
-from assistant import over_http, server
-from assistant.library import AssistantLibrary
+from assistant import mcp_server, over_http
+from assistant.shared_library import AssistantLibrary
 from catchment.runtime.home import Home
 from pathlib import Path
 
 pytestmark = pytest.mark.full
 library = AssistantLibrary(Home(Path({str(home.path)!r})))
 for name, given in {CALLS!r}:
-    assert not server.call(library, name, given).is_error, name
+    assert not mcp_server.call(library, name, given).is_error, name
 print("prefect" in sys.modules)
 """
     done = subprocess.run(

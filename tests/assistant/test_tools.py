@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from mcp_types import CallToolResult
 
-from assistant.library import AssistantLibrary
-from assistant.server import call
+from assistant.mcp_server import call
+from assistant.shared_library import AssistantLibrary
 from assistant.untrusted import cleaned
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
@@ -22,6 +22,7 @@ from connectors import connector_class
 from connectors.imap.settings import ImapSettings
 from tests.assistant.__main__ import FROZEN, described
 from tests.assistant.conftest import COPY, NOTES, add_sources, ingest
+from tests.documents import document_named
 
 LARGEST = 20_000
 
@@ -117,7 +118,7 @@ def test_copies_in_kept_sources_are_not_counted(answer: Call) -> None:
 
 def test_kept_document_reads_like_a_missing_one(home: Home, refusal: Call) -> None:
     ledger = Ledger.inspect(home.database_url)
-    numbers = [ledger.library.show(name).document for name in ("Private.md", "INBOX;UIDVALIDITY=1;UID=1")]
+    numbers = [document_named(ledger, name).document for name in ("Private.md", "INBOX;UIDVALIDITY=1;UID=1")]
     ledger.close()
     for number in numbers:
         for tool in ("read", "related"):
@@ -204,13 +205,23 @@ def test_status_counts_kept_sources_without_their_names(library: AssistantLibrar
     assert "diary" not in _text(call(library, "status", {}))
 
 
-def test_why_explains_shared_items_only(answer: Call) -> None:
-    [item] = answer("why", item="Girder.md")["items"]
-    untrusted = item["untrusted"]
-    assert untrusted["reason"].startswith("in the library as document") and untrusted["place"] == "Bridges/Girder.md"
-    for hidden in ("Private.md", "/etc/passwd", "../../etc/passwd", "%"):
+def test_why_explains_shared_items_only(home: Home, answer: Call) -> None:
+    folder, hidden_number = home.path.parent, _number(home, "Private.md")
+    for name in ("Girder.md", f"{folder}/Notes/Bridges/Girder.md", f"#{_number(home, 'Girder.md')}"):
+        [item] = answer("why", item=name)["items"]
+        untrusted = item["untrusted"]
+        assert (
+            untrusted["reason"].startswith("in the library as document") and untrusted["place"] == "Bridges/Girder.md"
+        )
+    private = ("Private.md", f"{folder}/Diary/Private.md", f"#{hidden_number}", str(hidden_number))
+    for hidden in (*private, "/etc/passwd", "../../etc/passwd", "%"):
         nothing = answer("why", item=hidden)
         assert nothing["items"] == [] and "catchment why PATH" in nothing["note"]
+
+
+def _number(home: Home, name: str) -> int:
+    with closing(Ledger.inspect(home.database_url)) as ledger:
+        return document_named(ledger, name).document
 
 
 def test_plan_previews_a_folder_and_changes_nothing(home: Home, answer: Call) -> None:
@@ -230,7 +241,7 @@ def copied(home: Home, tmp_path: Path) -> Home:
 
 def test_no_tool_changes_the_ledger_or_the_home(copied: Home) -> None:
     with closing(Ledger.open(copied.database_url)) as ledger:
-        last = ledger.library.show("Girder.md").document
+        last = document_named(ledger, "Girder.md").document
     before = _files(copied.path)
     library = AssistantLibrary(copied)
     for _ in range(2):

@@ -16,7 +16,7 @@ from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.runtime.home import Home
 from catchment.settings import Policy
-from catchment.sync.session import open_sync
+from catchment.sync.source_sync import open_sync
 from connectors.imap import Imap
 from connectors.local_files import LocalFiles
 from tests.console.conftest import Cli

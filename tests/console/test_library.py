@@ -184,7 +184,7 @@ def test_a_ledger_check_names_what_does_not_hold(filled: Path, cli: Cli) -> None
 
 
 def test_quick_commands_load_neither_prefect_nor_pydantic(filled: Path, process: Cli) -> None:
-    heavy = {"prefect", "pydantic", "rich", "httpx", "alembic", "yaml", "catchment.sync.session", "xberg"}
+    heavy = {"prefect", "pydantic", "rich", "httpx", "alembic", "yaml", "catchment.sync.source_sync", "xberg"}
     script = (
         "import sys\n"
         "from console.main import main\n"

@@ -84,9 +84,9 @@ def test_a_search_can_tell_of_each_conversation_only_the_best(mailbox: Path, cli
 def test_what_is_related_to_a_message_is_its_conversation_and_its_files(mailbox: Path, cli: Cli) -> None:
     answer = cli("related", "INBOX;UID=2", "--json").json
     assert [(one["relation"], one["title"]) for one in answer] == [
-        ("earlier in the thread", "The sluice"),
+        ("earlier in the conversation", "The sluice"),
         ("attached", "plan.txt"),
     ]
-    assert [one["relation"] for one in cli("related", "INBOX;UID=1", "--json").json] == ["later in the thread"]
+    assert [one["relation"] for one in cli("related", "INBOX;UID=1", "--json").json] == ["later in the conversation"]
     assert [one["relation"] for one in cli("related", "INBOX;UID=2;PART=2", "--json").json] == ["attached to"]
-    assert "earlier in the thread" in cli("related", "INBOX;UID=2").out
+    assert "earlier in the conversation" in cli("related", "INBOX;UID=2").out

@@ -9,8 +9,9 @@ from catchment.model import Priority
 from catchment.settings import Home, Policy
 from catchment.sync.plan import Plan, PlanFilter, make_plan
 from catchment.sync.prove import Proven, prove, repair
-from catchment.sync.session import open_sync
+from catchment.sync.source_sync import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
+from tests.documents import document_named
 
 
 class Papers:
@@ -47,7 +48,7 @@ class Papers:
 
     def documents(self) -> dict[str, str]:
         names = [named.locator for named in self.ledger.library.names(self.source.id)]
-        return {name: self.ledger.library.show(name).content.text.strip() for name in names}
+        return {name: document_named(self.ledger, name).content.text.strip() for name in names}
 
     def prove(self, *, deep: bool = False) -> Proven:
         return prove(self.home, self.ledger, self.source, self.connector, Policy(), deep=deep)

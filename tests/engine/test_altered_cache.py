@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from catchment.settings import Home, Policy, Priority
-from catchment.sync.session import open_sync
+from catchment.sync.source_sync import open_sync
 from tests.engine.papers import Papers
 
 

@@ -15,7 +15,7 @@ from catchment.ledger.items.intake import Intake
 from catchment.model import Priority
 from catchment.settings import Home
 from catchment.sync.plan import Plan, PlanFilter
-from catchment.sync.session import SourceSync, open_sync
+from catchment.sync.source_sync import SourceSync, open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
 

@@ -17,7 +17,7 @@ from catchment.model import Change, Item, Priority, RawContent
 from catchment.pacing import HostLimits, Pace
 from catchment.settings import Home, Policy
 from catchment.sync.preflight import WHOLE, consented, scopes_of
-from catchment.sync.session import open_sync
+from catchment.sync.source_sync import open_sync
 from connectors import connector_class, kinds
 from connectors.local_files import LocalFiles, LocalFilesSettings
 

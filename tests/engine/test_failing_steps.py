@@ -15,7 +15,7 @@ from catchment.content.parsing import Read
 from catchment.model import Item, RawContent
 from catchment.settings import Home, Policy, Priority, RetryPolicy
 from catchment.sync.batch import _key
-from catchment.sync.session import SourceSync, open_sync
+from catchment.sync.source_sync import SourceSync, open_sync
 from connectors.local_files import LocalFiles
 from tests.engine.papers import Papers
 

@@ -11,9 +11,9 @@ from catchment.ledger import Ledger
 from catchment.ledger.jobs.auto_retry import RELEVANT, first_change
 from catchment.model import Priority, Reason
 from catchment.settings import Home, Policy
-from catchment.sync import fingerprints as here
-from catchment.sync.fingerprints import fingerprints
-from catchment.sync.session import open_sync
+from catchment.sync import circumstances as here
+from catchment.sync.circumstances import circumstances
+from catchment.sync.source_sync import open_sync
 from connectors.imap.settings import ImapSettings
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
@@ -27,8 +27,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def sync(home: Home, settings: LocalFilesSettings, login: str = "") -> dict[str, int]:
-    """Sync as a run does; `login` is the fingerprint of the source's credentials."""
-    now = {**fingerprints(settings), "login": login}
+    """Sync as a run does; `login` is the digest of the source's credentials."""
+    now = {**circumstances(settings), "login": login}
     with open_sync(home, LocalFiles(settings), "papers", Policy(), Priority.NORMAL, now=now) as opened:
         opened.discover()
         while (token := opened.claim(250)) is not None:
@@ -85,7 +85,7 @@ def test_every_reason_declares_its_retry_condition(reason: Reason) -> None:
 
 def test_source_with_a_refused_login_resumes_only_with_another_login(home: Home, folder: Path) -> None:
     settings = LocalFilesSettings(root=folder)
-    first = {**fingerprints(settings), "login": "old"}
+    first = {**circumstances(settings), "login": "old"}
     with open_sync(home, LocalFiles(settings), "papers", Policy(), Priority.NORMAL, now=first) as opened:
         opened.finish("failed", LoginFailed("refused"))
         assert opened.outcome == "quarantined"
@@ -97,18 +97,18 @@ def test_source_with_a_refused_login_resumes_only_with_another_login(home: Home,
     assert sync(home, settings, login="new")["quarantined"] == 1
 
 
-def test_secret_fingerprint_is_stable_and_irreversible(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_secret_digest_is_stable_and_irreversible(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("correct horse battery staple")
     file.chmod(0o600)
     settings = ImapSettings(user="anna", host="localhost", password=f"file:{file}")
-    first = fingerprints(settings)
-    assert fingerprints(settings) == first
+    first = circumstances(settings)
+    assert circumstances(settings) == first
     assert len(first["login"]) == 4 and "horse" not in str(first)
     file.write_text("correct horse battery stable")
-    assert fingerprints(settings)["login"] != first["login"]
+    assert circumstances(settings)["login"] != first["login"]
     file.unlink()
-    assert fingerprints(settings)["login"] == "none"
-    assert {key: value for key, value in fingerprints(settings).items() if key != "login"} == {
+    assert circumstances(settings)["login"] == "none"
+    assert {key: value for key, value in circumstances(settings).items() if key != "login"} == {
         key: value for key, value in first.items() if key != "login"
     }

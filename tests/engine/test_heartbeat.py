@@ -15,7 +15,7 @@ from catchment.model import Priority
 from catchment.parser_pool import ParserPool
 from catchment.runtime.heartbeat import ProgressDeadline
 from catchment.settings import Home, Limits
-from catchment.sync.session import open_sync
+from catchment.sync.source_sync import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.waiting import until
 

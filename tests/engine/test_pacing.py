@@ -14,7 +14,7 @@ from catchment.pacing import HostLimits, Pace, RateProfile, RateReport, read_hea
 from catchment.pacing.adaptive import EVERY, HIGHEST, LOWEST, Adaptive
 from catchment.pacing.breaker import FAILURES, REST, Breaker, Position
 from catchment.pacing.bucket import HOUR, TOKEN, Bucket, Budget
-from catchment.pacing.rules import Rule, strictest
+from catchment.pacing.operator_rules import Rule, strictest
 from catchment.pacing.windows import blocked_until, parse
 
 RATE, BURST = 10, 50

@@ -15,7 +15,8 @@ from catchment.errors import LedgerUnavailable, NotNow, SourceUnavailable
 from catchment.ledger import Ledger
 from catchment.model import JobState
 from catchment.settings import Home, Limits, Policy, Priority, RetryPolicy
-from catchment.sync.session import HELD_AFTER, SourceSync, open_sync
+from catchment.sync.source_sync import HELD_AFTER, SourceSync, open_sync
+from tests.documents import document_named
 from tests.engine.hostile import Hostile
 
 NOW = RetryPolicy(backoff="immediate", attempts=2)
@@ -221,7 +222,7 @@ def test_copied_file_is_parsed_once_and_found_at_both_paths(
         assert sync.finish("completed")["reused"] == 1
     (hit,) = ledger(home).library.search("same long words")
     assert sorted(hit.places) == [("papers", "first.md"), ("papers", "second.md")]
-    first, second = (ledger(home).library.show(name) for name in ("first.md", "second.md"))
+    first, second = (document_named(ledger(home), name) for name in ("first.md", "second.md"))
     assert (second.title, second.modified) == (first.title, first.modified)
     assert (second.title, second.modified) == ("Words", datetime(2020, 2, 20, tzinfo=UTC))
 
@@ -249,11 +250,11 @@ def test_rename_to_another_type_rereads_once_and_keeps_the_document(
     (folder / old).write_text("# The plan\n\nsee [[other]]\n" + "many words " * size)
     (folder / "other.md").write_text("See [[plan]] and [[plan.txt]]")
     full_sync(home, folder)
-    before = ledger(home).library.show(old)
+    before = document_named(ledger(home), old)
     (folder / old).rename(folder / new)
     summary = full_sync(home, folder)
     assert (summary["moved"], summary["deleted"]) == (1, 0)
-    after = ledger(home).library.show(new)
+    after = document_named(ledger(home), new)
     assert (after.document, after.item_id) == (before.document, before.item_id)
     assert [locator for locator, _ in after.mentions] == ["other.md"]
     assert "moved" in [event.event for event in ledger(home).history.of_item(after.item_id)]
@@ -282,10 +283,10 @@ def test_name_overruled_by_content_changes_no_document(
 ) -> None:
     (folder / "page.txt").write_text("<!doctype html><p>words")
     full_sync(home, folder)
-    before = ledger(home).library.show("page.txt")
+    before = document_named(ledger(home), "page.txt")
     (folder / "page.txt").rename(folder / "page.html")
     assert full_sync(home, folder)["unchanged"] == 1
-    assert ledger(home).library.show("page.html").document == before.document
+    assert document_named(ledger(home), "page.html").document == before.document
     assert ledger(home).check() == []
 
 

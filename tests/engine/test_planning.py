@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from catchment.errors import BadInput, NotFound
-from catchment.ledger.admin.plan import PlannedAction
+from catchment.ledger.admin.scratch import PlannedAction
 from catchment.settings import Home
 from catchment.sync.plan import Plan, load_plan, save_plan
 from tests.engine.papers import Papers

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from benchmarks.notes import generate
 from catchment.settings import Home, Limits, Policy
-from catchment.sync.session import open_sync
+from catchment.sync.source_sync import open_sync
 from connectors.github import GitHub
 from connectors.github.settings import GitHubSettings
 from connectors.obsidian import Obsidian, ObsidianSettings

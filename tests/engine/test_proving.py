@@ -13,6 +13,7 @@ from catchment.runtime.process import alive, identity
 from catchment.settings import Home
 from catchment.sync.prove import Flaw, Proven
 from connectors.folders.scan import Lister, Listing, ScannedFolder
+from tests.documents import document_named
 from tests.engine.papers import Papers
 
 
@@ -138,7 +139,7 @@ def test_deep_proof_of_text_with_a_nul_finds_no_difference(papers: Papers) -> No
 
 
 def test_missing_and_out_of_range_chunks_are_rebuilt(papers: Papers) -> None:
-    before = papers.ledger.library.show("0.md").content
+    before = document_named(papers.ledger, "0.md").content
     harm(
         papers,
         "UPDATE chunks SET stop = stop - 3 WHERE content_id = (SELECT id FROM contents WHERE text LIKE '%Paper 0%')",
@@ -148,7 +149,7 @@ def test_missing_and_out_of_range_chunks_are_rebuilt(papers: Papers) -> None:
     papers.repair(proven)
     papers.sync()
     assert papers.prove().holds
-    assert papers.ledger.library.show("0.md").content == before
+    assert document_named(papers.ledger, "0.md").content == before
     assert papers.ledger.check(deep=True) == []
 
 

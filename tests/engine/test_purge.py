@@ -20,7 +20,7 @@ from catchment.model import Priority
 from catchment.settings import Home, Policy
 from catchment.sync.preflight import WHOLE
 from catchment.sync.revoke import Extent, PurgeProof, revoke
-from catchment.sync.session import open_sync
+from catchment.sync.source_sync import open_sync
 from connectors.local_files import LocalFiles
 from tests.waiting import PATIENCE
 

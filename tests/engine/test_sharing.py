@@ -15,8 +15,8 @@ from catchment.errors import LedgerUnavailable, TryAgain
 from catchment.ledger import Ledger
 from catchment.model import Item, JobState, Priority, RawContent
 from catchment.settings import Home
-from catchment.sync.session import SourceSync, open_sync
 from catchment.sync.shared import Renewals, shared_ledger
+from catchment.sync.source_sync import SourceSync, open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
 pytestmark = pytest.mark.full
@@ -83,7 +83,7 @@ def test_waiting_for_other_syncs_does_not_shrink_the_next_batch(home: Home, fold
 def test_batches_are_smaller_while_another_sync_is_open(
     home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catchment.sync.session._SHARED_BATCH", 7)
+    monkeypatch.setattr("catchment.sync.source_sync._SHARED_BATCH", 7)
     with syncing(home, folder) as sync:
         sync.discover()
         with syncing(home, folder, name="others"):

@@ -17,7 +17,7 @@ from catchment.model import Change, JobState
 from catchment.settings import Home, Policy, Priority
 from catchment.sync import fair_share
 from catchment.sync.preflight import Permit
-from catchment.sync.session import SourceSync, open_sync
+from catchment.sync.source_sync import SourceSync, open_sync
 from tests.engine.hostile import Hostile
 from tests.ledger.test_closed_sync import dump
 from tests.waiting import until

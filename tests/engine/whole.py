@@ -28,7 +28,7 @@ from catchment.sync.plan import Plan, PlanFilter, make_plan
 from catchment.sync.preflight import WHOLE
 from catchment.sync.prove import Proven, prove, repair
 from catchment.sync.revoke import Extent, PurgeProof, revoke
-from catchment.sync.session import SourceSync, open_sync
+from catchment.sync.source_sync import SourceSync, open_sync
 from tests.engine.disk import Disk, Words, words_of
 
 RETRY = timedelta(minutes=10)

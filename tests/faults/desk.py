@@ -16,14 +16,15 @@ from sqlalchemy import select
 from catchment.content.cache import Cache
 from catchment.ledger import Ledger, Source
 from catchment.ledger.db.schema import history
-from catchment.ledger.jobs.auto_retry import Fingerprints
+from catchment.ledger.jobs.auto_retry import Circumstances
 from catchment.model import JobState, Priority
 from catchment.runtime import atomic_files
 from catchment.runtime.process import alive
 from catchment.settings import Home, Policy, RetryPolicy
 from catchment.sync.batch import forget_done
 from catchment.sync.plan import Plan, PlanFilter
-from catchment.sync.session import SourceSync, open_sync
+from catchment.sync.source_sync import SourceSync, open_sync
+from tests.documents import document_named
 from tests.engine.hostile import Hostile
 
 BATCH = 4
@@ -84,8 +85,8 @@ class Desk:
         return Hostile(Hostile.settings(root=self.papers))
 
     @property
-    def circumstances(self) -> Fingerprints:
-        """Return the current fingerprints; a scene can change the settings."""
+    def circumstances(self) -> Circumstances:
+        """Return the current circumstances; a scene can change the settings."""
         file = self.aside / "settings"
         return {"program": "1", "settings": file.read_text() if file.exists() else "1", "login": ""}
 
@@ -137,7 +138,7 @@ def all_is_well(desk: Desk, expected: Mapping[str, str], quarantined: frozenset[
         same(ledger.check(deep=True), [])
         same(sorted(name.locator for name in ledger.library.names(source.id)), sorted(expected))
         for name, text in expected.items():
-            same(ledger.library.show(name).content.text.strip(), text.strip())
+            same(document_named(ledger, name).content.text.strip(), text.strip())
             hits = [place for hit in ledger.library.search(text.split()[-1], limit=100) for place in hit.places]
             alike = {other for other, said in expected.items() if text.split()[-1] in said.split()}
             same(sorted(hits), sorted((SOURCE, other) for other in alike))

@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from catchment.settings import Home
-from catchment.sync.fingerprints import fingerprints
-from catchment.sync.session import open_sync
+from catchment.sync.circumstances import circumstances
+from catchment.sync.source_sync import open_sync
 from connectors import connector_class
 
 _NOTE = "---\ntags: [rehearsal]\n---\n# A note\n\nIt [[links]] to another.\n"
@@ -27,7 +27,7 @@ def _sync(home: Home, folder: Path) -> None:
     connector = connector_class("local_files")
     settings = connector.settings.model_validate({"root": folder})
     policy = settings.policy(connector.policy)
-    now = fingerprints(settings)
+    now = circumstances(settings)
     with open_sync(home, connector(settings), "rehearsal", policy, settings.priority, now=now) as sync:
         sync.discover()
         while (token := sync.claim(1)) is not None:

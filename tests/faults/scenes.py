@@ -24,7 +24,7 @@ from catchment.meaning.models import Refusal
 from catchment.model import JobState
 from catchment.pacing import HostLimits, RateReport
 from catchment.pacing.metered import Ask, Report
-from catchment.pacing.rules import Rule
+from catchment.pacing.operator_rules import Rule
 from catchment.runtime.process import alive, identity
 from catchment.settings import Policy
 from catchment.sync.batch import forget_done

@@ -13,7 +13,7 @@ from catchment.ledger import ConsentState, FailureInfo, Ledger
 from catchment.model import FailureClass, Reason
 from catchment.pacing import HostLimits, RateReport
 from catchment.pacing.metered import Answer, Ask, Report
-from catchment.pacing.rules import Rule
+from catchment.pacing.operator_rules import Rule
 from catchment.runtime import process
 from tests.ledger.world import START, TIMEOUT, Clock, World, jobs_of, note, notes
 

@@ -14,7 +14,7 @@ from catchment.errors import Refused
 from catchment.model import Priority
 from catchment.runtime.process import identity
 from catchment.settings import Home, Policy
-from catchment.sync.session import open_sync
+from catchment.sync.source_sync import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from deployments.server.running import Running, record, running, state_file, supervisor_lock
 from tests.engine.papers import Papers

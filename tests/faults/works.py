@@ -27,7 +27,7 @@ from catchment.runtime import secret_references
 from catchment.settings import Home, Policy, Priority
 from catchment.sync.preflight import WHOLE
 from catchment.sync.revoke import Extent, revoke
-from catchment.sync.session import open_sync
+from catchment.sync.source_sync import open_sync
 from connectors.local_files import LocalFiles
 from deployments.server.environment import auth_string
 from deployments.sources.sources_file import SourceEntry, SourcesFile

@@ -13,7 +13,7 @@ import pytest
 from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.settings import Home
-from catchment.sync.session import open_sync
+from catchment.sync.source_sync import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from console.sources.consent import agreement
 from console.sources.source_lifecycle import Timing, commit, prepare

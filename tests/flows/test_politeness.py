@@ -17,13 +17,13 @@ from prefect.client.schemas.objects import State
 from catchment.errors import LedgerUnavailable
 from catchment.ledger import Ledger
 from catchment.pacing import HostLimits
-from catchment.pacing.rules import Rule
+from catchment.pacing.operator_rules import Rule
 from catchment.settings import Home
 from connectors.local_files import LocalFilesSettings
 from flows.local_files import sync_local_files
 from tasks import coalesce, report
+from tasks.open_syncs import Session
 from tasks.redacted_errors import in_thread
-from tasks.session import Session
 from tests.flows.conftest import Window
 
 pytestmark = pytest.mark.server

@@ -12,7 +12,7 @@ import pytest
 
 from catchment.contracts import Ended, Shell
 from catchment.errors import HomeUnavailable
-from connectors.github.git.shell import run
+from connectors.github.git.plain_shell import run
 from tasks.shell import run_in_flow
 
 pytestmark = pytest.mark.full

@@ -22,9 +22,9 @@ from catchment.ledger import Ledger
 from catchment.ledger.jobs.queue import Queue
 from catchment.model import JobState, Priority
 from catchment.settings import Home
-from catchment.sync.opening import Begun, begin
 from catchment.sync.progress import Trouble
-from catchment.sync.session import HELD_AFTER, SourceSync, open_sync
+from catchment.sync.source_sync import HELD_AFTER, SourceSync, open_sync
+from catchment.sync.start import Begun, begin
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from flows.local_files import sync_local_files
 from tasks.activity import stop
@@ -161,7 +161,7 @@ def test_busy_ledger_before_a_sync_is_reported(window: Window, folder: Path, mon
     def busy(*_: object, **__: object) -> None:
         raise LedgerUnavailable("The ledger is locked by another process") from ValueError("XYZZY".lower())
 
-    monkeypatch.setattr("catchment.sync.session.begin", busy)
+    monkeypatch.setattr("catchment.sync.source_sync.begin", busy)
     assert sync("busy-before", folder).is_crashed()
     run = window.run_of("busy-before")["id"]
     assert "xyzzy" not in repr(window.logs([run], "The ledger is locked by another process"))
@@ -279,7 +279,7 @@ def test_run_cancelled_while_its_sync_is_opened_leaves_nothing_open(
         assert flow.cancelled()
 
     with monkeypatch.context() as patch:
-        patch.setattr("catchment.sync.session.begin", slow)
+        patch.setattr("catchment.sync.source_sync.begin", slow)
         asyncio.run(run())
     with closing(Ledger.open(home.database_url)) as ledger:
         assert [row.outcome for row in ledger.syncs.recent()] == ["cancelled"]

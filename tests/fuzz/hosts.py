@@ -25,18 +25,18 @@ from catchment.meaning.models import Refusal, load
 from catchment.model import SkipReason
 from catchment.pacing import Pace, read_headers
 from catchment.pacing.bucket import TOKEN
-from connectors.github.api.client import ApiClient
+from connectors.github.api.api_client import ApiClient
+from connectors.github.api.entries import Entry, EntryKind, parse_locator
 from connectors.github.api.feed import Feed, FeedMark
 from connectors.github.api.host import Host
-from connectors.github.api.render import Entry, EntryKind, parse_locator
-from connectors.github.git.filters import Attributes, FileRules
+from connectors.github.git.file_selection import Attributes, FileRules
 from connectors.github.git.git import ENVIRONMENT, Damaged, Objects, TreeEntry, create_empty
 from connectors.github.names import REPOSITORY, is_branch
 from connectors.github.settings import GitHubSettings
 from connectors.imap.auth import expiry_of
 from connectors.imap.bodystructure import files
 from connectors.imap.errors import translate_errors
-from connectors.imap.folders import MailboxMark as FolderMark
+from connectors.imap.mail_folders import MailboxMark as FolderMark
 from connectors.imap.responses import Message, parse_folders, parse_messages, parse_statuses, parse_vanished
 from deployments.watch.webhook import Gate, repository_of
 from tests.fuzz.promises import storable
@@ -188,12 +188,12 @@ def targets() -> Iterator[Target]:
     yield Target("http-answer", _http_answer, woven(_ANSWER, most=12))
     yield Target("http-headers", _http_headers, woven(_ANSWER, most=8))
     for kind, shape in (
-        (EntryKind.THREAD, _ISSUE),
+        (EntryKind.CONVERSATION, _ISSUE),
         (EntryKind.COMMENT, _COMMENT),
         (EntryKind.REVIEW, _REVIEW),
         (EntryKind.RELEASE, _RELEASE),
     ):
-        yield Target(f"api-{kind or 'thread'}", _entry(kind), shaped(shape))
+        yield Target(f"api-{kind or 'conversation'}", _entry(kind), shaped(shape))
     yield Target("api-listing", _listing, shaped([_ISSUE], [_ISSUE, {**_ISSUE, "number": 13}], {"message": "no"}))
     yield Target("api-repository", _repository, shaped(_REPOSITORY, [_REPOSITORY]))
     yield Target("model-answer", _model_answer, shaped(*_EMBEDDED))
@@ -242,7 +242,7 @@ def _http_answer(data: bytes) -> None:
     with _answering(data) as client:
         try:
             answer = client.get("/x")
-            client.parse(EntryKind.THREAD, "o/r", client.entries(answer))
+            client.parse(EntryKind.CONVERSATION, "o/r", client.entries(answer))
         except (SourceError, ItemError) as error:
             assert isinstance(error, CatchmentError)
 
@@ -282,7 +282,7 @@ def _holds(entry: Entry) -> None:
 
 def _listing(data: bytes) -> None:
     with _answering(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + data) as client:
-        feed = Feed(client, "o/r", EntryKind.THREAD, FeedMark())
+        feed = Feed(client, "o/r", EntryKind.CONVERSATION, FeedMark())
         try:
             assert feed.check_newest()
             for page in feed.pages():

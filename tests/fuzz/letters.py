@@ -12,7 +12,7 @@ from catchment.content.normalize.mail.calendar import invitation
 from catchment.content.normalize.mail.encrypted import signed_content, unarmored
 from catchment.content.normalize.mail.replies import mark_replies
 from catchment.errors import ParseError
-from catchment.ledger.library.conversations import Envelope, base_subject, envelope, threads
+from catchment.ledger.library.mail_grouping import Envelope, base_subject, conversation_names, envelope
 from connectors.imap.names import decode_folder, encode_folder, identity, parse_locator
 from tests.fuzz.promises import read, storable, twice
 from tests.fuzz.target import Target, damaged, woven
@@ -185,7 +185,7 @@ def _message(data: bytes) -> None:
     document = read(data, "m.eml")
     if document is not None:
         storable(document.properties)
-        threads([envelope("m", document)])
+        conversation_names([envelope("m", document)])
     try:
         found = list(attachments(data))
     except ParseError:
@@ -249,7 +249,7 @@ def _signed(data: bytes) -> None:
 
 
 def _conversations(data: bytes) -> None:
-    """Threads are independent of the order of messages, and every message has a thread."""
+    """Conversations are independent of the order of messages, and every message has a conversation."""
     lines = data.decode("utf-8", "replace").split("\n")[:8]
     messages = [
         Envelope(
@@ -258,9 +258,9 @@ def _conversations(data: bytes) -> None:
         )
         for n, line in enumerate(lines)
     ]  # fmt: skip
-    found = twice(lambda: threads(messages))
+    found = twice(lambda: conversation_names(messages))
     assert found is not None
-    assert found == threads(reversed(messages))
+    assert found == conversation_names(reversed(messages))
     assert found.keys() == {message.key for message in messages}
     for line in lines:
         base_subject(line)

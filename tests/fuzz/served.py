@@ -14,8 +14,8 @@ import httpx
 import orjson
 
 from assistant.answers import MOST_BYTES, FoundDocument, FoundPassage
-from assistant.library import AssistantLibrary
-from assistant.server import call
+from assistant.mcp_server import call
+from assistant.shared_library import AssistantLibrary
 from assistant.untrusted import as_text
 from catchment.ledger import Ledger, Space
 from catchment.ledger.library.embeddings import Watermark
@@ -24,8 +24,8 @@ from tests.fuzz.asked import library
 from tests.fuzz.target import Target, shaped, woven
 from web.app import application
 from web.guard import Guard
-from web.library import WarmLibrary
 from web.readiness import Readiness
+from web.warm_library import WarmLibrary
 
 _SPACE = Space(1, "model", "use", 8)
 _ROWS = """

@@ -12,7 +12,7 @@ import psutil
 from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.settings import Home, LimitChanges, Limits, Policy, RetryPolicy
-from catchment.sync.session import open_sync
+from catchment.sync.source_sync import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
 _EVERY = 0.02

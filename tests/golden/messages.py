@@ -28,7 +28,7 @@ _DATA: Final = (
     "catchment/content/extract/code.py",
     "catchment/content/normalize/formats.py",
     "catchment/content/normalize/html.py",
-    "catchment/content/normalize/language.py",
+    "catchment/content/normalize/language_detection.py",
     "catchment/content/normalize/nesting.py",
     "catchment/content/secret_rules.py",
     "catchment/ledger/library/filters.py",

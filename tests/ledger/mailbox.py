@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from catchment.ledger.library import threads as kept
-from catchment.ledger.library.conversations import Envelope
+from catchment.ledger.library import conversation_index as kept
+from catchment.ledger.library.mail_grouping import Envelope
 from catchment.model import Document
 from tests.ledger.world import World, delivered, note
 

@@ -13,8 +13,9 @@ from catchment.ledger.db.schema import metadata
 from catchment.model import Document, Priority
 from catchment.pacing import HostLimits, RateReport
 from catchment.pacing.metered import Ask, Report
-from catchment.pacing.rules import Rule
+from catchment.pacing.operator_rules import Rule
 from catchment.runtime import process
+from tests.documents import document_named
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, Clock, World, jobs_of, note, notes
 
 pytestmark = pytest.mark.databases
@@ -93,7 +94,7 @@ def test_files_and_documents_can_have_any_year(world: World) -> None:
     of_each = zip(batch.jobs, said, strict=True)
     world.ledger.queue.deliver(batch.token, [replace(world.done(job, one.text), document=one) for job, one in of_each])
     for moment in moments:
-        shown = world.ledger.library.show(f"of {moment.year}.md")
+        shown = document_named(world.ledger, f"of {moment.year}.md")
         assert (shown.content.created, shown.content.modified) == (moment, moment)
 
 

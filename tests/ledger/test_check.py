@@ -36,7 +36,7 @@ BREACHES = {
     "UPDATE documents SET aliases = 'x', content_id = 2 WHERE id = 1": (
         "Document 1 and another with the same content differ in names"
     ),
-    "UPDATE contents SET media_type = 'message/rfc822' WHERE id = 2": "Content 2 is a mail message without a thread",
+    "UPDATE contents SET media_type = 'message/rfc822' WHERE id = 2": "Content 2 is a mail message without a conversation",
     "DELETE FROM quarantine": "Job 4 is quarantined without an open entry",
     "UPDATE jobs SET state = 'skipped' WHERE id = 4": (
         "The quarantine entry of job 4 is open, but the job is not quarantined"

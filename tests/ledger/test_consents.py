@@ -17,6 +17,7 @@ from catchment.ledger import ConsentState, Ledger, Source
 from catchment.ledger.db import job_states
 from catchment.ledger.items import purge as purging
 from catchment.model import Priority, Tombstone, Upsert
+from tests.documents import document_named
 from tests.ledger.test_crashes import _kill_at, in_child
 from tests.ledger.world import PARSE_ERROR, World, delivered, note, notes
 
@@ -145,7 +146,7 @@ def test_purge_keeps_only_content_shared_with_another_source(world: World, mail:
     assert purge(world, mail) == 2
     assert set(world.ledger.purging.left(mail.id, everything, whole=True).values()) == {0}
     assert (world.found("zebrafinch"), world.found("shared")) == ([], ["shared.md"])
-    assert world.ledger.library.show("shared.md").content.text == "Shared words"
+    assert document_named(world.ledger, "shared.md").content.text == "Shared words"
     assert states(world, "mail") == {"attachments": "withdrawn", "messages": "withdrawn"}
     assert states(world) == {"content": "given"}
 

@@ -10,6 +10,7 @@ from catchment.contracts import Known
 from catchment.errors import AccessDenied, FetchFailed, StaleLease
 from catchment.ledger import IntakeCounts
 from catchment.model import Failure, JobState, KnownItem, Priority, Skip, SkipReason, Tombstone, Upsert
+from tests.documents import document_named
 from tests.ledger.world import TIMEOUT, World, delivered, locators, note, notes
 
 
@@ -74,19 +75,19 @@ def test_connector_receives_the_known_items_of_its_source(world: World) -> None:
     assert known.containers() == {"x", "x/y"}
     within = known.within("x")
     assert set(within) == {"x/a.md", "x/c.bin"}
-    assert within["x/a.md"] == KnownItem("v1", "i1", world.ledger.library.show("x/a.md").content_hash)
+    assert within["x/a.md"] == KnownItem("v1", "i1", document_named(world.ledger, "x/a.md").content_hash)
     assert world.ledger.intake.places(world.source.id, ["i1", "i2"]) == [("i1", "x/a.md")]
 
 
 @pytest.mark.databases
 def test_a_moved_item_keeps_its_document_and_history_and_costs_no_job(world: World) -> None:
     world.ingest(note("old/Plan.md", identity="i1"))
-    before = world.ledger.library.show("old/Plan.md")
+    before = document_named(world.ledger, "old/Plan.md")
     assert world.record(Upsert(note("new/Goal.md", "v9", "i1")), Tombstone("old/Plan.md")) == IntakeCounts(
         moved=1, missing=1
     )
     assert world.settle().deleted == 0
-    after = world.ledger.library.show("new/Goal.md")
+    after = document_named(world.ledger, "new/Goal.md")
     assert (after.document, after.item_id) == (before.document, before.item_id)
     assert after.title == "Goal"
     assert world.claim().jobs == ()
@@ -107,7 +108,7 @@ def test_moved_document_keeps_an_explicit_title(world: World) -> None:
     batch = world.claim()
     world.ledger.queue.deliver(batch.token, [delivered(batch.jobs[0].id, "words", title="My plan")])
     world.record(Tombstone("a.md"), Upsert(note("b.md", identity="i1")))
-    assert world.ledger.library.show("b.md").title == "My plan"
+    assert document_named(world.ledger, "b.md").title == "My plan"
 
 
 def test_unfinished_moved_item_is_processed_at_its_new_path(world: World) -> None:
@@ -137,12 +138,12 @@ def test_moved_file_is_reread_if_its_name_implies_another_type(
 
 def test_moved_and_edited_file_is_reread_and_keeps_its_document(world: World) -> None:
     world.ingest(note("a.md", "v1", "i1", size=10, modified=world.clock.moment))
-    document = world.ledger.library.show("a.md").document
+    document = document_named(world.ledger, "a.md").document
     later = world.clock.moment + timedelta(seconds=1)
     changes = Tombstone("a.md"), Upsert(note("b.md", "v2", "i1", size=10, modified=later))
     assert world.record(*changes) == IntakeCounts(moved=1, missing=1, enqueued=1)
     world.deliver(world.claim())
-    assert world.ledger.library.show("b.md").document == document
+    assert document_named(world.ledger, "b.md").document == document
     assert world.found("says v2") == ["b.md"]
 
 
@@ -195,34 +196,34 @@ def test_a_moved_item_may_take_the_place_of_a_deleted_one(world: World) -> None:
     world.lose("b.md")
     world.settle()
     assert world.record(Tombstone("a.md"), Upsert(note("b.md", identity="i1"))).moved == 1
-    assert world.ledger.library.show("b.md").title == "b"
+    assert document_named(world.ledger, "b.md").title == "b"
 
 
 @pytest.mark.databases
 def test_files_that_swap_their_names_keep_their_documents(world: World) -> None:
     world.ingest(note("a.md", identity="i1"), note("b.md", identity="i2"))
-    first = world.ledger.library.show("a.md").document
+    first = document_named(world.ledger, "a.md").document
     assert world.see(note("a.md", "v2", "i2"), note("b.md", "v2", "i1")) == IntakeCounts(moved=2)
-    assert world.ledger.library.show("b.md").document == first
+    assert document_named(world.ledger, "b.md").document == first
     assert world.claim().jobs == ()
 
 
 def test_a_chain_of_renames_keeps_every_document(world: World) -> None:
     world.ingest(*(note(f"log.{n}", identity=f"i{n}") for n in (1, 2, 3)))
-    before = [world.ledger.library.show(f"log.{n}").document for n in (1, 2, 3)]
+    before = [document_named(world.ledger, f"log.{n}").document for n in (1, 2, 3)]
     moved = [Upsert(note(f"log.{n + 1}", identity=f"i{n}")) for n in (1, 2, 3)]
     assert world.record(Tombstone("log.1"), *moved) == IntakeCounts(missing=1, moved=3)
-    assert [world.ledger.library.show(f"log.{n}").document for n in (2, 3, 4)] == before
+    assert [document_named(world.ledger, f"log.{n}").document for n in (2, 3, 4)] == before
     assert world.claim().jobs == ()
     assert world.settle().deleted == 0
 
 
 def test_editor_backup_file_is_a_new_item(world: World) -> None:
     world.ingest(note("a.md", identity="i1"))
-    document = world.ledger.library.show("a.md").document
+    document = document_named(world.ledger, "a.md").document
     counts = world.see(note("a.md", "v2", "i2"), note("a.md~", "v1", "i1"))
     assert counts == IntakeCounts(new=1, changed=1, enqueued=2)
-    assert world.ledger.library.show("a.md").document == document
+    assert document_named(world.ledger, "a.md").document == document
 
 
 def test_file_moved_over_another_is_a_new_version_of_it(world: World) -> None:
@@ -234,7 +235,7 @@ def test_file_moved_over_another_is_a_new_version_of_it(world: World) -> None:
 
 def test_deleted_item_leaves_the_library_and_can_return(world: World) -> None:
     world.ingest(note("a.md"), note("b.md"))
-    before = world.ledger.library.show("a.md")
+    before = document_named(world.ledger, "a.md")
     world.lose("a.md")
     assert world.settle().deleted == 1
     assert world.found("says") == ["b.md"]
@@ -242,17 +243,17 @@ def test_deleted_item_leaves_the_library_and_can_return(world: World) -> None:
     world.ledger.syncs.end(world.sync.id, "completed", {})
     world.sync = world.begin()
     assert world.see(note("a.md")) == IntakeCounts(revived=1)
-    assert world.ledger.library.show("a.md") == before
+    assert document_named(world.ledger, "a.md") == before
     assert world.found("a") == ["a.md"]
 
 
 def test_deleted_item_that_returns_changed_keeps_its_document(world: World) -> None:
     world.ingest(note("a.md"))
-    before = world.ledger.library.show("a.md").document
+    before = document_named(world.ledger, "a.md").document
     world.lose("a.md")
     world.settle()
     world.ingest(note("a.md", "v2"))
-    assert world.ledger.library.show("a.md").document == before
+    assert document_named(world.ledger, "a.md").document == before
 
 
 def test_job_of_a_deleted_item_is_cancelled_and_restarted_on_return(world: World) -> None:
@@ -351,12 +352,12 @@ def test_a_failure_of_the_newer_version_leaves_the_last_good_document(world: Wor
     batch = world.claim()
     world.ledger.queue.fail(batch.token, batch.jobs[0].id, TIMEOUT, retry_at=None)
     assert world.found("says v1") == ["a.md"]
-    assert world.ledger.quarantine.list()[0].document == world.ledger.library.show("a.md").document
+    assert world.ledger.quarantine.list()[0].document == document_named(world.ledger, "a.md").document
 
 
 def test_missing_file_reappears_elsewhere_while_its_path_is_reused(world: World) -> None:
     world.ingest(note("a.md", identity="i1"))
-    document = world.ledger.library.show("a.md").document
+    document = document_named(world.ledger, "a.md").document
     world.lose("a.md")
     assert world.see(note("a.md", "v5", "i9"), note("b.md", "v1", "i1")) == IntakeCounts(new=1, moved=1, enqueued=1)
-    assert world.ledger.library.show("b.md").document == document
+    assert document_named(world.ledger, "b.md").document == document

@@ -15,6 +15,8 @@ from sqlalchemy import event
 from catchment.errors import NotFound
 from catchment.ledger import ContentFacts, LibraryCounts, Named
 from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Item, Link, LinkKind, Priority, Upsert
+from catchment.views import resolver
+from tests.documents import document_named
 from tests.ledger.world import NORMALIZER, World, content, delivered, jobs_of, note, notes
 
 pytestmark = pytest.mark.databases
@@ -50,23 +52,12 @@ def test_delivered_document_is_shown_unchanged(world: World) -> None:
     outcome = delivered(batch.jobs[0].id, document.text, title="Note", metadata={"path": "x"})
     at = datetime(2026, 11, 1, tzinfo=UTC)
     world.ledger.queue.deliver(batch.token, [replace(outcome, document=document, extraction=extraction, modified=at)])
-    shown = world.ledger.library.show("x/Note.md")
+    shown = document_named(world.ledger, "x/Note.md")
     assert shown.content == replace(document, modified=datetime(2026, 5, 1, 0, 0, 0, 123456, tzinfo=UTC))
     assert (shown.title, shown.source, shown.item, shown.modified) == ("Note", "notes", "x/Note.md", at)
     assert (shown.links, shown.entities, shown.aliases) == ((link,), entities, ("Salut",))
     assert (shown.metadata, shown.normalizer) == ({"path": "x"}, NORMALIZER)
     assert world.ledger.library.document(shown.document) == shown
-
-
-def test_document_is_shown_by_id_locator_suffix_and_title(world: World) -> None:
-    put(world, "deep/er/Plan.md", "words", title="The plan")
-    library = world.ledger.library
-    number = library.show("deep/er/Plan.md").document
-    assert {library.show(name).document for name in (str(number), "Plan.md", "er/Plan", "The plan")} == {number}
-    with pytest.raises(NotFound, match="catchment why"):
-        library.show("nothing")
-    with pytest.raises(NotFound):
-        library.document(99)
 
 
 @pytest.mark.parametrize("name", ["Café.md", "Été/Йод.md", "한국.md", "がく/x.md"])
@@ -75,12 +66,12 @@ def test_name_is_found_in_any_unicode_form(world: World, name: str, on_disk: Lit
     locator = unicodedata.normalize(on_disk, name)
     put(world, locator, "words", title="Ñame")
     put(world, "other.md", "more words")
-    library, last = world.ledger.library, name.rpartition("/")[2]
+    last = name.rpartition("/")[2]
     for form in ("NFC", "NFD"):
         for asked in (name, last, last.removesuffix(".md")):
-            assert library.show(unicodedata.normalize(form, asked)).item == locator
+            assert document_named(world.ledger, unicodedata.normalize(form, asked)).item == locator
             assert [i.locator for i in world.ledger.intake.find(unicodedata.normalize(form, asked))] == [locator]
-        assert library.show(unicodedata.normalize(form, "Ñame")).item == locator
+        assert document_named(world.ledger, unicodedata.normalize(form, "Ñame")).item == locator
         assert world.found(unicodedata.normalize(form, name.partition(".")[0].partition("/")[0])) == [locator]
 
 
@@ -90,19 +81,19 @@ def test_exact_spelling_ranks_first(world: World) -> None:
     for name in names:
         put(world, name, f"words of {name}")
     for name in names:
-        assert world.ledger.library.show(name).item == name
-        assert [item.locator for item in world.ledger.intake.find(name)] == [name]
-    assert world.ledger.library.show("Café.md").item == forms[0]
+        assert document_named(world.ledger, name).item == name
+        assert [item.locator for item in resolver.find(world.ledger, name, dict).listed] == [name]
+    assert resolver.find(world.ledger, "Café.md", dict).items[0].locator == forms[0]
     assert {item.locator for item in world.ledger.intake.find("CAFÉ")} == set(names)
 
 
 def test_pattern_characters_in_a_name_are_literal(world: World) -> None:
     put(world, "a_b.md", "one")
     put(world, "acb.md", "two")
-    assert world.ledger.library.show("a_b").item == "a_b.md"
+    assert document_named(world.ledger, "a_b").item == "a_b.md"
     for name in ("a%", "%", "_cb.md", "\\"):
         with pytest.raises(NotFound):
-            world.ledger.library.show(name)
+            document_named(world.ledger, name)
 
 
 def test_content_of_two_sources_is_stored_once_and_found_once(world: World) -> None:
@@ -143,9 +134,9 @@ def test_unreferenced_content_is_removed_with_its_words(world: World) -> None:
 
 def test_an_edit_keeps_the_document(world: World) -> None:
     put(world, "a.md", "first")
-    before = world.ledger.library.show("a.md").document
+    before = document_named(world.ledger, "a.md").document
     put(world, "a.md", "second")
-    assert world.ledger.library.show("a.md").document == before
+    assert document_named(world.ledger, "a.md").document == before
 
 
 @pytest.mark.parametrize(
@@ -376,8 +367,11 @@ def test_links_are_found_by_source_document_and_by_target(world: World) -> None:
         ("a.md", "Projects/Plan"),
         ("a.md", "pics/Map.PNG"),
     ]
-    assert {locator for locator, _ in library.show("Projects/Plan.md").mentions} == {"a.md", "Projects/Plan.md"}
-    assert ("a.md", there) in library.show("Projects/Plan.md").mentions
+    assert {locator for locator, _ in document_named(world.ledger, "Projects/Plan.md").mentions} == {
+        "a.md",
+        "Projects/Plan.md",
+    }
+    assert ("a.md", there) in document_named(world.ledger, "Projects/Plan.md").mentions
 
 
 def test_documents_list_their_names(world: World) -> None:
@@ -401,7 +395,7 @@ def test_unstorable_characters_are_replaced_individually(world: World) -> None:
         entities=[entity],
         metadata={"k": "\x00"},
     )
-    shown = world.ledger.library.show("a.md")
+    shown = document_named(world.ledger, "a.md")
     assert shown.content.text == "before\ufffd\ufffdafter"
     assert shown.title == "t\ufffd"
     assert shown.links == (Link(LinkKind.URL, "http://x/\ufffd", "\ufffd", "\ufffdé"),)
@@ -415,7 +409,7 @@ def test_a_link_of_any_length_is_kept(world: World) -> None:
     """An image embedded in a note makes a link as long as the image. PostgreSQL indexes at most 2704 bytes."""
     picture = Link(LinkKind.EMBED, "data:image/png;base64," + "".join(content(str(n)) for n in range(200)))
     put(world, "a.md", "a map", links=[picture])
-    assert world.ledger.library.show("a.md").links == (picture,)
+    assert document_named(world.ledger, "a.md").links == (picture,)
     assert world.found("map") == ["a.md"]
 
 

@@ -13,6 +13,7 @@ from catchment.ledger import Delivered
 from catchment.ledger.db.schema import mails
 from catchment.model import Priority, Upsert
 from catchment.search.search import search
+from tests.documents import document_named
 from tests.ledger.world import START, World, content, delivered, note
 
 SLUICE = """The sluice has to be mended before the flood, because the lower gate does not close any more and the planks of the
@@ -67,35 +68,39 @@ def test_search_reports_conversations_and_can_group_by_them(world: World) -> Non
     world.ingest(note("pump.md"), text="A pump in a note")
     each = {hit.item: (hit.thread, hit.alike) for hit in world.ledger.library.search("pump")}
     assert each == {"a": (1, 1), "b": (1, 1), "c": (3, 1), "pump.md": (None, 1)}
-    best = {hit.item: hit.alike for hit in search(world.ledger, "pump", START, by_thread=True).hits}
+    best = {hit.item: hit.alike for hit in search(world.ledger, "pump", START, by_conversation=True).hits}
     assert sorted(best.values()) == [1, 1, 2] and best.keys() > {"c", "pump.md"}
-    assert len(search(world.ledger, "pump", START, by_thread=True, limit=2).hits) == 2
+    assert len(search(world.ledger, "pump", START, by_conversation=True, limit=2).hits) == 2
 
 
 def test_message_is_shown_in_its_conversation_across_sources(world: World) -> None:
     arrive(world, ("c", eml(3, "three", 1)), ("a", eml(1, "one", subject="works")), ("b", eml(2, "two", 1)))
     arrive(world, ("copies/b", eml(2, "two, as the list sent it", 1)))
-    shown = world.ledger.library.show("b")
-    assert [(one.item, one.title, one.author) for one in shown.thread] == [
+    shown = document_named(world.ledger, "b")
+    assert [(one.item, one.title, one.author) for one in shown.conversation] == [
         ("a", "works", "Person 1 <p1@example.org>"),
         ("b", "Re: works", "Person 2 <p2@example.org>"),
         ("c", "Re: works", "Person 3 <p3@example.org>"),
     ]
-    assert [one.item for one in world.ledger.library.show("copies/b").thread] == ["a", "copies/b", "c"]
+    assert [one.item for one in document_named(world.ledger, "copies/b").conversation] == ["a", "copies/b", "c"]
     world.lose("a")
     world.settle()
-    assert [one.item for one in world.ledger.library.show("c").thread] == ["b", "c"], "what was deleted is not shown"
+    assert [one.item for one in document_named(world.ledger, "c").conversation] == ["b", "c"], (
+        "what was deleted is not shown"
+    )
     world.ledger.intake.purge(timedelta())
-    assert [one.item for one in world.ledger.library.show("c").thread] == ["b", "c"], "and still holds them together"
+    assert [one.item for one in document_named(world.ledger, "c").conversation] == ["b", "c"], (
+        "and still holds them together"
+    )
     world.ingest(note("plain.md"))
-    assert world.ledger.library.show("plain.md").thread == ()
+    assert document_named(world.ledger, "plain.md").conversation == ()
 
 
 def test_very_long_conversation_is_shown_around_the_message(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catchment.ledger.library.messages._MOST", 5)
+    monkeypatch.setattr("catchment.ledger.library.mail_relations._MOST", 5)
     arrive(world, *((f"m{n}", eml(n, f"words {n}", 1)) for n in range(1, 20)))
-    assert [one.item for one in world.ledger.library.show("m10").thread] == ["m8", "m9", "m10", "m11", "m12"]
-    assert [one.item for one in world.ledger.library.show("m19").thread][-1] == "m19"
+    assert [one.item for one in document_named(world.ledger, "m10").conversation] == ["m8", "m9", "m10", "m11", "m12"]
+    assert [one.item for one in document_named(world.ledger, "m19").conversation][-1] == "m19"
 
 
 def test_message_and_its_attachments_refer_to_each_other(world: World) -> None:
@@ -104,7 +109,7 @@ def test_message_and_its_attachments_refer_to_each_other(world: World) -> None:
     elsewhere = world.begin(other)
     world.ledger.intake.record(elsewhere.id, [Upsert(note("INBOX/7;PART=3"))], {})
     world.ingest(note("INBOX/7;PART=2"))
-    message, file = world.ledger.library.show("INBOX/7"), world.ledger.library.show("INBOX/7;PART=2")
+    message, file = document_named(world.ledger, "INBOX/7"), document_named(world.ledger, "INBOX/7;PART=2")
     assert [(one.part, one.name, one.document) for one in message.attached] == [
         ("2", "plan.txt", file.document),
         ("3", "lost.bin", None),
@@ -119,4 +124,4 @@ def test_messages_changed_in_a_batch_are_rethreaded_by_new_headers(world: World)
     world.ledger.queue.deliver(batch.token, [delivered(batch.jobs[0].id, "no message any more")])
     with world.ledger._store.read() as reading:
         assert len(reading.execute(mails.select()).all()) == 1
-    assert len(world.ledger.library.show("a").thread) == 1
+    assert len(document_named(world.ledger, "a").conversation) == 1

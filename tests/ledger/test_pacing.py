@@ -23,7 +23,7 @@ from catchment.model import Priority
 from catchment.pacing import HostLimits, RateProfile, RateReport
 from catchment.pacing.boot_clock import ClockReading
 from catchment.pacing.metered import Answer, Ask, Metered, Report
-from catchment.pacing.rules import Rule
+from catchment.pacing.operator_rules import Rule
 from catchment.runtime import process
 from tests.ledger.world import START, Clock, World, jobs_of, notes
 from tests.waiting import PATIENCE

@@ -9,6 +9,7 @@ import pytest
 from catchment.errors import IllegalTransition, NotFound, StaleLease
 from catchment.ledger import Recovered, SkippedOutcome, Waiting
 from catchment.model import JobState, Priority, SkipReason, Upsert
+from tests.documents import document_named
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, delivered, jobs_of, locators, note, notes
 
 pytestmark = pytest.mark.databases
@@ -186,13 +187,13 @@ def test_a_job_that_succeeded_never_changes(world: World) -> None:
 
 def test_item_that_proves_unchanged_keeps_its_document(world: World) -> None:
     world.ingest(note("a.md"))
-    before = world.ledger.library.show("a.md")
+    before = document_named(world.ledger, "a.md")
     world.see(note("a.md", "v2"))
     batch = world.claim()
     assert batch.jobs[0].content_hash == before.content_hash
     acks = world.ledger.queue.deliver(batch.token, [SkippedOutcome(batch.jobs[0].id, SkipReason.UNCHANGED, "h")])
     assert acks.skipped == jobs_of(batch)
-    assert world.ledger.library.show("a.md") == before
+    assert document_named(world.ledger, "a.md") == before
 
 
 def test_item_that_proves_unsupported_loses_its_document(world: World) -> None:
@@ -206,14 +207,14 @@ def test_item_that_proves_unsupported_loses_its_document(world: World) -> None:
 
 def test_item_restored_with_the_same_content_regains_its_document(world: World) -> None:
     world.ingest(note("a.md"), text="the same words")
-    before = world.ledger.library.show("a.md").document
+    before = document_named(world.ledger, "a.md").document
     world.lose("a.md")
     world.settle()
     world.see(note("a.md", "v2"))
     batch = world.claim()
     assert batch.jobs[0].content_hash is None, "there is no document that could be kept"
     world.ledger.queue.deliver(batch.token, [SkippedOutcome(batch.jobs[0].id, SkipReason.UNCHANGED)])
-    assert world.ledger.library.show("a.md").document == before
+    assert document_named(world.ledger, "a.md").document == before
 
 
 def test_the_queue_counts_its_jobs_by_source_and_state(world: World) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from catchment.ledger.admin.plan import PlannedAction
+from catchment.ledger.admin.scratch import PlannedAction
 from catchment.model import Skip, SkipReason, Tombstone, Upsert
 from tests.ledger.world import World, note, notes
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from catchment.ledger.library.conversations import Envelope, base_subject
+from catchment.ledger.library.mail_grouping import Envelope, base_subject
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _PEOPLE = [f"p{number}@example.org" for number in range(60)]

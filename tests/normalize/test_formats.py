@@ -16,7 +16,7 @@ import pytest
 
 from catchment.content.normalize import media_type, normalize
 from catchment.content.normalize.formats import ENDINGS, READERS
-from catchment.content.normalize.language import language
+from catchment.content.normalize.language_detection import language
 from catchment.errors import ParseError, ResourceExhausted, Skipped
 from catchment.model import Document, RawContent, SkipReason
 from tests.normalize import samples

@@ -44,11 +44,13 @@ def test_passage_with_the_words_is_shown() -> None:
     assert [one.chunk_id for one in fuse([replace(by_words(3)[0], chunk_id=None)], by_meaning(3))] == [-3]
 
 
-def test_messages_of_a_thread_are_one_result() -> None:
-    best = [replace(one, thread=7, alike=2) for one in by_words(7)]
-    near = [replace(one, thread=7) for one in by_meaning(8, 9)]
-    assert [(one.content_id, one.alike, one.semantic_rank) for one in fuse(best, near, by_thread=True)] == [(7, 2, 1)]
-    assert contents(fuse([], near, by_thread=True)) == [8]
+def test_messages_of_a_conversation_are_one_result() -> None:
+    best = [replace(one, conversation=7, alike=2) for one in by_words(7)]
+    near = [replace(one, conversation=7) for one in by_meaning(8, 9)]
+    assert [(one.content_id, one.alike, one.semantic_rank) for one in fuse(best, near, by_conversation=True)] == [
+        (7, 2, 1)
+    ]
+    assert contents(fuse([], near, by_conversation=True)) == [8]
     assert sorted(contents(fuse(best, near))) == [7, 8, 9]
 
 

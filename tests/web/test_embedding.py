@@ -12,13 +12,13 @@ from catchment.meaning.models import load
 from catchment.runtime.home import Home
 from tests.meaning.test_models import address, serving
 from tests.web.conftest import fill
-from web import library as web_library
-from web.library import WarmLibrary
+from web import warm_library
+from web.warm_library import WarmLibrary
 
 
 def test_model_that_fails_is_asked_again_after_growing_pauses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, told, now = Home(tmp_path).make(), list[str](), [100.0]
-    monkeypatch.setattr(web_library, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(warm_library, "time", SimpleNamespace(monotonic=lambda: now[0]))
     fill(home)
     with serving() as server:
         library = WarmLibrary(home, told.append)

@@ -25,6 +25,7 @@ from catchment.search import remote
 from catchment.search.related import related
 from catchment.search.search import search
 from console.main import main
+from tests.documents import document_named
 from tests.waiting import until
 from tests.web.conftest import answering, fill, served
 
@@ -87,7 +88,7 @@ def test_meaning_is_searched_when_the_model_is_loaded_and_not_when_it_is_off(
 def test_related_documents_are_those_found_in_this_process(library_home: Home, client: httpx.Client) -> None:
     until(lambda: client.get("/ready").json()["parts"]["meaning"]["ok"])
     with closing(Ledger.inspect(library_home.database_url)) as ledger:
-        shown = ledger.library.show("Girder.md")
+        shown = document_named(ledger, "Girder.md")
         expected = related(ledger, Meaning(ledger), shown.content_id, 5)
     assert client.get("/related", params={"document": shown.document, "limit": 5}).status_code == 200
     assert remote.related(library_home, shown.document, 5) == expected

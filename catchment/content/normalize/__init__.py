@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from catchment.content.normalize.decode import declared_encoding, decode
 from catchment.content.normalize.formats import READERS, Reader, media_type, uncompressed
-from catchment.content.normalize.language import language
+from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.markdown import markdown
 from catchment.errors import Skipped
 from catchment.model import Document, RawContent, SkipReason

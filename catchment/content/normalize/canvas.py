@@ -10,7 +10,7 @@ import orjson
 
 from catchment.content.normalize.decode import decode
 from catchment.content.normalize.formats import CANVAS
-from catchment.content.normalize.language import language
+from catchment.content.normalize.language_detection import language
 from catchment.errors import ParseError
 from catchment.model import Document
 

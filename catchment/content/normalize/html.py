@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from catchment.content.normalize.decode import declared_encoding, decode
-from catchment.content.normalize.language import language
+from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.markdown import iso_moment
 from catchment.content.normalize.nesting import flattened
 from catchment.model import Document

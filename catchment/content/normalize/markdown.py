@@ -11,7 +11,7 @@ from typing import Any
 
 from catchment.content.normalize import frontmatter
 from catchment.content.normalize.decode import decode
-from catchment.content.normalize.language import language
+from catchment.content.normalize.language_detection import language
 from catchment.model import Document
 
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]++([^\n]++)", re.MULTILINE)

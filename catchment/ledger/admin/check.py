@@ -15,7 +15,7 @@ from catchment.ledger.db.schema import COUNTED, MOMENT, counters, metadata
 from catchment.ledger.jobs import history
 from catchment.ledger.jobs.queue import RUNNER_LOST
 from catchment.ledger.library import embeddings, word_index
-from catchment.ledger.library.threads import MAIL
+from catchment.ledger.library.conversation_index import MAIL
 
 _RESTORE = "restore a backup with `catchment restore FILE`"
 _JSON = {
@@ -100,7 +100,7 @@ _INVARIANTS = (
         " AND NOT EXISTS (SELECT 1 FROM formers WHERE content_id = contents.id)",
     ),
     (
-        "Content {} is a mail message without a thread",
+        "Content {} is a mail message without a conversation",
         f"SELECT id FROM contents WHERE media_type = '{MAIL}' AND NOT EXISTS"
         " (SELECT 1 FROM mails JOIN mail_names ON mail_names.content_id = mails.content_id AND mail_names.name = mails.name"
         " WHERE mails.content_id = contents.id)",

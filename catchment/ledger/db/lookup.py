@@ -45,7 +45,10 @@ class NameMatch(NamedTuple):
 
 
 def match_name(locator: str, wanted: str) -> NameMatch | None:
-    """Return how well the name matches the locator, or None if it does not."""
+    """Return how well the name matches the locator, or None if it does not.
+
+    It may be the whole locator, its end, or its file name without the suffix. Case and Unicode normalization only rank.
+    """
     text, name = nfc(locator), nfc(wanted)
     folded, folded_name = text.casefold(), name.casefold()
     if folded == folded_name:
@@ -64,6 +67,13 @@ def name_condition(reading: Reading, locator: ColumnElement[str], wanted: str) -
     pattern = _like_pattern(wanted)
     like = _like(reading, locator)
     return like(f"%{pattern}%") & or_(like(pattern), like(f"%/{pattern}"), like(f"{pattern}.%"), like(f"%/{pattern}.%"))
+
+
+def similar_condition(reading: Reading, locator: ColumnElement[str], stem: str) -> ColumnElement[bool]:
+    """Return a condition for candidates: the file names that begin or end, before the suffix, with the same two letters."""
+    like = _like(reading, locator)
+    first, last = _like_pattern(stem[:2]), _like_pattern(stem[-2:])
+    return or_(like(f"{first}%"), like(f"%/{first}%"), like(f"%{last}.%"))
 
 
 def text_condition(reading: Reading, column: ColumnElement[str], wanted: str) -> ColumnElement[bool]:

@@ -305,8 +305,8 @@ class Ranked:
 
     Attributes:
         score: Higher is better.
-        thread: Thread of a message, None for other documents.
-        alike: Number of matching messages in the thread, if results are grouped by thread.
+        conversation: Conversation of a message, None for other documents.
+        alike: Number of matching messages in the conversation, if results are grouped by conversation.
         lexical_rank: Rank by words, from 1; None if the words do not match.
         semantic_rank: Rank by meaning, from 1; None if its meaning is not near.
         cosine: Similarity of meaning, if it was found by it.
@@ -315,7 +315,7 @@ class Ranked:
     content_id: int
     chunk_id: int | None
     score: float
-    thread: int | None = None
+    conversation: int | None = None
     alike: int = 1
     lexical_rank: int | None = None
     lexical_score: float | None = None
@@ -331,8 +331,8 @@ class Ranking(NamedTuple):
     is_capped: bool = False
 
 
-class InThread(NamedTuple):
-    """A message in a thread. `sent` is aware UTC, or None if its date is invalid."""
+class ConversationMessage(NamedTuple):
+    """A message in a conversation. `sent` is aware UTC, or None if its date is invalid."""
 
     document: int
     title: str
@@ -358,7 +358,7 @@ class Shown:
     Attributes:
         places: All (source, item) with this content.
         mentions: Links from elsewhere in the source to this item's file name; candidates for backlinks.
-        thread: All messages of the conversation, oldest first, including this one.
+        conversation: All messages of the conversation, oldest first, including this one.
         attached: The attachments of a message.
         carrier: For an attachment, the document of its message.
     """
@@ -379,7 +379,7 @@ class Shown:
     entities: tuple[Entity, ...]
     places: tuple[tuple[str, str], ...]
     mentions: tuple[tuple[str, Link], ...]
-    thread: tuple[InThread, ...]
+    conversation: tuple[ConversationMessage, ...]
     attached: tuple[Attached, ...]
     carrier: int | None
 

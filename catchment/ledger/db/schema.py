@@ -484,9 +484,9 @@ MOMENT = (
 """The value of `documents.moment`: when a message was sent, or when another document was last modified."""
 
 BEING_DELETED = 0
-"""Value of `formers.kept_at` while the undo data of a sync is being deleted."""
+"""Value of `before_images.kept_at` while the undo data of a sync is being deleted."""
 
-formers = Table(
+before_images = Table(
     "formers",
     metadata,
     Column("source_id", ForeignKey("sources.id"), primary_key=True),
@@ -501,7 +501,7 @@ formers = Table(
     Column("kept_at", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
-_partial("formers_by_content", formers.c.content_id, where="content_id IS NOT NULL")
+_partial("formers_by_content", before_images.c.content_id, where="content_id IS NOT NULL")
 
 holds = Table(
     "holds",

@@ -2,7 +2,7 @@
 
 Every statement then sees the rows of these sources alone, and so does every count, listing and suggestion. The full-text index
 stays global: `word_index` and `vocabulary` count in it again, and only the mean length of its rows has an effect. The counters
-of IDs and the threads of mail are global too.
+of IDs and the conversations of mail are global too.
 """
 
 from __future__ import annotations

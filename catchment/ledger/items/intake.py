@@ -8,16 +8,17 @@ from datetime import timedelta
 from sqlalchemy import delete, select
 
 from catchment.ledger.db import lookup
-from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json, from_micros, maybe_time
+from catchment.ledger.db.database import Store, Writing, among
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import Hold, IntakeCounts, ItemRow, Settled
-from catchment.ledger.db.schema import documents, items, jobs, sources
+from catchment.ledger.db.schema import items
 from catchment.ledger.db.schema import marks as marks_table
+from catchment.ledger.items import item_lookup
 from catchment.ledger.items.deletion_guard import Deletions
 from catchment.ledger.items.known import KnownSource
 from catchment.ledger.items.recording import Recording
-from catchment.model import Failure, JobState, Skip, Tombstone, Upsert
+from catchment.model import Failure, Skip, Tombstone, Upsert
 
 _STATES = ("present", "missing", "kept", "deleted")
 _MOST_FOUND = 50
@@ -89,45 +90,22 @@ class Intake:
         return self._deletions.purge(older_than)
 
     def find(self, text: str, source: str | None = None) -> list[ItemRow]:
-        """Find up to 50 items by locator, the end of a locator, or a file name, in any state.
+        """Return up to 50 items with this name, best match first, in any state: see `match_name`.
 
-        Case and Unicode normalization only matter if several items would match otherwise. An exact match excludes all others.
+        If no path matches, those of the documents with this title.
         """
-        statement = (
-            select(
-                items,
-                sources.c.name.label("source"),
-                sources.c.kind,
-                jobs.c.id.label("job"),
-                jobs.c.state.label("job_state"),
-                jobs.c.reason.label("job_reason"),
-                jobs.c.not_before,
-                documents.c.id.label("document"),
-            )
-            .join(sources, sources.c.id == items.c.source_id)
-            .outerjoin(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
-            .outerjoin(documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
-        )
         with self._store.read() as reading:
-            numbers = _called(reading, text, source)
-            rows = {row.id: row for row in reading.execute(statement.where(items.c.id.in_(numbers)))}
-            return [_item(rows[number]) for number in numbers]
+            return item_lookup.find(reading, text, source)
 
+    def of_document(self, document: int) -> ItemRow | None:
+        """Return the item of a document; None without such a document."""
+        with self._store.read() as reading:
+            return item_lookup.of_document(reading, document)
 
-def _called(reading: Reading, text: str, source: str | None) -> list[int]:
-    """Return the matching items, best first: present items before missing and deleted ones."""
-    names = select(items.c.id, items.c.locator, items.c.state).where(
-        lookup.name_condition(reading, items.c.locator, text)
-    )
-    if source is not None:
-        names = names.join(sources, sources.c.id == items.c.source_id).where(sources.c.name == source)
-    found = sorted(
-        (match, _STATES.index(state), len(locator), -number)
-        for number, locator, state in reading.execute(names)
-        if (match := lookup.match_name(locator, text))
-    )
-    alone = bool(found) and found[0][0].is_whole
-    return [-negative for match, *_, negative in found if not alone or match == found[0][0]][:_MOST_FOUND]
+    def similar(self, text: str) -> list[str]:
+        """Return up to three paths of documents whose file name resembles this name."""
+        with self._store.read() as reading:
+            return item_lookup.similar(reading, text)
 
 
 def _keep_marks(writing: Writing, source_id: int, marks: Mapping[str, str | None]) -> None:
@@ -137,29 +115,3 @@ def _keep_marks(writing: Writing, source_id: int, marks: Mapping[str, str | None
         )
     rows = [{"source_id": source_id, "key": key, "value": value} for key, value in marks.items() if value is not None]
     writing.insert_named(marks_table, rows)
-
-
-def _item(row: AnyRow) -> ItemRow:
-    return ItemRow(
-        id=row.id,
-        source=row.source,
-        kind=row.kind,
-        locator=row.locator,
-        container=row.container,
-        version=row.version,
-        identity=row.identity,
-        size=row.size,
-        modified=maybe_time(row.modified),
-        attributes=from_json(row.attributes),
-        state=row.state,
-        content_hash=row.content_hash,
-        first_seen=from_micros(row.first_seen_at),
-        changed=from_micros(row.changed_at),
-        gone=maybe_time(row.gone_at),
-        sync_id=row.sync_id,
-        job=row.job,
-        job_state=None if row.job_state is None else JobState(row.job_state),
-        job_reason=row.job_reason,
-        not_before=maybe_time(row.not_before),
-        document=row.document,
-    )

@@ -14,10 +14,10 @@ from sqlalchemy import ColumnElement, Table, delete, exists, func, literal, sele
 from catchment.ledger.db.database import Reading, Store, Writing, among
 from catchment.ledger.db.job_states import in_parts, in_small_parts
 from catchment.ledger.db.schema import (
+    before_images,
     chunks,
     contents,
     documents,
-    formers,
     holds,
     items,
     jobs,
@@ -76,9 +76,11 @@ class Purging:
 
         Contents shared with another source remain.
         """
-        for part in in_small_parts(self._sized(source_id, self._former(source_id, which)), _ITEMS_AT_ONCE):
+        for part in in_small_parts(self._sized(source_id, self._paths_before(source_id, which)), _ITEMS_AT_ONCE):
             with self._store.write() as writing:
-                withdraw.forget_formers(writing, (formers.c.source_id == source_id) & formers.c.path.in_(part))
+                withdraw.forget_before_images(
+                    writing, (before_images.c.source_id == source_id) & before_images.c.path.in_(part)
+                )
             self._store.let_others_write()
         mine = self._mine(source_id, which)
         with self._store.read() as reading:
@@ -101,7 +103,7 @@ class Purging:
 
     def left(self, source_id: int, which: Which, *, whole: bool) -> dict[str, int]:
         """Return the number of remaining rows by table, including orphaned rows. All are 0 after a complete purge."""
-        found = {"items": len(self._mine(source_id, which)), "formers": len(self._former(source_id, which))}
+        found = {"items": len(self._mine(source_id, which)), "formers": len(self._paths_before(source_id, which))}
         with self._store.read() as reading:
             for table in metadata.sorted_tables:
                 if table.name in _FACTS or table.name in found:
@@ -197,22 +199,24 @@ class Purging:
     def _sized(self, source_id: int, paths: Sequence[str]) -> list[tuple[str, int]]:
         """Return paths with the size of their stored before-images, in characters."""
         statement = (
-            select(formers.c.path, func.coalesce(func.sum(func.length(contents.c.text)), 0))
-            .outerjoin(contents, contents.c.id == formers.c.content_id)
-            .where(formers.c.source_id == source_id)
-            .group_by(formers.c.path)
+            select(before_images.c.path, func.coalesce(func.sum(func.length(contents.c.text)), 0))
+            .outerjoin(contents, contents.c.id == before_images.c.content_id)
+            .where(before_images.c.source_id == source_id)
+            .group_by(before_images.c.path)
         )
         with self._store.read() as reading:
             return [
                 (path, int(size))
                 for part in in_parts(paths)
-                for path, size in reading.execute(statement.where(among(reading, formers.c.path, part)))
+                for path, size in reading.execute(statement.where(among(reading, before_images.c.path, part)))
             ]
 
-    def _former(self, source_id: int, which: Which) -> Sequence[str]:
+    def _paths_before(self, source_id: int, which: Which) -> Sequence[str]:
         """Return the paths with before-images."""
         with self._store.read() as reading:
-            paths = reading.execute(select(formers.c.path).where(formers.c.source_id == source_id).distinct())
+            paths = reading.execute(
+                select(before_images.c.path).where(before_images.c.source_id == source_id).distinct()
+            )
             return [path for path in paths.scalars() if which(path)]
 
 

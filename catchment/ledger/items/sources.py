@@ -16,7 +16,7 @@ from catchment.ledger.db.schema import (
     FRESH,
     RUNNING,
     TRIED,
-    formers,
+    before_images,
     holds,
     items,
     jobs,
@@ -139,7 +139,7 @@ class Sources:
             move(writing, jobs.c.source_id == source.id, UNFINISHED, CANCELLED, actor=actor, reason=SOURCE_REMOVED)
             numbers = writing.execute(select(items.c.id).where(items.c.source_id == source.id)).scalars().all()
             withdraw.forget_items(writing, numbers)
-            withdraw.forget_formers(writing, formers.c.source_id == source.id)
+            withdraw.forget_before_images(writing, before_images.c.source_id == source.id)
             breakers.reset(writing, breakers.of_source(name), actor)
             writing.execute(delete(throttles).where(throttles.c.scope == f"source:{name}"))
             consents.forget(writing, source.id)

@@ -117,7 +117,7 @@ class Syncs:
             return found.first() is not None
 
     def circumstances(self, source_id: int) -> Mapping[str, str]:
-        """Return the fingerprints of the source's last sync that has any; empty without one."""
+        """Return the circumstances of the source's last sync that has any; empty without one."""
         mine = (syncs.c.source_id == source_id) & syncs.c.circumstances.is_not(None)
         with self._store.read() as reading:
             statement = select(syncs.c.circumstances).where(mine).order_by(syncs.c.id.desc()).limit(1)

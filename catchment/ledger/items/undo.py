@@ -23,8 +23,8 @@ from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among,
 from catchment.ledger.db.job_states import CANCELLED, SKIPPED, SUCCEEDED, in_parts, in_small_parts
 from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
+from catchment.ledger.db.schema import before_images as images
 from catchment.ledger.db.schema import documents, items, jobs, sources, syncs
-from catchment.ledger.db.schema import formers as formers_table
 from catchment.ledger.items.syncs import close_crashed
 from catchment.ledger.jobs.delivery import complete
 from catchment.ledger.library import before_images, withdraw, word_index
@@ -143,8 +143,8 @@ class Undo:
 def _forget(writing: Writing, rows: Sequence[tuple[int, int, str]]) -> None:
     """Delete the before-images of these syncs, sources and paths."""
     for (number, source_id), its in groupby(rows, key=itemgetter(0, 1)):
-        condition = (formers_table.c.source_id == source_id) & (formers_table.c.sync_id == number)
-        withdraw.forget_formers(writing, condition & among(writing, formers_table.c.path, [path for *_, path in its]))
+        condition = (images.c.source_id == source_id) & (images.c.sync_id == number)
+        withdraw.forget_before_images(writing, condition & among(writing, images.c.path, [path for *_, path in its]))
 
 
 def _found(reading: Reading, sync_id: int, paths: Sequence[str] | None = None) -> tuple[AnyRow, list[AnyRow]]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from catchment.model import Reason
 
-Fingerprints = Mapping[str, str]
-"""Fingerprints of `program`, `settings` and `login`."""
+Circumstances = Mapping[str, str]
+"""Versions or digests of `program`, `settings` and `login`."""
 
 CHANGED = {
     "program": "the program changed",
@@ -33,6 +33,6 @@ RELEVANT: Mapping[Reason, tuple[str, ...]] = {
 """The changes that justify a retry, by reason of failure."""
 
 
-def first_change(reason: Reason, before: Fingerprints, now: Fingerprints) -> str | None:
-    """Return the first relevant fingerprint that has changed since the failure, or None."""
+def first_change(reason: Reason, before: Circumstances, now: Circumstances) -> str | None:
+    """Return the first relevant circumstance that has changed since the failure, or None."""
     return next((name for name in RELEVANT[reason] if name in before and before[name] != now.get(name)), None)

@@ -15,7 +15,7 @@ from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, from_j
 from catchment.ledger.db.job_states import CANCELLED, PENDING, QUARANTINED, in_parts, move, refuse
 from catchment.ledger.db.records import Cluster, QuarantineEntry
 from catchment.ledger.db.schema import documents, items, jobs, quarantine, sources
-from catchment.ledger.jobs.auto_retry import CHANGED, Fingerprints, first_change
+from catchment.ledger.jobs.auto_retry import CHANGED, Circumstances, first_change
 from catchment.ledger.jobs.failures import resolve
 from catchment.model import FailureClass, Reason
 
@@ -65,7 +65,7 @@ class Quarantine:
                 raise _refused(writing, job_ids[0])
             return moved
 
-    def auto_retry(self, source_id: int, now: Fingerprints) -> int:
+    def auto_retry(self, source_id: int, now: Circumstances) -> int:
         """Requeue a source's quarantined items if a condition relevant to their failure has changed. Return their number.
 
         Each item is requeued once per change. A changed login counts at most once a day, because some services rotate

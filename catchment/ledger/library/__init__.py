@@ -1,1 +1,1 @@
-"""The library: documents, contents, the search index, mail threads and before-images."""
+"""The library: documents, contents, the search index, mail conversations and before-images."""

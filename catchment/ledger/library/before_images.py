@@ -15,7 +15,8 @@ from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, exists, func
 
 from catchment.ledger.db.database import Reading, Writing, among, as_map
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.schema import BEING_DELETED, contents, documents, formers, syncs
+from catchment.ledger.db.schema import BEING_DELETED, contents, documents, syncs
+from catchment.ledger.db.schema import before_images as images
 
 DOCUMENT_COLUMNS = ("content_id", "title", "aliases", "properties", "modified", "metadata")
 """The document columns that a before-image contains."""
@@ -28,7 +29,7 @@ def save(writing: Writing, live: ColumnElement[bool]) -> None:
     rows = select(documents.c.source_id, documents.c.path, its_sync, *columns, literal(writing.now)).where(live)
     # The dialects define `insert` separately. Importing both would add a tenth to the start-up time of a short command.
     dialect = import_module(f"sqlalchemy.dialects.{'sqlite' if writing.sqlite else 'postgresql'}")
-    statement = dialect.insert(formers)
+    statement = dialect.insert(images)
     names = ["source_id", "path", "sync_id", *DOCUMENT_COLUMNS, "kept_at"]
     writing.execute(statement.from_select(names, rows).on_conflict_do_nothing())
 
@@ -52,17 +53,17 @@ def save_absent(writing: Writing, places: Collection[tuple[int, str]]) -> None:
 
 def uses(content_id: ColumnElement[int]) -> ColumnElement[bool]:
     """Return the condition that a content is in a before-image."""
-    return exists(select(literal(1)).where(formers.c.content_id == content_id))
+    return exists(select(literal(1)).where(images.c.content_id == content_id))
 
 
 def names(reading: Reading, content_ids: Collection[int]) -> dict[int, tuple[str, str]]:
-    """Return the aliases and properties of former documents with these contents."""
+    """Return the aliases and properties of earlier documents with these contents."""
     if not content_ids:
         return {}
     found = reading.execute(
-        select(formers.c.content_id, func.min(formers.c.aliases), func.min(formers.c.properties))
-        .where(among(reading, formers.c.content_id, content_ids))
-        .group_by(formers.c.content_id)
+        select(images.c.content_id, func.min(images.c.aliases), func.min(images.c.properties))
+        .where(among(reading, images.c.content_id, content_ids))
+        .group_by(images.c.content_id)
     )
     return {number: (aliases, properties) for number, aliases, properties in found}
 
@@ -74,10 +75,10 @@ def of_syncs(
 
     Excludes syncs whose undo data is being deleted.
     """
-    mine = (formers.c.source_id == source_id) & formers.c.sync_id.in_(list(sync_ids))
+    mine = (images.c.source_id == source_id) & images.c.sync_id.in_(list(sync_ids))
     if paths is not None:
-        mine &= among(reading, formers.c.path, paths)
-    rows = reading.execute(select(formers).where(mine).order_by(formers.c.path, formers.c.sync_id.desc())).all()
+        mine &= among(reading, images.c.path, paths)
+    rows = reading.execute(select(images).where(mine).order_by(images.c.path, images.c.sync_id.desc())).all()
     deleted = {row.sync_id for row in rows if row.kept_at == BEING_DELETED}
     return list({row.path: row for row in rows if row.sync_id not in deleted}.values())
 
@@ -86,23 +87,21 @@ def after(reading: Reading, source_id: int, sync_id: int, paths: Iterable[str]) 
     """Return the state directly after a sync, for those of the paths that a later sync changed."""
     found: dict[str, Row[Any]] = {}
     for part in in_parts(paths):
-        later = (
-            (formers.c.source_id == source_id) & among(reading, formers.c.path, part) & (formers.c.sync_id > sync_id)
-        )
-        rows = reading.execute(select(formers).where(later).order_by(formers.c.sync_id.desc()))
+        later = (images.c.source_id == source_id) & among(reading, images.c.path, part) & (images.c.sync_id > sync_id)
+        rows = reading.execute(select(images).where(later).order_by(images.c.sync_id.desc()))
         found |= {row.path: row for row in rows}
     return found
 
 
 def forget(writing: Writing, which: ColumnElement[bool]) -> set[int]:
     """Delete before-images. Return the contents that may now be unused."""
-    deleted = delete(formers).where(which).returning(formers.c.content_id)
+    deleted = delete(images).where(which).returning(images.c.content_id)
     return {number for number in writing.execute(deleted).scalars() if number is not None}
 
 
 def clamp_future_times(writing: Writing) -> None:
     """Reset times that were recorded while the clock was ahead: the true age is unknown, so count from now."""
-    writing.execute(update(formers).where(formers.c.kept_at > writing.now).values(kept_at=writing.now))
+    writing.execute(update(images).where(images.c.kept_at > writing.now).values(kept_at=writing.now))
 
 
 def expired_syncs(reading: Reading, older_than: timedelta, most: int) -> list[int]:
@@ -111,13 +110,13 @@ def expired_syncs(reading: Reading, older_than: timedelta, most: int) -> list[in
     Open syncs are excluded, because they may add more before-images. The data of a sync is kept or deleted as a whole.
     """
     limit = reading.now - older_than // timedelta(microseconds=1)
-    used = exists(select(literal(1)).where(documents.c.content_id == formers.c.content_id))
+    used = exists(select(literal(1)).where(documents.c.content_id == images.c.content_id))
     sizes = (
-        select(formers.c.sync_id, func.sum(func.length(contents.c.text)))
-        .join(contents, contents.c.id == formers.c.content_id)
+        select(images.c.sync_id, func.sum(func.length(contents.c.text)))
+        .join(contents, contents.c.id == images.c.content_id)
         .where(~used)
-        .group_by(formers.c.sync_id)
-        .order_by(formers.c.sync_id.desc())
+        .group_by(images.c.sync_id)
+        .order_by(images.c.sync_id.desc())
     )
     room, first = most, None
     for number, size in reading.execute(sizes).all():
@@ -125,32 +124,32 @@ def expired_syncs(reading: Reading, older_than: timedelta, most: int) -> list[in
         if room < 0:
             first = number
             break
-    old = formers.c.kept_at <= limit
-    which = old if first is None else old | (formers.c.sync_id <= first)
+    old = images.c.kept_at <= limit
+    which = old if first is None else old | (images.c.sync_id <= first)
     still_open = select(syncs.c.id).where(syncs.c.outcome.is_(None))
-    found = select(formers.c.sync_id).where(which, formers.c.sync_id.not_in(still_open)).distinct()
-    return list(reading.execute(found.order_by(formers.c.sync_id)).scalars())
+    found = select(images.c.sync_id).where(which, images.c.sync_id.not_in(still_open)).distinct()
+    return list(reading.execute(found.order_by(images.c.sync_id)).scalars())
 
 
 def mark_for_deletion(writing: Writing, sync_ids: Collection[int]) -> None:
     """Mark the undo data of these syncs as being deleted, on the row of each that will be deleted last."""
-    mine = among(writing, formers.c.sync_id, sync_ids)
-    last = select(formers.c.source_id, formers.c.sync_id, func.max(formers.c.path)).where(mine)
-    rows = writing.execute(last.group_by(formers.c.source_id, formers.c.sync_id)).all()
+    mine = among(writing, images.c.sync_id, sync_ids)
+    last = select(images.c.source_id, images.c.sync_id, func.max(images.c.path)).where(mine)
+    rows = writing.execute(last.group_by(images.c.source_id, images.c.sync_id)).all()
     if rows:
         keys = ("source_id", "sync_id", "path")
-        marked = and_(*(formers.c[name] == bindparam(f"its_{name}") for name in keys))
+        marked = and_(*(images.c[name] == bindparam(f"its_{name}") for name in keys))
         values = [{f"its_{name}": value for name, value in zip(keys, row, strict=True)} for row in rows]
-        writing.execute(update(formers).where(marked).values(kept_at=BEING_DELETED), values)
+        writing.execute(update(images).where(marked).values(kept_at=BEING_DELETED), values)
 
 
 def next_deletions(reading: Reading, sync_ids: Collection[int], limit: int) -> list[tuple[int, int, str, int]]:
     """Return the first rows of these syncs (sync, source, path, characters of text) in the order of their deletion."""
     rows = (
-        select(formers.c.sync_id, formers.c.source_id, formers.c.path, func.coalesce(func.length(contents.c.text), 0))
-        .outerjoin(contents, contents.c.id == formers.c.content_id)
-        .where(among(reading, formers.c.sync_id, sync_ids))
-        .order_by(formers.c.sync_id, formers.c.path)
+        select(images.c.sync_id, images.c.source_id, images.c.path, func.coalesce(func.length(contents.c.text), 0))
+        .outerjoin(contents, contents.c.id == images.c.content_id)
+        .where(among(reading, images.c.sync_id, sync_ids))
+        .order_by(images.c.sync_id, images.c.path)
         .limit(limit)
     )
     return [(number, source_id, path, size) for number, source_id, path, size in reading.execute(rows)]

@@ -15,7 +15,7 @@ from catchment.ledger.db.database import Writing, among, maybe_micros, to_json
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.records import Delivered
 from catchment.ledger.db.schema import chunks, contents, documents, entities, links
-from catchment.ledger.library import before_images, threads, word_index
+from catchment.ledger.library import before_images, conversation_index, word_index
 from catchment.model import Document, Entity, EntityKind, Extraction, Link
 
 _MOST_PROPERTIES = 50_000
@@ -54,24 +54,24 @@ def put_contents(writing: Writing, outcomes: Iterable[Delivered]) -> dict[Key, C
 
 
 def _kept(writing: Writing, wanted: Iterable[Key]) -> dict[Key, Content]:
-    """Return the existing contents. A present or former document of each provides its aliases and properties."""
+    """Return the existing contents. A present or earlier document of each provides its aliases and properties."""
     its = documents.alias()
     first = select(func.min(its.c.id)).where(its.c.content_id == contents.c.id).scalar_subquery()
     statement = select(
         contents.c.hash, contents.c.normalizer, contents.c.id, documents.c.aliases, documents.c.properties
     ).join_from(contents, documents, documents.c.id == first, isouter=True)
     found: dict[Key, Content] = {}
-    formerly: dict[int, Key] = {}
+    without_document: dict[int, Key] = {}
     for part in in_parts({digest for digest, _ in wanted}):
         for digest, normalizer, number, aliases, properties in writing.execute(
             statement.where(among(writing, contents.c.hash, part))
         ):
             if aliases is None:
-                formerly[number] = digest, normalizer
+                without_document[number] = digest, normalizer
             else:
                 found[digest, normalizer] = Content(number, False, aliases, properties)
-    for number, names in before_images.names(writing, formerly).items():
-        found[formerly[number]] = Content(number, False, *names)
+    for number, names in before_images.names(writing, without_document).items():
+        found[without_document[number]] = Content(number, False, *names)
     return found
 
 
@@ -120,7 +120,7 @@ def _add(writing: Writing, new: Sequence[tuple[int, Delivered]]) -> None:
         if outcome.extraction is not None:
             extractions.append((number, document.text, outcome.extraction))
     writing.insert(contents, rows)
-    threads.add(writing, said)
+    conversation_index.add(writing, said)
     _add_chunks(writing, extractions)
     _add_links(writing, extractions)
     _add_entities(writing, extractions)

@@ -9,13 +9,12 @@ from typing import Any
 from sqlalchemy import Select, func, select
 
 from catchment.errors import NotFound
-from catchment.ledger.db import lookup
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, maybe_time
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import find_source
 from catchment.ledger.db.records import ContentFacts, LibraryCounts, Named, Ranked, Ranking, Shown
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, links, mails, sources
-from catchment.ledger.library import hits, messages, word_index
+from catchment.ledger.library import hits, mail_relations, word_index
 from catchment.ledger.library.contents import file_name
 from catchment.ledger.library.filters import Filter, FilterName
 from catchment.ledger.library.query import Query, bounded, parse, plain_words
@@ -71,15 +70,15 @@ class Library:
         *,
         limit: int,
         offset: int = 0,
-        by_thread: bool = False,
+        by_conversation: bool = False,
         within: Collection[int] | None = None,
     ) -> Ranking:
         """Return the contents that match a query by its words, best first. Without words, the latest come first.
 
-        `by_thread` returns only the best of each thread. `within`: only these contents.
+        `by_conversation` returns only the best of each conversation. `within`: only these contents.
         """
         with self._store.read() as reading:
-            return word_index.find(reading, query, limit, offset, by_thread=by_thread, within=within)
+            return word_index.find(reading, query, limit, offset, by_conversation=by_conversation, within=within)
 
     def present(self, ranked: Sequence[Ranked], query: Query) -> list[Hit]:
         """Return the hits to show for contents, in their order. Omits those that were deleted meanwhile."""
@@ -98,16 +97,11 @@ class Library:
                 names.update(map(plain_words, (title, *aliases.split("\n"))))
         return found
 
-    def in_threads(self, threads: Collection[int]) -> list[int]:
-        """Return the contents of all messages in these threads."""
+    def in_conversations(self, conversations: Collection[int]) -> list[int]:
+        """Return the contents of all messages in these conversations."""
         with self._store.read() as reading:
-            mine = select(mails.c.content_id).where(among(reading, mails.c.thread, threads))
+            mine = select(mails.c.content_id).where(among(reading, mails.c.thread, conversations))
             return list(reading.execute(mine).scalars())
-
-    def show(self, document_or_locator: str) -> Shown:
-        """Return a document by ID, locator, or the end of its locator. Raises NotFound."""
-        with self._store.read() as reading:
-            return _shown(reading, _find(reading, str(document_or_locator)))
 
     def document(self, document_id: int) -> Shown:
         """Return a document by ID. Raises NotFound."""
@@ -182,40 +176,6 @@ def _documents() -> Select[Any]:
     )
 
 
-def _find(reading: Reading, wanted: str) -> AnyRow:
-    if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
-        row = reading.execute(_documents().where(documents.c.id == int(wanted))).first()
-        if row is not None:
-            return row
-    number = _called(reading, wanted)
-    if number is None:
-        raise NotFound("document: not found; `catchment why` explains what happened to a file")
-    return reading.execute(_documents().where(documents.c.id == number)).one()
-
-
-def _called(reading: Reading, wanted: str) -> int | None:
-    """Return the document whose locator, or else title, matches the name best."""
-    names = select(documents.c.id, items.c.locator).join(items, items.c.id == documents.c.item_id).where(_LIVE)
-    by_place = [
-        (match, len(locator), number)
-        for number, locator in reading.execute(names.where(lookup.name_condition(reading, items.c.locator, wanted)))
-        if (match := lookup.match_name(locator, wanted))
-    ]
-    if by_place:
-        number: int = min(by_place)[2]
-        return number
-    titles = select(documents.c.id, documents.c.title).where(
-        _LIVE, lookup.text_condition(reading, documents.c.title, wanted)
-    )
-    by_title = [
-        (match, number)
-        for number, title in reading.execute(titles)
-        if (match := lookup.match_name(title, wanted)) and match.is_whole
-    ]
-    found: list[int] = [number for _, number in sorted(by_title)]
-    return found[0] if found else None
-
-
 def _shown(reading: Reading, row: AnyRow) -> Shown:
     mine = links.c.content_id == row.content_id
     found = [_link(r) for r in reading.execute(select(links).where(mine).order_by(links.c.position))]
@@ -254,9 +214,9 @@ def _shown(reading: Reading, row: AnyRow) -> Shown:
         entities=tuple(named),
         places=tuple((p.source, p.locator) for p in hits.places_of(reading, [row.content_id])[row.content_id]),
         mentions=tuple((r.locator, _link(r)) for r in mentions),
-        thread=messages.thread(reading, row.content_id, row.id),
-        attached=messages.attached(reading, row.source_id, row.locator, content),
-        carrier=messages.carrier(reading, row.source_id, row.locator),
+        conversation=mail_relations.conversation(reading, row.content_id, row.id),
+        attached=mail_relations.attached(reading, row.source_id, row.locator, content),
+        carrier=mail_relations.carrier(reading, row.source_id, row.locator),
     )
 
 

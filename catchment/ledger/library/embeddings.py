@@ -18,7 +18,16 @@ from sqlalchemy import ColumnElement, Select, TextClause, delete, exists, func, 
 from catchment.errors import ModelChanged
 from catchment.ledger.db.database import Reading, Store, Writing, among
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.schema import chunks, consents, contents, counters, documents, formers, search_model, spaces
+from catchment.ledger.db.schema import (
+    before_images,
+    chunks,
+    consents,
+    contents,
+    counters,
+    documents,
+    search_model,
+    spaces,
+)
 from catchment.ledger.db.schema import embeddings as table
 
 DEFAULT_MODEL = "use"
@@ -339,7 +348,7 @@ def _allowed(reading: Reading, space: Space, chunk_ids: Collection[int]) -> set[
     withdrawn = select(consents.c.source_id).where(consents.c.withdrawn_at.is_not(None), consents.c.purged_at.is_(None))
     has_owner = [
         exists().where(owner.c.content_id == chunks.c.content_id, owner.c.source_id.not_in(withdrawn))
-        for owner in (documents, formers)
+        for owner in (documents, before_images)
     ]
     found = select(chunks.c.id).where(among(reading, chunks.c.id, chunk_ids), or_(*has_owner))
     return {*reading.execute(found).scalars()}

@@ -59,7 +59,7 @@ def present(reading: Reading, ranked: Sequence[Ranked], query: Query) -> list[Hi
                 snippet=snippet(passage, query),
                 score=one.score,
                 places=tuple((place.source, place.locator) for place in copies),
-                thread=one.thread,
+                thread=one.conversation,
                 alike=one.alike,
                 media_type=shown.media_type,
                 author=shown.author,

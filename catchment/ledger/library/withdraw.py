@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, exists, func, select, u
 from catchment.ledger.db.database import Reading, Writing
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, jobs, links, moves, quarantine
-from catchment.ledger.library import before_images, embeddings, threads, word_index
+from catchment.ledger.library import before_images, conversation_index, embeddings, word_index
 
 
 def withdraw_items(writing: Writing, item_ids: Iterable[int]) -> None:
@@ -101,7 +101,7 @@ def sizes_of_items(reading: Reading, item_ids: Iterable[int]) -> Iterator[tuple[
         yield from ((number, size) for number, size in reading.execute(statement.where(items.c.id.in_(part))))
 
 
-def forget_formers(writing: Writing, which: ColumnElement[bool]) -> None:
+def forget_before_images(writing: Writing, which: ColumnElement[bool]) -> None:
     """Delete before-images and the contents used by nothing else."""
     drop_unused(writing, before_images.forget(writing, which))
 
@@ -125,7 +125,7 @@ def drop_unused(writing: Writing, content_ids: Iterable[int]) -> None:
         if not unused_contents:
             continue
         word_index.forget_chunks(writing, unused_contents)
-        threads.forget(writing, unused_contents)
+        conversation_index.forget(writing, unused_contents)
         embeddings.forget(writing, unused_contents)
         for table in (chunks, links, entities):
             writing.execute(delete(table).where(table.c.content_id.in_(unused_contents)))

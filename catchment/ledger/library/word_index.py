@@ -81,11 +81,11 @@ _WEIGHTS = {"title": "A", "aliases": "B", "path": "D", "properties": "D"}
 
 _EACH = """SELECT candidate.content_id, chunk_id, score, mails.thread, 1 AS alike
     FROM candidate LEFT JOIN mails ON mails.content_id = candidate.content_id"""
-# A thread's number is the ID of a content in it, so no content outside the thread has the same.
-_OF_THREAD = "OVER (PARTITION BY coalesce(mails.thread, candidate.content_id)"
-_BY_THREAD = f"""SELECT content_id, chunk_id, score, thread, alike FROM (
-        SELECT candidate.content_id, chunk_id, score, mails.thread AS thread, count(*) {_OF_THREAD}) AS alike,
-               row_number() {_OF_THREAD} ORDER BY score DESC, candidate.content_id) AS place
+# A conversation's number is the ID of a content in it, so no content outside the conversation has the same.
+_OF_CONVERSATION = "OVER (PARTITION BY coalesce(mails.thread, candidate.content_id)"
+_BY_CONVERSATION = f"""SELECT content_id, chunk_id, score, thread, alike FROM (
+        SELECT candidate.content_id, chunk_id, score, mails.thread AS thread, count(*) {_OF_CONVERSATION}) AS alike,
+               row_number() {_OF_CONVERSATION} ORDER BY score DESC, candidate.content_id) AS place
         FROM candidate LEFT JOIN mails ON mails.content_id = candidate.content_id
     ) AS each_one WHERE place = 1"""
 
@@ -235,13 +235,13 @@ def find(
     limit: int,
     offset: int,
     *,
-    by_thread: bool,
+    by_conversation: bool,
     within: Collection[int] | None = None,
 ) -> Ranking:
     """Return the matching contents, best first, and their total number. Without wanted terms, the latest come first.
 
-    Each term may match any chunk or name of a document. `by_thread` returns only the best content of each thread. `within`:
-    only these contents. `query.bounded` limits the terms: databases limit the number of subqueries to a few hundred.
+    Each term may match any chunk or name of a document. `by_conversation` returns only the best content of each conversation.
+    `within`: only these contents. `query.bounded` limits the terms: databases limit the number of subqueries to a few hundred.
     """
     parameters: dict[str, Any] = {"limit": limit, "offset": offset, "aside": ASIDE, "weight": _ASIDE_WEIGHT}
     parameters["most"] = most = max(_MOST, offset + limit)
@@ -274,7 +274,7 @@ def find(
     statement = f"""
     WITH {", ".join(tables)}
     SELECT each_one.*, count(*) OVER (), (SELECT count(*) FROM hit)
-    FROM ({_BY_THREAD if by_thread else _EACH}) AS each_one
+    FROM ({_BY_CONVERSATION if by_conversation else _EACH}) AS each_one
     ORDER BY 3 DESC, 1 LIMIT :limit OFFSET :offset"""
     rows = reading.execute(text(statement), parameters).all()
     ranked = [

@@ -13,7 +13,7 @@ from catchment.ledger.db.job_states import RUNNING
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import jobs, sources, throttles
 from catchment.pacing.bucket import HOUR
-from catchment.pacing.rules import ALL, Rule, scope, strictest, windows_of
+from catchment.pacing.operator_rules import ALL, Rule, scope, strictest, windows_of
 from catchment.pacing.windows import blocked_until as in_window
 from catchment.pacing.windows import parse
 

@@ -1,1 +1,1 @@
-"""The GitHub API over HTTP: client, paged listings, threads, releases and device login."""
+"""The GitHub API over HTTP: client, paged listings, conversations, releases and device login."""

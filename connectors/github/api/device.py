@@ -14,7 +14,7 @@ import httpx
 import orjson
 
 from catchment.errors import LoginFailed, SourceUnavailable
-from connectors.github.api.client import authorities, body_of
+from connectors.github.api.api_client import authorities, body_of
 from connectors.github.api.errors import connection_error, malformed_response
 
 _SECONDS = 20.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-from connectors.github.api.render import Entry
+from connectors.github.api.entries import Entry
 
 _MAX_BYTES = 32_000_000
 _OVERHEAD = 1_000

@@ -13,18 +13,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from connectors.github.api.client import PAGE, ApiClient, ApiResponse
-from connectors.github.api.render import Entry, EntryKind, parse_time
+from connectors.github.api.api_client import PAGE, ApiClient, ApiResponse
+from connectors.github.api.entries import Entry, EntryKind, parse_time
 
 _OVERLAP = timedelta(seconds=60)
 """Period before a mark that is read again: the clocks of a host's machines differ, and changes may appear late."""
 _REMEMBERED = 100
 _PATHS = {
-    EntryKind.THREAD: "issues?state=all&",
+    EntryKind.CONVERSATION: "issues?state=all&",
     EntryKind.COMMENT: "issues/comments?",
     EntryKind.REVIEW: "pulls/comments?",
 }
-_SINGLE = {EntryKind.THREAD: "issues", EntryKind.COMMENT: "issues/comments", EntryKind.REVIEW: "pulls/comments"}
+_SINGLE = {EntryKind.CONVERSATION: "issues", EntryKind.COMMENT: "issues/comments", EntryKind.REVIEW: "pulls/comments"}
 
 
 @dataclass(frozen=True, slots=True)

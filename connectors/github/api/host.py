@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from catchment.errors import AccessDenied, SourceUnavailable, Vanished
-from connectors.github.api.client import PAGE, ApiClient
+from connectors.github.api.api_client import PAGE, ApiClient
+from connectors.github.api.entries import parse_time
 from connectors.github.api.errors import malformed_response
-from connectors.github.api.render import parse_time
 from connectors.github.names import REPOSITORY, Repository, is_branch
 
 Marks = dict[str, str | None]

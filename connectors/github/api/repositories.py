@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 
 from catchment.errors import Vanished
 from catchment.pacing import HostLimits, Pace, RateProfile
-from connectors.github.api.client import ApiClient
+from connectors.github.api.api_client import ApiClient
+from connectors.github.api.conversations import Conversations
 from connectors.github.api.entry_cache import EntryCache
 from connectors.github.api.errors import UNSTATED_WAIT_SECONDS
 from connectors.github.api.host import Host, Marks
 from connectors.github.api.releases import Releases
-from connectors.github.api.threads import Threads
 from connectors.github.listing import RepositoryListing
 from connectors.github.names import Repository, repository_of
 from connectors.github.settings import GITHUB, GitHubSettings
 
-_THREADS = {"issues", "pulls"}
+_CONVERSATIONS = {"issues", "pulls"}
 _WITH_TOKEN, _WITHOUT_TOKEN = 5_000, 60
 """Requests per hour allowed by github.com. Most Enterprise servers have no limit; those that do report it."""
 _probe_marks: dict[GitHubSettings, dict[str, str]] = {}
@@ -58,7 +58,7 @@ class Api:
     def is_needed(self) -> bool:
         """Whether anything is selected that git alone does not provide."""
         settings = self._settings
-        api_parts = _THREADS | {"releases", "wiki"}
+        api_parts = _CONVERSATIONS | {"releases", "wiki"}
         return bool(settings.repositories) and (
             bool(api_parts & set(settings.include)) or any(name.endswith("/*") for name in settings.repositories)
         )
@@ -88,24 +88,24 @@ class Api:
 
     def listings(self, repository: str) -> Iterator[RepositoryListing]:
         """Yield the listings of a repository, in the order in which they run."""
-        if _THREADS & set(self._settings.include):
-            yield self._threads(repository)
+        if _CONVERSATIONS & set(self._settings.include):
+            yield self._conversations(repository)
         if "releases" in self._settings.include:
             yield self._releases(repository)
 
     def listing(self, locator: str) -> RepositoryListing:
         """Return the listing that an item belongs to."""
         repository = repository_of(locator)
-        return self._releases(repository) if "#release/" in locator else self._threads(repository)
+        return self._releases(repository) if "#release/" in locator else self._conversations(repository)
 
     def close(self) -> None:
         """Close connections and drop cached entries; may be called again."""
         self._client.close()
         self._cache.clear()
 
-    def _threads(self, repository: str) -> RepositoryListing:
+    def _conversations(self, repository: str) -> RepositoryListing:
         return self._listings.setdefault(
-            f"{repository}#", Threads(self._client, repository, self._settings.include, self._cache)
+            f"{repository}#", Conversations(self._client, repository, self._settings.include, self._cache)
         )
 
     def _releases(self, repository: str) -> RepositoryListing:

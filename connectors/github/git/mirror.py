@@ -21,7 +21,7 @@ from connectors.github.git.git import (
     resolve_commit,
     share_history,
 )
-from connectors.github.git.remote import Remote
+from connectors.github.git.remote_repository import Remote
 
 MAX_PACKS = 20
 """With more packs, they are merged into one."""

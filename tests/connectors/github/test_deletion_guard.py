@@ -10,20 +10,21 @@ from typing import Any
 import pytest
 
 from catchment.ledger import Ledger, Source
-from catchment.ledger.admin.plan import PlannedAction
+from catchment.ledger.admin.scratch import PlannedAction
 from catchment.model import Change, Priority
 from catchment.parser_pool import ParserPool
 from catchment.runtime import process
 from catchment.settings import Home, Policy
 from catchment.sync.discovery import Discovery
 from catchment.sync.plan import make_plan
-from catchment.sync.session import open_sync
+from catchment.sync.source_sync import open_sync
 from connectors.github import GitHub
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.git_host import hosting
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.repository import Repository
 from tests.connectors.github.server import GitHubServer, Repo
+from tests.documents import document_named
 
 MANY = 20
 
@@ -51,7 +52,7 @@ class Reader:
         return {named.locator.removeprefix("work:") for named in self.ledger.library.names(self.source.id)}
 
     def text(self, locator: str) -> str:
-        return self.ledger.library.show(locator).content.text
+        return document_named(self.ledger, locator).content.text
 
     def held(self) -> list[tuple[int, str]]:
         return [(hold.count, hold.reason) for hold in self.ledger.intake.holds()]
@@ -251,7 +252,7 @@ def test_deletions_by_another_history_are_held(
 def test_interrupted_listing_of_a_commit_holds_nothing(
     work: Repository, reading: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch, after: int | None
 ) -> None:
-    monkeypatch.setattr("connectors.github.git.code._CHANGES_PER_CHECKPOINT", 5)
+    monkeypatch.setattr("connectors.github.git.code_listing._CHANGES_PER_CHECKPOINT", 5)
     reader = reading(clone=work.path)
     reader.sync()
     work.git("checkout", "--quiet", "few")

@@ -276,7 +276,7 @@ def test_next_page_at_another_host_is_not_requested(
 def test_oversized_response_is_aborted(
     github: GitHub, repo: Repo, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.github.api.client._MAX_RESPONSE_BYTES", 100)
+    monkeypatch.setattr("connectors.github.api.api_client._MAX_RESPONSE_BYTES", 100)
     with pytest.raises(SourceUnavailable, match="response exceeds 100 bytes; "):
         github.probe()
 

@@ -325,7 +325,7 @@ def test_interrupted_listing_of_a_large_repository_resumes(root: Path, ledger: M
 def test_changes_reverted_after_an_interruption_are_undone(
     work: Repository, github: GitHub, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch, back: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr("connectors.github.git.code._CHANGES_PER_CHECKPOINT", 1)
+    monkeypatch.setattr("connectors.github.git.code_listing._CHANGES_PER_CHECKPOINT", 1)
     ledger.sync(github)
     before = ledger.documents()
     work.write(one="changed")

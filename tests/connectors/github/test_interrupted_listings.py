@@ -22,7 +22,7 @@ pytestmark = pytest.mark.full
 def work(root: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """A repository with five files in two branches."""
     # Otherwise so few files would precede the first checkpoint.
-    monkeypatch.setattr("connectors.github.git.code._CHANGES_PER_CHECKPOINT", 1)
+    monkeypatch.setattr("connectors.github.git.code_listing._CHANGES_PER_CHECKPOINT", 1)
     work = Repository.made(root / "project")
     for name in ("one.md", "a/two.md", "a/three.md", "a/b/four.md"):
         work.put(name, f"# {name}\n" * 20)

@@ -18,7 +18,7 @@ from tests.connectors.memory_ledger import MemoryLedger, Report
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> int:
     """Use pages of ten entries, so that listings span several pages."""
-    for module in ("client", "feed", "threads", "releases"):
+    for module in ("api_client", "feed", "conversations", "releases"):
         monkeypatch.setattr(f"connectors.github.api.{module}.PAGE", 10)
     return 10
 

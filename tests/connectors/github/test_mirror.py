@@ -22,11 +22,11 @@ from catchment.errors import FetchFailed, LoginFailed, RateLimited, SourceError,
 from catchment.model import SkipReason, Upsert
 from connectors.github import GitHub
 from connectors.github.git import mirror
-from connectors.github.git.code import Code
-from connectors.github.git.filters import FileRules
+from connectors.github.git.code_listing import Code
+from connectors.github.git.file_selection import FileRules
 from connectors.github.git.mirror import Mirror
-from connectors.github.git.remote import Remote
-from connectors.github.git.shell import run
+from connectors.github.git.plain_shell import run
+from connectors.github.git.remote_repository import Remote
 from connectors.github.names import wiki_of
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.git_host import GitHost, hosting

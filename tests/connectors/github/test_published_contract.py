@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from connectors.github import GitHub
-from connectors.github.api import render
+from connectors.github.api import entries
 from tests.connectors.github.emulator import installed
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.server import PREFIX, GitHubServer, Repo
@@ -80,7 +80,7 @@ def test_every_request_is_in_the_contract(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("connectors.github.api.feed.PAGE", 2)
-    monkeypatch.setattr("connectors.github.api.threads.PAGE", 2)
+    monkeypatch.setattr("connectors.github.api.conversations.PAGE", 2)
     hub.owners["ada"] = "Organization"
     for location in ("ada/weir", "ada/*"):
         github = reading(location)
@@ -100,7 +100,7 @@ def test_every_request_is_in_the_contract(
 
 
 def test_every_field_read_is_in_the_contract(contract: Contract) -> None:
-    read = set(re.findall(r'fields(?:\.get\()?\[?"(\w+)"', Path(render.__file__).read_text()))
+    read = set(re.findall(r'fields(?:\.get\()?\[?"(\w+)"', Path(entries.__file__).read_text()))
     assert {"number", "title", "body", "user", "node_id"} <= read
     known = {
         *contract.properties("issue"),

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from connectors.github import GitHub
-from connectors.github.api.render import release
+from connectors.github.api.entries import release
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.emulator import installed
 from tests.connectors.github.proxy import Exchange, Proxy

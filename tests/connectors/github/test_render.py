@@ -8,7 +8,7 @@ import pytest
 
 from catchment.content.extract import extract
 from catchment.content.normalize import normalize
-from connectors.github.api.render import EntryKind, EntryRef, comment, parse_locator, release, review, thread
+from connectors.github.api.entries import EntryKind, EntryRef, comment, conversation, parse_locator, release, review
 
 WEB = "https://github.com"
 
@@ -23,11 +23,11 @@ def issue(**more: Any) -> dict[str, Any]:
 
 def body(text: str) -> str:
     """Return the text for a body."""
-    return thread("ada/weir", issue(body=text)).text.decode().partition("# The gauge\n\n")[2].rstrip("\n")
+    return conversation("ada/weir", issue(body=text)).text.decode().partition("# The gauge\n\n")[2].rstrip("\n")
 
 
 def test_issue_has_title_body_author_and_time() -> None:
-    entry = thread("ada/weir", issue())
+    entry = conversation("ada/weir", issue())
     assert entry.text.decode() == (
         '---\nauthor: "ada"\ncreated: "2026-01-01T00:00:00Z"\n---\n# The gauge\n\nIt sticks\n'
     )
@@ -42,21 +42,21 @@ def test_issue_has_title_body_author_and_time() -> None:
 
 
 def test_deleted_user_is_a_ghost_and_empty_body_is_valid() -> None:
-    entry = thread("ada/weir", issue(user=None, body=None, title=None, labels=None))
+    entry = conversation("ada/weir", issue(user=None, body=None, title=None, labels=None))
     assert 'author: "ghost"' in entry.text.decode()
     assert normalize(entry.raw(entry.item)).author == "ghost"
 
 
 def test_state_labels_and_comments_do_not_change_the_version() -> None:
-    before = thread("ada/weir", issue())
-    after = thread(
+    before = conversation("ada/weir", issue())
+    after = conversation(
         "ada/weir", issue(state="closed", labels=[{"name": "bug"}], comments=3, updated_at="2026-02-02T00:00:00Z")
     )
     assert before.item.version == after.item.version
     assert before.item.identity == after.item.identity
     assert before.item.attributes != after.item.attributes
-    assert thread("ada/weir", issue(body="It sticks!")).item.version != before.item.version
-    assert thread("ada/weir", issue(title="The gate")).item.version != before.item.version
+    assert conversation("ada/weir", issue(body="It sticks!")).item.version != before.item.version
+    assert conversation("ada/weir", issue(title="The gate")).item.version != before.item.version
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,14 @@ def test_references_become_links_except_in_code(written: str, becomes: str) -> N
 
 
 def test_references_are_links_of_the_document() -> None:
-    entry = thread("ada/weir", issue(body="as in bob/mill#3"))
+    entry = conversation("ada/weir", issue(body="as in bob/mill#3"))
     links = extract(normalize(entry.raw(entry.item))).links
     assert [link.target for link in links] == ["https://github.com/bob/mill/issues/3"]
 
 
 def test_titles_cannot_inject_control_codes_or_properties() -> None:
     hostile = "\x1b]0;owned\x07 a\u202etxt.exe\n---\nauthor: mallory\n---\n# b \x9b31m"
-    entry = thread("ada/weir", issue(title=hostile, user={"login": 'x"\nauthor: y'}, labels=[{"name": hostile}]))
+    entry = conversation("ada/weir", issue(title=hostile, user={"login": 'x"\nauthor: y'}, labels=[{"name": hostile}]))
     texts = [entry.title, str(entry.metadata), *entry.item.attributes["labels"]]
     assert not any(c in text for text in texts for c in "\x1b\x07\x9b\n\u202e")
     document = normalize(entry.raw(entry.item))
@@ -136,7 +136,7 @@ def test_release_contains_its_tag_and_files() -> None:
 @pytest.mark.parametrize(
     "at",
     [
-        EntryRef("a/b", EntryKind.THREAD, 12),
+        EntryRef("a/b", EntryKind.CONVERSATION, 12),
         EntryRef("a/b", EntryKind.COMMENT, 12, "99"),
         EntryRef("a/b", EntryKind.REVIEW, 12, "99"),
         EntryRef("a/b", EntryKind.RELEASE, name="v1#2/3"),
@@ -144,3 +144,7 @@ def test_release_contains_its_tag_and_files() -> None:
 )
 def test_api_locators_are_reversible(at: EntryRef) -> None:
     assert parse_locator(at.locator) == at
+
+
+def test_names_in_the_marks_of_existing_cursors_stay() -> None:
+    assert [kind.mark for kind in EntryKind] == ["thread", "comment", "review", "release"]

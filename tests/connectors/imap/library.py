@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catchment.ledger import Ledger
 from catchment.settings import Home, Policy, RetryPolicy
-from catchment.sync.session import SourceSync, open_sync
+from catchment.sync.source_sync import SourceSync, open_sync
 from connectors.imap import Imap
 
 NOW = RetryPolicy(backoff="immediate", attempts=3)

@@ -179,7 +179,7 @@ def test_deselected_folder_is_skipped_and_returns_when_selected(
 def test_interrupted_first_listing_resumes(
     mail: Imap, person: IMAPClient, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.imap.changes._PART", 10)
+    monkeypatch.setattr("connectors.imap.account_listing._PART", 10)
     ledger.sync(mail, cut=15)
     uids = person.search()
     person.add_flags([uids[2], uids[15]], [b"\\Flagged"])
@@ -199,7 +199,7 @@ def test_interrupted_first_listing_resumes(
 def test_deletion_after_an_interrupted_deep_listing_is_detected(
     mail: Imap, person: IMAPClient, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.imap.changes._PART", 8)
+    monkeypatch.setattr("connectors.imap.account_listing._PART", 8)
     ledger.sync(mail)
     ledger.sync(mail, deep=True, cut=14)
     assert ledger.marks["folder INBOX"].endswith(";-1;0"), "the first messages were listed again, the last were not"
@@ -300,7 +300,7 @@ def test_server_with_fewer_extensions_gives_the_same_result(
 def test_status_commands_are_pipelined_without_extensions(
     limited_server: Dovecot, account: Callable[..., Imap], ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.imap.changes._AT_ONCE", 3)
+    monkeypatch.setattr("connectors.imap.account_listing._AT_ONCE", 3)
     limited_server.clear()
     with limited_server.person() as person:
         for number in range(4):

@@ -72,7 +72,7 @@ def same(ledger: MemoryLedger, other: MemoryLedger) -> None:
 def test_connection_lost_at_any_command_is_recovered(
     account: Callable[..., Imap], proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.imap.changes._PART", 8)
+    monkeypatch.setattr("connectors.imap.account_listing._PART", 8)
     whole = everything(account)
     everything_asked = account(port=proxy.port)
     MemoryLedger().sync(everything_asked)
@@ -108,7 +108,7 @@ def test_server_that_always_disconnects_is_unavailable(account: Callable[..., Im
 def test_missing_uidnext_deletes_no_items(
     account: Callable[..., Imap], server: Dovecot, proxy: Proxy, odd: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.imap.changes._FLAGS_WATCHED", 1)
+    monkeypatch.setattr("connectors.imap.account_listing._FLAGS_WATCHED", 1)
 
     def plain(line: bytes) -> bytes:
         return re.sub(rb" (?:CONDSTORE|QRESYNC|ENABLE|LIST-STATUS)\b", b"", line)

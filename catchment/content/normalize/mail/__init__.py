@@ -1,4 +1,4 @@
-"""Read mail messages (RFC 5322, MIME): text as Markdown, people, attachments and thread identifiers.
+"""Read mail messages (RFC 5322, MIME): text as Markdown, people, attachments and conversation identifiers.
 
 `mime` parses the parts, with `transport` for their encodings. `words` reads header fields. `body` assembles the text with
 `html`, `calendar` and `encrypted`; `replies` marks quotations and signatures. `attachments` returns the files, `outlook`
@@ -12,7 +12,7 @@ import binascii
 from datetime import datetime
 from typing import Any
 
-from catchment.content.normalize.language import language
+from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.mail import body, words
 from catchment.content.normalize.mail.attachments import files, name_of
 from catchment.content.normalize.mail.mime import Part, parse

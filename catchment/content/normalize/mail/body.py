@@ -9,7 +9,7 @@ from catchment.content.normalize.mail import words
 from catchment.content.normalize.mail.attachments import is_body
 from catchment.content.normalize.mail.calendar import invitation
 from catchment.content.normalize.mail.encrypted import signed_content, unarmored
-from catchment.content.normalize.mail.html import page
+from catchment.content.normalize.mail.html_body import page
 from catchment.content.normalize.mail.mime import Part, parse_entity
 from catchment.content.normalize.mail.replies import mark_replies
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from catchment.content.normalize.language import language
+from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.mail import words
 from catchment.model import Document
 

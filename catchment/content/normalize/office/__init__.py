@@ -14,7 +14,7 @@ from typing import Any
 from catchment.content.normalize import archives, formats
 from catchment.content.normalize.decode import decode
 from catchment.content.normalize.html import html
-from catchment.content.normalize.language import language
+from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.mail.outlook import outlook
 from catchment.content.normalize.markdown import iso_moment
 from catchment.content.normalize.office import compound, iwork, pdf, unread, workbooks

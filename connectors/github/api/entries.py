@@ -36,10 +36,15 @@ _ISSUES, _PULLS = "issues", "pulls"
 class EntryKind(StrEnum):
     """The type of an entry; the value is its part in the locator."""
 
-    THREAD = ""
+    CONVERSATION = ""
     COMMENT = "comment"
     REVIEW = "review"
     RELEASE = "release"
+
+    @property
+    def mark(self) -> str:
+        """The name in the keys of marks; it is in the cursors of existing sources."""
+        return self.value or "thread"
 
 
 class Entry(NamedTuple):
@@ -70,7 +75,7 @@ class EntryRef(NamedTuple):
     def locator(self) -> str:
         """`owner/repo#12`, `owner/repo#12/comment/99`, `owner/repo#release/v1.0`."""
         match self.kind:
-            case EntryKind.THREAD:
+            case EntryKind.CONVERSATION:
                 return f"{self.repository}#{self.number}"
             case EntryKind.RELEASE:
                 return f"{self.repository}#release/{self.name}"
@@ -87,7 +92,7 @@ def parse_locator(locator: str) -> EntryRef:
     return EntryRef(repository, EntryKind(kind), int(number), name)
 
 
-def thread(repository: str, fields: Mapping[str, Any]) -> Entry:
+def conversation(repository: str, fields: Mapping[str, Any]) -> Entry:
     """Convert an issue or pull request."""
     is_pull = "pull_request" in fields
     title = _line(fields.get("title"))
@@ -98,7 +103,7 @@ def thread(repository: str, fields: Mapping[str, Any]) -> Entry:
         **({"milestone": _line(fields["milestone"].get("title"))} if fields.get("milestone") else {}),
         **({"draft": True} if fields.get("draft") else {}),
     }
-    ref = EntryRef(repository, EntryKind.THREAD, _checked_number(fields["number"]))
+    ref = EntryRef(repository, EntryKind.CONVERSATION, _checked_number(fields["number"]))
     container = f"{repository}/{_PULLS if is_pull else _ISSUES}"
     metadata = {"kind": "pull" if is_pull else "issue", "number": ref.number}
     text = _text({}, fields, title, repository)
@@ -159,7 +164,7 @@ def parse_time(text: str) -> datetime:
 
 
 PARSERS: Mapping[EntryKind, Callable[[str, Mapping[str, Any]], Entry]] = {
-    EntryKind.THREAD: thread,
+    EntryKind.CONVERSATION: conversation,
     EntryKind.COMMENT: comment,
     EntryKind.REVIEW: review,
     EntryKind.RELEASE: release,

@@ -26,7 +26,7 @@ from catchment.model import (
     Upsert,
 )
 from connectors.folders.excluded import now_excluded
-from connectors.github.git.filters import Attributes, FileRules
+from connectors.github.git.file_selection import Attributes, FileRules
 from connectors.github.git.git import Damaged, Difference, Objects, TreeEntry
 from connectors.github.names import is_file, is_wiki
 

@@ -1,23 +1,23 @@
-"""Related documents of a mail message: its thread and its attachments."""
+"""Related documents of a mail message: its conversation and its attachments."""
 
 from __future__ import annotations
 
 from sqlalchemy import func, select
 
 from catchment.ledger.db.database import Reading, among, as_map, maybe_time
-from catchment.ledger.db.records import Attached, InThread
+from catchment.ledger.db.records import Attached, ConversationMessage
 from catchment.ledger.db.schema import contents, documents, items, mails, sources
-from catchment.ledger.library.threads import MAIL
+from catchment.ledger.library.conversation_index import MAIL
 from catchment.model import PART, Document
 
 _MOST = 1_000
 
 
-def thread(reading: Reading, content_id: int, document_id: int) -> tuple[InThread, ...]:
-    """Return the thread of a message, oldest first; empty for other contents.
+def conversation(reading: Reading, content_id: int, document_id: int) -> tuple[ConversationMessage, ...]:
+    """Return the conversation of a message, oldest first; empty for other contents.
 
-    Copies of a message are listed once, preferring `document_id`. Long threads are limited to the thousand messages closest in
-    time.
+    Copies of a message are listed once, preferring `document_id`. Long conversations are limited to the thousand messages
+    closest in time.
     """
     mine = reading.execute(select(mails.c.thread, mails.c.sent).where(mails.c.content_id == content_id)).first()
     if mine is None:
@@ -41,9 +41,9 @@ def thread(reading: Reading, content_id: int, document_id: int) -> tuple[InThrea
         .order_by(documents.c.id != document_id, away, documents.c.id)
         .limit(_MOST)
     )
-    found: dict[int, InThread] = {}
+    found: dict[int, ConversationMessage] = {}
     for name, number, title, author, sent, source, item in reading.execute(statement):
-        found.setdefault(name, InThread(number, title, author, maybe_time(sent), source, item))
+        found.setdefault(name, ConversationMessage(number, title, author, maybe_time(sent), source, item))
     return tuple(sorted(found.values(), key=lambda one: (one.sent is None, one.sent, one.document)))
 
 

@@ -12,10 +12,10 @@ from weakref import WeakSet
 from catchment.contracts import Mirrored
 from catchment.runtime.secret_references import read_blocks_with
 from catchment.settings import Home, SourceSettings
-from catchment.sync.fingerprints import fingerprints
+from catchment.sync.circumstances import circumstances
 from catchment.sync.plan import PlanFilter, load_plan
-from catchment.sync.session import SourceSync, open_sync
 from catchment.sync.shared import configure_gc
+from catchment.sync.source_sync import SourceSync, open_sync
 from connectors import connector_class
 from tasks.activity import ActivityStatus, CountingExecutor, Steps, registered
 from tasks.blocks import read_block
@@ -152,7 +152,7 @@ def _sync(kind: str, name: str, settings: SourceSettings, run: str | None, plan:
     if isinstance(connector, Mirrored):
         connector.shell = run_in_flow
     policy = settings.policy(connector.policy)
-    now = fingerprints(settings)
+    now = circumstances(settings)
     with open_sync(Home.default(), connector, name, policy, settings.priority, run=run, now=now) as sync:
         if followed is not None:
             sync.discovery.through = PlanFilter(followed, sync.progress)

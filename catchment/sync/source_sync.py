@@ -18,7 +18,7 @@ from catchment.content.cache import Cache
 from catchment.contracts import Connector, Paced
 from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, RateLimited, StaleLease
 from catchment.ledger import Ledger, Outcome, Source, Sync, SyncRow
-from catchment.ledger.jobs.auto_retry import Fingerprints
+from catchment.ledger.jobs.auto_retry import Circumstances
 from catchment.model import Priority
 from catchment.parser_pool import ParserPool
 from catchment.runtime import process
@@ -28,10 +28,10 @@ from catchment.sync import fair_share
 from catchment.sync.batch import Bench, OpenBatch
 from catchment.sync.discovery import Discovery
 from catchment.sync.eta import MeasuredPace, estimate
-from catchment.sync.opening import begin
 from catchment.sync.preflight import limits_of, paced
 from catchment.sync.progress import Progress, Trouble
 from catchment.sync.shared import Renewals, only_sync, shared_ledger, shared_pool
+from catchment.sync.start import begin
 
 LEASE = timedelta(minutes=5)
 _UNTOLD_SECONDS = 600.0
@@ -107,9 +107,9 @@ class SourceSync:
         self._working_since = self._working_since or time.monotonic()
         return self._claim(limit, fresh=True, attempts=self.policy.retry.attempts)
 
-    def fingerprint(self, token: int) -> str:
-        """Return the fingerprint of a batch (`OpenBatch.fingerprint`)."""
-        return self._open[token].fingerprint
+    def batch_key(self, token: int) -> str:
+        """Return the key of a batch (`OpenBatch.key`)."""
+        return self._open[token].key
 
     def normalize(self, token: int) -> dict[str, int]:
         """Fetch and parse a batch."""
@@ -295,7 +295,7 @@ def open_sync(
     priority: Priority,
     *,
     run: str | None = None,
-    now: Fingerprints | None = None,
+    now: Circumstances | None = None,
     ledger: Ledger | None = None,
     pool: ParserPool | None = None,
 ) -> Iterator[SourceSync]:

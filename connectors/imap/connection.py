@@ -21,8 +21,8 @@ from catchment.errors import FetchFailed, ItemError, LoginFailed, SourceUnavaila
 from connectors.imap.auth import Login
 from connectors.imap.bounds import LEAST_LITERAL, BoundedClient, LimitExceeded
 from connectors.imap.errors import is_temporary, response_code, translate_errors
-from connectors.imap.folders import MailboxStatus, MailFolder
 from connectors.imap.idle import wait
+from connectors.imap.mail_folders import MailboxStatus, MailFolder
 from connectors.imap.names import encode_folder
 from connectors.imap.responses import (
     Message,

@@ -1,4 +1,4 @@
-"""Mail threads in the library equal those computed from all messages at once, in any order of arrival and removal."""
+"""Mail conversations in the library equal those computed from all messages at once, in any order of arrival and removal."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 
 from catchment.ledger.db.database import as_map
-from catchment.ledger.library import threads as kept
-from catchment.ledger.library.conversations import Envelope, threads
+from catchment.ledger.library import conversation_index as kept
+from catchment.ledger.library.mail_grouping import Envelope, conversation_names
 from catchment.model import Tombstone
 from tests.ledger.mailbox import arrive
 from tests.ledger.world import World
@@ -28,18 +28,18 @@ def leave(world: World, keys: Iterable[str]) -> None:
 
 
 def found(world: World) -> dict[str, int]:
-    """Return the thread of each message by key."""
+    """Return the conversation of each message by key."""
     statement = """SELECT items.locator, mails.thread FROM mails JOIN documents ON documents.content_id = mails.content_id
         JOIN items ON items.id = documents.item_id"""
     with world.ledger._store.read() as reading:
         return as_map(reading.connection.exec_driver_sql(statement))
 
 
-def together(threads: dict[str, int] | dict[str, str]) -> set[frozenset[str]]:
-    """Return the sets of messages that share a thread."""
+def together(conversations: dict[str, int] | dict[str, str]) -> set[frozenset[str]]:
+    """Return the sets of messages that share a conversation."""
     sets: dict[object, set[str]] = {}
-    for key, thread in threads.items():
-        sets.setdefault(thread, set()).add(key)
+    for key, conversation in conversations.items():
+        sets.setdefault(conversation, set()).add(key)
     return {frozenset(one) for one in sets.values()}
 
 
@@ -56,7 +56,7 @@ def test_at_least_95_in_100_messages_are_kept_in_their_conversation(world: World
     for batch in in_batches(chance, chance.sample(mailbox.envelopes, len(mailbox.envelopes)), 300):
         arrive(world, batch)
     assert right(found(world), mailbox.truth) >= 0.95
-    assert together(found(world)) == together(threads(mailbox.envelopes))
+    assert together(found(world)) == together(conversation_names(mailbox.envelopes))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -71,7 +71,7 @@ def test_threads_match_a_full_computation_after_any_changes(sqlite_world: World,
         leave(world, gone)
         for key in gone:
             del there[key]
-        assert together(found(world)) == together(threads(there.values()))
+        assert together(found(world)) == together(conversation_names(there.values()))
     assert world.ledger.check(deep=True) == []
 
 
@@ -81,7 +81,9 @@ def _message(key: str, *references: str, minute: int, subject: str | None = None
     return Envelope(key, f"{key}@example.org", references, subject or f"about {key}", sent, "ada@example.org", people)
 
 
-def test_thread_above_the_size_limit_still_grows_and_merges(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conversation_above_the_size_limit_still_grows_and_merges(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kept, "_MOST", 5)
     for name in ("one", "two"):
         for n in range(12):
@@ -94,7 +96,7 @@ def test_thread_above_the_size_limit_still_grows_and_merges(world: World, monkey
     assert set(found(world).values()) == {1}, "what was joined as a whole stays so"
 
 
-def test_reply_without_references_merges_no_separate_threads(world: World) -> None:
+def test_reply_without_references_merges_no_separate_conversations(world: World) -> None:
     arrive(world, [_message("a", minute=1, subject="Invoice"), _message("b", minute=2, subject="Bill")])
     arrive(world, [_message("c", "b@example.org", minute=3, subject="Re: Invoice")])
     arrive(world, [_message("d", minute=4_000, subject="Re: Invoice")])

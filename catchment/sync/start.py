@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from catchment import __version__
 from catchment.contracts import Connector
 from catchment.ledger import Ledger, Source, Sync, SyncRow
-from catchment.ledger.jobs.auto_retry import Fingerprints, first_change
+from catchment.ledger.jobs.auto_retry import Circumstances, first_change
 from catchment.model import Priority, Reason
 from catchment.runtime import process
 from catchment.settings import Home, Policy
@@ -33,7 +33,7 @@ def begin(
     priority: Priority,
     *,
     run: str | None,
-    now: Fingerprints | None,
+    now: Circumstances | None,
 ) -> Begun:
     """Start a sync. Raises NoConsent, NotNow, or TryAgain if another sync of the source is running.
 
@@ -63,7 +63,7 @@ def _runs_elsewhere(owner: str) -> bool:
     return owner != process.identity() and process.alive(owner)
 
 
-def _released(ledger: Ledger, source: Source, now: Fingerprints) -> Source:
+def _released(ledger: Ledger, source: Source, now: Circumstances) -> Source:
     """Resume a held source if its login or settings have changed since the failure."""
     before = ledger.syncs.circumstances(source.id) if source.state == "held" else {}
     if first_change(Reason.PERMISSION_DENIED, before, now) is None:

@@ -14,6 +14,7 @@ from assistant.sharing import Sharing
 from assistant.untrusted import short
 from catchment.errors import MeaningOff, NoConsent, NotFound, ReadOnly, Refused
 from catchment.runtime.home import Home
+from catchment.views import resolver
 
 if TYPE_CHECKING:
     from catchment.ledger import ItemRow, Ledger, Shown, Source
@@ -68,7 +69,7 @@ class AssistantLibrary:
         properties = shown.content.properties
         people = [str(each) for field in ("from", "to", "cc") for each in _listed(properties.get(field))]
         tags = sorted({entity.value for entity in shown.entities if entity.kind is EntityKind.TAG})
-        moment = shown.content.created if shown.thread else shown.modified or shown.content.modified
+        moment = shown.content.created if shown.conversation else shown.modified or shown.content.modified
         return answers.ReadAnswer(
             document=shown.document,
             source=shown.source,
@@ -147,9 +148,10 @@ class AssistantLibrary:
         )
 
     def why(self, given: answers.WhyArguments) -> answers.WhyAnswer:
-        """Return the state of the items with this name. Looks at the ledger, never at the disk."""
+        """Return the state of the items with this name. Looks at the ledger, never at the file."""
         ledger, _ = self._open()
-        items = ledger.intake.find(given.item)
+        shared = {name: entry.settings for name, entry in self._sharing.shared().items()}
+        items = resolver.find(ledger, given.item, lambda: shared, looks_at_disk=False).listed
         note = None
         if not items:
             note = "no shared source has listed such an item; for a file on this machine run: catchment why PATH"

@@ -82,7 +82,7 @@ class WarmLibrary:
                 lanes=request.lanes,
                 limit=request.limit,
                 offset=request.offset,
-                by_thread=request.by_thread,
+                by_conversation=request.by_thread,
             )
         return _RESULTS.dump_json(results)
 

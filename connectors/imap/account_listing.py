@@ -18,11 +18,11 @@ from catchment.errors import FetchFailed, ItemError, ParseError, SourceUnavailab
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Skip, SkipReason, Tombstone, Upsert
 from connectors.imap.auth import MARK, Login
 from connectors.imap.bodystructure import File, files
-from connectors.imap.folders import MailboxMark, MailboxStatus, select_folders
+from connectors.imap.connection import ImapSession
+from connectors.imap.connection_pool import Requester
+from connectors.imap.mail_folders import MailboxMark, MailboxStatus, select_folders
 from connectors.imap.names import MessageAddress, identity, parse_locator
-from connectors.imap.pool import Requester
 from connectors.imap.responses import Message
-from connectors.imap.session import ImapSession
 from connectors.imap.settings import ImapSettings
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Threads: conversations in a generated mailbox with damaged headers, in any order of arrival."""
+"""Conversations in a generated mailbox with damaged headers, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from datetime import timedelta
 import pytest
 
 from catchment.content.normalize.mail import mail
-from catchment.ledger.library.conversations import Envelope, base_subject, envelope, threads
+from catchment.ledger.library.mail_grouping import Envelope, base_subject, conversation_names, envelope
 from tests.normalize.conversations import START, corpus, right
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_95_percent_of_messages_are_in_their_conversation(seed: int) -> None:
     mailbox = corpus(seed, 400)
-    assert right(threads(mailbox.envelopes), mailbox.truth) >= 0.95
+    assert right(conversation_names(mailbox.envelopes), mailbox.truth) >= 0.95
 
 
 def test_threads_do_not_depend_on_order_of_arrival() -> None:
     envelopes = corpus(9, 150).envelopes
-    found = threads(envelopes)
+    found = conversation_names(envelopes)
     for seed in range(5):
-        assert threads(random.Random(seed).sample(envelopes, len(envelopes))) == found
+        assert conversation_names(random.Random(seed).sample(envelopes, len(envelopes))) == found
 
 
 def _message(key: str, *references: str, subject: str = "Re: pump", minute: int = 0, **fields: str) -> Envelope:
@@ -35,24 +35,24 @@ def _with(message: Envelope, fields: dict[str, str]) -> Envelope:
     return message._replace(**fields)  # type: ignore[arg-type]
 
 
-def test_late_parent_joins_the_thread_without_renaming_it() -> None:
+def test_late_parent_joins_the_conversation_without_renaming_it() -> None:
     answers = [_message("two-id", "one-id", minute=2), _message("three-id", "one-id", "two-id", minute=3)]
-    before = threads(answers)
-    after = threads([*answers, _message("one-id", subject="pump", minute=1)])
+    before = conversation_names(answers)
+    after = conversation_names([*answers, _message("one-id", subject="pump", minute=1)])
     assert set(before.values()) == set(after.values())
     assert len(set(after.values())) == 1
 
 
 def test_joined_threads_keep_the_name_of_the_earlier() -> None:
     early, late = _message("one-id", subject="x", minute=1), _message("three-id", subject="y", minute=3)
-    apart = threads([early, late])
+    apart = conversation_names([early, late])
     assert apart["one-id"] != apart["three-id"]
-    joined = threads([early, late, _message("four-id", "one-id", "three-id", minute=4)])
+    joined = conversation_names([early, late, _message("four-id", "one-id", "three-id", minute=4)])
     assert set(joined.values()) == {apart["one-id"]}
 
 
 def test_reused_identifier_does_not_join_two_subjects() -> None:
-    found = threads(
+    found = conversation_names(
         [
             _message("a", subject="Backup failed")._replace(identifier="1@localhost"),
             _message("b", subject="Disk is full", minute=5)._replace(identifier="1@localhost"),
@@ -63,9 +63,9 @@ def test_reused_identifier_does_not_join_two_subjects() -> None:
     assert found["b"] == found["c"]
 
 
-def test_same_subject_of_other_people_is_another_thread() -> None:
+def test_same_subject_of_other_people_is_another_conversation() -> None:
     other = frozenset({"c@example.org", "d@example.org"})
-    found = threads(
+    found = conversation_names(
         [
             _message("a", subject="Invoice"),
             _message("b", subject="Re: Invoice", minute=5)._replace(sender="c@example.org", people=other),
@@ -76,12 +76,19 @@ def test_same_subject_of_other_people_is_another_thread() -> None:
 
 def test_exchange_conversations_are_followed_without_references() -> None:
     first = _message("a", subject="x")._replace(conversation="01d5")
-    assert len(set(threads([first, _message("b", subject="y", minute=9)._replace(conversation="01d5")]).values())) == 1
+    assert (
+        len(
+            set(
+                conversation_names([first, _message("b", subject="y", minute=9)._replace(conversation="01d5")]).values()
+            )
+        )
+        == 1
+    )
 
 
-def test_reference_cycle_is_one_thread() -> None:
+def test_reference_cycle_is_one_conversation() -> None:
     ring = [_message(f"id-{n}", f"id-{(n + 1) % 50}", minute=n) for n in range(50)]
-    assert len(set(threads(ring).values())) == 1
+    assert len(set(conversation_names(ring).values())) == 1
 
 
 def test_envelope_of_a_document_has_references() -> None:

@@ -1,4 +1,4 @@
-"""Fingerprints of the conditions of a sync: program, source settings and login.
+"""The circumstances of a sync: program, source settings and login.
 
 `catchment.ledger.jobs.auto_retry` defines which of them affect which failures. Secrets are reduced to 16 bits: enough to
 detect a change, too few to recover the secret.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from catchment import __version__
 from catchment.errors import LoginFailed
-from catchment.ledger.jobs.auto_retry import Fingerprints
+from catchment.ledger.jobs.auto_retry import Circumstances
 
 if TYPE_CHECKING:
     from catchment.settings import SourceSettings
@@ -24,8 +24,8 @@ _PARSERS = ("xberg", "pypdfium2", "selectolax", "chardet")
 """Parsing libraries. A different version may read files that this one cannot."""
 
 
-def fingerprints(settings: SourceSettings) -> Fingerprints:
-    """Return the fingerprints for these settings. Reads the secrets that they refer to."""
+def circumstances(settings: SourceSettings) -> Circumstances:
+    """Return the circumstances with these settings. Reads the secrets that they refer to."""
     # Imported here so that inspecting the quarantine does not load the parsers.
     from catchment.content.extract import EXTRACTOR
     from catchment.content.normalize import NORMALIZER
@@ -34,7 +34,7 @@ def fingerprints(settings: SourceSettings) -> Fingerprints:
     return {
         "program": " ".join([__version__, f"{NORMALIZER}.{EXTRACTOR}", *_versions(_PARSERS)]),
         "settings": hashlib.sha256(text.encode()).hexdigest()[:12],
-        "login": " ".join(map(_fingerprint, _references(settings))),
+        "login": " ".join(map(_digest, _references(settings))),
     }
 
 
@@ -51,7 +51,7 @@ def _references(settings: SourceSettings) -> list[str]:
     return sorted(value for value in values if isinstance(value, str) and _REFERENCE.fullmatch(value))
 
 
-def _fingerprint(reference: str) -> str:
+def _digest(reference: str) -> str:
     from catchment.runtime.secret_references import resolve
 
     try:

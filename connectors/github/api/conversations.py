@@ -25,11 +25,11 @@ from catchment.model import (
     Tombstone,
     Upsert,
 )
-from connectors.github.api.client import PAGE, ApiClient
+from connectors.github.api.api_client import PAGE, ApiClient
+from connectors.github.api.entries import Entry, EntryKind, EntryRef, parse_locator
 from connectors.github.api.entry_cache import EntryCache
 from connectors.github.api.errors import FeatureDisabled, OversizedResponse
 from connectors.github.api.feed import Feed, FeedMark, Page
-from connectors.github.api.render import Entry, EntryKind, EntryRef, parse_locator
 
 _CLOSED = "closed"
 _MAX_CONFIRMED = 20
@@ -37,7 +37,7 @@ _MAX_CONFIRMED = 20
 _WORTH_A_PAGE = 3
 
 
-class Threads:
+class Conversations:
     """The issues and pull requests of one repository, with their comments."""
 
     def __init__(self, client: ApiClient, repository: str, include: Sequence[str], cache: EntryCache) -> None:
@@ -81,43 +81,43 @@ class Threads:
 
     def _list(self, known: Known, deep: bool) -> Iterator[Change]:
         marks, today = known.marks(), f"{datetime.now(UTC):%Y-%m-%d}"
-        threads, *others = (self._feed(kind, marks) for kind in self._kinds)
+        conversations, *others = (self._feed(kind, marks) for kind in self._kinds)
         known_entries = _KnownEntries(known, [self._container(part) for part in self._wanted])
         checked = marks.get(self._key("checked"), today) == today
         if deep:
-            for feed in (threads, *others):
+            for feed in (conversations, *others):
                 feed.reset()
-        is_new = threads.check_newest()
+        is_new = conversations.check_newest()
         # It has its own container, so that nothing else must be read if nothing is new.
         yield from map(Tombstone, known.within(self._key(_CLOSED)))
         if not is_new and checked:
             return
         reported: set[str] = set()
         counts: dict[int, int] = {}
-        for page in threads.pages():
+        for page in conversations.pages():
             counts |= {parse_locator(entry.item.locator).number: entry.comments for entry in page.entries}
-            yield from self._page(threads, page, reported)
+            yield from self._page(conversations, page, reported)
         for feed in others:
             if feed.check_newest():
                 for page in feed.pages():
                     yield from self._page(feed, page, reported)
-            yield Checkpoint({self._key(feed.kind.name): str(feed.mark)})
-        for feed in (threads, *others):
+            yield Checkpoint({self._key(feed.kind.mark): str(feed.mark)})
+        for feed in (conversations, *others):
             yield from self._deletions(feed, known_entries)
         if others[0].listed is None:
             yield from self._deleted_comments(others[0], known_entries, counts, reported)
-        if not (deep or checked) and not self._is_complete(known_entries, reported, [threads, *others]):
+        if not (deep or checked) and not self._is_complete(known_entries, reported, [conversations, *others]):
             yield from self._list(known, deep=True)
             return
         # The comments were reported: only now may the issues be marked as done.
-        yield Checkpoint({self._key(EntryKind.THREAD.name): str(threads.mark), self._key("checked"): today})
+        yield Checkpoint({self._key(EntryKind.CONVERSATION.mark): str(conversations.mark), self._key("checked"): today})
 
     def _page(self, feed: Feed, page: Page, reported: set[str]) -> Iterator[Change]:
         new = [entry for entry in page.new if self._is_wanted(entry)]
         self._cache.add(new)
         reported.update(entry.item.locator for entry in new)
         yield from (Upsert(entry.item) for entry in new)
-        yield Checkpoint({self._key(feed.kind.name): str(page.mark)})
+        yield Checkpoint({self._key(feed.kind.mark): str(page.mark)})
 
     # Deletions
 
@@ -194,14 +194,14 @@ class Threads:
 
     @property
     def _kinds(self) -> list[EntryKind]:
-        return [EntryKind.THREAD, EntryKind.COMMENT, *([EntryKind.REVIEW] if "pulls" in self._wanted else [])]
+        return [EntryKind.CONVERSATION, EntryKind.COMMENT, *([EntryKind.REVIEW] if "pulls" in self._wanted else [])]
 
     def _feed(self, kind: EntryKind, marks: Mapping[str, str]) -> Feed:
-        return Feed(self._client, self._repository, kind, FeedMark.read(marks.get(self._key(kind.name))))
+        return Feed(self._client, self._repository, kind, FeedMark.read(marks.get(self._key(kind.mark))))
 
     def _key(self, name: str) -> str:
         """Return the key of a mark. It depends on the selected parts, so that everything is listed if these change."""
-        return f"{self._repository}/{'+'.join(self._wanted)} {name.lower()}"
+        return f"{self._repository}/{'+'.join(self._wanted)} {name}"
 
     def _container(self, part: str) -> str:
         return f"{self._repository}/{part}"

@@ -1,11 +1,13 @@
-"""Threading of mail by headers alone. A pure function of the set of messages, independent of their order of arrival.
+"""Grouping of mail into conversations by headers alone.
+
+A pure function of the set of messages, independent of their order of arrival.
 
 Based on Jamie Zawinski's algorithm (https://www.jwz.org/doc/threading.html): identifiers first; subjects only for replies that
 name no known message.
 
-A thread is named after the oldest identifier in its earliest message. If a missing message arrives later, its replies usually
-named it already, so the name stays. The name changes if a message joins two threads (the earlier thread's name wins) or if the
-earliest message of a thread arrives and has another identifier.
+A conversation is named after the oldest identifier in its earliest message. If a missing message arrives later, its replies
+usually named it already, so the name stays. The name changes if a message joins two conversations (the name of the earlier one
+wins) or if the earliest message of a conversation arrives and has another identifier.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _LEAST_IDENTIFIER = 5
 
 
 class Envelope(NamedTuple):
-    """The headers of a message that determine its thread. `key` is the caller's unique ID; identifiers have no brackets.
+    """The headers of a message that determine its conversation. `key` is the caller's unique ID; identifiers have no brackets.
 
     `references` are the answered messages, oldest first. `people` are addresses in lower case, including `sender`.
     """
@@ -74,11 +76,11 @@ def envelope(key: str, document: Document) -> Envelope:
     )
 
 
-def threads(messages: Iterable[Envelope], settled: Collection[str] = ()) -> dict[str, str]:
-    """Return the thread of each message by key: 16 hexadecimal digits, equal for equal sets of messages.
+def conversation_names(messages: Iterable[Envelope], settled: Collection[str] = ()) -> dict[str, str]:
+    """Return the conversation of each message by key: 16 hexadecimal digits, equal for equal sets of messages.
 
-    Messages with `settled` keys are only candidates for replies: their thread is already known to the caller, and their subject
-    does not join them to another.
+    Messages with `settled` keys are only candidates for replies: their conversation is already known to the caller, and their
+    subject does not join them to another.
     """
     ordered = sorted(messages, key=lambda one: (one.sent or _LATEST, one.identifier, one.subject, one.key))
     names = _Names(ordered)
@@ -107,9 +109,9 @@ def orphans(messages: Iterable[Envelope]) -> list[Envelope]:
 
 
 def identifiers(message: Envelope) -> list[str]:
-    """Return the identifiers that connect a message with others of its thread.
+    """Return the identifiers that connect a message with others of its conversation.
 
-    Two messages of one thread share an identifier, or are connected through further messages.
+    Two messages of one conversation share an identifier, or are connected through further messages.
     """
     return [_own(message), *_answered(message), *_conversation(message)]
 

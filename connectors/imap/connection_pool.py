@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar
 from catchment.errors import ItemError, SourceUnavailable
 from catchment.pacing import Pace
 from connectors.imap.auth import Login
+from connectors.imap.connection import ImapSession
 from connectors.imap.errors import ResponseTooLarge
-from connectors.imap.session import ImapSession
 from connectors.imap.settings import ImapSettings
 
 MOST = 2

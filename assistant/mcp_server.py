@@ -28,7 +28,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from assistant import answers
-from assistant.library import AssistantLibrary
+from assistant.shared_library import AssistantLibrary
 from assistant.untrusted import as_text, cleaned, short
 from catchment import __version__
 from catchment.errors import CatchmentError

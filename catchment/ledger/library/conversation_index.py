@@ -1,8 +1,8 @@
-"""Storage of mail threads. A thread's number is the smallest content ID in it.
+"""Storage of mail conversations. A conversation's number is the smallest content ID in it.
 
-`catchment.ledger.library.conversations` computes the threads. It is called with all messages that a new or deleted message can
-affect: those of threads sharing an identifier with it, and the replies with its subject that name no known message. The result
-is therefore the same as for all messages together, in any order. Threads may span sources.
+`catchment.ledger.library.mail_grouping` computes the conversations. It is called with all messages that a new or deleted
+message can affect: those of conversations sharing an identifier with it, and the replies with its subject that name no known
+message. The result is therefore the same as for all messages together, in any order. Conversations may span sources.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from catchment.ledger.db.schema import ORPHAN, contents, mail_names, mails
 from catchment.model import Document
 
 if TYPE_CHECKING:
-    from catchment.ledger.library.conversations import Envelope
+    from catchment.ledger.library.mail_grouping import Envelope
 
 MAIL = "message/rfc822"
 """The media type of a message."""
 
 _MOST = 2_000
-"""Maximum number of messages reconsidered at once. Larger threads are never split; they only grow."""
+"""Maximum number of messages reconsidered at once. Larger conversations are never split; they only grow."""
 _AT_ONCE = 200
 """Number of new messages processed together: few enough that the affected ones rarely exceed the maximum."""
 
 
 class _Known(NamedTuple):
-    """A message with a thread. If `settled`, it is only a candidate for replies, and its thread is not split."""
+    """A message with a conversation. If `settled`, it is only a candidate for replies, and its conversation is not split."""
 
-    thread: int
+    conversation: int
     orphan: bool
     envelope: Envelope
     settled: bool
 
 
 def add(writing: Writing, said: Iterable[tuple[int, Document]]) -> None:
-    """Assign threads to the messages among new contents (ID, document)."""
+    """Assign conversations to the messages among new contents (ID, document)."""
     for part in in_parts(((number, document) for number, document in said if document.media_type == MAIL), _AT_ONCE):
         # Imported on use: the mail module takes 30 ms to load, and most processes do not need it.
-        from catchment.ledger.library.conversations import envelope
+        from catchment.ledger.library.mail_grouping import envelope
 
         new = {number: envelope(str(number), document) for number, document in part}
         names = {number: _names(message) for number, message in new.items()}
@@ -67,40 +67,40 @@ def add(writing: Writing, said: Iterable[tuple[int, Document]]) -> None:
 
 
 def forget(writing: Writing, content_ids: Collection[int]) -> None:
-    """Remove messages from their threads before their contents are deleted, and recompute the threads of the rest."""
+    """Remove messages from their conversations before their contents are deleted, and recompute those of the rest."""
     gone = among(writing, mails.c.content_id, content_ids)
-    threads = set(writing.execute(select(mails.c.thread).where(gone)).scalars())
-    if not threads:
+    conversations = set(writing.execute(select(mails.c.thread).where(gone)).scalars())
+    if not conversations:
         return
     theirs = among(writing, mail_names.c.content_id, content_ids)
     names = set(writing.execute(select(mail_names.c.name).where(theirs)).scalars())
     writing.execute(delete(mail_names).where(theirs))
     writing.execute(delete(mails).where(gone))
-    left = select(mails.c.content_id, mails.c.thread).where(among(writing, mails.c.thread, threads)).limit(_MOST)
+    left = select(mails.c.content_id, mails.c.thread).where(among(writing, mails.c.thread, conversations)).limit(_MOST)
     _arrange(writing, {}, _sharing(writing, names) | as_map(writing.execute(left)))
 
 
 def _arrange(writing: Writing, new: Mapping[int, Envelope], near: Mapping[int, int]) -> None:
-    """Compute the threads of new messages and of the affected ones in `near` (content to thread)."""
-    from catchment.ledger.library.conversations import Joined, orphans, threads
+    """Compute the conversations of new messages and of the affected ones in `near` (content to conversation)."""
+    from catchment.ledger.library.mail_grouping import Joined, conversation_names, orphans
 
     known = _load(writing, near)
     fresh = {**new, **{number: one.envelope for number, one in known.items() if not one.settled}}
     alone = {int(one.key) for one in orphans([*new.values(), *(one.envelope for one in known.values())])} & fresh.keys()
     known |= _candidates(writing, [fresh[number] for number in alone], known)
-    settled = {number: one.thread for number, one in known.items() if one.settled}
+    settled = {number: one.conversation for number, one in known.items() if one.settled}
     everyone = [*fresh.values(), *(known[number].envelope for number in settled)]
     together: defaultdict[str, list[int]] = defaultdict(list)
-    for key, name in threads(everyone, {str(number) for number in settled}).items():
+    for key, name in conversation_names(everyone, {str(number) for number in settled}).items():
         together[name].append(int(key))
     joined = Joined[int]()
     for numbers in together.values():
         for number in numbers:
             joined.join(min(numbers), settled.get(number, number))
     _save(writing, new, {n: (joined.of(n), n in alone) for n in fresh}, known)
-    for thread in set(settled.values()):
-        if (kept := joined.of(thread)) != thread:
-            writing.execute(update(mails).where(mails.c.thread == thread).values(thread=kept))
+    for conversation in set(settled.values()):
+        if (kept := joined.of(conversation)) != conversation:
+            writing.execute(update(mails).where(mails.c.thread == conversation).values(thread=kept))
 
 
 def _save(
@@ -110,9 +110,9 @@ def _save(
     rows = [(n, _names(one)[0], _base(one), maybe_micros(one.sent), *found[n]) for n, one in new.items()]
     writing.insert(mails, rows, columns)
     changed = [
-        {"content": n, "thread": thread, "orphan": orphan}
-        for n, (thread, orphan) in found.items()
-        if n not in new and (thread, orphan) != known[n][:2]
+        {"content": n, "thread": conversation, "orphan": orphan}
+        for n, (conversation, orphan) in found.items()
+        if n not in new and (conversation, orphan) != known[n][:2]
     ]
     if changed:
         writing.execute(update(mails).where(mails.c.content_id == bindparam("content")), changed)
@@ -122,7 +122,7 @@ def _save(
 
 
 def _sharing(reading: Reading, names: Collection[int]) -> dict[int, int]:
-    """Return the messages that have or mention one of these names, with their threads."""
+    """Return the messages that have or mention one of these names, with their conversations."""
     statement = (
         select(mails.c.content_id, mails.c.thread)
         .join(mail_names, mail_names.c.content_id == mails.c.content_id)
@@ -134,8 +134,8 @@ def _sharing(reading: Reading, names: Collection[int]) -> dict[int, int]:
 
 
 def _orphans_that_may_answer(reading: Reading, new: Iterable[Envelope]) -> dict[int, int]:
-    """Return unmatched replies that may answer one of these messages, by subject and time, with their threads."""
-    from catchment.ledger.library.conversations import SKEW, WINDOW
+    """Return unmatched replies that may answer one of these messages, by subject and time, with their conversations."""
+    from catchment.ledger.library.mail_grouping import SKEW, WINDOW
 
     moments: defaultdict[int, list[int]] = defaultdict(list)
     for message in new:
@@ -149,15 +149,15 @@ def _orphans_that_may_answer(reading: Reading, new: Iterable[Envelope]) -> dict[
     )
     skew, window = SKEW.total_seconds() * 1e6, WINDOW.total_seconds() * 1e6
     return {
-        number: thread
-        for number, thread, base, sent in reading.execute(statement)
+        number: conversation
+        for number, conversation, base, sent in reading.execute(statement)
         if any(moment - skew <= sent <= moment + window for moment in moments[base])
     }
 
 
 def _candidates(reading: Reading, replies: Iterable[Envelope], known: Collection[int]) -> dict[int, _Known]:
     """Return the messages that these replies may answer, by subject and time, except those in `known`."""
-    from catchment.ledger.library.conversations import MAX_CANDIDATES, SKEW, WINDOW
+    from catchment.ledger.library.mail_grouping import MAX_CANDIDATES, SKEW, WINDOW
 
     moments: defaultdict[int, list[datetime]] = defaultdict(list)
     for reply in replies:
@@ -173,24 +173,28 @@ def _candidates(reading: Reading, replies: Iterable[Envelope], known: Collection
 
 
 def _load(reading: Reading, near: Mapping[int, int]) -> dict[int, _Known]:
-    """Load these messages (content to thread) and the rest of their threads, up to the maximum."""
-    threads = set(near.values())
-    sizes = select(mails.c.thread, func.count()).where(among(reading, mails.c.thread, threads)).group_by(mails.c.thread)
+    """Load these messages (content to conversation) and the rest of their conversations, up to the maximum."""
+    conversations = set(near.values())
+    sizes = (
+        select(mails.c.thread, func.count())
+        .where(among(reading, mails.c.thread, conversations))
+        .group_by(mails.c.thread)
+    )
     whole: set[int] = set()
     room = _MOST
-    for thread, size in sorted(reading.execute(sizes), key=lambda row: row[1]):
+    for conversation, size in sorted(reading.execute(sizes), key=lambda row: row[1]):
         room -= size
         if room >= 0:
-            whole.add(thread)
-    rows = _rows(reading, [number for number, thread in near.items() if thread not in whole], whole)
+            whole.add(conversation)
+    rows = _rows(reading, [number for number, conversation in near.items() if conversation not in whole], whole)
     return {row.content_id: _known(row, settled=row.thread not in whole) for row in rows}
 
 
-def _rows(reading: Reading, numbers: Collection[int], threads: Collection[int]) -> list[AnyRow]:
+def _rows(reading: Reading, numbers: Collection[int], conversations: Collection[int]) -> list[AnyRow]:
     statement = select(
         mails.c.content_id, mails.c.thread, mails.c.orphan, contents.c.title, contents.c.created, contents.c.properties
     ).join(contents, contents.c.id == mails.c.content_id)
-    wanted = ((mails.c.content_id, numbers), (mails.c.thread, threads))
+    wanted = ((mails.c.content_id, numbers), (mails.c.thread, conversations))
     return [
         row
         for column, values in wanted
@@ -200,7 +204,7 @@ def _rows(reading: Reading, numbers: Collection[int], threads: Collection[int]) 
 
 
 def _known(row: AnyRow, *, settled: bool) -> _Known:
-    from catchment.ledger.library.conversations import envelope
+    from catchment.ledger.library.mail_grouping import envelope
 
     created, properties = maybe_time(row.created), from_json(row.properties)
     said = Document("", MAIL, row.title, created=created, properties=properties)
@@ -209,13 +213,13 @@ def _known(row: AnyRow, *, settled: bool) -> _Known:
 
 def _names(message: Envelope) -> list[int]:
     """Return the name of a message and the names it mentions, as hashes, since identifiers may be too long to index."""
-    from catchment.ledger.library.conversations import identifiers
+    from catchment.ledger.library.mail_grouping import identifiers
 
     return list(dict.fromkeys(map(_number, identifiers(message))))
 
 
 def _base(message: Envelope) -> int | None:
-    from catchment.ledger.library.conversations import base_subject
+    from catchment.ledger.library.mail_grouping import base_subject
 
     base, _ = base_subject(message.subject)
     return _number(base) if base else None

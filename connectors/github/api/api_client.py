@@ -20,6 +20,7 @@ import orjson
 from catchment.errors import AccessDenied, LoginFailed, SourceUnavailable, Vanished
 from catchment.pacing import Pace, Transfer, read_headers
 from catchment.runtime.secret_references import resolve
+from connectors.github.api.entries import PARSERS, Entry, EntryKind
 from connectors.github.api.errors import (
     ConnectionLost,
     OversizedResponse,
@@ -27,7 +28,6 @@ from connectors.github.api.errors import (
     error_of_status,
     malformed_response,
 )
-from connectors.github.api.render import PARSERS, Entry, EntryKind
 from connectors.github.settings import GitHubSettings
 from connectors.loopback import is_loopback
 

@@ -1,0 +1,129 @@
+"""Lookup of items by name: a path in the source, a part of it, or the title of the document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from sqlalchemy import Select, select
+
+from catchment.ledger.db import lookup
+from catchment.ledger.db.database import AnyRow, Reading, from_json, from_micros, maybe_time
+from catchment.ledger.db.records import ItemRow
+from catchment.ledger.db.schema import documents, items, jobs, sources
+from catchment.model import JobState
+
+_STATES = ("present", "missing", "kept", "deleted")
+_MOST_FOUND = 50
+_MOST_COMPARED = 5_000
+"""Names compared for similarity, in 33 ms."""
+
+
+def find(reading: Reading, text: str, source: str | None) -> list[ItemRow]:
+    """Return the items with this name, best first; by the titles of documents if no path has it."""
+    numbers = _by_path(reading, text, source) or _by_title(reading, text, source)
+    rows = {row.id: row for row in reading.execute(_rows().where(items.c.id.in_(numbers)))}
+    return [_item(rows[number]) for number in numbers]
+
+
+def of_document(reading: Reading, document: int) -> ItemRow | None:
+    """Return the item of a document; None without such a document."""
+    row = reading.execute(_rows().where(documents.c.id == document)).first()
+    return None if row is None else _item(row)
+
+
+def similar(reading: Reading, text: str) -> list[str]:
+    """Return up to three paths of documents whose file name resembles this name."""
+    wanted = _stem(text)
+    statement = (
+        select(items.c.locator)
+        .join(documents, documents.c.item_id == items.c.id)
+        .where(documents.c.removed_at.is_(None), lookup.similar_condition(reading, items.c.locator, wanted))
+        .order_by(items.c.id)
+        .limit(_MOST_COMPARED)
+    )
+    paths: dict[str, str] = {}
+    for path in reading.execute(statement).scalars():
+        paths.setdefault(_stem(path), path)
+    return [paths[stem] for stem in get_close_matches(wanted, paths, n=3)]
+
+
+def _rows() -> Select[tuple[object, ...]]:
+    return (
+        select(
+            items,
+            sources.c.name.label("source"),
+            sources.c.kind,
+            jobs.c.id.label("job"),
+            jobs.c.state.label("job_state"),
+            jobs.c.reason.label("job_reason"),
+            jobs.c.not_before,
+            documents.c.id.label("document"),
+        )
+        .join(sources, sources.c.id == items.c.source_id)
+        .outerjoin(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
+        .outerjoin(documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
+    )
+
+
+def _by_path(reading: Reading, text: str, source: str | None) -> list[int]:
+    """Return the matching items, best first: present items before missing and deleted ones."""
+    names = select(items.c.id, items.c.locator, items.c.state).where(
+        lookup.name_condition(reading, items.c.locator, text)
+    )
+    if source is not None:
+        names = names.join(sources, sources.c.id == items.c.source_id).where(sources.c.name == source)
+    found = sorted(
+        (match, _STATES.index(state), len(locator), -number)
+        for number, locator, state in reading.execute(names)
+        if (match := lookup.match_name(locator, text))
+    )
+    return [-negative for *_, negative in found][:_MOST_FOUND]
+
+
+def _by_title(reading: Reading, text: str, source: str | None) -> list[int]:
+    """Return the items whose documents have this title."""
+    titles = (
+        select(items.c.id, documents.c.title)
+        .join(documents, documents.c.item_id == items.c.id)
+        .where(documents.c.removed_at.is_(None), lookup.text_condition(reading, documents.c.title, text))
+    )
+    if source is not None:
+        titles = titles.join(sources, sources.c.id == items.c.source_id).where(sources.c.name == source)
+    found: Iterable[tuple[lookup.NameMatch, int]] = sorted(
+        (match, number)
+        for number, title in reading.execute(titles)
+        if (match := lookup.match_name(title, text)) and match.is_whole
+    )
+    return [number for _, number in found][:_MOST_FOUND]
+
+
+def _stem(path: str) -> str:
+    """Return the file name without its suffix, for comparison."""
+    return lookup.nfc(path).casefold().rpartition("/")[2].partition(".")[0]
+
+
+def _item(row: AnyRow) -> ItemRow:
+    return ItemRow(
+        id=row.id,
+        source=row.source,
+        kind=row.kind,
+        locator=row.locator,
+        container=row.container,
+        version=row.version,
+        identity=row.identity,
+        size=row.size,
+        modified=maybe_time(row.modified),
+        attributes=from_json(row.attributes),
+        state=row.state,
+        content_hash=row.content_hash,
+        first_seen=from_micros(row.first_seen_at),
+        changed=from_micros(row.changed_at),
+        gone=maybe_time(row.gone_at),
+        sync_id=row.sync_id,
+        job=row.job,
+        job_state=None if row.job_state is None else JobState(row.job_state),
+        job_reason=row.job_reason,
+        not_before=maybe_time(row.not_before),
+        document=row.document,
+    )

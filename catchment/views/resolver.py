@@ -1,0 +1,153 @@
+"""Names of items and documents: a number, a path in a source, a path on the disk, a file name or a title.
+
+All commands and the tools of assistants resolve names here. An assistant's ledger holds the shared sources only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from catchment.errors import Ambiguous, NotFound
+from catchment.ledger import match_name
+from catchment.model import PART
+from catchment.runtime.home import expanded
+
+if TYPE_CHECKING:
+    from catchment.ledger import ItemRow, Ledger
+    from catchment.settings import SourceSettings
+
+Settings = Callable[[], Mapping[str, "SourceSettings"]]
+"""Returns the settings of the sources by name. Called only for paths on the disk, because they take long to load."""
+
+_NUMBER = re.compile(r"#?([0-9]{1,18})")
+_PATH = re.compile(r"~|/|\.\.?/")
+_SHOWN = 10
+
+
+class Found(NamedTuple):
+    """The items that a name stands for.
+
+    Attributes:
+        items: The best matches, present items first: several if the name is ambiguous.
+        others: Weaker matches, best first.
+        is_exact: The name is the number of a document, or a whole path.
+    """
+
+    items: Sequence[ItemRow]
+    others: Sequence[ItemRow]
+    is_exact: bool
+
+    @property
+    def listed(self) -> Sequence[ItemRow]:
+        """The items to list: a whole path or a number excludes weaker matches."""
+        return self.items if self.is_exact else [*self.items, *self.others]
+
+
+class NamedDocument(NamedTuple):
+    """The document that a name stands for, and the other documents that have the name in part."""
+
+    number: int
+    others: Sequence[ItemRow]
+
+
+def find(
+    ledger: Ledger, name: str, settings: Settings, source: str | None = None, *, looks_at_disk: bool = True
+) -> Found:
+    """Return the items with this name, in any state. `source`: only in this source.
+
+    A number, with or without `#`, is that of a document. A path on the disk is that of a file in the folder of a source. Any
+    other name is matched by `match_name`, or is the whole title of a document. Unless `looks_at_disk`, links on the disk are
+    not followed, and relative paths are names.
+    """
+    number = _NUMBER.fullmatch(name)
+    numbered = ledger.intake.of_document(int(number[1])) if number else None
+    if numbered and source in (None, numbered.source):
+        others = [] if name.startswith("#") else ledger.intake.find(name, source)
+        return Found([numbered], [row for row in others if row.id != numbered.id], is_exact=True)
+    if _PATH.match(name) or (looks_at_disk and os.path.lexists(name)):
+        mine = {each: its for each, its in settings().items() if source in (None, each)}
+        inside = places(name, mine, looks_at_disk=looks_at_disk)
+        if at := [row for each, locator in inside.items() for row in _at(ledger, each, locator)]:
+            return Found(at, [], is_exact=True)
+    return _ranked(name, ledger.intake.find(name, source))
+
+
+def document(ledger: Ledger, name: str, settings: Settings) -> NamedDocument:
+    """Return the document with this name. Raises NotFound, or Ambiguous with the choices, if it is not one."""
+    found = find(ledger, name, settings)
+    items = [row for row in (*found.items, *found.others) if row.document is not None]
+    if not items:
+        raise NotFound(_missing(ledger, name, found))
+    number = items[0].document
+    best = [row for row in found.items if row in items] or _ranked(name, items).items
+    if len(best) > 1:
+        choices = [f"#{row.document} {row.source}: {row.locator}" for row in best]
+        more = [f"and {len(choices) - _SHOWN} more"] if len(choices) > _SHOWN else []
+        problem = f"{name!r}: {len(choices)} documents have this name; give the number of one"
+        raise Ambiguous(problem, (*choices[:_SHOWN], *more))
+    assert number is not None
+    return NamedDocument(number, [row for row in items if row not in best])
+
+
+def places(name: str, settings: Mapping[str, SourceSettings], *, looks_at_disk: bool = True) -> dict[str, str]:
+    """Return the sources whose folder contains this path, with its locator in each. The file may be missing."""
+    file = Path(os.path.abspath(expanded(Path(name))))  # noqa: PTH100 - must not resolve a symbolic link
+    files = [file]
+    if looks_at_disk:
+        file = spelled(file)
+        files = [file, file.parent.resolve() / file.name]
+    return {
+        each: locator
+        for each, its in settings.items()
+        if (locator := next(filter(None, map(its.locator_of, files)), None)) is not None
+    }
+
+
+def spelled(path: Path) -> Path:
+    """Return the path with accents encoded as on the disk, as far as it exists."""
+    if str(path).isascii() or os.path.lexists(path):
+        return path
+    folder = spelled(path.parent)
+    with suppress(OSError):
+        for file in folder.iterdir():
+            if _composed(file.name) == _composed(path.name):
+                return file
+    return folder / path.name
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def _at(ledger: Ledger, source: str, locator: str) -> list[ItemRow]:
+    rows = ledger.intake.find(locator, source)
+    return [row for row in rows if _composed(row.locator) == _composed(locator)]
+
+
+def _ranked(name: str, rows: Sequence[ItemRow]) -> Found:
+    """Separate the best matches from the others."""
+    standings = [_standing(name, row) for row in rows]
+    best = [row for row, standing in zip(rows, standings, strict=True) if standing == min(standings)]
+    others = [row for row, standing in zip(rows, standings, strict=True) if standing != min(standings)]
+    match = match_name(best[0].locator, name) if best else None
+    return Found(best, others, is_exact=match is not None and match.is_whole)
+
+
+def _standing(name: str, row: ItemRow) -> tuple[object, ...]:
+    """Return how well an item matches; smaller is better. A message stands before the files that are attached to it."""
+    match = match_name(row.locator, name)
+    return match is None, match or (), PART in row.locator and PART not in name
+
+
+def _missing(ledger: Ledger, name: str, found: Found) -> str:
+    if found.items:
+        return f"{name!r}: not in the library; the reason: catchment why {name}"
+    if close := ledger.intake.similar(name):
+        return f"{name!r}: no such document; did you mean {' or '.join(close)}?"
+    return f"{name!r}: no such document; `catchment search` finds documents, `catchment why` explains missing ones"
