@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from catchment.ledger.admin import opening
 from catchment.ledger.admin.check import check, pages
+from catchment.ledger.admin.migrations import Migrated
 from catchment.ledger.db.database import Store, from_micros, time_limit
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (
@@ -62,7 +63,6 @@ from catchment.pacing.boot_clock import ClockReading, boot_clock
 from catchment.runtime.home import Home
 
 if TYPE_CHECKING:
-    from catchment.ledger.admin.migrations import Migrated
     from catchment.ledger.admin.plan import Step
     from catchment.ledger.admin.proof import Proof
     from catchment.ledger.items.undo import Undo

@@ -16,11 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from catchment.contracts import Known
-from catchment.errors import AccessDenied, FetchFailed, ItemError, Vanished
-from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Skip, SkipReason, Tombstone, Upsert
+from catchment.errors import AccessDenied, FetchFailed, ItemError, SkipReason, Vanished
+from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Skip, Tombstone, Upsert
 from connectors.folders.excluded import now_excluded
 from connectors.folders.file import (
     FileEntry,
@@ -33,10 +32,9 @@ from connectors.folders.file import (
     to_locator,
 )
 from connectors.folders.scan import Lister, Listing, ScannedFolder, Stamp, stamp
+from connectors.folders.tree import FolderTree
 
-if TYPE_CHECKING:
-    from connectors.folders.tree import FolderTree
-
+_CHANGES_PER_CHECKPOINT = 1_000
 _UNCHANGED_PER_CHECKPOINT = 100
 """Folders listed, or files compared by content, between two checkpoints.
 
@@ -55,12 +53,20 @@ _SECONDS_A_WEEK = 7 * 24 * 3_600
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
+def changes(tree: FolderTree, known: Known, *, deep: bool) -> Iterator[Change]:
+    """Yield the changes of a tree as `Connector.changes` does.
+
+    Deletions precede new files, so that moves are recognised at once.
+    """
+    yield from Comparison(tree, known, deep=deep).changes()
+
+
 class Comparison:
     """A comparison in progress. Use it once."""
 
-    def __init__(self, tree: FolderTree, known: Known, root: str, *, deep: bool) -> None:
+    def __init__(self, tree: FolderTree, known: Known, *, deep: bool) -> None:
         self._tree = tree
-        self.root = root
+        self._root = tree.identity()
         self._known = known
         self._deep = deep
         self._marks = dict(known.marks())
@@ -76,7 +82,16 @@ class Comparison:
         self._mounts: list[tuple[ScannedFolder, int]] = []
         self._lister = Lister(Path(os.path.realpath(tree.root)), tree.follow_links)
 
-    def checkpoint(self) -> Checkpoint:
+    def changes(self) -> Iterator[Change]:
+        """Yield the root and all changes, with checkpoints between them."""
+        yield Root({"": self._root})
+        for count, change in enumerate(self._run(), 1):
+            yield change
+            if count % _CHANGES_PER_CHECKPOINT == 0:
+                yield self._checkpoint()
+        yield self._checkpoint()
+
+    def _checkpoint(self) -> Checkpoint:
         """Return a checkpoint with the marks of the folders completed since the last one."""
         marks, self._new_marks = self._new_marks, {}
         for key, value in marks.items():
@@ -86,15 +101,15 @@ class Comparison:
                 self._marks[key] = value
         return Checkpoint(marks, is_torn=not self._decides)
 
-    def run(self) -> Iterator[Change]:
+    def _run(self) -> Iterator[Change]:
         """Yield all changes: first deletions and edits, then new files."""
         yield from self._walk(self._start_folders())
-        self._tree.check_root(self.root)
+        self._tree.check_root(self._root)
         yield from self._report_later_unmounts()
         yield from self._removed_folders()
         yield from self._deferred_folders()
         yield from self._list_again()
-        self._tree.check_root(self.root)
+        self._tree.check_root(self._root)
 
     def _walk(self, waiting: list[ScannedFolder]) -> Iterator[Change]:
         """Compare these folders, the last one first, and the folders below them, unless they are already listed."""
@@ -114,7 +129,7 @@ class Comparison:
             if _is_mounted(folder, listing):
                 self._mounts.append((folder, listing.device))
             if len(self._listed) % _UNCHANGED_PER_CHECKPOINT == 0:
-                yield self.checkpoint()
+                yield self._checkpoint()
             waiting.extend(self._subfolders(folder, listing))
             self._pruned.update((to_locator(folder.child(name)), EXCLUDED) for name in listing.pruned)
             yield from self._compare(folder, listing)
@@ -139,7 +154,7 @@ class Comparison:
                 let_clock_tick(*(now or ())[1:])
             time.sleep(_PAUSES[number])
             self._decides = number < len(_PAUSES) - 1
-            yield self.checkpoint()  # From here, the known items include all that was reported.
+            yield self._checkpoint()  # From here, the known items include all that was reported.
             # A changed folder above another one leads to it, if it is still there and was not replaced by a link.
             starts = [self._listed[container][0] for container in self._torn if not self._is_below_torn(container)]
             for container in self._torn:

@@ -20,9 +20,8 @@ import orjson
 from imapclient.response_parser import parse_fetch_response
 
 from catchment.content.normalize import normalize
-from catchment.errors import CatchmentError, ItemError, MeaningOff, SourceError
+from catchment.errors import CatchmentError, ItemError, MeaningOff, SkipReason, SourceError
 from catchment.meaning.models import Refusal, load
-from catchment.model import SkipReason
 from catchment.pacing import Pace, read_headers
 from catchment.pacing.bucket import TOKEN
 from connectors.github.api.client import ApiClient

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text
 
+from catchment.errors import SkipReason
 from catchment.ledger.admin.proof import ItemStatus, digest
-from catchment.model import Skip, SkipReason
+from catchment.model import Skip
 from tests.ledger.world import PARSE_ERROR, World, note, notes
 
 pytestmark = pytest.mark.databases

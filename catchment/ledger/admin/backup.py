@@ -20,7 +20,8 @@ from sqlalchemy.engine import URL
 
 from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, TryAgain
 from catchment.ledger.admin.check import check
-from catchment.ledger.admin.opening import is_older, require_whole, revision_of
+from catchment.ledger.admin.migrations import revision_of
+from catchment.ledger.admin.opening import is_older, require_whole
 from catchment.ledger.db.copies import SIDE_FILES, atomic_copy, remove, temporary_copy
 from catchment.ledger.db.database import Store
 from catchment.ledger.db.ownership import forget_owner

@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import Select, select, text, update
 
+from catchment.errors import Reason, SkipReason
 from catchment.ledger.admin.check import check_words
 from catchment.ledger.db.database import AnyRow, Store, Writing, among, from_json, maybe_time
 from catchment.ledger.db.job_states import SUPERSEDED, UNFINISHED, in_parts, move
@@ -20,7 +21,7 @@ from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import embeddings, withdraw, word_index, word_parts
-from catchment.model import Chunk, Document, Item, JobState, Reason, SkipReason
+from catchment.model import Chunk, Document, Item, JobState
 
 _AT_ONCE = 500
 

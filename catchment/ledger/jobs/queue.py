@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, false, func, literal_column, select, true, union_all, update
 
-from catchment.errors import StaleLease
+from catchment.errors import FailureClass, Reason, StaleLease
 from catchment.ledger.db import schema
 from catchment.ledger.db.database import (
     AnyRow,
@@ -51,7 +51,7 @@ from catchment.ledger.db.schema import FRESH, TRIED, items, jobs, sources
 from catchment.ledger.jobs import delivery
 from catchment.ledger.jobs.failures import quarantine_rows
 from catchment.ledger.limits.throttles import Quota
-from catchment.model import FailureClass, Item, JobState, Reason
+from catchment.model import Item, JobState
 
 LEASE = timedelta(minutes=5)
 RUNNER_LOST = "runner lost"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from catchment.model import SkipReason
+from catchment.errors import SkipReason
 from connectors.folders import patterns
 from connectors.folders.file import to_path
 from connectors.folders.patterns import Patterns

@@ -19,8 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from catchment.errors import BadInput, SourceUnavailable
-from catchment.model import Reason
+from catchment.errors import BadInput, Reason, SourceUnavailable
 from connectors.folders.file import to_locator, to_path
 
 ENVIRONMENT: Mapping[str, str] = {

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.errors import SourceUnavailable
-from catchment.model import SkipReason
+from catchment.errors import SkipReason, SourceUnavailable
 from connectors.github import GitHub
 from connectors.github.git import git
 from connectors.github.settings import GitHubSettings
