@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from catchment import __version__
 from catchment.errors import LoginFailed
-from catchment.ledger.jobs.auto_retry import Fingerprints
+from catchment.ledger import Fingerprints
 
 if TYPE_CHECKING:
     from catchment.settings import SourceSettings

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from catchment import __version__
 from catchment.contracts import Connector
 from catchment.errors import Reason
-from catchment.ledger import Ledger, Source, Sync, SyncRow
-from catchment.ledger.jobs.auto_retry import Fingerprints, first_change
+from catchment.ledger import Fingerprints, Ledger, Source, Sync, SyncRow, first_change
 from catchment.model import Priority
 from catchment.runtime import process
 from catchment.settings import Home, Policy

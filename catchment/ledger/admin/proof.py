@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -175,12 +174,6 @@ class Proof:
             live = writing.execute(select(documents.c.id).where(documents.c.removed_at.is_(None))).scalars().all()
             for part in in_parts(live):
                 word_index.learn_names(writing, among(writing, documents.c.id, part))
-
-
-def digest(found: Iterable[tuple[str, str | None]]) -> str:
-    """Return a short hash of locators and contents, independent of their order; "" if there are none."""
-    rows = sorted(f"{place}\0{content}" for place, content in found if content is not None)
-    return hashlib.sha256("\n".join(rows).encode("utf-8", "surrogateescape")).hexdigest()[:12] if rows else ""
 
 
 def _items(source_id: int) -> Select[Any]:
