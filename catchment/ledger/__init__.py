@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from catchment.ledger.admin import opening
 from catchment.ledger.admin.check import check, pages
 from catchment.ledger.admin.migrations import Migrated
-from catchment.ledger.db.database import DAMAGED, Store, from_micros, sqlite_file, time_limit, without_password
+from catchment.ledger.db.connections import sqlite_file, time_limit, without_password
+from catchment.ledger.db.database import Store, from_micros
+from catchment.ledger.db.driver_errors import DAMAGED
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (

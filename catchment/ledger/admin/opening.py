@@ -11,7 +11,8 @@ from catchment.errors import LedgerCorrupt, NotFound, SchemaMismatch
 from catchment.ledger.admin.migrations import Migrated, forward, revision_of
 from catchment.ledger.db import schema
 from catchment.ledger.db.damage import require_undamaged
-from catchment.ledger.db.database import DAMAGED, Reading, Store, make_file
+from catchment.ledger.db.database import Reading, Store, make_file
+from catchment.ledger.db.driver_errors import DAMAGED
 from catchment.ledger.db.schema import COUNTED, chain, counters, metadata, revision, search_model
 from catchment.ledger.jobs import history
 from catchment.ledger.library import word_index

@@ -16,8 +16,10 @@ from sqlalchemy import Connection, inspect, select
 
 from catchment.errors import LedgerCorrupt, LedgerUnavailable
 from catchment.ledger.db import schema
+from catchment.ledger.db.connections import LOCK_WAIT_SECONDS
 from catchment.ledger.db.copies import atomic_copy
-from catchment.ledger.db.database import DAMAGED, LOCK_WAIT_SECONDS, Reading, Store
+from catchment.ledger.db.database import Reading, Store
+from catchment.ledger.db.driver_errors import DAMAGED, translated
 
 _HERE = Path(__file__).parent
 _AGAIN_SECONDS = 0.05
@@ -114,6 +116,6 @@ def _keep(alone: Store, before: str) -> Path | None:
     if alone.file is None:
         return None
     kept = alone.file.with_name(f"{alone.file.stem}-{before}.backup{alone.file.suffix}")
-    with alone.translated(), atomic_copy(kept) as unfinished, closing(alone.engine.raw_connection()) as connection:
+    with translated(), atomic_copy(kept) as unfinished, closing(alone.engine.raw_connection()) as connection:
         connection.cursor().execute("VACUUM INTO ?", (str(unfinished),))
     return kept
