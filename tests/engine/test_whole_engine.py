@@ -24,7 +24,7 @@ from catchment.errors import NoConsent, NotFound, NotNow, Reason, SourceUnavaila
 from catchment.ledger import Ledger
 from catchment.model import fingerprint
 from catchment.runtime import process
-from connectors.folders import diff
+from connectors.folders import diff, file_diff
 from tests.engine.disk import PLACES, Disk, Print, Words
 from tests.engine.whole import RETRY, Disturbance, Engine, Shelf
 
@@ -566,7 +566,8 @@ def run_machine(folder: Path, examples: int, steps: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         # The default would report the few files of this test before the first checkpoint.
         patch.setattr(diff, "_CHANGES_PER_CHECKPOINT", 2)
-        patch.setattr(diff, "_UNCHANGED_PER_CHECKPOINT", 2)
+        for module in (diff, file_diff):
+            patch.setattr(module, "UNCHANGED_PER_CHECKPOINT", 2)
         run_state_machine_as_test(
             OnTemplate,
             settings=settings(
