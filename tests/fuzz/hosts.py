@@ -29,7 +29,8 @@ from connectors.github.api.feed import Feed, FeedMark
 from connectors.github.api.host import Host
 from connectors.github.api.render import Entry, EntryKind, parse_locator
 from connectors.github.git.filters import Attributes, FileRules
-from connectors.github.git.git import ENVIRONMENT, Damaged, Objects, TreeEntry, create_empty
+from connectors.github.git.git import ENVIRONMENT, create_empty
+from connectors.github.git.objects import Damaged, Objects, TreeEntry
 from connectors.github.names import REPOSITORY, is_branch
 from connectors.github.settings import GitHubSettings
 from connectors.imap.auth import expiry_of

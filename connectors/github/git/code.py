@@ -16,7 +16,7 @@ from catchment.errors import AccessDenied, FetchFailed, Skipped, SkipReason, Sou
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, RawContent, Skip, Tombstone, Upsert
 from connectors.folders.excluded import now_excluded
 from connectors.github.git.filters import Attributes, FileRules
-from connectors.github.git.git import Damaged, Difference, Objects, TreeEntry
+from connectors.github.git.objects import Damaged, Difference, Objects, TreeEntry
 from connectors.github.names import is_file, is_wiki
 
 _CHANGES_PER_CHECKPOINT = 1_000
