@@ -32,7 +32,7 @@ from catchment.ledger.items.matching import (
     listed_values,
 )
 from catchment.ledger.jobs.failures import describe, quarantine_rows, resolve
-from catchment.ledger.jobs.queue import AGEING
+from catchment.ledger.jobs.ready import AGEING
 from catchment.ledger.library import withdraw
 from catchment.model import Failure, Item, JobState, Skip, Tombstone, Upsert
 
