@@ -192,8 +192,7 @@ class AssistantLibrary:
 
         Opened again if other sources are shared, or if `catchment restore` replaced the file.
         """
-        from catchment.ledger import Ledger
-        from catchment.ledger.db.database import sqlite_file
+        from catchment.ledger import Ledger, sqlite_file
         from catchment.meaning.meaning import Meaning
 
         shared = frozenset(self._sharing.shared())

@@ -43,9 +43,41 @@ nor full paths: they identify an item by its job, or repeat user input.
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import ClassVar
 
-from catchment.model import FailureClass, Reason, SkipReason
+
+class FailureClass(StrEnum):
+    """Classification of a failure, which determines whether a retry can help."""
+
+    TRANSIENT = "transient"
+    RATE_LIMITED = "rate_limited"
+    PERMANENT = "permanent"
+    UNKNOWN = "unknown"
+
+
+class Reason(StrEnum):
+    """Reason for an item's quarantine."""
+
+    PARSE_ERROR = "parse_error"
+    PERMISSION_DENIED = "permission_denied"
+    RESOURCE_EXHAUSTED = "resource_exhausted"
+    CONNECTOR_ERROR = "connector_error"
+    TIMEOUT = "timeout"
+    INVALID_STATE = "invalid_state"
+    DEPENDENCY_FAILURE = "dependency_failure"
+    PROCESS_KILLED = "process_killed"
+    UNKNOWN = "unknown"
+
+
+class SkipReason(StrEnum):
+    """Reason for producing no document from an item, on purpose."""
+
+    UNCHANGED = "unchanged"
+    UNSUPPORTED = "unsupported"
+    TOO_LARGE = "too_large"
+    EXCLUDED = "excluded"
+    NOT_STORED = "not_stored"
 
 
 class CatchmentError(Exception):

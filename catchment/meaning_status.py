@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from catchment.errors import CatchmentError
-from catchment.ledger import Ledger
-from catchment.ledger.library.embeddings import OFF
+from catchment.ledger import OFF, Ledger
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 

@@ -1,7 +1,7 @@
 """The values passed between the parts of Catchment: frozen, small, and independent of any library.
 
 Defines the changes that a connector reports (`Change`), content before and after parsing (`RawContent`, `Document`,
-`Extraction`), and the names of states and reasons. Rows of the ledger are defined in `catchment.ledger`.
+`Extraction`), and the names of states. Rows of the ledger are defined in `catchment.ledger`.
 
 `Chunk`, `Link` and `Entity` are named tuples because documents contain hundreds of thousands of them, and a tuple costs a third
 of a frozen dataclass.
@@ -15,43 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from catchment.errors import ItemError
-
-
-class FailureClass(StrEnum):
-    """Classification of a failure, which determines whether a retry can help."""
-
-    TRANSIENT = "transient"
-    RATE_LIMITED = "rate_limited"
-    PERMANENT = "permanent"
-    UNKNOWN = "unknown"
-
-
-class Reason(StrEnum):
-    """Reason for an item's quarantine."""
-
-    PARSE_ERROR = "parse_error"
-    PERMISSION_DENIED = "permission_denied"
-    RESOURCE_EXHAUSTED = "resource_exhausted"
-    CONNECTOR_ERROR = "connector_error"
-    TIMEOUT = "timeout"
-    INVALID_STATE = "invalid_state"
-    DEPENDENCY_FAILURE = "dependency_failure"
-    PROCESS_KILLED = "process_killed"
-    UNKNOWN = "unknown"
-
-
-class SkipReason(StrEnum):
-    """Reason for producing no document from an item, on purpose."""
-
-    UNCHANGED = "unchanged"
-    UNSUPPORTED = "unsupported"
-    TOO_LARGE = "too_large"
-    EXCLUDED = "excluded"
-    NOT_STORED = "not_stored"
+from catchment.errors import ItemError, SkipReason
 
 
 class JobState(StrEnum):
@@ -180,7 +146,7 @@ class Checkpoint:
     mailbox and its UIDVALIDITY and MODSEQ, a URL and its ETag). A value of None removes the mark.
 
     If the last checkpoint of a listing `is_torn`, items moved all the time and may have been missed: those that went missing
-    lately are not deleted yet.
+    lately are not deleted yet. Such a listing has no versioned tombstones.
     """
 
     marks: Mapping[str, str | None] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from catchment.contracts import Known
 from catchment.errors import BadInput
 from catchment.model import Change, Item, RawContent
 from catchment.settings import FullPath, Home, Policy, Resources, RetryPolicy, SourceSettings, TextEncoding, expanded
+from connectors.folders import diff, path_diff
 from connectors.folders.file import to_locator
 from connectors.folders.ignore import IgnoreRules
 from connectors.folders.tree import FolderTree
@@ -113,11 +114,11 @@ class LocalFiles:
         return f"{self._tree.name}: folder with {count} entr{'y' if count == 1 else 'ies'} at the top"
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
-        return self._tree.changes(known, deep=deep)
+        return diff.changes(self._tree, known, deep=deep)
 
     def changes_at(self, known: Known, paths: Collection[str]) -> Iterator[Change]:
         """Compare the given paths; all files if links are followed, because changes may then appear elsewhere."""
-        return self.changes(known) if self._tree.follow_links else self._tree.changes_at(known, paths)
+        return self.changes(known) if self._tree.follow_links else path_diff.changes_at(self._tree, known, paths)
 
     def still_there(self, places: Mapping[str, str], roots: Mapping[str, str]) -> set[str]:
         return self._tree.still_there(places, roots)

@@ -15,6 +15,7 @@ from catchment.contracts import Known
 from catchment.errors import BadInput, SourceUnavailable
 from catchment.model import Change, Item, RawContent
 from catchment.settings import Policy, Resources, SourceSettings
+from connectors.folders import diff, path_diff
 from connectors.folders.ignore import IgnoreRules
 from connectors.folders.tree import FolderTree
 from connectors.local_files import FOLDER_POLICY, FolderSettings, max_bytes
@@ -60,12 +61,12 @@ class Obsidian:
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         """Yield the changes. Raises SourceUnavailable if `.obsidian` is missing: the vault may be incomplete."""
         self._check()
-        return self._tree.changes(known, deep=deep)
+        return diff.changes(self._tree, known, deep=deep)
 
     def changes_at(self, known: Known, paths: Collection[str]) -> Iterator[Change]:
         """Yield the changes at the given paths. Raises as `changes` does."""
         self._check()
-        return self._tree.changes_at(known, paths)
+        return path_diff.changes_at(self._tree, known, paths)
 
     def still_there(self, places: Mapping[str, str], roots: Mapping[str, str]) -> set[str]:
         return self._tree.still_there(places, roots)

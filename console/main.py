@@ -215,7 +215,7 @@ def _note_error(message: str) -> None:
 
 
 def _report_damage() -> int:
-    from catchment.ledger.db.database import DAMAGED
+    from catchment.ledger import DAMAGED
 
     _note_error(DAMAGED)
     return 1

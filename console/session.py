@@ -34,7 +34,7 @@ DISK_IS_FULL = "the disk is full and Catchment cannot write its state; make room
 
 def disk_is_full() -> bool:
     """Return whether a disk that holds state has less than 64 KiB free, hardly a page of a database."""
-    from catchment.ledger.db.database import sqlite_file
+    from catchment.ledger import sqlite_file
 
     folder = home()
     try:

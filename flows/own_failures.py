@@ -13,8 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import httpx
 from prefect.client.schemas.objects import State, StateType
 
-from catchment.errors import CatchmentError, HomeUnavailable, LedgerError
-from catchment.model import FailureClass
+from catchment.errors import CatchmentError, FailureClass, HomeUnavailable, LedgerError
 from tasks.redacted_errors import Reported
 
 P = ParamSpec("P")

@@ -7,9 +7,16 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
+from uuid import UUID
 from weakref import WeakSet
 
+from prefect.client.orchestration import get_client
+from prefect.exceptions import ObjectNotFound
+from prefect.runtime import deployment
+from pydantic import ValidationError
+
 from catchment.contracts import Mirrored
+from catchment.errors import LoginFailed, Refused
 from catchment.runtime.secret_references import read_blocks_with
 from catchment.settings import Home, SourceSettings
 from catchment.sync.circumstances import circumstances
@@ -18,8 +25,6 @@ from catchment.sync.shared import configure_gc
 from catchment.sync.source_sync import SourceSync, open_sync
 from connectors import connector_class
 from tasks.activity import ActivityStatus, CountingExecutor, Steps, registered
-from tasks.blocks import read_block
-from tasks.identity import require_identity
 from tasks.redacted_errors import in_thread, run
 from tasks.shell import run_in_flow
 
@@ -118,7 +123,7 @@ async def session(
 
     Raises Refused if the settings are those of another source, NotFound if the plan has expired, and the errors of `open_sync`.
     """
-    await require_identity(name, settings)
+    await _require_identity(name, settings)
     opened = Session(name, run)
     _sessions.append(opened)
     with registered(opened):
@@ -146,7 +151,7 @@ def busy_threads() -> int:
 @contextmanager
 def _sync(kind: str, name: str, settings: SourceSettings, run: str | None, plan: str | None) -> Iterator[SourceSync]:
     configure_gc()
-    read_blocks_with(read_block)
+    read_blocks_with(_read_block)
     followed = None if plan is None else load_plan(Home.default(), plan, name)
     connector = connector_class(kind)(settings)
     if isinstance(connector, Mirrored):
@@ -157,3 +162,38 @@ def _sync(kind: str, name: str, settings: SourceSettings, run: str | None, plan:
         if followed is not None:
             sync.discovery.through = PlanFilter(followed, sync.progress)
         yield sync
+
+
+async def _require_identity(name: str, settings: SourceSettings) -> None:
+    """Raise Refused if a run has another name than its deployment, or other settings in `identity`.
+
+    Otherwise a run with another folder in its form would compare that folder with the items of the source.
+    """
+    if deployment.id is None:
+        return
+    async with get_client() as client:
+        try:
+            configured = (await client.read_deployment(UUID(deployment.id))).parameters
+        except ObjectNotFound:
+            return
+    changed = [] if configured.get("name", name) == name else ["name"]
+    if "settings" in configured:
+        try:
+            changed += settings.differing(type(settings).model_validate(configured["settings"]))
+        except ValidationError:
+            # Its message would show the settings.
+            raise Refused(f"{name}: the settings of the deployment are invalid; run `catchment up`") from None
+    if changed:
+        raise Refused(
+            f"{name}: a run cannot change {', '.join(changed)}, which identify the source; edit sources.yaml and run "
+            "`catchment up`, or add another source"
+        )
+
+
+def _read_block(name: str) -> str:
+    """Return the value of the Secret block of this name. Raises LoginFailed if the block does not exist."""
+    try:
+        with get_client(sync_client=True) as client:
+            return str(client.read_block_document_by_name(name, "secret").data["value"])
+    except ObjectNotFound:
+        raise LoginFailed(f"Secret block {name}: not found; create it in the Prefect UI under Blocks") from None

@@ -15,8 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from benchmarks.relevance.scores import Engine
-from catchment.ledger import Ledger
-from catchment.ledger.library.embeddings import DEFAULT_MODEL
+from catchment.ledger import DEFAULT_MODEL, Ledger
 from catchment.meaning.fill import fill
 from catchment.meaning.meaning import Meaning
 from catchment.meaning.models import load

@@ -13,7 +13,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeVar, cast
 
-from catchment.content.secret_rules import BOUNDARY, LEAST_LENGTH, RULES, Scope, SecretRule, span
+from catchment.content.secret_checks import LEAST_LENGTH, span
+from catchment.content.secret_rules import BOUNDARY, RULES, Scope, SecretRule
 from catchment.model import Document
 
 _DEEPEST = 100

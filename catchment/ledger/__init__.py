@@ -9,12 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catchment.ledger.admin import opening
 from catchment.ledger.admin.check import check, pages
-from catchment.ledger.db.database import Store, from_micros, time_limit
+from catchment.ledger.admin.migrations import Migrated
+from catchment.ledger.db.connections import sqlite_file, time_limit, without_password
+from catchment.ledger.db.database import Store, from_micros
+from catchment.ledger.db.driver_errors import DAMAGED
+from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import match_name
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (
@@ -48,25 +53,61 @@ from catchment.ledger.db.records import (
 )
 from catchment.ledger.items.consents import Consent, Consents, ConsentState
 from catchment.ledger.items.intake import Intake
-from catchment.ledger.items.purge import Purging
+from catchment.ledger.items.purge import Holdings, Purging, items_in_copy
 from catchment.ledger.items.sources import Sources
 from catchment.ledger.items.syncs import Syncs
+from catchment.ledger.jobs.auto_retry import Circumstances, first_change
 from catchment.ledger.jobs.history import History
 from catchment.ledger.jobs.quarantine import Quarantine
 from catchment.ledger.jobs.queue import Queue
+from catchment.ledger.library.contents import storable_text
 from catchment.ledger.library.documents import Library
-from catchment.ledger.library.embeddings import Embedding, EmbeddingCounts, Embeddings, Passage, Space
+from catchment.ledger.library.embeddings import (
+    DEFAULT_MODEL,
+    FEW,
+    NO_TEXT,
+    OFF,
+    Embedding,
+    EmbeddingCounts,
+    Embeddings,
+    Passage,
+    Space,
+    Watermark,
+)
+from catchment.ledger.library.filters import HAS, Filter, FilterName
+from catchment.ledger.library.query import NO_SPACES, AnyOf, Query, Term, bounded, plain_words
+from catchment.ledger.library.query import parse as parse_words
 from catchment.ledger.library.vocabulary import Vocabulary
+from catchment.ledger.library.word_parts import pieces_of
 from catchment.ledger.limits.pacing import BucketRow, Pacing
 from catchment.ledger.limits.throttles import Throttles
 from catchment.pacing.boot_clock import ClockReading, boot_clock
 from catchment.runtime.home import Home
 
 if TYPE_CHECKING:
-    from catchment.ledger.admin.migrations import Migrated
-    from catchment.ledger.admin.proof import Proof
-    from catchment.ledger.admin.scratch import Step
-    from catchment.ledger.items.undo import Undo
+    from catchment.ledger.admin.backup import Restored
+    from catchment.ledger.admin.proof import ItemStatus, Kept, Proof, Sample, Stored
+    from catchment.ledger.admin.scratch import PlannedAction, Step
+    from catchment.ledger.items.undo import Undo, UndoAction, Undone
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Import the records of rare operations on first use: their modules would slow down every command."""
+        if name not in _RARE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"catchment.ledger.{_RARE[name]}"), name)
+
+
+_RARE = {
+    "ItemStatus": "admin.proof",
+    "Kept": "admin.proof",
+    "PlannedAction": "admin.scratch",
+    "Sample": "admin.proof",
+    "Step": "admin.scratch",
+    "Stored": "admin.proof",
+    "UndoAction": "items.undo",
+    "Undone": "items.undo",
+}
 
 
 class Ledger:
@@ -189,6 +230,13 @@ class Ledger:
 
         return backup.back_up(self._store, target, files)
 
+    @staticmethod
+    def restore(target: Path, file: Path, outdated: Iterable[Path], places: Iterable[Path]) -> Restored:
+        """Replace a ledger with a backup; see `catchment.ledger.admin.backup`."""
+        from catchment.ledger.admin import backup
+
+        return backup.restore(target, file, outdated, places)
+
     @property
     def is_restore_unfinished(self) -> bool:
         """Whether a restore was killed before it replaced the files of the home folder."""
@@ -236,9 +284,18 @@ class Ledger:
 
 
 __all__ = [
+    "DAMAGED",
+    "DEFAULT_MODEL",
+    "FEW",
+    "HAS",
+    "NO_SPACES",
+    "NO_TEXT",
+    "OFF",
     "Acks",
+    "AnyOf",
     "Batch",
     "BucketRow",
+    "Circumstances",
     "ClaimedJob",
     "Cluster",
     "Consent",
@@ -249,28 +306,53 @@ __all__ = [
     "EmbeddingCounts",
     "Event",
     "FailureInfo",
+    "Filter",
+    "FilterName",
     "Hold",
+    "Holdings",
     "IntakeCounts",
     "ItemRow",
+    "ItemStatus",
     "JobRow",
+    "Kept",
     "Ledger",
     "LibraryCounts",
     "Named",
     "Outcome",
     "Passage",
+    "PlannedAction",
     "QuarantineEntry",
+    "Query",
     "Ranked",
     "Ranking",
     "Recovered",
+    "Sample",
     "Settled",
     "Shown",
     "SkippedOutcome",
     "Source",
     "SourceState",
     "Space",
+    "Step",
+    "Stored",
     "Sync",
     "SyncRow",
+    "Term",
+    "UndoAction",
+    "Undone",
+    "Vocabulary",
     "Waiting",
+    "Watermark",
+    "bounded",
+    "first_change",
+    "in_parts",
+    "items_in_copy",
     "match_name",
+    "parse_words",
+    "pieces_of",
+    "plain_words",
+    "sqlite_file",
+    "storable_text",
     "time_limit",
+    "without_password",
 ]

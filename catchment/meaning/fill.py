@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from catchment.errors import MeaningOff, ModelChanged
-from catchment.ledger import Embedding, EmbeddingCounts, Ledger, Passage, Space
-from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.library.embeddings import NO_TEXT
+from catchment.ledger import NO_TEXT, Embedding, EmbeddingCounts, Ledger, Passage, Space, in_parts
 from catchment.meaning.models import Model, Refusal
 from catchment.model import ASIDE
 

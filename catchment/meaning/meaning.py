@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 
 from catchment.errors import MeaningOff, ModelChanged
-from catchment.ledger import Ledger, Space
-from catchment.ledger.library.embeddings import DEFAULT_MODEL, FEW, OFF
+from catchment.ledger import DEFAULT_MODEL, FEW, OFF, Ledger, Space
 from catchment.meaning.fill import embed
 from catchment.meaning.models import IS_OFF, Model, load
 from catchment.meaning.vectors import Near, Vectors

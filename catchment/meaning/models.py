@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from typing import Protocol
 
 from catchment.errors import BadInput, MeaningOff
-from catchment.ledger.library.embeddings import DEFAULT_MODEL, OFF
+from catchment.ledger import DEFAULT_MODEL, OFF
 
 _ENDPOINT = re.compile(r"(ollama|openai):(.+)@(https?://.+)")
 _ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?(/.*)?", re.IGNORECASE)

@@ -13,10 +13,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from catchment.errors import BadInput
-from catchment.ledger.library.contents import storable_text
-from catchment.ledger.library.filters import HAS, Filter, FilterName
-from catchment.ledger.library.query import Query, bounded
-from catchment.ledger.library.query import parse as parse_words
+from catchment.ledger import HAS, Filter, FilterName, Query, bounded, parse_words, storable_text
 from catchment.search.widen import is_near
 
 TYPES: Mapping[str, tuple[str, ...]] = {

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from catchment.ledger import Ledger, Named, Ranked, Shown
-from catchment.ledger.library.query import Query
+from catchment.ledger import Ledger, Named, Query, Ranked, Shown
 from catchment.model import PART, LinkKind
 from catchment.results import Hit
 

@@ -14,10 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from catchment.errors import MeaningOff
-from catchment.ledger import Ledger, Ranked, Ranking, time_limit
-from catchment.ledger.library.embeddings import OFF
-from catchment.ledger.library.query import AnyOf, Query, Term, plain_words
-from catchment.ledger.library.word_parts import pieces_of
+from catchment.ledger import OFF, AnyOf, Ledger, Query, Ranked, Ranking, Term, pieces_of, plain_words, time_limit
 from catchment.results import Lanes, Results, Understood, Word
 from catchment.search.fuse import DEPTH, fuse, key
 from catchment.search.language import is_code, parse, written

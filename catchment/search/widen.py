@@ -14,9 +14,7 @@ from itertools import pairwise
 
 import Stemmer
 
-from catchment.ledger.library.query import NO_SPACES, AnyOf, Query, Term, plain_words
-from catchment.ledger.library.vocabulary import Vocabulary
-from catchment.ledger.library.word_parts import pieces_of
+from catchment.ledger import NO_SPACES, AnyOf, Query, Term, Vocabulary, pieces_of, plain_words
 from catchment.results import Word
 
 _WORD = re.compile(r"[^\W_]+")

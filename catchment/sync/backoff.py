@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from catchment.model import FailureClass
+from catchment.errors import FailureClass
 from catchment.settings import RetryPolicy
 
 IN_RUN_SECONDS = 5.0

@@ -20,9 +20,18 @@ from catchment.content.normalize import NORMALIZER
 from catchment.content.parsing import FORMAT, Content, Read, ReadTask, digest, extract_document, read
 from catchment.content.secret_masking import has_masked_secrets
 from catchment.contracts import Connected, Connector
-from catchment.errors import CatchmentError, ItemError, LedgerError, Skipped, SourceError, StaleLease, Unexpected
+from catchment.errors import (
+    CatchmentError,
+    FailureClass,
+    ItemError,
+    LedgerError,
+    Skipped,
+    SkipReason,
+    SourceError,
+    StaleLease,
+    Unexpected,
+)
 from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
-from catchment.model import FailureClass, SkipReason
 from catchment.parser_pool import STARTING_SECONDS, Failed, ParserPool, describe
 from catchment.runtime.heartbeat import ProgressDeadline
 from catchment.runtime.redaction import redact

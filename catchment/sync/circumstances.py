@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from catchment import __version__
 from catchment.errors import LoginFailed
-from catchment.ledger.jobs.auto_retry import Circumstances
+from catchment.ledger import Circumstances
 
 if TYPE_CHECKING:
     from catchment.settings import SourceSettings

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 
 from catchment.contracts import Known, Movable, Paced, Watchable
-from catchment.ledger import Sync
-from catchment.ledger.db.job_states import in_parts
+from catchment.ledger import Sync, in_parts
 from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
 from catchment.sync.batch import Bench
 from catchment.sync.fair_share import Share

@@ -21,8 +21,7 @@ from catchment import __version__
 from catchment.content.cache import Cache
 from catchment.contracts import Connector
 from catchment.errors import BadInput, NotFound
-from catchment.ledger import Ledger, Source
-from catchment.ledger.admin.scratch import PlannedAction, Step, total
+from catchment.ledger import Ledger, PlannedAction, Source, Step
 from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
 from catchment.parser_pool import ParserPool
 from catchment.runtime import atomic_files, process
@@ -69,7 +68,11 @@ class Plan:
     @property
     def totals(self) -> dict[PlannedAction, tuple[int, int]]:
         """Number of items and bytes to read, by action."""
-        return total(self.steps)
+        sums: dict[PlannedAction, tuple[int, int]] = {}
+        for step in self.steps:
+            number, size = sums.get(step.action, (0, 0))
+            sums[step.action] = number + 1, size + (step.size or 0 if step.reads else 0)
+        return {action: sums[action] for action in PlannedAction if action in sums}
 
     @property
     def reads(self) -> int:

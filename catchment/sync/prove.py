@@ -7,6 +7,7 @@ covers the bytes at the source, not the text derived from them.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import random
@@ -23,11 +24,18 @@ from catchment.content.normalize import NORMALIZER
 from catchment.content.parsing import Read, ReadTask, read
 from catchment.contracts import Connected, Connector
 from catchment.errors import ItemError, SourceError
-from catchment.ledger import Ledger, Source
-from catchment.ledger.admin.proof import ItemStatus, Kept, Sample, Stored, digest
-from catchment.ledger.admin.scratch import PlannedAction, Step
-from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.library.contents import storable_text
+from catchment.ledger import (
+    ItemStatus,
+    Kept,
+    Ledger,
+    PlannedAction,
+    Sample,
+    Source,
+    Step,
+    Stored,
+    in_parts,
+    storable_text,
+)
 from catchment.model import Root, Tombstone, fingerprint
 from catchment.parser_pool import Failed, ParserPool
 from catchment.runtime import process
@@ -269,8 +277,8 @@ def _folders(
     unlisted = tuple(f.item for f in findings if f.flaw is Flaw.UNREADABLE and f.item.endswith("/"))
     for name in sorted({*by_folder, *flaws, *at_source}):
         items = by_folder[name]
-        expected = digest((item.locator, item.expected) for item in items)
-        actual = digest((item.locator, item.found) for item in items)
+        expected = _digest((item.locator, item.expected) for item in items)
+        actual = _digest((item.locator, item.found) for item in items)
         yield FolderProof(
             name=name,
             source=at_source.get(name, 0),
@@ -281,6 +289,12 @@ def _folders(
             digest=expected if expected == actual else None,
             unknown=f"{name}/".startswith(unlisted),
         )
+
+
+def _digest(found: Iterable[tuple[str, str | None]]) -> str:
+    """Return a short hash of locators and contents, independent of their order; "" if there are none."""
+    rows = sorted(f"{place}\0{content}" for place, content in found if content is not None)
+    return hashlib.sha256("\n".join(rows).encode("utf-8", "surrogateescape")).hexdigest()[:12] if rows else ""
 
 
 _APART = frozenset({ItemStatus.SKIPPED, ItemStatus.QUARANTINED, ItemStatus.SET_ASIDE, ItemStatus.KEPT})

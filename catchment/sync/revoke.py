@@ -19,8 +19,7 @@ import orjson
 
 from catchment.content.cache import Cache
 from catchment.errors import TryAgain
-from catchment.ledger import Ledger, Source
-from catchment.ledger.items.purge import Holdings, items_in_copy
+from catchment.ledger import Holdings, Ledger, Source, items_in_copy
 from catchment.runtime import process
 from catchment.settings import Home
 

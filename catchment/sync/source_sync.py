@@ -17,8 +17,7 @@ from datetime import datetime, timedelta
 from catchment.content.cache import Cache
 from catchment.contracts import Connector, Paced
 from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, RateLimited, StaleLease
-from catchment.ledger import Ledger, Outcome, Source, Sync, SyncRow
-from catchment.ledger.jobs.auto_retry import Circumstances
+from catchment.ledger import Circumstances, Ledger, Outcome, Source, Sync, SyncRow
 from catchment.model import Priority
 from catchment.parser_pool import ParserPool
 from catchment.runtime import process

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from catchment import __version__
 from catchment.contracts import Connector
-from catchment.ledger import Ledger, Source, Sync, SyncRow
-from catchment.ledger.jobs.auto_retry import Circumstances, first_change
-from catchment.model import Priority, Reason
+from catchment.errors import Reason
+from catchment.ledger import Circumstances, Ledger, Source, Sync, SyncRow, first_change
+from catchment.model import Priority
 from catchment.runtime import process
 from catchment.settings import Home, Policy
 from catchment.sync.preflight import Permit, admitted, consented

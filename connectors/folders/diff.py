@@ -1,4 +1,4 @@
-"""Compare a folder tree with its known items. `connectors.folders.path_diff` compares only reported paths.
+"""Compare a folder tree with its known items. `path_diff` compares only reported paths, `file_diff` the files.
 
 Each listed folder gets a mark: the digest of its listing. A folder whose digest equals its mark is skipped without
 reading its known items, so that a comparison without changes costs little more than the directory walk.
@@ -10,41 +10,28 @@ again, until none has: then all listings are of one moment.
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from catchment.contracts import Known
-from catchment.errors import AccessDenied, FetchFailed, ItemError, Vanished
-from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Skip, SkipReason, Tombstone, Upsert
+from catchment.errors import AccessDenied, FetchFailed
+from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Tombstone
 from connectors.folders.excluded import now_excluded
 from connectors.folders.file import (
-    FileEntry,
     has_change_times,
-    identity,
     item_error,
     let_clock_tick,
-    opened,
-    sha256,
     to_locator,
 )
+from connectors.folders.file_diff import UNCHANGED_PER_CHECKPOINT, FileComparison
 from connectors.folders.scan import Lister, Listing, ScannedFolder, Stamp, stamp
+from connectors.folders.tree import FolderTree
 
-if TYPE_CHECKING:
-    from connectors.folders.tree import FolderTree
-
-_UNCHANGED_PER_CHECKPOINT = 100
-"""Folders listed, or files compared by content, between two checkpoints.
-
-Without changes, checkpoints are the only progress.
-"""
+_CHANGES_PER_CHECKPOINT = 1_000
 _PAUSES = (0.0, 0.1, 0.5, 1.0)
 """Seconds before changed folders are listed again. A folder that changes all the time must not delay the sync for ever."""
-_SKIPPED = frozenset(SkipReason)
 EXCLUDED, _UNREADABLE = "excluded", "unreadable"
 """Why a folder was not listed; also the mark of an excluded folder."""
 # Suffix of the mark of a mount point.
@@ -55,12 +42,20 @@ _SECONDS_A_WEEK = 7 * 24 * 3_600
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
+def changes(tree: FolderTree, known: Known, *, deep: bool) -> Iterator[Change]:
+    """Yield the changes of a tree as `Connector.changes` does.
+
+    Deletions precede new files, so that moves are recognised at once.
+    """
+    yield from Comparison(tree, known, deep=deep).changes()
+
+
 class Comparison:
     """A comparison in progress. Use it once."""
 
-    def __init__(self, tree: FolderTree, known: Known, root: str, *, deep: bool) -> None:
+    def __init__(self, tree: FolderTree, known: Known, *, deep: bool) -> None:
         self._tree = tree
-        self.root = root
+        self._root = tree.identity()
         self._known = known
         self._deep = deep
         self._marks = dict(known.marks())
@@ -69,14 +64,23 @@ class Comparison:
         self._listed: dict[str, tuple[ScannedFolder, Stamp | None]] = {}
         self._torn: dict[str, Stamp | None] = {}
         self._decides = True
-        self._compared = 0
+        self._files = FileComparison(tree)
         self._pruned: dict[str, str] = {}
         self._has_change_times: dict[int, bool] = {}
         self._deferred: list[tuple[ScannedFolder, frozenset[str]]] = []
         self._mounts: list[tuple[ScannedFolder, int]] = []
         self._lister = Lister(Path(os.path.realpath(tree.root)), tree.follow_links)
 
-    def checkpoint(self) -> Checkpoint:
+    def changes(self) -> Iterator[Change]:
+        """Yield the root and all changes, with checkpoints between them."""
+        yield Root({"": self._root})
+        for count, change in enumerate(self._run(), 1):
+            yield change
+            if count % _CHANGES_PER_CHECKPOINT == 0:
+                yield self._checkpoint()
+        yield self._checkpoint()
+
+    def _checkpoint(self) -> Checkpoint:
         """Return a checkpoint with the marks of the folders completed since the last one."""
         marks, self._new_marks = self._new_marks, {}
         for key, value in marks.items():
@@ -86,15 +90,15 @@ class Comparison:
                 self._marks[key] = value
         return Checkpoint(marks, is_torn=not self._decides)
 
-    def run(self) -> Iterator[Change]:
+    def _run(self) -> Iterator[Change]:
         """Yield all changes: first deletions and edits, then new files."""
         yield from self._walk(self._start_folders())
-        self._tree.check_root(self.root)
+        self._tree.check_root(self._root)
         yield from self._report_later_unmounts()
         yield from self._removed_folders()
         yield from self._deferred_folders()
         yield from self._list_again()
-        self._tree.check_root(self.root)
+        self._tree.check_root(self._root)
 
     def _walk(self, waiting: list[ScannedFolder]) -> Iterator[Change]:
         """Compare these folders, the last one first, and the folders below them, unless they are already listed."""
@@ -113,8 +117,8 @@ class Comparison:
             self._listed[folder.container] = folder, listing.stamp
             if _is_mounted(folder, listing):
                 self._mounts.append((folder, listing.device))
-            if len(self._listed) % _UNCHANGED_PER_CHECKPOINT == 0:
-                yield self.checkpoint()
+            if len(self._listed) % UNCHANGED_PER_CHECKPOINT == 0:
+                yield self._checkpoint()
             waiting.extend(self._subfolders(folder, listing))
             self._pruned.update((to_locator(folder.child(name)), EXCLUDED) for name in listing.pruned)
             yield from self._compare(folder, listing)
@@ -139,7 +143,7 @@ class Comparison:
                 let_clock_tick(*(now or ())[1:])
             time.sleep(_PAUSES[number])
             self._decides = number < len(_PAUSES) - 1
-            yield self.checkpoint()  # From here, the known items include all that was reported.
+            yield self._checkpoint()  # From here, the known items include all that was reported.
             # A changed folder above another one leads to it, if it is still there and was not replaced by a link.
             starts = [self._listed[container][0] for container in self._torn if not self._is_below_torn(container)]
             for container in self._torn:
@@ -179,7 +183,7 @@ class Comparison:
                 yield Tombstone(key)  # The disk was missing and is mounted again, unchanged.
             return
         if self._is_first:
-            yield from self._compare_files(folder, listing, {}, deep=False)
+            yield from self._files.compare(folder, listing, {}, deep=False)
             self._new_marks[key] = digest
             return
         if not self._was_mounted(key) and key in self._marks:
@@ -191,7 +195,7 @@ class Comparison:
         missing = frozenset(known_items.keys() - names)
         yield from self._missing_files(folder, listing, known_items, missing)
         if names <= known_items.keys():
-            yield from self._compare_files(folder, listing, known_items, deep=self._compares_content(key, digest))
+            yield from self._files.compare(folder, listing, known_items, deep=self._compares_content(key, digest))
             self._complete(key, digest)
         else:
             self._deferred.append((folder, missing))
@@ -211,7 +215,7 @@ class Comparison:
             missing = known_items.keys() - listing.locators(folder) - reported
             yield from self._missing_files(folder, listing, known_items, missing)
             key, digest = mark_key(folder.container), self._digest(folder, listing)
-            yield from self._compare_files(folder, listing, known_items, deep=self._compares_content(key, digest))
+            yield from self._files.compare(folder, listing, known_items, deep=self._compares_content(key, digest))
             self._complete(key, digest)
 
     def _complete(self, key: str, digest: str) -> None:
@@ -233,41 +237,6 @@ class Comparison:
         """Return whether to compare file contents: in a deep comparison, and when the mark is from another week."""
         return self._deep or _week(self._marks.get(key, "")) != _week(digest)
 
-    def _compare_files(
-        self, folder: ScannedFolder, listing: Listing, known_items: Mapping[str, KnownItem], *, deep: bool
-    ) -> Iterator[Change]:
-        container = folder.container
-        for file in map(FileEntry._make, listing.files):
-            locator = to_locator(folder.child(file.name))
-            old = known_items.get(locator)
-            reason = self._skip_reason(file)
-            version = f"{file.fingerprint}+{reason}" if reason else file.fingerprint
-            if old and _is_unchanged(old, file.fingerprint, reason):
-                if deep and not reason:
-                    yield from self._compare_content(locator, container, file, old)
-                    self._compared += 1
-                    if self._compared % _UNCHANGED_PER_CHECKPOINT == 0:
-                        yield Checkpoint()
-                continue
-            own = None if reason else identity(file, f"{folder.path}/{file.name}")
-            if own is None and not reason:
-                continue  # It has left since the listing, so that the folder is listed again.
-            item = Item(
-                locator=locator,
-                container=container,
-                version=version,
-                identity=own,
-                size=file.size,
-                modified=file.modified,
-                attributes={"type": _type_name(file.mode)} if reason and not stat.S_ISREG(file.mode) else {},
-            )
-            yield Skip(item, reason) if reason else Upsert(item)
-        for name, error in sorted(listing.stat_errors.items()):
-            locator = to_locator(folder.child(name))
-            version = f"unseen.{error.errno}"
-            if locator not in known_items or known_items[locator].version != version:
-                yield Failure(Item(locator, container, version), item_error(error))
-
     def _missing_files(
         self, folder: ScannedFolder, listing: Listing, known_items: Mapping[str, KnownItem], missing: Iterable[str]
     ) -> Iterator[Change]:
@@ -280,31 +249,6 @@ class Comparison:
                 yield from now_excluded(locator, folder.container, known_items[locator])
             else:
                 yield Tombstone(locator)
-
-    def _skip_reason(self, file: FileEntry) -> SkipReason | None:
-        if stat.S_ISREG(file.mode):
-            return SkipReason.TOO_LARGE if file.size > self._tree.max_bytes else None
-        return SkipReason.EXCLUDED if stat.S_ISLNK(file.mode) else SkipReason.UNSUPPORTED
-
-    def _compare_content(self, locator: str, container: str, file: FileEntry, old: KnownItem) -> Iterator[Change]:
-        """Hash a file that looks unchanged; report it if its content differs."""
-        if old.content_hash is None:
-            return
-        item = Item(locator, container, old.version, old.identity, file.size, file.modified)
-        try:
-            with opened(self._tree.root, locator, file.fingerprint, follow_links=self._tree.follow_links) as (
-                handle,
-                _,
-            ):
-                content = sha256(handle)
-        except Vanished:
-            return
-        except ItemError as error:
-            yield Failure(item, error)
-            return
-        version = f"{file.fingerprint}+{content[:16]}"
-        if content != old.content_hash and version != old.version:
-            yield Upsert(replace(item, version=version))
 
     # ── folders that were not listed ──────────────────────────────────────────────────────────────────────────────────
 
@@ -409,19 +353,3 @@ def _is_mounted(folder: ScannedFolder, listing: Listing) -> bool:
 
 def _week(mark: str) -> str:
     return mark.removesuffix(_MOUNTED).partition(_WEEK)[2]
-
-
-def _is_unchanged(old: KnownItem, fingerprint: str, reason: SkipReason | None) -> bool:
-    """Return whether a known item is unchanged.
-
-    A version is the fingerprint, followed by `+` and the skip reason or, after a deep comparison, a content hash.
-    """
-    known, _, tail = old.version.partition("+")
-    return known == fingerprint and (tail == reason if reason else tail not in _SKIPPED)
-
-
-def _type_name(mode: int) -> str:
-    for is_type, name in ((stat.S_ISLNK, "link"), (stat.S_ISFIFO, "pipe"), (stat.S_ISSOCK, "socket")):
-        if is_type(mode):
-            return name
-    return "device"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from catchment.model import Change, Item, KnownItem, Skip, SkipReason
+from catchment.errors import SkipReason
+from catchment.model import Change, Item, KnownItem, Skip
 
 
 def now_excluded(locator: str, container: str, old: KnownItem) -> Iterator[Change]:

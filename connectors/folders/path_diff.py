@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from catchment.contracts import Known
 from catchment.model import Change
 from connectors.folders.diff import EXCLUDED, Comparison, mark_key
 from connectors.folders.scan import Listing, ScannedFolder
+from connectors.folders.tree import FolderTree
 
-if TYPE_CHECKING:
-    from connectors.folders.tree import FolderTree
+
+def changes_at(tree: FolderTree, known: Known, paths: Collection[str]) -> Iterator[Change]:
+    """Yield the changes at some paths of a tree as `Watchable.changes_at` does."""
+    yield from PathComparison(tree, known, paths).changes()
 
 
 class PathComparison(Comparison):
@@ -22,8 +24,8 @@ class PathComparison(Comparison):
     A subfolder counts as deleted if its parent is listed and no longer contains it.
     """
 
-    def __init__(self, tree: FolderTree, known: Known, root: str, paths: Collection[str]) -> None:
-        super().__init__(tree, known, root, deep=False)
+    def __init__(self, tree: FolderTree, known: Known, paths: Collection[str]) -> None:
+        super().__init__(tree, known, deep=False)
         self._paths = paths
         self._without_subfolders: set[str] = set()
         self._removed: set[str] = set()

@@ -6,25 +6,21 @@ Comparing is in `connectors.folders.diff`, listing in `connectors.folders.scan`,
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from catchment.contracts import Known
 from catchment.errors import (
     BadInput,
     FetchFailed,
     LoginFailed,
     Skipped,
+    SkipReason,
     SourceUnavailable,
 )
-from catchment.model import Change, Item, Root, SkipReason, fingerprint
-from connectors.folders.diff import Comparison
+from catchment.model import Item, fingerprint
 from connectors.folders.file import FileEntry, birth_time, is_at, missing_root, opened, read_all, to_locator, to_path
 from connectors.folders.ignore import IgnoreRules, UnknownRules
-from connectors.folders.path_diff import PathComparison
-
-_CHANGES_PER_CHECKPOINT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +55,6 @@ class FolderTree:
             return f"{os.statvfs(self.root).f_fsid:x}.{inode:x}.{birth_time(os.path.realpath(self.root), inode):x}"
         except OSError as error:
             raise self.unavailable(error) from error
-
-    def changes(self, known: Known, *, deep: bool) -> Iterator[Change]:
-        """Yield the changes as `Connector.changes` does.
-
-        Deletions precede new files, so that moves are recognised at once.
-        """
-        yield from self._compared(Comparison(self, known, self.identity(), deep=deep))
-
-    def changes_at(self, known: Known, paths: Collection[str]) -> Iterator[Change]:
-        """Yield the changes at some paths as `Watchable.changes_at` does."""
-        yield from self._compared(PathComparison(self, known, self.identity(), paths))
-
-    def _compared(self, comparison: Comparison) -> Iterator[Change]:
-        yield Root({"": comparison.root})
-        for count, change in enumerate(comparison.run(), 1):
-            yield change
-            if count % _CHANGES_PER_CHECKPOINT == 0:
-                yield comparison.checkpoint()
-        yield comparison.checkpoint()
 
     def check_root(self, root: str) -> None:
         """Raise SourceUnavailable if the identity of the root is not `root`."""

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from catchment.contracts import Known, Shell
-from catchment.model import Change, Checkpoint, Item, RawContent, Root, SkipReason, Tombstone
+from catchment.errors import SkipReason
+from catchment.model import Change, Checkpoint, Item, RawContent, Root, Tombstone
 from catchment.pacing import HostLimits, Pace
 from catchment.runtime.secret_references import resolve
 from catchment.settings import Limits, Policy, Resources, RetryPolicy, SourceSettings

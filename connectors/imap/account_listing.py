@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from catchment.content.normalize.mail.attachments import inner
 from catchment.contracts import Known
-from catchment.errors import FetchFailed, ItemError, ParseError, SourceUnavailable, Vanished
-from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Skip, SkipReason, Tombstone, Upsert
+from catchment.errors import FetchFailed, ItemError, ParseError, SkipReason, SourceUnavailable, Vanished
+from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Skip, Tombstone, Upsert
 from connectors.imap.auth import MARK, Login
 from connectors.imap.bodystructure import File, files
 from connectors.imap.connection import ImapSession

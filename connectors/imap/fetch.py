@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import islice
 
 from catchment.content.normalize.mail.attachments import Attachment, attachments, inner, single
-from catchment.errors import FetchFailed, Skipped, Vanished
-from catchment.model import Item, RawContent, SkipReason
+from catchment.errors import FetchFailed, Skipped, SkipReason, Vanished
+from catchment.model import Item, RawContent
 from connectors.imap.connection import ImapSession
 from connectors.imap.connection_pool import Requester
 from connectors.imap.errors import ResponseTooLarge

@@ -60,7 +60,7 @@ def restore(
 
     Example: catchment restore /mnt/disk/catchment.db
     """
-    from catchment.ledger.admin import backup as copies
+    from catchment.ledger import Ledger
     from deployments.server.running import kept_down
 
     home = session.home()
@@ -74,7 +74,7 @@ def restore(
             with suppress(NotFound, LedgerError), session.reading() as present:
                 present.require_owner()
         # The cache is keyed by job numbers, which the restored ledger assigns again.
-        restored = copies.restore(ledger, expanded(file).absolute(), [home.cache], [home.sources_file])
+        restored = Ledger.restore(ledger, expanded(file).absolute(), [home.cache], [home.sources_file])
     if as_json:
         kept = str(restored.aside) if restored.aside else None
         render.show_json({"restored": str(ledger), "aside": kept, "model": restored.model, "broken": restored.broken})
@@ -101,7 +101,7 @@ def _named(file: Path | None, home: Home) -> Path:
 
 
 def _ledger_file(home: Home) -> Path:
-    from catchment.ledger.db.database import sqlite_file
+    from catchment.ledger import sqlite_file
 
     if (file := sqlite_file(home.database_url)) is None:
         raise Refused("restore: the ledger is on a PostgreSQL server; use pg_restore, and copy sources.yaml")
@@ -110,7 +110,7 @@ def _ledger_file(home: Home) -> Path:
 
 def _warn_of_model(model: str) -> None:
     """Name a server that receives the texts: the backup decided about it."""
-    from catchment.ledger.library.embeddings import DEFAULT_MODEL, OFF
+    from catchment.ledger import DEFAULT_MODEL, OFF
     from catchment.meaning.models import checked
 
     if model in (DEFAULT_MODEL, OFF):

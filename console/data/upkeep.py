@@ -97,7 +97,7 @@ def show_config(as_json: arguments.Json = False) -> None:
 
     Example: catchment config show --json
     """
-    from catchment.ledger.db.database import without_password
+    from catchment.ledger import without_password
     from deployments.sources.sources_file import SourcesFile
 
     home = session.home()

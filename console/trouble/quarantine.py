@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import BadInput, NotFound
-from catchment.model import JobState, Reason
+from catchment.errors import BadInput, NotFound, Reason
+from catchment.model import JobState
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 

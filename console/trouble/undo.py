@@ -9,7 +9,7 @@ import typer
 from console import arguments, render, session
 
 if TYPE_CHECKING:
-    from catchment.ledger.items.undo import Undone
+    from catchment.ledger import Undone
 
 _SHOWN = 50
 _ACTIONS = {"take out": "remove", "bring back": "restore", "set back": "revert", "left": "skip"}
@@ -51,7 +51,7 @@ def undo(
 
 
 def _show(undone: Undone) -> None:
-    from catchment.ledger.items.undo import UndoAction
+    from catchment.ledger import UndoAction
 
     if not undone.actions:
         render.say(f"{undone.source}: sync {undone.sync_id} changed nothing that could be undone")

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from catchment.errors import CatchmentError, NotFound
-from catchment.ledger import Ledger
-from catchment.ledger.library.embeddings import OFF
+from catchment.ledger import OFF, Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive
 from connectors import connector_class, kinds

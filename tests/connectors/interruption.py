@@ -7,8 +7,7 @@ from itertools import count
 from typing import Any
 
 from catchment.contracts import Connector
-from catchment.errors import SourceError
-from catchment.model import SkipReason
+from catchment.errors import SkipReason, SourceError
 from tests.connectors.memory_ledger import MemoryLedger
 
 

@@ -8,20 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from catchment.contracts import Connector, Watchable
-from catchment.errors import ItemError
-from catchment.model import (
-    Change,
-    Checkpoint,
-    Failure,
-    Item,
-    KnownItem,
-    RawContent,
-    Root,
-    Skip,
-    SkipReason,
-    Tombstone,
-    Upsert,
-)
+from catchment.errors import ItemError, SkipReason
+from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, RawContent, Root, Skip, Tombstone, Upsert
 
 
 @dataclass

@@ -12,8 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.errors import AccessDenied, BadInput, FetchFailed, LoginFailed, Skipped, SourceUnavailable, Vanished
-from catchment.model import Item, SkipReason
+from catchment.errors import (
+    AccessDenied,
+    BadInput,
+    FetchFailed,
+    LoginFailed,
+    Skipped,
+    SkipReason,
+    SourceUnavailable,
+    Vanished,
+)
+from catchment.model import Item
 from catchment.settings import LimitChanges
 from connectors.folders.file import to_locator, to_path
 from connectors.local_files import LocalFiles, LocalFilesSettings

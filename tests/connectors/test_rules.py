@@ -12,8 +12,8 @@ import pytest
 from pydantic import ValidationError
 
 from catchment.contracts import Known
-from catchment.errors import SourceUnavailable
-from catchment.model import Change, FailureClass, SkipReason, Tombstone
+from catchment.errors import FailureClass, SkipReason, SourceUnavailable
+from catchment.model import Change, Tombstone
 from connectors.folders.ignore import IgnoreRules
 from connectors.folders.scan import Lister, Listing, ScannedFolder
 from connectors.local_files import LocalFiles, LocalFilesSettings

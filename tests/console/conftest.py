@@ -17,22 +17,9 @@ from typing import Any
 
 import pytest
 
+from catchment.errors import FailureClass, Reason, SkipReason
 from catchment.ledger import Delivered, FailureInfo, Ledger
-from catchment.model import (
-    Chunk,
-    Document,
-    Entity,
-    EntityKind,
-    Extraction,
-    FailureClass,
-    Item,
-    Link,
-    LinkKind,
-    Reason,
-    Skip,
-    SkipReason,
-    Upsert,
-)
+from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Item, Link, LinkKind, Skip, Upsert
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
 from console.main import main

@@ -12,9 +12,9 @@ from unicodedata import normalize
 
 import pytest
 
-from catchment.errors import AccessDenied
+from catchment.errors import AccessDenied, FailureClass, Reason
 from catchment.ledger import FailureInfo, Ledger
-from catchment.model import Failure, FailureClass, Item, Reason, Tombstone, Upsert
+from catchment.model import Failure, Item, Tombstone, Upsert
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
 from connectors.folders.file import to_locator

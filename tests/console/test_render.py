@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from catchment.model import Reason
+from catchment.errors import Reason
 from console import render
 
 

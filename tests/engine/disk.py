@@ -10,8 +10,8 @@ from typing import ClassVar, NamedTuple
 
 import orjson
 
-from catchment.errors import AccessDenied, TimedOut
-from catchment.model import Item, RawContent, Reason
+from catchment.errors import AccessDenied, Reason, TimedOut
+from catchment.model import Item, RawContent
 from connectors.folders.file import FileEntry, identity
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from connectors.obsidian import Obsidian, ObsidianSettings

@@ -109,7 +109,7 @@ def test_rule_active_only_during_an_interrupted_sync_omits_no_item(
             if left_out and isinstance(change, Checkpoint):
                 raise SourceUnavailable("the disk does not answer any more")
 
-    monkeypatch.setattr("connectors.folders.tree._CHANGES_PER_CHECKPOINT", 1)
+    monkeypatch.setattr("connectors.folders.diff._CHANGES_PER_CHECKPOINT", 1)
     for name in ("b.md", "c.md"):
         disk.write(f"sub/{name}", "")
     engine.sync("papers")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from catchment.errors import LoginFailed, NotNow
+from catchment.errors import LoginFailed, NotNow, Reason
 from catchment.ledger import Ledger
 from catchment.ledger.jobs.auto_retry import RELEVANT, first_change
-from catchment.model import Priority, Reason
+from catchment.model import Priority
 from catchment.settings import Home, Policy
 from catchment.sync import circumstances as here
 from catchment.sync.circumstances import circumstances

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from catchment.model import FailureClass
+from catchment.errors import FailureClass
 from catchment.settings import RetryPolicy
 from catchment.sync.backoff import delay
 

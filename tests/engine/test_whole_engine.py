@@ -20,11 +20,11 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from catchment.errors import NoConsent, NotFound, NotNow, SourceUnavailable
+from catchment.errors import NoConsent, NotFound, NotNow, Reason, SourceUnavailable
 from catchment.ledger import Ledger
-from catchment.model import Reason, fingerprint
+from catchment.model import fingerprint
 from catchment.runtime import process
-from connectors.folders import diff, tree
+from connectors.folders import diff, file_diff
 from tests.engine.disk import PLACES, Disk, Print, Words
 from tests.engine.whole import RETRY, Disturbance, Engine, Shelf
 
@@ -565,8 +565,9 @@ def run_machine(folder: Path, examples: int, steps: int) -> None:
     Ledger.open(f"sqlite:///{OnTemplate.template}").close()
     with pytest.MonkeyPatch.context() as patch:
         # The default would report the few files of this test before the first checkpoint.
-        patch.setattr(tree, "_CHANGES_PER_CHECKPOINT", 2)
-        patch.setattr(diff, "_UNCHANGED_PER_CHECKPOINT", 2)
+        patch.setattr(diff, "_CHANGES_PER_CHECKPOINT", 2)
+        for module in (diff, file_diff):
+            patch.setattr(module, "UNCHANGED_PER_CHECKPOINT", 2)
         run_state_machine_as_test(
             OnTemplate,
             settings=settings(

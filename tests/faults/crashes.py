@@ -37,7 +37,10 @@ WITHIN = ("within a statement", "within a copy")
 """Moments counted in steps or pages; their number varies between runs."""
 
 _PRODUCT = tuple(f"{PROJECT / folder}/" for folder in ("catchment", "connectors", "deployments", "console"))
-_BENEATH = frozenset(str(PROJECT / "catchment" / "ledger" / f"{name}.py") for name in ("db/database", "db/job_states"))
+_BENEATH = frozenset(
+    str(PROJECT / "catchment" / "ledger" / f"{name}.py")
+    for name in ("db/connections", "db/database", "db/driver_errors", "db/job_states")
+)
 """Functions of the ledger that wrap every other one, and are skipped in names."""
 _FILE_TRUTHS = ("replace", "rename", "link", "unlink", "mkdir", "rmdir", "fsync")
 _STEPS = 2_000

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from catchment.errors import StaleLease
+from catchment.errors import FailureClass, Reason, StaleLease
 from catchment.ledger import ConsentState, FailureInfo, Ledger
-from catchment.model import FailureClass, Reason
 from catchment.pacing import HostLimits, RateReport
 from catchment.pacing.metered import Answer, Ask, Report
 from catchment.pacing.operator_rules import Rule

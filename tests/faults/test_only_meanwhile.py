@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from catchment.ledger import Ledger
-from connectors.folders import diff, tree
+from connectors.folders import diff, file_diff
 from connectors.folders.scan import Lister, Listing, ScannedFolder
 from tests.engine.disk import Disk
 from tests.engine.whole import Disturbance, Engine
@@ -82,8 +82,9 @@ ENDS = {
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     # The default would report so few files before the first checkpoint.
-    monkeypatch.setattr(tree, "_CHANGES_PER_CHECKPOINT", 1)
-    monkeypatch.setattr(diff, "_UNCHANGED_PER_CHECKPOINT", 1)
+    monkeypatch.setattr(diff, "_CHANGES_PER_CHECKPOINT", 1)
+    for module in (diff, file_diff):
+        monkeypatch.setattr(module, "UNCHANGED_PER_CHECKPOINT", 1)
     list_it = Lister.list
 
     def list_or_refuse(lister: Lister, folder: ScannedFolder) -> Listing:

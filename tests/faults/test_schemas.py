@@ -21,7 +21,7 @@ from sqlalchemy import create_engine, text
 from catchment.errors import LedgerUnavailable, SchemaMismatch
 from catchment.ledger import Ledger
 from catchment.ledger.admin import migrations, opening
-from catchment.ledger.admin.opening import revision_of
+from catchment.ledger.admin.migrations import revision_of
 from catchment.ledger.db import schema
 from catchment.ledger.db.database import Store
 from console.main import main

@@ -20,9 +20,8 @@ import orjson
 from imapclient.response_parser import parse_fetch_response
 
 from catchment.content.normalize import normalize
-from catchment.errors import CatchmentError, ItemError, MeaningOff, SourceError
+from catchment.errors import CatchmentError, ItemError, MeaningOff, SkipReason, SourceError
 from catchment.meaning.models import Refusal, load
-from catchment.model import SkipReason
 from catchment.pacing import Pace, read_headers
 from catchment.pacing.bucket import TOKEN
 from connectors.github.api.api_client import ApiClient
@@ -30,7 +29,8 @@ from connectors.github.api.entries import Entry, EntryKind, parse_locator
 from connectors.github.api.feed import Feed, FeedMark
 from connectors.github.api.host import Host
 from connectors.github.git.file_selection import Attributes, FileRules
-from connectors.github.git.git import ENVIRONMENT, Damaged, Objects, TreeEntry, create_empty
+from connectors.github.git.git import ENVIRONMENT, create_empty
+from connectors.github.git.objects import Damaged, Objects, TreeEntry
 from connectors.github.names import REPOSITORY, is_branch
 from connectors.github.settings import GitHubSettings
 from connectors.imap.auth import expiry_of

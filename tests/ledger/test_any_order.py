@@ -22,9 +22,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from catchment.errors import IllegalTransition, StaleLease
+from catchment.errors import IllegalTransition, SkipReason, StaleLease
 from catchment.ledger import Batch, Ledger, SkippedOutcome
-from catchment.model import SkipReason, Tombstone, Upsert
+from catchment.model import Tombstone, Upsert
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, Clock, World, content, delivered, note
 
 pytestmark = pytest.mark.full

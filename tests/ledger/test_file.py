@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import sqlite3
@@ -17,6 +18,7 @@ from sqlalchemy import create_engine, inspect
 from catchment.errors import BadInput, LedgerCorrupt, LedgerError, LedgerUnavailable, NotFound, SchemaMismatch
 from catchment.ledger import Ledger
 from catchment.ledger.admin import migrations
+from catchment.ledger.admin.migrations.versions import r0001_first
 from catchment.ledger.db.database import Store
 from catchment.model import Upsert
 from tests.ledger.world import Clock, World, note, notes
@@ -219,6 +221,11 @@ def _schema(url: str) -> dict[str, object]:
             )
     engine.dispose()
     return found
+
+
+@pytest.mark.parametrize(("dialect", "digest"), [("sqlite", "bc955cef"), ("postgresql", "3d6a82be")])
+def test_first_migration_is_frozen_for_each_database(dialect: str, digest: str) -> None:
+    assert hashlib.sha256(r0001_first._script(dialect).encode()).hexdigest().startswith(digest)
 
 
 def test_migrations_yield_the_schema_of_a_new_ledger(sqlite_url: str, tmp_path: Path, clock: Clock) -> None:

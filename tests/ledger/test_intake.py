@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from catchment.contracts import Known
-from catchment.errors import AccessDenied, FetchFailed, StaleLease
+from catchment.errors import AccessDenied, FetchFailed, SkipReason, StaleLease
 from catchment.ledger import IntakeCounts
-from catchment.model import Failure, JobState, KnownItem, Priority, Skip, SkipReason, Tombstone, Upsert
+from catchment.model import Failure, JobState, KnownItem, Priority, Skip, Tombstone, Upsert
 from tests.documents import document_named
 from tests.ledger.world import TIMEOUT, World, delivered, locators, note, notes
 

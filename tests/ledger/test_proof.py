@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text
 
-from catchment.ledger.admin.proof import ItemStatus, digest
-from catchment.model import Skip, SkipReason
+from catchment.content.parsing import digest
+from catchment.errors import SkipReason
+from catchment.ledger.admin.proof import ItemStatus
+from catchment.model import Skip
 from tests.ledger.world import PARSE_ERROR, World, note, notes
 
 pytestmark = pytest.mark.databases

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from catchment.errors import IllegalTransition, NotFound
+from catchment.errors import FailureClass, IllegalTransition, NotFound, Reason
 from catchment.ledger import FailureInfo
-from catchment.model import FailureClass, Priority, Reason, Upsert
+from catchment.model import Priority, Upsert
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, locators, note, notes
 
 TRACE = 'Traceback:\n  File "/x/y/{}.py", line {}, in read\n    …\nParseError'

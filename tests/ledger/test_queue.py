@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from catchment.errors import IllegalTransition, NotFound, StaleLease
+from catchment.errors import IllegalTransition, NotFound, SkipReason, StaleLease
 from catchment.ledger import Recovered, SkippedOutcome, Waiting
-from catchment.model import JobState, Priority, SkipReason, Upsert
+from catchment.model import JobState, Priority, Upsert
 from tests.documents import document_named
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, delivered, jobs_of, locators, note, notes
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from catchment.errors import SkipReason
 from catchment.ledger.admin.scratch import PlannedAction
-from catchment.model import Skip, SkipReason, Tombstone, Upsert
+from catchment.model import Skip, Tombstone, Upsert
 from tests.ledger.world import World, note, notes
 
 

@@ -302,7 +302,7 @@ def test_search_ends_at_its_deadline(world: World, monkeypatch: pytest.MonkeyPat
     """All parts of the search share it: this one passes when the first begins."""
     put(world, "a.md", "rust and paint " * 1_000)
     monkeypatch.setattr("catchment.search.search.SECONDS", 0.0)
-    monkeypatch.setattr("catchment.ledger.db.database._STEPS", 1)
+    monkeypatch.setattr("catchment.ledger.db.connections._STEPS", 1)
     with pytest.raises(TookTooLong, match="the query took too long and was stopped; use fewer words or add a filter"):
         ask(world, "rust OR paint")
     monkeypatch.setattr("catchment.search.search.SECONDS", 60.0)

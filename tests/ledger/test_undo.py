@@ -6,12 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from catchment.errors import NotFound, TryAgain
+from catchment.errors import NotFound, SkipReason, TryAgain
 from catchment.ledger import SkippedOutcome
 from catchment.ledger.admin.proof import ItemStatus
 from catchment.ledger.db.database import Store
 from catchment.ledger.items.undo import UndoAction, Undone
-from catchment.model import SkipReason
 from catchment.runtime import process
 from tests.ledger.world import World, killed_when_giving_way, note, notes
 

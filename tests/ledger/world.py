@@ -10,6 +10,7 @@ from itertools import count
 
 import pytest
 
+from catchment.errors import FailureClass, Reason
 from catchment.ledger import (
     Acks,
     Batch,
@@ -23,21 +24,7 @@ from catchment.ledger import (
     Sync,
 )
 from catchment.ledger.db.database import Store
-from catchment.model import (
-    Chunk,
-    Document,
-    Entity,
-    Extraction,
-    Failure,
-    FailureClass,
-    Item,
-    Link,
-    Priority,
-    Reason,
-    Skip,
-    Tombstone,
-    Upsert,
-)
+from catchment.model import Chunk, Document, Entity, Extraction, Failure, Item, Link, Priority, Skip, Tombstone, Upsert
 from catchment.pacing.boot_clock import ClockReading
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

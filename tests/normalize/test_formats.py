@@ -17,8 +17,8 @@ import pytest
 from catchment.content.normalize import media_type, normalize
 from catchment.content.normalize.formats import ENDINGS, READERS
 from catchment.content.normalize.language_detection import language
-from catchment.errors import ParseError, ResourceExhausted, Skipped
-from catchment.model import Document, RawContent, SkipReason
+from catchment.errors import ParseError, ResourceExhausted, Skipped, SkipReason
+from catchment.model import Document, RawContent
 from tests.normalize import samples
 
 _OOXML = "application/vnd.openxmlformats-officedocument"

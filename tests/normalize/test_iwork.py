@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from catchment.content.normalize import normalize
-from catchment.errors import ParseError, Skipped
-from catchment.model import Document, RawContent, SkipReason
+from catchment.errors import ParseError, Skipped, SkipReason
+from catchment.model import Document, RawContent
 from tests.normalize import samples
 
 _NAMES = (

@@ -20,8 +20,8 @@ from catchment.content.normalize.mail import mail, words
 from catchment.content.normalize.mail.attachments import MAX_BYTES, attachments, single
 from catchment.content.normalize.mail.mime import Part, parse
 from catchment.content.normalize.mail.replies import mark_replies
-from catchment.errors import ItemError, ResourceExhausted
-from catchment.model import ASIDE, Document, RawContent, SkipReason
+from catchment.errors import ItemError, ResourceExhausted, SkipReason
+from catchment.model import ASIDE, Document, RawContent
 from tests.normalize import samples
 
 _GOLDEN = sorted((Path(__file__).parent / "golden" / "mail").glob("*.eml"))

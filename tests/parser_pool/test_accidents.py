@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.errors import CatchmentError
-from catchment.model import FailureClass, Reason
+from catchment.errors import CatchmentError, FailureClass, Reason
 from catchment.parser_pool import Failed, ParserPool
 from catchment.settings import Limits
 from tests.parser_pool import jobs

@@ -17,8 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from catchment.errors import TryAgain, Unexpected
-from catchment.model import Reason
+from catchment.errors import Reason, TryAgain, Unexpected
 from catchment.parser_pool import Failed, ParserPool
 from catchment.settings import Limits
 from tests.parser_pool import jobs

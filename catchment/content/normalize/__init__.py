@@ -10,8 +10,8 @@ from catchment.content.normalize.decode import declared_encoding, decode
 from catchment.content.normalize.formats import READERS, Reader, media_type, uncompressed
 from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.markdown import markdown
-from catchment.errors import Skipped
-from catchment.model import Document, RawContent, SkipReason
+from catchment.errors import Skipped, SkipReason
+from catchment.model import Document, RawContent
 
 __all__ = ["NORMALIZER", "kind_of", "normalize"]
 

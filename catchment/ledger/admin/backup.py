@@ -20,9 +20,11 @@ from sqlalchemy.engine import URL
 
 from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, TryAgain
 from catchment.ledger.admin.check import check
-from catchment.ledger.admin.opening import is_older, require_whole, revision_of
+from catchment.ledger.admin.migrations import revision_of
+from catchment.ledger.admin.opening import is_older, require_whole
 from catchment.ledger.db.copies import SIDE_FILES, atomic_copy, remove, temporary_copy
 from catchment.ledger.db.database import Store
+from catchment.ledger.db.driver_errors import translated
 from catchment.ledger.db.ownership import forget_owner
 from catchment.ledger.library.embeddings import Embeddings
 from catchment.runtime import atomic_files
@@ -54,15 +56,15 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
     try:
         with atomic_copy(target) as unfinished:
             made = unfinished.stat()
-            with store.translated(), closing(sqlite3.connect(store.file, timeout=30)) as source:
+            with translated(), closing(sqlite3.connect(store.file, timeout=30)) as source:
                 source.execute("VACUUM INTO ?", (str(unfinished),))
-            with store.translated(), closing(sqlite3.connect(unfinished)) as copy, copy:
+            with translated(), closing(sqlite3.connect(unfinished)) as copy, copy:
                 # The files of an unfinished restore belong to this ledger.
                 if copy.execute(_HAS_FILES).fetchone() is None:
                     copy.execute(_FILES)
                     copy.executemany("INSERT INTO backup VALUES (?, ?)", files.items())
             broken = _proved(unfinished)
-            with store.translated(), closing(sqlite3.connect(unfinished)) as copy:
+            with translated(), closing(sqlite3.connect(unfinished)) as copy:
                 # A single file that is readable on a read-only disk too.
                 copy.execute("PRAGMA journal_mode = DELETE")
             # Another backup may have created the target since.
@@ -148,7 +150,7 @@ def _proved(file: Path) -> list[str]:
     # With the clock at 0, no lease has expired: the copy contains the leases of running jobs.
     store = Store(URL.create("sqlite", database=str(file)), lambda: 0.0)
     try:
-        with store.translated(), store.read() as reading:
+        with translated(), store.read() as reading:
             if reading.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one() != "ok":
                 raise LedgerCorrupt("backup: the copy is damaged and was deleted; check the disk")
         return check(store, deep=True)
@@ -163,7 +165,7 @@ def _copy(backup: Path, fresh: Path) -> None:
     store = Store(URL.create("sqlite", database=str(fresh)), lambda: 0.0)
     try:
         with (
-            store.translated(),
+            translated(),
             closing(sqlite3.connect(f"file:{quote(str(backup))}?mode=ro", uri=True)) as source,
             closing(sqlite3.connect(fresh)) as copy,
         ):

@@ -11,6 +11,7 @@ from catchment.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
 from catchment.ledger.admin import opening
 from catchment.ledger.db.damage import is_cut
 from catchment.ledger.db.database import Reading, Store, as_map, from_json
+from catchment.ledger.db.driver_errors import translated
 from catchment.ledger.db.schema import COUNTED, MOMENT, counters, metadata
 from catchment.ledger.jobs import history
 from catchment.ledger.jobs.queue import RUNNER_LOST
@@ -202,7 +203,7 @@ def _read_texts(reading: Reading, table: Table) -> None:
     names = [column.name for column in table.columns if isinstance(column.type, Text)]
     told = [number for number, name in enumerate(names) if name in _JSON.get(table.name, ())]
     rows = select(*(table.c[name] for name in names)).execution_options(yield_per=2_000)
-    with Store.translated():
+    with translated():
         for row in reading.execute(rows) if names else ():
             for number in told:
                 from_json(row[number])

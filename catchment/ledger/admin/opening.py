@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, NullPool, create_engine, insert, inspect, select
+from sqlalchemy import Connection, NullPool, create_engine, insert
 
 from catchment.errors import LedgerCorrupt, NotFound, SchemaMismatch
+from catchment.ledger.admin.migrations import Migrated, forward, revision_of
 from catchment.ledger.db import schema
 from catchment.ledger.db.damage import require_undamaged
-from catchment.ledger.db.database import DAMAGED, Reading, Store, make_file
+from catchment.ledger.db.database import Reading, Store, make_file
+from catchment.ledger.db.driver_errors import DAMAGED
 from catchment.ledger.db.schema import COUNTED, chain, counters, metadata, revision, search_model
 from catchment.ledger.jobs import history
 from catchment.ledger.library import word_index
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
-
-if TYPE_CHECKING:
-    from catchment.ledger.admin.migrations import Migrated
 
 _CHECKED_WHOLE = 16 * 1024 * 1024
 """Maximum size in bytes of a SQLite file that is checked completely on opening."""
@@ -41,9 +39,7 @@ def prepare(store: Store) -> Migrated | None:
         # Otherwise, damage to the log would leave a file that never contained a ledger.
         store.settle()
     elif is_older(found):
-        from catchment.ledger.admin import migrations
-
-        return migrations.forward(store)
+        return forward(store)
     return None
 
 
@@ -101,20 +97,6 @@ def _structure(connection: Connection) -> set[tuple[str, ...]]:
     # Ignore the order of constraints: a migration appends them.
     rows = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL")
     return {(*what, *sorted(re.findall(r'[^\s,"]+', sql))) for *what, sql in rows}
-
-
-def revision_of(reading: Reading) -> str | None:
-    """Return the revision of the tables, or None if there is no ledger.
-
-    Raises LedgerCorrupt if a SQLite file has other tables, so that an unrelated database is never turned into a ledger.
-    """
-    tables = inspect(reading.connection).get_table_names()
-    if "revision" not in tables:
-        if tables and reading.sqlite:
-            raise LedgerCorrupt(DAMAGED)
-        return None
-    found: str | None = reading.execute(select(revision.c.version_num)).scalar()
-    return found
 
 
 def require_whole(store: Store) -> None:

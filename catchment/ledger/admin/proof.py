@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Select, select, text, update
 
+from catchment.errors import Reason, SkipReason
 from catchment.ledger.admin.check import check_words
 from catchment.ledger.db.database import AnyRow, Store, Writing, among, from_json, maybe_time
 from catchment.ledger.db.job_states import SUPERSEDED, UNFINISHED, in_parts, move
@@ -20,7 +20,7 @@ from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import embeddings, withdraw, word_index, word_parts
-from catchment.model import Chunk, Document, Item, JobState, Reason, SkipReason
+from catchment.model import Chunk, Document, Item, JobState
 
 _AT_ONCE = 500
 
@@ -174,12 +174,6 @@ class Proof:
             live = writing.execute(select(documents.c.id).where(documents.c.removed_at.is_(None))).scalars().all()
             for part in in_parts(live):
                 word_index.learn_names(writing, among(writing, documents.c.id, part))
-
-
-def digest(found: Iterable[tuple[str, str | None]]) -> str:
-    """Return a short hash of locators and contents, independent of their order; "" if there are none."""
-    rows = sorted(f"{place}\0{content}" for place, content in found if content is not None)
-    return hashlib.sha256("\n".join(rows).encode("utf-8", "surrogateescape")).hexdigest()[:12] if rows else ""
 
 
 def _items(source_id: int) -> Select[Any]:

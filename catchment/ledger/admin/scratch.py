@@ -6,7 +6,6 @@ A plan follows exactly the rules of a sync, without affecting the real ledger.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -120,12 +119,3 @@ def _step(events: dict[str, str | None], row: Any, hold: str | None) -> Step:
     if reads:
         return Step(PlannedAction.ADD if events["pending"] == "new" else PlannedAction.CHANGE, **known)
     return Step(PlannedAction.RELABEL, **known)
-
-
-def total(found: Iterable[Step]) -> dict[PlannedAction, tuple[int, int]]:
-    """Return the number of items and of bytes to read, by action."""
-    sums: dict[PlannedAction, tuple[int, int]] = {}
-    for step in found:
-        number, size = sums.get(step.action, (0, 0))
-        sums[step.action] = number + 1, size + (step.size or 0 if step.reads else 0)
-    return {action: sums[action] for action in PlannedAction if action in sums}

@@ -7,7 +7,8 @@ from contextlib import closing
 
 from catchment.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
 from catchment.ledger.db.checkpoints import log_of
-from catchment.ledger.db.database import DAMAGED, Store
+from catchment.ledger.db.database import Store
+from catchment.ledger.db.driver_errors import DAMAGED, translated
 
 
 def require_undamaged(store: Store) -> None:
@@ -42,7 +43,7 @@ def is_cut(store: Store) -> bool:
     if log.exists() and log.stat().st_size:
         # A full disk also leaves a partial page, which the log still contains; write it now.
         try:
-            with store.translated(), closing(sqlite3.connect(store.file, isolation_level=None)) as database:
+            with translated(), closing(sqlite3.connect(store.file, isolation_level=None)) as database:
                 _, in_log, moved = database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except LedgerUnavailable:
             return False  # the disk is still full; the log keeps the page

@@ -1,4 +1,4 @@
-"""Database access: connections, transactions, the clock, IDs, and translation of driver errors.
+"""Database access: transactions, the clock and IDs.
 
 Write transactions are serialized on both databases (BEGIN IMMEDIATE on SQLite, an advisory lock on PostgreSQL), so a
 transaction's reads stay valid until it commits. Readers never wait.
@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from pathlib import Path
@@ -25,80 +24,40 @@ from sqlalchemy import (
     ARRAY,
     ColumnElement,
     Connection,
-    Engine,
     Row,
     Table,
     Text,
     bindparam,
-    create_engine,
-    event,
     func,
     select,
     text,
     update,
 )
-from sqlalchemy.engine import URL, CursorResult, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.engine import URL, CursorResult
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import Executable
-from sqlalchemy.util import LRUCache
 
 from catchment.errors import (
-    BadInput,
-    CatchmentError,
     LedgerCorrupt,
-    LedgerError,
     LedgerUnavailable,
     ReadOnly,
-    TookTooLong,
 )
 from catchment.ledger.db import schema, visible
-from catchment.ledger.db.checkpoints import LONG_PAGES, Checkpoints, log_of
+from catchment.ledger.db.checkpoints import Checkpoints
+from catchment.ledger.db.connections import limit_time, make_engine, parse, sqlite_file
+from catchment.ledger.db.driver_errors import DAMAGED, translated
 from catchment.ledger.db.ownership import Ownership
 from catchment.runtime.home import Home
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-LOCK_WAIT_SECONDS = 30
 _OTHERS_ASK_SECONDS = 0.12
 """Slightly longer than SQLite's longest sleep between attempts to lock (`sqliteDefaultBusyCallback`)."""
 _AT_WORK_SECONDS = 0.5
-_SQLITE_BUSY = (5, 6)
-_SQLITE_DAMAGED = (11, 26)
-_SQLITE_FULL = 13
-_SQLITE_UNWRITABLE = (8, 10, 14)
-_SQLITE_INTERRUPTED = 9
-_POSTGRES_CANCELED = "57014"
-_TOO_LONG = "ledger: the query took too long and was stopped; use fewer words or add a filter"
-_STEPS = 50_000
-"""Steps of SQLite's virtual machine between two checks of a time limit: about a millisecond."""
-_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
-"""The monotonic time at which the statements of this context are stopped."""
-DAMAGED = "ledger: the file is damaged; restore a backup with `catchment restore FILE`"
 _LIMITED = "catchment_limited"
-_ADDRESSES = "sqlite:////full/path/to/ledger.db or postgresql://…"
 _POSTGRES_LOCK = 7_221_836
 """Advisory lock for writing; an arbitrary number, equal in all processes."""
 
-
-class _Statements(LRUCache[Any, Any]):
-    """Cache of compiled SQLite statements, shared by all ledgers of a process and its forked children.
-
-    Compiling a statement takes 1 ms.
-    """
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        return super().get(_said(key), default)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        super().__setitem__(_said(key), value)
-
-
-def _said(key: Any) -> Any:
-    """Return the key without the dialect. Each engine has its own, but all are equivalent."""
-    return key[1:]
-
-
-_statements = _Statements(500)
 
 Rows = CursorResult[Any]
 AnyRow = Row[Any]
@@ -279,14 +238,14 @@ class Store:
         home: Home | None = None,
         only: Collection[str] | None = None,
     ) -> None:
-        self.url = _parse(url)
+        self.url = parse(url)
         self._home = home
         is_inside = home is not None and self.file is not None and self.file.parent == home.path
         self.ownership = None if home is None else Ownership(home, is_inside=is_inside)
         self._read_only = read_only or only is not None
         self._clock = clock
-        self.engine = _engine(self.url, alone, fixed)
-        _limit(self.engine, math.inf if seconds is None else seconds)
+        self.engine = make_engine(self.url, alone, fixed)
+        limit_time(self.engine, math.inf if seconds is None else seconds)
         if only is not None:
             self.engine.update_execution_options(**{_LIMITED: True})
             visible.limit_to(self.engine, only)
@@ -311,7 +270,7 @@ class Store:
     def settle(self) -> None:
         """Checkpoint the SQLite file, so that it is complete without its log."""
         if self._checkpoints:
-            with self.translated():
+            with translated():
                 self._checkpoints.settle()
 
     def alone(self) -> Store:
@@ -321,7 +280,7 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Reading]:
         """Start a read transaction with a consistent view."""
-        with self.translated(), self.engine.connect() as connection:
+        with translated(), self.engine.connect() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execution_options(isolation_level="REPEATABLE READ")
             yield Reading(connection, self.now())
@@ -335,7 +294,7 @@ class Store:
         if self._read_only:
             raise ReadOnly("ledger: opened for reading only; nothing was changed")
         with self._alone:
-            with self.translated(), self._begun() as connection:
+            with translated(), self._begun() as connection:
                 if connection.dialect.name == "postgresql":
                     connection.execute(text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
                 if as_owner and self.ownership is not None:
@@ -371,142 +330,6 @@ class Store:
             time.sleep(_OTHERS_ASK_SECONDS)
             self._rested = time.monotonic()
 
-    @staticmethod
-    @contextmanager
-    def translated() -> Iterator[None]:
-        """Translate driver errors into errors with a remedy."""
-        try:
-            yield
-        except DBAPIError as error:
-            raise _meaning(error) from error
-        except sqlite3.Error as error:
-            raise _sqlite_meaning(error) from error
-        except SQLAlchemyError as error:
-            raise LedgerError(f"ledger: operation failed ({type(error).__name__}); see the traceback") from error
-
-
-def sqlite_file(url: str | URL) -> Path | None:
-    """Return the SQLite file of a database URL, or None for PostgreSQL. Raises BadInput for an invalid URL."""
-    parsed = _parse(url)
-    return Path(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
-
-
-def without_password(url: str) -> str:
-    """Return a database URL for display. Raises BadInput for an invalid URL."""
-    parsed = _address(url).difference_update_query(["password", "sslpassword"])
-    return parsed.render_as_string().replace(":***@", ":…@")
-
-
-def _address(url: str | URL) -> URL:
-    try:
-        return make_url(url)
-    except (ArgumentError, ValueError):
-        # An invalid port raises ValueError. The message is not repeated, because it may contain part of the password.
-        raise BadInput(f"CATCHMENT_DATABASE_URL: not a database URL; use {_ADDRESSES}") from None
-
-
-def _parse(url: str | URL) -> URL:
-    parsed = _address(url)
-    if parsed.get_backend_name() in ("postgresql", "postgres"):
-        # Accept the common spelling without the driver name.
-        parsed = parsed.set(drivername="postgresql+psycopg")
-    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise BadInput(f"CATCHMENT_DATABASE_URL: {parsed.get_backend_name()} is not supported; use {_ADDRESSES}")
-    if parsed.get_backend_name() == "sqlite" and not Path(parsed.database or "").is_absolute():
-        # Processes have different working directories, so a relative path would lead to several ledgers.
-        raise BadInput("CATCHMENT_DATABASE_URL: not a full path; write sqlite:/// and a path that starts with /")
-    return parsed
-
-
-def _engine(url: URL, alone: bool, fixed: bool) -> Engine:
-    if url.get_backend_name() != "sqlite":
-        try:
-            return create_engine(url, pool_pre_ping=True)
-        except ImportError as error:
-            raise BadInput(
-                "psycopg: not installed, but needed for PostgreSQL; pip install 'psycopg[binary]'"
-            ) from error
-    file = Path(str(url.database))
-    patience = 0 if alone else LOCK_WAIT_SECONDS
-    immutable = (fixed or _is_read_only(file.parent)) and _is_whole(file)
-    # SQLite keeps the log's index in a file, for which there may be no space. With exclusive use, it is kept in memory.
-    alone |= fixed and not immutable
-    only = {"pool_size": 1, "max_overflow": 0} if alone else {}
-    if immutable:
-        url = url.set(database=file.absolute().as_uri(), query={"immutable": "1", "uri": "true"})
-    engine = create_engine(
-        url,
-        connect_args={"timeout": patience},
-        execution_options={"compiled_cache": _statements},
-        **only,
-    )
-
-    @event.listens_for(engine, "connect")
-    def _prepare(connection: Any, _record: object) -> None:
-        connection.isolation_level = None
-        for pragma in (
-            # Must precede the first read; afterwards, only the log would be locked.
-            *(["locking_mode = EXCLUSIVE"] if alone else []),
-            *(["page_size = 8192", "journal_mode = WAL"] if not immutable else []),
-            "synchronous = FULL",
-            "foreign_keys = ON",
-            "cache_size = -16000",
-            "temp_store = MEMORY",
-            f"wal_autocheckpoint = {LONG_PAGES}",
-            "journal_size_limit = 67108864",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        writes = connection.get_execution_options().get("writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    return engine
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Have the databases stop what the block asks of them, in all its transactions together, after so many seconds.
-
-    It raises TookTooLong then. Within another block, the earlier end counts. Covers this thread only.
-    """
-    before = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
-    try:
-        yield
-    finally:
-        _deadline.reset(before)
-
-
-def _limit(engine: Engine, seconds: float) -> None:
-    """Have the database stop a statement that is running when its transaction exceeds this time, or at the deadline."""
-    is_sqlite = engine.dialect.name == "sqlite"
-
-    @event.listens_for(engine, "begin")
-    def _set(connection: Connection) -> None:
-        left = min(seconds, _deadline.get() - time.monotonic())
-        if is_sqlite:
-            end = time.monotonic() + left
-            # Without a limit there is no handler: it would wait for the lock of the interpreter every millisecond.
-            stop = None if left == math.inf else lambda: time.monotonic() > end
-            driver: Any = connection.connection.driver_connection
-            driver.set_progress_handler(stop, _STEPS)
-        elif left < math.inf:
-            connection.exec_driver_sql(f"SET LOCAL statement_timeout = {max(1, left * 1_000):.0f}")
-
-
-def _is_read_only(folder: Path) -> bool:
-    """Return whether the disk is mounted read-only. There, SQLite can only read `immutable` files: others need a log index."""
-    try:
-        return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
-    except OSError:
-        return False
-
-
-def _is_whole(file: Path) -> bool:
-    log = log_of(file)
-    return file.exists() and not (log.exists() and log.stat().st_size)
-
 
 def make_file(path: Path) -> None:
     """Create an empty database file that only its owner can read."""
@@ -517,35 +340,3 @@ def make_file(path: Path) -> None:
         raise LedgerUnavailable(
             f"{path.name}: cannot be created ({error.strerror}); check the owner and free space of its folder"
         ) from error
-
-
-def _meaning(error: DBAPIError) -> CatchmentError:
-    return _sqlite_meaning(error.orig) if isinstance(error.orig, sqlite3.Error) else _postgres_meaning(error)
-
-
-def _sqlite_meaning(error: sqlite3.Error) -> CatchmentError:
-    # Errors raised by the sqlite3 module itself have no code, such as a closed connection or undecodable text.
-    unread = _SQLITE_DAMAGED[0] if isinstance(error, sqlite3.OperationalError) else 1
-    kind = getattr(error, "sqlite_errorcode", unread) & 0xFF
-    if kind in _SQLITE_BUSY:
-        return LedgerUnavailable("ledger: locked by another process; try again, or stop that process")
-    if kind == _SQLITE_INTERRUPTED:
-        return TookTooLong(_TOO_LONG)
-    if kind == _SQLITE_FULL:
-        return LedgerUnavailable("ledger: the disk is full; make room and try again")
-    if kind in _SQLITE_UNWRITABLE:
-        return LedgerUnavailable("ledger: file cannot be read or written; check its disk and owner")
-    if kind in _SQLITE_DAMAGED:
-        return LedgerCorrupt(DAMAGED)
-    return LedgerError(f"ledger: operation failed ({getattr(error, 'sqlite_errorname', 'unknown')}); see the traceback")
-
-
-def _postgres_meaning(error: DBAPIError) -> CatchmentError:
-    state = getattr(error.orig, "sqlstate", None) or ""
-    if state == _POSTGRES_CANCELED:
-        return TookTooLong(_TOO_LONG)
-    if state.startswith("53"):
-        return LedgerUnavailable("database server: out of space or connections; free some and try again")
-    if error.connection_invalidated or not state or state.startswith(("08", "57")):
-        return LedgerUnavailable("database server: no response; start it, or check CATCHMENT_DATABASE_URL")
-    return LedgerError(f"ledger: operation failed (SQLSTATE {state}); see the traceback")

@@ -7,18 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from catchment.model import (
-    Document,
-    Entity,
-    Extraction,
-    FailureClass,
-    Item,
-    JobState,
-    Link,
-    Priority,
-    Reason,
-    SkipReason,
-)
+from catchment.errors import FailureClass, Reason, SkipReason
+from catchment.model import Document, Entity, Extraction, Item, JobState, Link, Priority
 
 SourceState = Literal["active", "paused", "held", "removed"]
 Outcome = Literal["completed", "yielded", "failed", "quarantined", "cancelled", "crashed"]

@@ -14,6 +14,7 @@ from sqlalchemy import select, text
 from catchment.errors import LedgerUnavailable, TryAgain
 from catchment.ledger.db.checkpoints import log_of
 from catchment.ledger.db.database import Reading, Store
+from catchment.ledger.db.driver_errors import translated
 from catchment.ledger.db.schema import syncs
 
 _INDEXES = ("chunk_index", "document_index", "chunk_pairs", "document_pairs")
@@ -43,12 +44,12 @@ def rewrite(store: Store) -> None:
     space for reuse.
     """
     if store.file is None:
-        with store.translated(), store.engine.connect() as connection:
+        with translated(), store.engine.connect() as connection:
             connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("VACUUM (ANALYZE)"))
         return
     for index in _INDEXES:
         _merge(store, index)
-    with store.translated():
+    with translated():
         _write_anew(store.file)
 
 

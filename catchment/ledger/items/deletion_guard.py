@@ -38,9 +38,10 @@ class Deletions:
         """Implement `Intake.settle`."""
         with self._store.write() as writing:
             sync = find_open_sync(writing, sync_id)
-            missing, versioned = _missing(writing, sync.source_id), _versioned(writing, sync.source_id)
+            missing = _missing(writing, sync.source_id)
             if torn and not (missing := _missing_for_long(writing, missing)):
                 return Settled(0, 0)  # An open hold stays open.
+            versioned = [] if torn else _versioned(writing, sync.source_id)
             unproven = len(missing) - len(versioned)
             why = _suspicion(unproven, _stayed(writing, sync.source_id), changed_roots) if unproven else ""
             if why:

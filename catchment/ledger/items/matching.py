@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from catchment.errors import Reason, SkipReason
 from catchment.ledger.db.database import maybe_micros, to_json
-from catchment.model import Item, JobState, Reason, SkipReason
+from catchment.model import Item, JobState
 
 LISTED_COLUMNS = ("locator", "container", "version", "identity", "size", "modified", "attributes")
 """The columns of an item that the listing determines."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
 
+from catchment.errors import FailureClass
 from catchment.ledger.db.database import Writing, among
 from catchment.ledger.db.job_states import (
     CANCELLED,
@@ -31,9 +32,9 @@ from catchment.ledger.items.matching import (
     listed_values,
 )
 from catchment.ledger.jobs.failures import describe, quarantine_rows, resolve
-from catchment.ledger.jobs.queue import AGEING
+from catchment.ledger.jobs.ready import AGEING
 from catchment.ledger.library import withdraw
-from catchment.model import Failure, FailureClass, Item, JobState, Skip, Tombstone, Upsert
+from catchment.model import Failure, Item, JobState, Skip, Tombstone, Upsert
 
 VERSIONED = "deleted in a later version of the source"
 """Reason of a missing item whose deletion the source's own history proves. The guard reads it from the history."""

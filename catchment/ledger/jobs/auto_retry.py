@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from catchment.model import Reason
+from catchment.errors import Reason
 
 Circumstances = Mapping[str, str]
 """Versions or digests of `program`, `settings` and `login`."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
 
-from catchment.errors import IllegalTransition
+from catchment.errors import IllegalTransition, SkipReason
 from catchment.ledger.db.database import AnyRow, Writing, among, maybe_micros, to_json
 from catchment.ledger.db.job_states import CANCELLED, PENDING, QUARANTINED, RUNNING, SKIPPED, SUCCEEDED, in_parts, move
 from catchment.ledger.db.records import Acks, Delivered, SkippedOutcome
@@ -17,7 +17,7 @@ from catchment.ledger.db.schema import RUNNING as IS_RUNNING
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.ledger.library.contents import Content, put_contents, storable
-from catchment.model import JobState, SkipReason
+from catchment.model import JobState
 
 _Outcome = Delivered | SkippedOutcome
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from sqlalchemy import delete, select, update
 
-from catchment.errors import ItemError
+from catchment.errors import FailureClass, ItemError
 from catchment.ledger.db.database import Writing, as_map
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.records import FailureInfo
 from catchment.ledger.db.schema import quarantine, syncs
-from catchment.model import FailureClass
 
 _PARTICULARS = re.compile(r"""'[^']*'|"[^"]*"|\b\w*\d\w*\b""")
 _FRAME = re.compile(r'File "[^"]*?([^"/\\]+)", line \d+, in (\S+)')

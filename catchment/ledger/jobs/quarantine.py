@@ -10,14 +10,13 @@ from typing import Any
 
 from sqlalchemy import Select, delete, func, literal_column, select, update
 
-from catchment.errors import IllegalTransition, NotFound
+from catchment.errors import FailureClass, IllegalTransition, NotFound, Reason
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, from_json, from_micros, to_json
 from catchment.ledger.db.job_states import CANCELLED, PENDING, QUARANTINED, in_parts, move, refuse
 from catchment.ledger.db.records import Cluster, QuarantineEntry
 from catchment.ledger.db.schema import documents, items, jobs, quarantine, sources
 from catchment.ledger.jobs.auto_retry import CHANGED, Circumstances, first_change
 from catchment.ledger.jobs.failures import resolve
-from catchment.model import FailureClass, Reason
 
 _LOGIN_AGAIN = 86_400_000_000
 """Minimum interval between retries after a login change, in microseconds."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, false, func, literal_column, select, true, union_all, update
+from sqlalchemy import ColumnElement, Select, false, func, literal_column, select, true, update
 
-from catchment.errors import StaleLease
+from catchment.errors import FailureClass, Reason, StaleLease
 from catchment.ledger.db import schema
 from catchment.ledger.db.database import (
     AnyRow,
@@ -16,7 +16,6 @@ from catchment.ledger.db.database import (
     Store,
     Writing,
     among,
-    from_json,
     from_micros,
     maybe_micros,
     maybe_time,
@@ -39,7 +38,6 @@ from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (
     Acks,
     Batch,
-    ClaimedJob,
     Delivered,
     FailureInfo,
     JobRow,
@@ -50,15 +48,13 @@ from catchment.ledger.db.records import (
 from catchment.ledger.db.schema import FRESH, TRIED, items, jobs, sources
 from catchment.ledger.jobs import delivery
 from catchment.ledger.jobs.failures import quarantine_rows
+from catchment.ledger.jobs.ready import claimed, first_ready, ready_in
 from catchment.ledger.limits.throttles import Quota
-from catchment.model import FailureClass, Item, JobState, Reason
+from catchment.model import JobState
 
 LEASE = timedelta(minutes=5)
 RUNNER_LOST = "runner lost"
 """History reason for an attempt that was not counted."""
-
-AGEING = {"high": 0, "normal": 600_000_000, "low": 3_600_000_000}
-"""Delay of a priority's due time relative to high priority, in microseconds. Waiting compensates for it."""
 
 _KILLED = FailureInfo(
     Reason.PROCESS_KILLED,
@@ -111,7 +107,7 @@ class Queue:
             until = writing.now + lease // timedelta(microseconds=1)
             move(
                 writing,
-                _ready(writing, source_id, limit, fresh, jobs, attempts, most_bytes),
+                first_ready(writing, source_id, limit, fresh, jobs, attempts, most_bytes),
                 {PENDING, RETRYING},
                 RUNNING,
                 actor=owner,
@@ -120,15 +116,15 @@ class Queue:
                 owner=owner,
                 lease_until=until,
             )
-            batch = Batch(token, tuple(_claimed(writing, token)))
+            batch = Batch(token, tuple(claimed(writing, token)))
             quota.spend(len(batch.jobs))
             return batch
 
     def to_process_alone(self, source_id: int, limit: int, attempts: int) -> list[int]:
         """Return the ready jobs to be processed separately: failed ones, then those claimed `attempts` times."""
         with self._store.read() as reading:
-            failed = _ready_in(TRIED, source_id, reading.now, None)
-            worn = _ready_in(FRESH, source_id, reading.now, None).where(_jobs.attempt >= attempts)
+            failed = ready_in(TRIED, source_id, reading.now, None)
+            worn = ready_in(FRESH, source_id, reading.now, None).where(_jobs.attempt >= attempts)
             return [
                 row.id
                 for statement in (failed, worn)
@@ -331,67 +327,6 @@ class Queue:
 
 
 _jobs = jobs.c
-
-
-def _ready_in(which: str, source_id: int, now: int, only: Sequence[int] | None) -> Select[Any]:
-    statement = select(_jobs.id, _jobs.due, _jobs.item_id).where(
-        _jobs.source_id == source_id,
-        literal_column(which),
-        _jobs.not_before <= now,
-        _jobs.due <= now + max(AGEING.values()),
-    )
-    return statement if only is None else statement.where(_jobs.id.in_(only))
-
-
-def _ready(
-    reading: Reading,
-    source_id: int,
-    limit: int,
-    fresh: bool | None,
-    only: Sequence[int] | None,
-    attempts: int | None,
-    most_bytes: int | None,
-) -> ColumnElement[bool]:
-    """Return the condition that a job is among the first ready ones. New and failed jobs have separate indexes."""
-    if only is not None and not only:
-        return false()
-    kinds = {True: (FRESH,), False: (TRIED,), None: (FRESH, TRIED)}[fresh]
-    untired = true() if attempts is None else _jobs.attempt < attempts
-    parts = [
-        _ready_in(which, source_id, reading.now, only)
-        .where(untired)
-        .order_by(_jobs.due, _jobs.id)
-        .limit(limit)
-        .subquery()
-        for which in kinds
-    ]
-    first = parts[0]
-    if len(parts) > 1:
-        both = union_all(*map(select, parts)).subquery()
-        first = select(both).order_by(both.c.due, both.c.id).limit(limit).subquery()
-    if most_bytes is None:
-        return _jobs.id.in_(select(first.c.id))
-    size = func.coalesce(items.c.size, 0)
-    before = func.sum(size).over(order_by=(first.c.due, first.c.id), rows=(None, 0)) - size
-    sized = select(first.c.id, before.label("before")).join(items, items.c.id == first.c.item_id).subquery()
-    return _jobs.id.in_(select(sized.c.id).where(sized.c.before < most_bytes))
-
-
-def _claimed(reading: Reading, token: int) -> list[ClaimedJob]:
-    columns = (_jobs.id, _jobs.item_id, _jobs.attempt, items.c.content_hash)
-    facts = (items.c.locator, items.c.container, _jobs.version, items.c.identity, items.c.size)
-    statement = (
-        select(*columns, *facts, items.c.modified, items.c.attributes)
-        .join(items, items.c.id == _jobs.item_id)
-        .where(_jobs.token == token, literal_column(schema.RUNNING))
-        .order_by(_jobs.due, _jobs.id)
-    )
-    claimed = []
-    for row in reading.execute(statement).all():
-        job_id, item_id, attempt, content_hash, locator, container, version, identity, size, modified, attributes = row
-        item = Item(locator, container, version, identity, size, maybe_time(modified), from_json(attributes))
-        claimed.append(ClaimedJob(job_id, item_id, attempt, item, content_hash))
-    return claimed
 
 
 def _quarantine(writing: Writing, job_ids: Sequence[int], failure: FailureInfo) -> None:

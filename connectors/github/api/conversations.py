@@ -13,18 +13,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from catchment.contracts import Known
-from catchment.errors import AccessDenied, FetchFailed, Skipped, StillChanging, Vanished
-from catchment.model import (
-    Change,
-    Checkpoint,
-    Failure,
-    Item,
-    KnownItem,
-    RawContent,
-    SkipReason,
-    Tombstone,
-    Upsert,
-)
+from catchment.errors import AccessDenied, FetchFailed, Skipped, SkipReason, StillChanging, Vanished
+from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, RawContent, Tombstone, Upsert
 from connectors.github.api.api_client import PAGE, ApiClient
 from connectors.github.api.entries import Entry, EntryKind, EntryRef, parse_locator
 from connectors.github.api.entry_cache import EntryCache

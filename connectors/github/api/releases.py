@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from catchment.contracts import Known
-from catchment.errors import AccessDenied, StillChanging, Vanished
-from catchment.model import Change, Checkpoint, Failure, Item, RawContent, Skip, SkipReason, Tombstone, Upsert
+from catchment.errors import AccessDenied, SkipReason, StillChanging, Vanished
+from catchment.model import Change, Checkpoint, Failure, Item, RawContent, Skip, Tombstone, Upsert
 from connectors.github.api.api_client import PAGE, ApiClient
 from connectors.github.api.entries import Entry, EntryKind
 from connectors.github.api.entry_cache import EntryCache

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from catchment.errors import BadInput, SourceUnavailable
 from connectors.folders.file import to_locator
-from connectors.github.git.git import SECONDS, Objects, object_store, resolve_commit, share_history
+from connectors.github.git.git import SECONDS, object_store, resolve_commit, share_history
+from connectors.github.git.objects import Objects
 
 
 def store(clone: Path) -> Path:

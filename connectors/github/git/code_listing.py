@@ -12,22 +12,11 @@ from typing import Protocol
 from urllib.parse import quote
 
 from catchment.contracts import Known
-from catchment.errors import AccessDenied, FetchFailed, Skipped, SourceUnavailable
-from catchment.model import (
-    Change,
-    Checkpoint,
-    Failure,
-    Item,
-    KnownItem,
-    RawContent,
-    Skip,
-    SkipReason,
-    Tombstone,
-    Upsert,
-)
+from catchment.errors import AccessDenied, FetchFailed, Skipped, SkipReason, SourceUnavailable
+from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, RawContent, Skip, Tombstone, Upsert
 from connectors.folders.excluded import now_excluded
 from connectors.github.git.file_selection import Attributes, FileRules
-from connectors.github.git.git import Damaged, Difference, Objects, TreeEntry
+from connectors.github.git.objects import Damaged, Difference, Objects, TreeEntry
 from connectors.github.names import is_file, is_wiki
 
 _CHANGES_PER_CHECKPOINT = 1_000

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from catchment.model import SkipReason
+from catchment.errors import SkipReason
 from connectors.folders import patterns
 from connectors.folders.file import to_path
 from connectors.folders.patterns import Patterns
-from connectors.github.git.git import Objects, TreeEntry
+from connectors.github.git.objects import Objects, TreeEntry
 
 _MAX_ATTRIBUTES_BYTES = 100_000
 _WORDS = re.compile(r"[^ \t\r]+")

@@ -11,16 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from catchment.errors import SourceUnavailable
-from connectors.github.git.git import (
-    SECONDS,
-    Damaged,
-    Objects,
-    Stalled,
-    collect_garbage,
-    create_empty,
-    resolve_commit,
-    share_history,
-)
+from connectors.github.git.git import SECONDS, Stalled, collect_garbage, create_empty, resolve_commit, share_history
+from connectors.github.git.objects import Damaged, Objects
 from connectors.github.git.remote_repository import Remote
 
 MAX_PACKS = 20

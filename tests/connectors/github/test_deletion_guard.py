@@ -73,7 +73,7 @@ def pool() -> Iterator[ParserPool]:
 
 @pytest.fixture
 def reading(home: Home, pool: ParserPool, tmp_path: Path) -> Iterator[Callable[..., Reader]]:
-    """Create readers of one source."""
+    """Create readers of one source, and sync it for the first time."""
     with ExitStack() as stack:
 
         def make(**settings: Any) -> Reader:
@@ -82,6 +82,7 @@ def reading(home: Home, pool: ParserPool, tmp_path: Path) -> Iterator[Callable[.
             stack.callback(github.close)
             reader = Reader(home, github, pool)
             stack.enter_context(closing(reader.ledger))
+            reader.sync()
             return reader
 
         yield make
@@ -115,7 +116,6 @@ def test_clone_moved_back_and_forth_has_the_files_of_its_commit(
     work: Repository, reading: Callable[..., Reader]
 ) -> None:
     reader = reading(clone=work.path)
-    reader.sync()
     work.git("checkout", "--quiet", "few")
     assert (reader.sync()["deleted"], reader.held(), reader.documents()) == (MANY, [], FEW)
     last = reader.ledger.syncs.last(reader.source.id)
@@ -168,7 +168,6 @@ COMMITS: dict[str, tuple[Callable[[Repository], None], set[str]]] = {
 @pytest.mark.parametrize("what", COMMITS)
 def test_deletions_of_a_commit_are_applied(work: Repository, reading: Callable[..., Reader], what: str) -> None:
     reader = reading(clone=work.path)
-    reader.sync()
     change, expected = COMMITS[what]
     change(work)
     reader.sync()
@@ -190,7 +189,6 @@ def test_clones_of_every_form_follow_their_commits(
         case _:
             work.git("clone", "--quiet", "--depth=1", f"file://{work.path}", str(other.path))
     reader = reading(clone=other.path)
-    reader.sync()
     if what == "deepened shallow clone":
         other.git("fetch", "--quiet", "--unshallow", "--tags")
     other.git("update-ref", "--no-deref", "HEAD", "few^{commit}")
@@ -204,7 +202,6 @@ def test_shallow_clone_without_common_commits_is_guarded_as_before(
     other = Repository(tmp_path / "other" / "work")
     work.git("clone", "--quiet", "--depth=1", f"file://{work.path}", str(other.path))
     reader = reading(clone=other.path)
-    reader.sync()
     for gone, held in ((["one.md"], []), (["many"], [(MANY, f"{MANY} of {MANY + 1} items are gone")])):
         work.git("rm", "--quiet", "-r", *gone)
         work.commit()
@@ -237,7 +234,6 @@ def test_deletions_by_another_history_are_held(
     work: Repository, reading: Callable[..., Reader], change: Callable[[Repository], None]
 ) -> None:
     reader = reading(clone=work.path)
-    reader.sync()
     change(work)
     reader.sync()
     assert [count for count, _ in reader.held()] == [len(ALL) - (change is not _unborn)]
@@ -254,7 +250,6 @@ def test_interrupted_listing_of_a_commit_holds_nothing(
 ) -> None:
     monkeypatch.setattr("connectors.github.git.code_listing._CHANGES_PER_CHECKPOINT", 5)
     reader = reading(clone=work.path)
-    reader.sync()
     work.git("checkout", "--quiet", "few")
 
     def killed(changes: Iterator[Change]) -> Iterator[Change]:
@@ -276,7 +271,6 @@ def test_interrupted_listing_of_a_commit_holds_nothing(
 
 def test_plan_of_a_commit_deletes_and_holds_nothing(work: Repository, reading: Callable[..., Reader]) -> None:
     reader = reading(clone=work.path)
-    reader.sync()
     work.git("checkout", "--quiet", "few")
     plan = make_plan(reader.home, reader.ledger, reader.source, reader.github, Policy())
     assert plan.totals == {PlannedAction.DELETE: (MANY, 0)}
@@ -289,7 +283,6 @@ def test_remote_commits_apply_and_another_history_is_held(
     with hosting(tmp_path / "host") as host:
         host.publish("ada/work", work)
         reader = reading(repositories=("ada/work",), address=host.address, include=("code",))
-        reader.sync()
         host.fetches()
         work.git("reset", "--quiet", "--hard", "few")
         assert (reader.sync()["deleted"], reader.held(), host.fetches()) == (MANY, [], 2)
@@ -323,7 +316,7 @@ def old(hub: GitHubServer) -> Repo:
 
 @pytest.fixture
 def talks(reading: Callable[..., Reader], hub_proxy: Proxy) -> Callable[..., Reader]:
-    """Create readers of discussions."""
+    """Create readers of discussions, and sync them for the first time."""
     return lambda *names: reading(
         repositories=names, address=hub_proxy.address, include=("issues", "pulls"), token="env:HUB_TOKEN"
     )
@@ -344,7 +337,6 @@ def test_repository_that_takes_a_name_waits_for_a_decision(
     talks: Callable[..., Reader],
 ) -> None:
     reader = talks("ada/old")
-    reader.sync()
     reuse(hub)
     for _ in range(2):
         assert reader.sync()["read"] == 0
@@ -363,7 +355,6 @@ def test_discarded_decision_keeps_the_items_of_the_old_repository(
     talks: Callable[..., Reader],
 ) -> None:
     reader = talks("ada/old")
-    reader.sync()
     reuse(hub)
     reader.sync()
     assert reader.drop() == 5
@@ -382,7 +373,6 @@ def test_owners_other_repositories_are_read_beside_a_replaced_one(
     weir = hub.repo("ada/weir")
     weir.open("Weir", "gauge1")
     reader = talks("ada/*")
-    reader.sync()
     other = reuse(hub)
     hub.repos.pop("ada/mill")
     weir.open("Weir", "gauge2")
@@ -400,7 +390,6 @@ def test_owners_renamed_repository_is_moved_though_its_name_is_reused(
     talks: Callable[..., Reader],
 ) -> None:
     reader = talks("ada/*")
-    reader.sync()
     other = reuse(hub)
     assert reader.sync()["moved"] == 5
     reader.sync()
@@ -415,7 +404,6 @@ def test_another_owner_of_the_name_is_held(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reader = talks("ada/*")
-    reader.sync()
     answer = hub.answer
 
     def by_another(path: str, *rest: Any) -> tuple[Any, str]:
@@ -436,7 +424,6 @@ def test_source_of_an_earlier_version_accepts_the_present_repository(
     talks: Callable[..., Reader],
 ) -> None:
     reader = talks("ada/old")
-    reader.sync()
     with reader.ledger.sources._store.write() as writing:
         writing.connection.exec_driver_sql("UPDATE sources SET root = '1000', seen_root = '1000'")
     old.delete(5)

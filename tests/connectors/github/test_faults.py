@@ -18,10 +18,10 @@ from catchment.errors import (
     LoginFailed,
     RateLimited,
     Skipped,
+    SkipReason,
     SourceError,
     SourceUnavailable,
 )
-from catchment.model import SkipReason
 from catchment.pacing import Pace, RateReport, Transfer
 from connectors.github import GitHub
 from tests.connectors.github.proxy import Exchange, Proxy

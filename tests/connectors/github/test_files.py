@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from catchment.errors import BadInput, Skipped, SourceUnavailable
-from catchment.model import Skip, SkipReason, Tombstone, Upsert
+from catchment.errors import BadInput, Skipped, SkipReason, SourceUnavailable
+from catchment.model import Skip, Tombstone, Upsert
 from connectors.github import GitHub
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.repository import Repository

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from catchment.errors import SourceUnavailable
-from catchment.model import SkipReason
+from catchment.errors import SkipReason, SourceUnavailable
 from connectors.github import GitHub
-from connectors.github.git import git
+from connectors.github.git import objects
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.repository import Repository
 from tests.connectors.memory_ledger import MemoryLedger
@@ -163,7 +162,7 @@ def test_tree_bomb_is_rejected(
     for _ in range(12):
         tree = work.git("mktree", given="".join(f"040000 tree {tree}\td{n}\n" for n in range(10)))
     work.git("update-ref", "refs/heads/main", work.git("commit-tree", tree, "-m", "a bomb"))
-    monkeypatch.setattr(git, "MAX_FILES", 20_000)
+    monkeypatch.setattr(objects, "MAX_FILES", 20_000)
     with pytest.raises(SourceUnavailable, match="more than 20000 files, nothing was changed"):
         ledger.sync(github)
     assert set(ledger.documents()) == {"project:one.md"}

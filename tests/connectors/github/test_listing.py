@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from catchment.errors import AccessDenied, SourceUnavailable
-from catchment.model import SkipReason
+from catchment.errors import AccessDenied, SkipReason, SourceUnavailable
 from connectors.github import GitHub
 from tests.connectors.github.proxy import Exchange, Proxy
 from tests.connectors.github.server import GitHubServer, Repo

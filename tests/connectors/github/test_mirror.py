@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from catchment.contracts import Ended
-from catchment.errors import FetchFailed, LoginFailed, RateLimited, SourceError, SourceUnavailable
-from catchment.model import SkipReason, Upsert
+from catchment.errors import FetchFailed, LoginFailed, RateLimited, SkipReason, SourceError, SourceUnavailable
+from catchment.model import Upsert
 from connectors.github import GitHub
 from connectors.github.git import mirror
 from connectors.github.git.code_listing import Code

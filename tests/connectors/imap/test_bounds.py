@@ -9,8 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from catchment.errors import SourceUnavailable
-from catchment.model import SkipReason
+from catchment.errors import SkipReason, SourceUnavailable
 from connectors.imap import Imap
 from tests.connectors.imap.dovecot import Dovecot, message
 from tests.connectors.imap.proxy import Exchange, Proxy

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from catchment.content.normalize.mail.attachments import attachments
-from catchment.errors import LoginFailed, SourceUnavailable
-from catchment.model import SkipReason
+from catchment.errors import LoginFailed, SkipReason, SourceUnavailable
 from connectors.imap import Imap
 from connectors.imap.names import parse_locator
 from tests.connectors.imap.dovecot import PASSWORD, Dovecot, message, token

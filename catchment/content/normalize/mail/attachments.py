@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from catchment.content.normalize.formats import ENDINGS
 from catchment.content.normalize.mail.mime import Part, is_message_file, parse, parse_entity
-from catchment.model import RawContent, SkipReason
+from catchment.errors import SkipReason
+from catchment.model import RawContent
 
 __all__ = ["Attachment", "attachments", "files", "inner", "is_body", "is_file", "is_message_file", "name_of", "single"]
 

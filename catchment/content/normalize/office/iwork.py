@@ -12,8 +12,7 @@ from catchment.content.normalize import archives
 from catchment.content.normalize.office.extraction import extracted
 from catchment.content.normalize.office.pdf import pdf
 from catchment.content.normalize.packages import LOCKED, Package, local_name
-from catchment.errors import ParseError, ResourceExhausted, Skipped
-from catchment.model import SkipReason
+from catchment.errors import ParseError, ResourceExhausted, Skipped, SkipReason
 
 _NUMBERS = "application/x-iwork-numbers-sffnumbers"
 _PASSWORD_FILES = (".iwpv2", ".iwph", ".iwpv")

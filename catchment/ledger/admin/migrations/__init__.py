@@ -1,4 +1,7 @@
-"""Forward migrations with alembic: exclusive access, a backup, then one transaction. There are no downgrades."""
+"""The revision of a ledger, and forward migrations with alembic: exclusive access, a backup, then one transaction.
+
+There are no downgrades.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alembic.config import Config
-from alembic.runtime.environment import EnvironmentContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect, select
 
-from catchment.errors import LedgerUnavailable
-from catchment.ledger.admin.opening import revision_of
+from catchment.errors import LedgerCorrupt, LedgerUnavailable
 from catchment.ledger.db import schema
+from catchment.ledger.db.connections import LOCK_WAIT_SECONDS
 from catchment.ledger.db.copies import atomic_copy
-from catchment.ledger.db.database import LOCK_WAIT_SECONDS, Store
+from catchment.ledger.db.database import Reading, Store
+from catchment.ledger.db.driver_errors import DAMAGED, translated
 
 _HERE = Path(__file__).parent
 _AGAIN_SECONDS = 0.05
@@ -31,6 +32,20 @@ class Migrated:
     before: str
     now: str
     kept: Path | None
+
+
+def revision_of(reading: Reading) -> str | None:
+    """Return the revision of the tables, or None if there is no ledger.
+
+    Raises LedgerCorrupt if a SQLite file has other tables, so that an unrelated database is never turned into a ledger.
+    """
+    tables = inspect(reading.connection).get_table_names()
+    if "revision" not in tables:
+        if tables and reading.sqlite:
+            raise LedgerCorrupt(DAMAGED)
+        return None
+    found: str | None = reading.execute(select(schema.revision.c.version_num)).scalar()
+    return found
 
 
 def forward(store: Store) -> Migrated | None:
@@ -54,12 +69,19 @@ def forward(store: Store) -> Migrated | None:
 
 def run(connection: Connection) -> None:
     """Run all pending migrations in the caller's transaction."""
-    scripts = ScriptDirectory.from_config(_config())
+    # Rarely needed, and slow to import.
+    from alembic.config import Config
+    from alembic.runtime.environment import EnvironmentContext
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(_HERE).replace("%", "%%"))
+    scripts = ScriptDirectory.from_config(config)
 
     def steps(current: Any, _context: Any) -> Any:
         return scripts._upgrade_revs("head", current)
 
-    with EnvironmentContext(_config(), scripts, fn=steps, destination_rev="head") as environment:
+    with EnvironmentContext(config, scripts, fn=steps, destination_rev="head") as environment:
         environment.configure(connection=connection, version_table="revision", transactional_ddl=False)
         environment.run_migrations()
 
@@ -94,12 +116,6 @@ def _keep(alone: Store, before: str) -> Path | None:
     if alone.file is None:
         return None
     kept = alone.file.with_name(f"{alone.file.stem}-{before}.backup{alone.file.suffix}")
-    with alone.translated(), atomic_copy(kept) as unfinished, closing(alone.engine.raw_connection()) as connection:
+    with translated(), atomic_copy(kept) as unfinished, closing(alone.engine.raw_connection()) as connection:
         connection.cursor().execute("VACUUM INTO ?", (str(unfinished),))
     return kept
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(_HERE).replace("%", "%%"))
-    return config

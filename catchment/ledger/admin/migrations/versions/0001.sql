@@ -1,13 +1,14 @@
+-- Frozen. A line that begins with `-- sqlite: ` or `-- postgresql: ` is for that database only; r0001_first.py has the words in braces.
 CREATE TABLE chain (
     id INTEGER NOT NULL,
     length BIGINT NOT NULL,
-    hash BLOB NOT NULL,
+    hash {blob} NOT NULL,
     PRIMARY KEY (id),
     CONSTRAINT only_one CHECK (id = 1)
 );
 
 CREATE TABLE contents (
-    id INTEGER NOT NULL,
+    id {id} NOT NULL,
     hash TEXT NOT NULL,
     normalizer TEXT NOT NULL,
     text TEXT NOT NULL,
@@ -27,10 +28,10 @@ CREATE TABLE counters (
     name TEXT NOT NULL,
     value BIGINT NOT NULL,
     PRIMARY KEY (name)
-) WITHOUT ROWID;
+){rows};
 
 CREATE TABLE history (
-    id INTEGER NOT NULL,
+    id {id} NOT NULL,
     at BIGINT NOT NULL,
     actor TEXT NOT NULL,
     event TEXT NOT NULL,
@@ -40,13 +41,13 @@ CREATE TABLE history (
     sync_id BIGINT,
     attempt INTEGER,
     reason TEXT,
-    hash BLOB NOT NULL,
+    hash {blob} NOT NULL,
     PRIMARY KEY (id)
 );
 CREATE INDEX history_by_item ON history (item_id);
 
 CREATE TABLE sources (
-    id INTEGER NOT NULL,
+    id {id} NOT NULL,
     name TEXT NOT NULL,
     kind TEXT NOT NULL,
     priority TEXT NOT NULL,
@@ -61,8 +62,8 @@ CREATE TABLE sources (
 );
 
 CREATE TABLE chunks (
-    id INTEGER NOT NULL,
-    content_id INTEGER NOT NULL,
+    id {id} NOT NULL,
+    content_id {id} NOT NULL,
     start INTEGER NOT NULL,
     stop INTEGER NOT NULL,
     heading TEXT NOT NULL,
@@ -72,7 +73,7 @@ CREATE TABLE chunks (
 CREATE INDEX chunks_by_content ON chunks (content_id);
 
 CREATE TABLE entities (
-    content_id INTEGER NOT NULL,
+    content_id {id} NOT NULL,
     position INTEGER NOT NULL,
     kind TEXT NOT NULL,
     value TEXT NOT NULL,
@@ -82,10 +83,10 @@ CREATE TABLE entities (
     confidence FLOAT NOT NULL,
     PRIMARY KEY (content_id, position),
     FOREIGN KEY(content_id) REFERENCES contents (id)
-) WITHOUT ROWID;
+){rows};
 
 CREATE TABLE turns (
-    source_id INTEGER NOT NULL,
+    source_id {id} NOT NULL,
     sync_id BIGINT NOT NULL,
     owner TEXT NOT NULL,
     at_once INTEGER NOT NULL,
@@ -106,7 +107,7 @@ CREATE TABLE timeline (
 );
 
 CREATE TABLE buckets (
-    "key" TEXT NOT NULL,
+    {key} TEXT NOT NULL,
     tokens BIGINT NOT NULL,
     at BIGINT NOT NULL,
     not_before BIGINT NOT NULL,
@@ -121,11 +122,11 @@ CREATE TABLE buckets (
     throttled INTEGER NOT NULL,
     rate INTEGER NOT NULL,
     burst INTEGER NOT NULL,
-    PRIMARY KEY ("key")
+    PRIMARY KEY ({key})
 );
 
 CREATE TABLE slots (
-    id INTEGER NOT NULL,
+    id {id} NOT NULL,
     host TEXT NOT NULL,
     owner TEXT NOT NULL,
     at_once INTEGER NOT NULL,
@@ -135,12 +136,12 @@ CREATE TABLE slots (
 CREATE INDEX slots_by_host ON slots (host);
 
 CREATE TABLE breakers (
-    "key" TEXT NOT NULL,
+    {key} TEXT NOT NULL,
     failures INTEGER NOT NULL,
     opened BIGINT,
     locked BOOLEAN NOT NULL,
     prober TEXT,
-    PRIMARY KEY ("key")
+    PRIMARY KEY ({key})
 );
 
 CREATE TABLE throttles (
@@ -153,7 +154,7 @@ CREATE TABLE throttles (
 );
 
 CREATE TABLE moves (
-    history_id INTEGER NOT NULL,
+    history_id {id} NOT NULL,
     item_id BIGINT NOT NULL,
     locator TEXT NOT NULL,
     PRIMARY KEY (history_id)
@@ -161,7 +162,7 @@ CREATE TABLE moves (
 CREATE INDEX moves_by_item ON moves (item_id);
 
 CREATE TABLE consents (
-    source_id INTEGER NOT NULL,
+    source_id {id} NOT NULL,
     scope TEXT NOT NULL,
     wanted BOOLEAN NOT NULL,
     given_at BIGINT,
@@ -171,11 +172,11 @@ CREATE TABLE consents (
     purged_at BIGINT,
     PRIMARY KEY (source_id, scope),
     FOREIGN KEY(source_id) REFERENCES sources (id)
-) WITHOUT ROWID;
+){rows};
 
 CREATE TABLE holds (
-    id INTEGER NOT NULL,
-    source_id INTEGER NOT NULL,
+    id {id} NOT NULL,
+    source_id {id} NOT NULL,
     sync_id BIGINT NOT NULL,
     number INTEGER NOT NULL,
     reason TEXT NOT NULL,
@@ -188,8 +189,8 @@ CREATE TABLE holds (
 CREATE UNIQUE INDEX holds_open ON holds (source_id) WHERE resolved_at IS NULL;
 
 CREATE TABLE items (
-    id INTEGER NOT NULL,
-    source_id INTEGER NOT NULL,
+    id {id} NOT NULL,
+    source_id {id} NOT NULL,
     locator TEXT NOT NULL,
     container TEXT NOT NULL,
     version TEXT NOT NULL,
@@ -214,7 +215,7 @@ CREATE INDEX items_deleted ON items (source_id, state, locator) WHERE state = 'd
 CREATE INDEX items_missing ON items (source_id, state, identity) WHERE state = 'missing';
 
 CREATE TABLE links (
-    content_id INTEGER NOT NULL,
+    content_id {id} NOT NULL,
     position INTEGER NOT NULL,
     kind TEXT NOT NULL,
     target TEXT NOT NULL,
@@ -225,20 +226,20 @@ CREATE TABLE links (
     name TEXT NOT NULL,
     PRIMARY KEY (content_id, position),
     FOREIGN KEY(content_id) REFERENCES contents (id)
-) WITHOUT ROWID;
+){rows};
 CREATE INDEX links_by_name ON links (name);
 
 CREATE TABLE marks (
-    source_id INTEGER NOT NULL,
-    "key" TEXT NOT NULL,
+    source_id {id} NOT NULL,
+    {key} TEXT NOT NULL,
     value TEXT NOT NULL,
-    PRIMARY KEY (source_id, "key"),
+    PRIMARY KEY (source_id, {key}),
     FOREIGN KEY(source_id) REFERENCES sources (id)
-) WITHOUT ROWID;
+){rows};
 
 CREATE TABLE syncs (
-    id INTEGER NOT NULL,
-    source_id INTEGER NOT NULL,
+    id {id} NOT NULL,
+    source_id {id} NOT NULL,
     run TEXT,
     owner TEXT NOT NULL,
     code_version TEXT NOT NULL,
@@ -256,7 +257,7 @@ CREATE INDEX syncs_by_source ON syncs (source_id, id);
 CREATE UNIQUE INDEX syncs_open ON syncs (source_id) WHERE outcome IS NULL;
 
 CREATE TABLE mails (
-    content_id INTEGER NOT NULL,
+    content_id {id} NOT NULL,
     name BIGINT NOT NULL,
     base BIGINT,
     sent BIGINT,
@@ -271,17 +272,17 @@ CREATE INDEX mails_orphaned ON mails (base) WHERE orphan;
 
 CREATE TABLE mail_names (
     name BIGINT NOT NULL,
-    content_id INTEGER NOT NULL,
+    content_id {id} NOT NULL,
     PRIMARY KEY (name, content_id),
     FOREIGN KEY(content_id) REFERENCES contents (id)
-) WITHOUT ROWID;
+){rows};
 CREATE INDEX mail_names_by_content ON mail_names (content_id);
 
 CREATE TABLE documents (
-    id INTEGER NOT NULL,
-    item_id INTEGER NOT NULL,
-    source_id INTEGER NOT NULL,
-    content_id INTEGER NOT NULL,
+    id {id} NOT NULL,
+    item_id {id} NOT NULL,
+    source_id {id} NOT NULL,
+    content_id {id} NOT NULL,
     title TEXT NOT NULL,
     aliases TEXT NOT NULL,
     properties TEXT NOT NULL,
@@ -298,10 +299,10 @@ CREATE TABLE documents (
 CREATE INDEX documents_by_content ON documents (content_id);
 
 CREATE TABLE formers (
-    source_id INTEGER NOT NULL,
+    source_id {id} NOT NULL,
     path TEXT NOT NULL,
     sync_id BIGINT NOT NULL,
-    content_id INTEGER,
+    content_id {id},
     title TEXT,
     aliases TEXT,
     properties TEXT,
@@ -311,14 +312,14 @@ CREATE TABLE formers (
     PRIMARY KEY (source_id, path, sync_id),
     FOREIGN KEY(content_id) REFERENCES contents (id),
     FOREIGN KEY(source_id) REFERENCES sources (id)
-) WITHOUT ROWID;
+){rows};
 CREATE INDEX formers_by_content ON formers (content_id) WHERE content_id IS NOT NULL;
 CREATE INDEX documents_live ON documents (source_id, content_id) WHERE removed_at IS NULL;
 
 CREATE TABLE jobs (
-    id INTEGER NOT NULL,
-    source_id INTEGER NOT NULL,
-    item_id INTEGER NOT NULL,
+    id {id} NOT NULL,
+    source_id {id} NOT NULL,
+    item_id {id} NOT NULL,
     version TEXT NOT NULL,
     current BOOLEAN NOT NULL,
     state TEXT NOT NULL,
@@ -346,7 +347,7 @@ CREATE INDEX jobs_running ON jobs (token) WHERE state = 'running';
 CREATE INDEX jobs_tried ON jobs (source_id, due, id) WHERE state = 'retrying';
 
 CREATE TABLE quarantine (
-    job_id INTEGER NOT NULL,
+    job_id {id} NOT NULL,
     reason TEXT NOT NULL,
     failure_class TEXT NOT NULL,
     error TEXT NOT NULL,
@@ -372,23 +373,35 @@ CREATE VIEW chunk_text AS
 
 CREATE VIEW document_names AS SELECT id, title, aliases, path, properties FROM documents WHERE removed_at IS NULL;
 
-CREATE VIRTUAL TABLE chunk_index
-    USING fts5(heading, text, content = 'chunk_text', content_rowid = 'id',
-    tokenize = 'unicode61 remove_diacritics 2');
+-- sqlite: CREATE VIRTUAL TABLE chunk_index
+-- sqlite:     USING fts5(heading, text, content = 'chunk_text', content_rowid = 'id',
+-- sqlite:     tokenize = 'unicode61 remove_diacritics 2');
+-- postgresql: CREATE TABLE chunk_index (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL);
+-- postgresql: CREATE INDEX chunk_index_words ON chunk_index USING gin (words);
 
-CREATE VIRTUAL TABLE document_index
-    USING fts5(title, aliases, path, properties, content = 'document_names', content_rowid = 'id',
-    tokenize = 'unicode61 remove_diacritics 2');
+-- sqlite: CREATE VIRTUAL TABLE document_index
+-- sqlite:     USING fts5(title, aliases, path, properties, content = 'document_names', content_rowid = 'id',
+-- sqlite:     tokenize = 'unicode61 remove_diacritics 2');
+-- postgresql: CREATE TABLE document_index (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL);
+-- postgresql: CREATE INDEX document_index_words ON document_index USING gin (words);
 
-CREATE VIRTUAL TABLE chunk_pairs USING fts5(pairs, content = '', detail = none, tokenize = 'ascii');
+-- sqlite: CREATE VIRTUAL TABLE chunk_pairs USING fts5(pairs, content = '', detail = none, tokenize = 'ascii');
+-- postgresql: CREATE TABLE chunk_pairs (id BIGINT PRIMARY KEY, pairs TSVECTOR NOT NULL);
+-- postgresql: CREATE INDEX chunk_pairs_pairs ON chunk_pairs USING gin (pairs);
 
-CREATE VIRTUAL TABLE document_pairs USING fts5(pairs, content = '', detail = none, tokenize = 'ascii');
+-- sqlite: CREATE VIRTUAL TABLE document_pairs USING fts5(pairs, content = '', detail = none, tokenize = 'ascii');
+-- postgresql: CREATE TABLE document_pairs (id BIGINT PRIMARY KEY, pairs TSVECTOR NOT NULL);
+-- postgresql: CREATE INDEX document_pairs_pairs ON document_pairs USING gin (pairs);
 
-CREATE TRIGGER history_no_update BEFORE UPDATE ON history
-    BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END;
+-- sqlite: CREATE TRIGGER history_no_update BEFORE UPDATE ON history
+-- sqlite:     BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END;
+-- postgresql: CREATE FUNCTION history_is_append_only() RETURNS trigger LANGUAGE plpgsql
+-- postgresql:     AS $$ BEGIN RAISE EXCEPTION 'the history is append-only'; END $$;
 
-CREATE TRIGGER history_no_delete BEFORE DELETE ON history
-    BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END;
+-- sqlite: CREATE TRIGGER history_no_delete BEFORE DELETE ON history
+-- sqlite:     BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END;
+-- postgresql: CREATE TRIGGER history_no_change BEFORE UPDATE OR DELETE OR TRUNCATE ON history
+-- postgresql:     FOR EACH STATEMENT EXECUTE FUNCTION history_is_append_only();
 
 INSERT INTO counters (name, value) VALUES ('sources', 0);
 INSERT INTO counters (name, value) VALUES ('syncs', 0);
@@ -400,4 +413,5 @@ INSERT INTO counters (name, value) VALUES ('documents', 0);
 INSERT INTO counters (name, value) VALUES ('holds', 0);
 INSERT INTO counters (name, value) VALUES ('token', 0);
 INSERT INTO counters (name, value) VALUES ('slots', 0);
-INSERT INTO chain (id, length, hash) VALUES (1, 0, x'');
+-- sqlite: INSERT INTO chain (id, length, hash) VALUES (1, 0, x'');
+-- postgresql: INSERT INTO chain (id, length, hash) VALUES (1, 0, '');

@@ -1,0 +1,82 @@
+"""The order of the queue: which jobs are ready, and which of them are first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, false, func, literal_column, select, true, union_all
+
+from catchment.ledger.db import schema
+from catchment.ledger.db.database import Reading, from_json, maybe_time
+from catchment.ledger.db.records import ClaimedJob
+from catchment.ledger.db.schema import FRESH, TRIED, items, jobs
+from catchment.model import Item
+
+AGEING = {"high": 0, "normal": 600_000_000, "low": 3_600_000_000}
+"""Delay of a priority's due time relative to high priority, in microseconds. Waiting compensates for it."""
+
+_jobs = jobs.c
+
+
+def ready_in(which: str, source_id: int, now: int, only: Sequence[int] | None) -> Select[Any]:
+    """Return the query for the ready jobs of a source, new or failed ones (`which`), optionally among `only`."""
+    statement = select(_jobs.id, _jobs.due, _jobs.item_id).where(
+        _jobs.source_id == source_id,
+        literal_column(which),
+        _jobs.not_before <= now,
+        _jobs.due <= now + max(AGEING.values()),
+    )
+    return statement if only is None else statement.where(_jobs.id.in_(only))
+
+
+def first_ready(
+    reading: Reading,
+    source_id: int,
+    limit: int,
+    fresh: bool | None,
+    only: Sequence[int] | None,
+    attempts: int | None,
+    most_bytes: int | None,
+) -> ColumnElement[bool]:
+    """Return the condition that a job is among the first ready ones. New and failed jobs have separate indexes."""
+    if only is not None and not only:
+        return false()
+    kinds = {True: (FRESH,), False: (TRIED,), None: (FRESH, TRIED)}[fresh]
+    untired = true() if attempts is None else _jobs.attempt < attempts
+    parts = [
+        ready_in(which, source_id, reading.now, only)
+        .where(untired)
+        .order_by(_jobs.due, _jobs.id)
+        .limit(limit)
+        .subquery()
+        for which in kinds
+    ]
+    first = parts[0]
+    if len(parts) > 1:
+        both = union_all(*map(select, parts)).subquery()
+        first = select(both).order_by(both.c.due, both.c.id).limit(limit).subquery()
+    if most_bytes is None:
+        return _jobs.id.in_(select(first.c.id))
+    size = func.coalesce(items.c.size, 0)
+    before = func.sum(size).over(order_by=(first.c.due, first.c.id), rows=(None, 0)) - size
+    sized = select(first.c.id, before.label("before")).join(items, items.c.id == first.c.item_id).subquery()
+    return _jobs.id.in_(select(sized.c.id).where(sized.c.before < most_bytes))
+
+
+def claimed(reading: Reading, token: int) -> list[ClaimedJob]:
+    """Return the running jobs of a token with their items, in the order of the queue."""
+    columns = (_jobs.id, _jobs.item_id, _jobs.attempt, items.c.content_hash)
+    facts = (items.c.locator, items.c.container, _jobs.version, items.c.identity, items.c.size)
+    statement = (
+        select(*columns, *facts, items.c.modified, items.c.attributes)
+        .join(items, items.c.id == _jobs.item_id)
+        .where(_jobs.token == token, literal_column(schema.RUNNING))
+        .order_by(_jobs.due, _jobs.id)
+    )
+    found = []
+    for row in reading.execute(statement).all():
+        job_id, item_id, attempt, content_hash, locator, container, version, identity, size, modified, attributes = row
+        item = Item(locator, container, version, identity, size, maybe_time(modified), from_json(attributes))
+        found.append(ClaimedJob(job_id, item_id, attempt, item, content_hash))
+    return found
