@@ -82,17 +82,15 @@ def document(ledger: Ledger, name: str, settings: Settings) -> NamedDocument:
     """Return the document with this name. Raises NotFound, or Ambiguous with the choices, if it is not one."""
     found = find(ledger, name, settings)
     items = [row for row in (*found.items, *found.others) if row.document is not None]
-    if not items:
-        raise NotFound(_missing(ledger, name, found))
-    number = items[0].document
     best = [row for row in found.items if row in items] or _ranked(name, items).items
     if len(best) > 1:
         choices = [f"#{row.document} {row.source}: {row.locator}" for row in best]
         more = [f"and {len(choices) - _SHOWN} more"] if len(choices) > _SHOWN else []
         problem = f"{name!r}: {len(choices)} documents have this name; give the number of one"
         raise Ambiguous(problem, (*choices[:_SHOWN], *more))
-    assert number is not None
-    return NamedDocument(number, [row for row in items if row not in best])
+    if not best or best[0].document is None:
+        raise NotFound(_missing(ledger, name, found))
+    return NamedDocument(best[0].document, [row for row in items if row not in best])
 
 
 def places(name: str, settings: Mapping[str, SourceSettings], *, looks_at_disk: bool = True) -> dict[str, str]:
@@ -132,9 +130,9 @@ def _at(ledger: Ledger, source: str, locator: str) -> list[ItemRow]:
 
 def _ranked(name: str, rows: Sequence[ItemRow]) -> Found:
     """Separate the best matches from the others."""
-    standings = [_standing(name, row) for row in rows]
-    best = [row for row, standing in zip(rows, standings, strict=True) if standing == min(standings)]
-    others = [row for row, standing in zip(rows, standings, strict=True) if standing != min(standings)]
+    first = min((_standing(name, row) for row in rows), default=None)
+    best = [row for row in rows if _standing(name, row) == first]
+    others = [row for row in rows if row not in best]
     match = match_name(best[0].locator, name) if best else None
     return Found(best, others, is_exact=match is not None and match.is_whole)
 

@@ -206,8 +206,8 @@ def test_status_counts_kept_sources_without_their_names(library: AssistantLibrar
 
 
 def test_why_explains_shared_items_only(home: Home, answer: Call) -> None:
-    folder, hidden_number = home.path.parent, _number(home, "Private.md")
-    for name in ("Girder.md", f"{folder}/Notes/Bridges/Girder.md", f"#{_number(home, 'Girder.md')}"):
+    folder, hidden_number = home.path.parent, _document(home, "Private.md")
+    for name in ("Girder.md", f"{folder}/Notes/Bridges/Girder.md", f"#{_document(home, 'Girder.md')}"):
         [item] = answer("why", item=name)["items"]
         untrusted = item["untrusted"]
         assert (
@@ -219,7 +219,7 @@ def test_why_explains_shared_items_only(home: Home, answer: Call) -> None:
         assert nothing["items"] == [] and "catchment why PATH" in nothing["note"]
 
 
-def _number(home: Home, name: str) -> int:
+def _document(home: Home, name: str) -> int:
     with closing(Ledger.inspect(home.database_url)) as ledger:
         return document_named(ledger, name).document
 
