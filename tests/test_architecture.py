@@ -99,8 +99,8 @@ ROOMS = {
     },
     "deployments": {
         "server": set(),
-        "runs": {"server"},
-        "sources": {"server", "runs"},
+        "sources": {"server"},
+        "runs": {"server", "sources"},
         "runner": {"server", "runs", "sources"},
         "watch": {"server", "runs", "sources"},
         "health": {"server", "runs", "sources", "watch"},

@@ -27,14 +27,14 @@ from catchment.errors import CatchmentError
 from catchment.runtime.home import Home
 from deployments.runner.messages import Finished
 from deployments.runs import recovery
+from deployments.runs.blame import Blame, BlameDecision
+from deployments.runs.occupancy import READING_SECONDS, Occupancy, due_at, source_of
+from deployments.runs.reclaim import give_back
 from deployments.runs.recovery import HELD, INTERRUPTED, Ending
+from deployments.runs.rounds import RecoveryRounds
 from deployments.runs.work_pool import base_job_template
-from deployments.worker.blame import Blame, BlameDecision
 from deployments.worker.configuration import WarmJobConfiguration
 from deployments.worker.notifications import Bell, listen
-from deployments.worker.occupancy import READING_SECONDS, Occupancy, due_at, source_of
-from deployments.worker.reclaim import give_back
-from deployments.worker.rounds import RecoveryRounds
 from deployments.worker.runner_process import Loss, RunnerProcess
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from deployments.worker.blame import Blame, BlameDecision
+from deployments.runs.blame import Blame, BlameDecision
 
 CAUSE = "was killed by SIGKILL"
 

@@ -17,9 +17,9 @@ from catchment.model import Item, JobState, Priority, Upsert
 from catchment.runtime.process import alive, identity
 from catchment.settings import Home
 from connectors.obsidian import ObsidianSettings
+from deployments.runs import reclaim as reclaiming
+from deployments.runs.reclaim import give_back
 from deployments.sources.sources_file import SourceEntry, SourcesFile
-from deployments.worker import reclaim as reclaiming
-from deployments.worker.reclaim import give_back
 
 _JOBS = 5
 

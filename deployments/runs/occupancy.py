@@ -25,9 +25,9 @@ from prefect.exceptions import ObjectNotFound
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
 from catchment.worker_status import WorkerStatus
-from deployments.runs.profile import Profile, profile
-from deployments.worker.admission import Limit, MachineReading, WaitingRun, admit
-from deployments.worker.machine import RUNS_AT_ONCE, Gauge
+from deployments.runs.admission import Limit, MachineReading, WaitingRun, admit
+from deployments.runs.machine import RUNS_AT_ONCE, Gauge
+from deployments.sources.profile import Profile, profile
 
 READING_SECONDS = 2.0
 _PUBLISH_SECONDS = 10.0

@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from deployments.worker.admission import MachineReading
+from deployments.runs.admission import MachineReading
 
 RUNS_AT_ONCE = 16
 """The default cap. Runs share one process and its CPU use, so one more run costs only the memory of its batch."""

@@ -14,8 +14,8 @@ from prefect.client.orchestration import PrefectClient
 from catchment.errors import CatchmentError
 from catchment.runtime.home import Home
 from deployments.runs import recovery
+from deployments.runs.reclaim import may_lack_embeddings, reclaim
 from deployments.server.running import running
-from deployments.worker.reclaim import may_lack_embeddings, reclaim
 from tasks.embed import request_embedding
 
 _SECONDS = 30.0
