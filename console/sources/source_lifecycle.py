@@ -122,7 +122,7 @@ def probe(entry: SourceEntry) -> str:
 def read_blocks() -> None:
     """Make secrets in Prefect blocks available to this process, if a server runs."""
     if server := session.running():
-        from deployments.server.blocks import read_blocks_of
+        from deployments.server.client import read_blocks_of
 
         read_blocks_of(server)
 

@@ -119,7 +119,7 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
     shown = _row(entry, _states())
     planned = None
     if server := session.running():
-        from deployments.server.planned import planned as planned_runs
+        from deployments.runs.runs import planned as planned_runs
 
         planned = next(iter(planned_runs(server, name, 1) or ()), None)
     settings = entry.settings.model_dump(mode="json", exclude_none=True)

@@ -27,7 +27,7 @@ def preview(
     Example: catchment sources next notes --limit 3
     """
     entry = source_lifecycle.entry(name)
-    from deployments.server.planned import planned
+    from deployments.runs.runs import planned
 
     server, state = session.needs_server(), _state(name)
     deadline = time.monotonic() + _PLANNING_SECONDS

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from catchment.ledger import Ledger
     from catchment.meaning_status import MeaningStatus
     from catchment.worker_status import WorkerStatus
-    from deployments.server.planned import PlannedRun
+    from deployments.runs.runs import PlannedRun
     from deployments.server.running import Running
     from deployments.watch.status import WatchState
 
@@ -79,7 +79,7 @@ def _show_status(as_json: bool) -> None:
 
 
 def _planned_runs(server: Running) -> dict[str, PlannedRun] | None:
-    from deployments.server.planned import next_runs
+    from deployments.runs.runs import next_runs
 
     return next_runs(server)
 

@@ -16,8 +16,7 @@ from catchment.errors import CatchmentError, Refused, TryAgain
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, pid_of
 from catchment.search.remote import is_live
-from deployments.runs.clock import follow_clock, replan
-from deployments.runs.work_pool import ensure_pool, worker_online
+from deployments.runs.work_pool import ensure_pool, follow_clock, replan, worker_online
 from deployments.server.client import api
 from deployments.server.environment import auth_string, child_environment
 from deployments.server.logs import BoundedLog

@@ -29,9 +29,8 @@ from deployments.runner.messages import Finished
 from deployments.runs import recovery
 from deployments.runs.blame import Blame, BlameDecision
 from deployments.runs.occupancy import READING_SECONDS, Occupancy, due_at, source_of
-from deployments.runs.reclaim import give_back
 from deployments.runs.recovery import HELD, INTERRUPTED, Ending
-from deployments.runs.rounds import RecoveryRounds
+from deployments.runs.rounds import RecoveryRounds, give_back
 from deployments.runs.work_pool import base_job_template
 from deployments.worker.configuration import WarmJobConfiguration
 from deployments.worker.notifications import Bell, listen

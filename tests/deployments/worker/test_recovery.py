@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from prefect.client.orchestration import PrefectClient
 
-from deployments.runs import clock, recovery
+from deployments.runs import recovery, work_pool
 from deployments.runs.recovery import GIVEN_UP_AFTER, INTERRUPTED, CrashedSource
 from deployments.server.client import Client, api
 from deployments.server.environment import POOL
@@ -220,11 +220,11 @@ def test_paused_source_stays_paused_after_a_crash(dead: DeadPool) -> None:
 def test_requested_run_starts_sooner_by_what_the_clock_was_set_back(
     dead: DeadPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert clock.POOL == POOL
-    monkeypatch.setattr(clock, "POOL", dead.name)
+    assert work_pool.POOL == POOL
+    monkeypatch.setattr(work_pool, "POOL", dead.name)
     dead.run({"type": "SCHEDULED", "state_details": {"scheduled_time": _TOMORROW}})
 
-    clock.replan(dead.server, timedelta(hours=6).total_seconds())
+    work_pool.replan(dead.server, timedelta(hours=6).total_seconds())
 
     (run,) = dead.runs()
     planned = datetime.fromisoformat(run["next_scheduled_start_time"])
@@ -234,13 +234,13 @@ def test_requested_run_starts_sooner_by_what_the_clock_was_set_back(
 def test_schedule_is_planned_at_once_after_the_clock_was_set_back(
     dead: DeadPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clock, "POOL", dead.name)
+    monkeypatch.setattr(work_pool, "POOL", dead.name)
     dead.post(f"/deployments/{dead.deployment}/schedules", [{"schedule": {"interval": 3_600}, "active": True}])
     dead.post(f"/deployments/{dead.deployment}/schedule", {})
     before = {run["id"] for run in dead.runs()}
     assert before
 
-    clock.replan(dead.server, timedelta(hours=6).total_seconds())
+    work_pool.replan(dead.server, timedelta(hours=6).total_seconds())
 
     now = [run["id"] for run in dead.runs() if run["auto_scheduled"]]
     assert now
