@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar
 
 import httpx
-from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.objects import State
 
 from catchment.errors import CatchmentError, HomeUnavailable, LedgerError
 from catchment.model import FailureClass
 from tasks.redacted_errors import Reported
+from tasks.run_states import CRASHED
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,7 +42,7 @@ def resumable(work: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | Stat
             problem = f"The Prefect server did not respond ({type(error).__name__})"
         except (OSError, MemoryError) as error:
             problem = f"unexpected {type(error).__name__}"
-        return State(type=StateType.CRASHED, name="Crashed", message=f"{problem}; the work continues in a new run")
+        return CRASHED.because(f"{problem}; the work continues in a new run")
 
     return run
 

@@ -29,13 +29,13 @@ from catchment.runtime.process import identity
 from catchment.worker_status import WorkerStatus
 from deployments.runs.admission import Limit, MachineReading, WaitingRun, admit
 from deployments.sources.profile import Profile, profile
+from tasks.run_states import AWAITING_SLOT
 
 RUNS_AT_ONCE = 16
 """The default cap. Runs share one process and its CPU use, so one more run costs only the memory of its batch."""
 READING_SECONDS = 2.0
 _PUBLISH_SECONDS = 10.0
 """Maximum age of the published status while it does not change."""
-_FOR_ITS_OWN_SOURCE = "AwaitingConcurrencySlot"
 _SUSPECTS = "suspects"
 """The kind of the runs that may have caused the loss of a runner, whatever their connectors."""
 
@@ -184,7 +184,7 @@ async def _due_in(pool: WorkPool, client: PrefectClient) -> list[FlowRun]:
 
 def _waits_for_itself(run: FlowRun, busy: Set[UUID | None]) -> bool:
     """Whether a run waits for another run of its deployment, so that a free slot would not help it."""
-    at_the_server = run.state is not None and run.state.name == _FOR_ITS_OWN_SOURCE
+    at_the_server = run.state is not None and run.state.name == AWAITING_SLOT.name
     return at_the_server or (run.deployment_id is not None and run.deployment_id in busy)
 
 

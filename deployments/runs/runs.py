@@ -13,6 +13,7 @@ from catchment.errors import NotFound, TryAgain
 from deployments.server.client import Client, ServerError, ServerUnreachable, api
 from deployments.server.environment import POOL
 from deployments.server.running import Running
+from tasks.run_states import COALESCED, FINAL
 
 _FIRST_PAUSE, _LONGER, _LONGEST_PAUSE = 0.1, 1.25, 0.5
 """Seconds between two polls for the end of a run, growing with its duration: each poll costs the server 15 ms."""
@@ -24,11 +25,6 @@ _PLANNED_SECONDS = 2.0
 _PAGE = 100
 _PAGES = 5
 """Pages read. A source whose next run is after these has none here; that takes hundreds of earlier runs."""
-
-COALESCED = "Coalesced"
-"""Name of the state of a run whose work another run does, as in `tasks.coalesce`. Its message ends with that run's ID."""
-
-_FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +41,7 @@ class RunView:
     @property
     def ended(self) -> bool:
         """Whether its state is final."""
-        return self.state_type in _FINAL
+        return self.state_type in FINAL
 
 
 def start_sync(running: Running, kind: str, name: str, *, deep: bool = False, plan: str | None = None) -> str:
@@ -109,7 +105,7 @@ def wait(
             heard = time.monotonic()
             if on_progress is not None:
                 on_progress(now)
-            if now.ended and now.state_name == COALESCED:
+            if now.ended and now.state_name == COALESCED.name:
                 run_id = now.message.rpartition(" ")[2]
             elif now.ended:
                 return now

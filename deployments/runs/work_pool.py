@@ -12,8 +12,8 @@ from urllib.parse import quote
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import Running
+from tasks.run_states import FINAL
 
-_FINAL = ["COMPLETED", "FAILED", "CANCELLED", "CRASHED"]
 _CLOCK_SET = timedelta(seconds=10)
 """Larger than any difference that gradual correction (NTP) makes."""
 
@@ -61,7 +61,7 @@ def replan(state: Running, back: float) -> None:
     future = {"after_": datetime.now(UTC).isoformat()}
     deployments = set()
     with api(state) as client:
-        for run in _runs(client, {"state": {"type": {"any_": _FINAL}}, "start_time": future}):
+        for run in _runs(client, {"state": {"type": {"any_": FINAL}}, "start_time": future}):
             if run["auto_scheduled"]:
                 client.delete(f"/flow_runs/{run['id']}").raise_for_status()
         for run in _runs(client, {"state": {"type": {"any_": ["SCHEDULED"]}}}):

@@ -14,10 +14,11 @@ import pytest
 from prefect.client.orchestration import PrefectClient
 
 from deployments.runs import recovery, work_pool
-from deployments.runs.recovery import GIVEN_UP_AFTER, INTERRUPTED, CrashedSource
+from deployments.runs.recovery import GIVEN_UP_AFTER, CrashedSource
 from deployments.server.client import Client, api
 from deployments.server.environment import POOL
 from deployments.server.running import Running
+from tasks.run_states import INTERRUPTED
 
 pytestmark = pytest.mark.server
 
@@ -201,7 +202,7 @@ def test_crashed_run_of_no_source_resumes_too(dead: DeadPool, tag: str) -> None:
 
 def test_interrupted_runs_do_not_count_as_crashes_of_their_source(dead: DeadPool) -> None:
     for _ in range(GIVEN_UP_AFTER):
-        dead.run({"type": "CRASHED", "name": INTERRUPTED})
+        dead.run({"type": "CRASHED", "name": INTERRUPTED.name})
 
     found = dead.resume()
 
