@@ -81,8 +81,8 @@ COALESCED = RunState(
 FAILED = RunState(
     "FAILED",
     "Failed",
-    "could not read its source, or was requested with invalid parameters",
-    ("flow engine", "flows/sync.py", "tasks/embed.py"),
+    "could not read its source, was requested with invalid parameters, or hit a defect",
+    ("flow engine", "flows/own_failures.py", "flows/sync.py", "tasks/embed.py"),
     ("tasks/sync_tasks.py",),
 )
 REFUSED = RunState("FAILED", "Refused", "has the settings of another source", ("flows/sync.py",))

@@ -32,12 +32,7 @@ def test_document_shows_the_table_of_run_states() -> None:
 
 
 def test_each_run_state_is_used_where_the_table_says() -> None:
-    used = {
-        constant: {
-            path for path, tree in _CODE.items() if path != _TABLE and constant in _imported(tree)
-        }
-        for constant in _STATES
-    }  # fmt: skip
+    used = {constant: {path for path, tree in _CODE.items() if constant in _imported(tree)} for constant in _STATES}
     assert used == {
         constant: {place for place in (*state.set_by, *state.read_by) if "/" in place}
         for constant, state in _STATES.items()

@@ -112,7 +112,7 @@ def commit(entry: SourceEntry, agreed: Agreement) -> str:
 
 
 def probe(entry: SourceEntry) -> str:
-    """Check that the source can be read and describe it. Raises SourceError or BadInput."""
+    """Check that the source can be read and describe it. Raises SourceError."""
     from connectors import connector_class
 
     read_blocks()

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from catchment.errors import BadInput, SourceUnavailable
+from catchment.errors import SourceInvalid, SourceUnavailable
 from catchment.model import Reason
 from connectors.folders.file import to_locator, to_path
 
@@ -419,7 +419,7 @@ def _start(command: Sequence[str], added: Mapping[str, str], *, own_group: bool 
             start_new_session=own_group,
         )
     except FileNotFoundError:
-        raise BadInput(_NO_GIT) from None
+        raise SourceInvalid(_NO_GIT) from None
 
 
 def _end(process: subprocess.Popen[bytes], *, own_group: bool = False) -> None:
