@@ -66,7 +66,7 @@ SKIPPED = RunState(
     "Skipped",
     "did nothing: the source is paused, held or throttled, consent is missing, or there is no model",
     ("flows/sync.py", "tasks/coalesce.py", "tasks/embed.py"),
-    ("console/sources/syncs.py",),
+    ("console/sources/syncs.py", "deployments/worker/worker.py"),
 )
 WAITING = RunState(
     "COMPLETED", "Waiting", "stopped at a rate limit of the host; another run continues", ("flows/sync.py",)
@@ -76,7 +76,7 @@ COALESCED = RunState(
     "Coalesced",
     "another run does its work; the message ends with the ID of that run",
     ("tasks/coalesce.py",),
-    ("deployments/runs/runs.py",),
+    ("deployments/runs/runs.py", "deployments/worker/worker.py"),
 )
 FAILED = RunState(
     "FAILED",
@@ -85,7 +85,9 @@ FAILED = RunState(
     ("flow engine", "flows/own_failures.py", "flows/sync.py", "tasks/embed.py"),
     ("tasks/sync_tasks.py",),
 )
-REFUSED = RunState("FAILED", "Refused", "has the settings of another source", ("flows/sync.py",))
+REFUSED = RunState(
+    "FAILED", "Refused", "has the settings of another source", ("flows/sync.py",), ("deployments/worker/worker.py",)
+)
 QUARANTINED = RunState(
     "FAILED",
     "Quarantined",

@@ -120,9 +120,10 @@ def pause(running: Running, kind: str, name: str) -> None:
     _switch(running, kind, name, "pause_deployment")
 
 
-def resume(running: Running, kind: str, name: str) -> None:
-    """Resume a source's schedules. Idempotent."""
+def resume(running: Running, kind: str, name: str) -> str:
+    """Resume a source's schedules, and request the sync that the pause put off. Returns the ID of its run."""
     _switch(running, kind, name, "resume_deployment")
+    return start_sync(running, kind, name)
 
 
 def _switch(running: Running, kind: str, name: str, action: str) -> None:

@@ -33,7 +33,7 @@ from deployments.runs.work_pool import base_job_template
 from deployments.worker.configuration import WarmJobConfiguration
 from deployments.worker.notifications import Bell, listen
 from deployments.worker.runner_process import RunnerProcess
-from tasks.run_states import COMPLETED
+from tasks.run_states import COALESCED, COMPLETED, REFUSED, SKIPPED
 
 if TYPE_CHECKING:
     from deployments.watch.thread import WatcherThread
@@ -43,6 +43,7 @@ _STOP_SECONDS = 12.0
 _SOON = 0.02
 _COMMIT_SECONDS = (0.03, 0.17)
 _IDENTIFIER = "run:"
+_READ_NOTHING = (SKIPPED.name, REFUSED.name, COALESCED.name)
 
 
 class WarmWorkerResult(BaseWorkerResult):
@@ -138,13 +139,16 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
     ) -> WarmWorkerResult:
         """Execute the run in the runner, wait for its end, and correct the states that it left open."""
         self._occupancy.learn(flow_run, configuration.of_deployment)
-        changed = self._take_changes(flow_run)
-        completed = False
+        source = _compared(flow_run) if self.watcher else None
+        taken = self.watcher.changes.take(source) if self.watcher and source else None
+        changed = taken if flow_run.parameters.get("changed_only") else None
+        state = None
         try:
-            completed = await self._execute(flow_run, configuration.entrypoint, changed, task_status)
+            state = await self._execute(flow_run, configuration.entrypoint, changed, task_status)
         finally:
-            if not completed:
-                self._lose_changes(flow_run)
+            if self.watcher and source and state != COMPLETED.name:
+                # A run that ended otherwise may have missed changes, unless it read nothing: those are used up by no run.
+                self.watcher.changes.give_back(source, taken if state in _READ_NOTHING else None)
         # The state is set already. With a status code Prefect would set it again, less precisely.
         return WarmWorkerResult(identifier=f"{_IDENTIFIER}{flow_run.id}", status_code=0)
 
@@ -154,8 +158,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         entrypoint: str,
         changed: frozenset[str] | None,
         task_status: anyio.abc.TaskStatus[Any] | None,
-    ) -> bool:
-        """Execute the run. Returns whether it completed."""
+    ) -> str | None:
+        """Execute the run. Returns the name of its final state."""
         end = await self._runner.start(flow_run.id, entrypoint, changed)
         try:
             with self._live.executing(flow_run.id, source_of(flow_run) or flow_run.name, end):
@@ -164,14 +168,14 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
                     task_status.started(f"{_IDENTIFIER}{flow_run.id}")
                 ended = await self._until_finished(flow_run.id, end)
                 with anyio.CancelScope(shield=True):
-                    completed = await self._finish(flow_run, ended)
+                    state = await self._finish(flow_run, ended)
         finally:
             self._publish()
             self._bell.ring()
-        return completed
+        return state
 
-    async def _finish(self, flow_run: FlowRun, ended: RunEnd) -> bool:
-        """Correct the states that a run left open, and resume it if it crashed. Returns whether it completed."""
+    async def _finish(self, flow_run: FlowRun, ended: RunEnd) -> str | None:
+        """Correct the states that a run left open, and resume it if it crashed. Returns the name of its final state."""
         ending = await self._live.ending(flow_run.id, ended)
         state = await recovery.finish(self.client, flow_run.id, ending)
         if self._live.was_cancelled(flow_run.id) and state is not None and state.type is StateType.CRASHED:
@@ -179,24 +183,12 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             state = await recovery.finish(self.client, flow_run.id, replace(ending, was_cancelled=True))
         if state is not None and state.name == COMPLETED.name:
             self._live.completed(flow_run.id)
-            return True
-        if state is not None and state.type is StateType.CRASHED and flow_run.deployment_id is not None:
+        elif state is not None and state.type is StateType.CRASHED and flow_run.deployment_id is not None:
             # If the server does not answer now, a recovery round resumes the source.
             with contextlib.suppress(httpx.HTTPError):
                 if source := await recovery.resume(self.client, flow_run.deployment_id):
                     self._logger.warning(str(source))
-        return False
-
-    def _take_changes(self, flow_run: FlowRun) -> frozenset[str] | None:
-        """Take the changed paths of the run's source. Returns them if its sync compares only those."""
-        source = _compared(flow_run)
-        changed = self.watcher.changes.take(source) if self.watcher and source else None
-        return changed if flow_run.parameters.get("changed_only") else None
-
-    def _lose_changes(self, flow_run: FlowRun) -> None:
-        """Let the next sync of the source compare everything: this run may have missed the changes that it took."""
-        if self.watcher and (source := _compared(flow_run)):
-            self.watcher.changes.add_all(source)
+        return None if state is None else state.name
 
     async def kill_infrastructure(
         self,
