@@ -31,8 +31,8 @@ Example: catchment sources add obsidian ~/Vault --name notes --watch
 
 _SECTIONS: Final = {
     "Start and stop": {
-        "up": "start_stop.server:up",
-        "down": "start_stop.server:down",
+        "up": "start_stop.up_down:up",
+        "down": "start_stop.up_down:down",
         "status": "start_stop.status:status",
         "logs": "start_stop.logs:logs",
         "service": "start_stop.service:app",

@@ -23,11 +23,11 @@ from deployments.server.logs import BoundedLog
 from deployments.server.ports import listen
 from deployments.server.prefect_database import note_block_types, prepare
 from deployments.server.running import Running, holder, record, running, state_file, supervisor_lock, ui_login
-from deployments.supervisor.background import start_in_background
 from deployments.supervisor.clock import WallClock
 from deployments.supervisor.processes import Orphans
 from deployments.supervisor.service import Service
 from deployments.supervisor.silence import Silence
+from deployments.supervisor.start_detached import start_in_background
 from deployments.supervisor.sweep import Sweep
 
 __all__ = ["Running", "down", "running", "ui_login", "up"]
