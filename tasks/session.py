@@ -9,7 +9,11 @@ from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, c
 from typing import Any, TypeVar
 from weakref import WeakSet
 
+from prefect.client.orchestration import get_client
+from prefect.exceptions import ObjectNotFound
+
 from catchment.contracts import Mirrored
+from catchment.errors import LoginFailed
 from catchment.runtime.secret_references import read_blocks_with
 from catchment.settings import Home, SourceSettings
 from catchment.sync.fingerprints import fingerprints
@@ -18,7 +22,6 @@ from catchment.sync.session import SourceSync, open_sync
 from catchment.sync.shared import configure_gc
 from connectors import connector_class
 from tasks.activity import ActivityStatus, CountingExecutor, Steps, registered
-from tasks.blocks import read_block
 from tasks.identity import require_identity
 from tasks.redacted_errors import in_thread, run
 from tasks.shell import run_in_flow
@@ -146,7 +149,7 @@ def busy_threads() -> int:
 @contextmanager
 def _sync(kind: str, name: str, settings: SourceSettings, run: str | None, plan: str | None) -> Iterator[SourceSync]:
     configure_gc()
-    read_blocks_with(read_block)
+    read_blocks_with(_read_block)
     followed = None if plan is None else load_plan(Home.default(), plan, name)
     connector = connector_class(kind)(settings)
     if isinstance(connector, Mirrored):
@@ -157,3 +160,12 @@ def _sync(kind: str, name: str, settings: SourceSettings, run: str | None, plan:
         if followed is not None:
             sync.discovery.through = PlanFilter(followed, sync.progress)
         yield sync
+
+
+def _read_block(name: str) -> str:
+    """Return the value of the Secret block of this name. Raises LoginFailed if the block does not exist."""
+    try:
+        with get_client(sync_client=True) as client:
+            return str(client.read_block_document_by_name(name, "secret").data["value"])
+    except ObjectNotFound:
+        raise LoginFailed(f"Secret block {name}: not found; create it in the Prefect UI under Blocks") from None

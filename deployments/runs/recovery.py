@@ -77,14 +77,14 @@ async def finish(client: PrefectClient, run: UUID, ending: Ending) -> State[Any]
     except ObjectNotFound:
         return None
     if (state := ending.state_for(flow_run)) is not None:
-        await client.set_flow_run_state(run, state, force=True)
+        await _end(client, flow_run, state)
     state = state or flow_run.state
     was_cancelled = ending.was_cancelled or (state is not None and state.type is StateType.CANCELLED)
     if ending.problem or was_cancelled:
         with_it = replace(ending, was_cancelled=was_cancelled)
         for subflow in await _runs(client, {"parent_flow_run_id": {"any_": [run]}}):
             if (corrected := with_it.state_for(subflow)) is not None:
-                await client.set_flow_run_state(subflow.id, corrected, force=True)
+                await _end(client, subflow, corrected)
     return state
 
 
@@ -101,11 +101,7 @@ async def correct(client: PrefectClient, pool: str, live: Callable[[], Set[UUID]
     lost = [run for run in open_runs if run.id not in executing]
     lost += [part for part in subflows if await _is_lost(client, part, pool, executing)]
     ending = Ending(_NO_PROCESS, may_restart=True)
-    done = [
-        await _corrected(client.set_flow_run_state(run.id, state, force=True))
-        for run in lost
-        if (state := ending.state_for(run)) is not None
-    ]
+    done = [await _corrected(_end(client, run, state)) for run in lost if (state := ending.state_for(run)) is not None]
     if lost:
         done += await _finish_tasks(client, {"id": {"any_": [run.id for run in lost]}})
     done += await _finish_tasks(client, {"end_time": {"before_": datetime.now(UTC) - _REPORTED_AFTER}})
@@ -183,6 +179,14 @@ async def drop_overdue(client: PrefectClient, pool: str, live: Set[UUID]) -> Non
             if run.deployment_id in kept:
                 await client.delete_flow_run(run.id)
             kept.add(run.deployment_id)
+
+
+async def _end(client: PrefectClient, run: FlowRun, state: State[Any]) -> None:
+    """Set the state of a run, and let its name, which told its progress, say how it ended."""
+    await client.set_flow_run_state(run.id, state, force=True)
+    source, separator, _ = run.name.partition(": ")
+    if separator and state.is_final():
+        await client.update_flow_run(run.id, name=f"{source}: {str(state.name).lower()}")
 
 
 async def _is_lost(client: PrefectClient, part: FlowRun, pool: str, executing: Collection[UUID]) -> bool:

@@ -52,7 +52,10 @@ class DeadPool:
     def run(self, state: dict[str, Any], *, deep: bool = False) -> str:
         """Create a run of the source with this state."""
         body = {"state": {"type": "SCHEDULED", "state_details": {"scheduled_time": _TOMORROW}}}
-        run = self.post(f"/deployments/{self.deployment}/create_flow_run", body | {"parameters": {"deep": deep}})["id"]
+        run = self.post(
+            f"/deployments/{self.deployment}/create_flow_run",
+            body | {"name": "notes: syncing", "parameters": {"deep": deep}},
+        )["id"]
         self.post(f"/flow_runs/{run}/set_state", {"state": state, "force": True})
         return str(run)
 
@@ -97,12 +100,14 @@ def dead(server: Running) -> Iterator[DeadPool]:
     ],
     ids=["running", "cancelling", "awaiting retry", "starting", "scheduled", "completed"],
 )
-def test_state_of_a_lost_run_is_corrected(dead: DeadPool, believed: dict[str, Any], true: str) -> None:
+def test_state_and_name_of_a_lost_run_are_corrected(dead: DeadPool, believed: dict[str, Any], true: str) -> None:
     run = dead.run(believed)
 
     dead.correct()
 
     assert dead.state(run) == true
+    name = dead.client.get(f"/flow_runs/{run}").raise_for_status().json()["name"]
+    assert name == f"notes: {true.lower() if true in ('CRASHED', 'CANCELLED') else 'syncing'}"
 
 
 def test_live_runs_keep_their_state(dead: DeadPool) -> None:
