@@ -183,10 +183,11 @@ async def drop_overdue(client: PrefectClient, pool: str, live: Set[UUID]) -> Non
 
 async def _end(client: PrefectClient, run: FlowRun, state: State[Any]) -> None:
     """Set the state of a run, and let its name, which told its progress, say how it ended."""
-    await client.set_flow_run_state(run.id, state, force=True)
     source, separator, _ = run.name.partition(": ")
     if separator and state.is_final():
+        # Before the state: a run with the right state is corrected by no later round.
         await client.update_flow_run(run.id, name=f"{source}: {str(state.name).lower()}")
+    await client.set_flow_run_state(run.id, state, force=True)
 
 
 async def _is_lost(client: PrefectClient, part: FlowRun, pool: str, executing: Collection[UUID]) -> bool:
