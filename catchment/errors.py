@@ -13,6 +13,7 @@
     │           └── ModelChanged 10   another model was chosen meanwhile, or none
     ├── SourceError               the source as a whole: its sync cannot continue
     │   ├── SourceUnavailable         transient: missing root, unreachable host
+    │   ├── SourceInvalid         2   permanent: no folder, no vault, no clone
     │   ├── LoginFailed           3   permanent: never retried automatically
     │   └── RateLimited               the host requested a pause
     ├── ItemError                 one item; other items are unaffected
@@ -175,6 +176,13 @@ class SourceUnavailable(SourceError):
 
     failure_class = FailureClass.TRANSIENT
     exit_code = 10
+
+
+class SourceInvalid(SourceError):
+    """The location is not a source of this kind, or not any more; or the program that reads it is missing."""
+
+    failure_class = FailureClass.PERMANENT
+    exit_code = 2
 
 
 class LoginFailed(SourceError):

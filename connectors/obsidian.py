@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import ClassVar
 
 from catchment.contracts import Known
-from catchment.errors import BadInput, SourceUnavailable
+from catchment.errors import SourceInvalid, SourceUnavailable
 from catchment.model import Change, Item, RawContent
 from catchment.settings import Policy, Resources, SourceSettings
 from connectors.folders import diff, path_diff
@@ -50,10 +50,10 @@ class Obsidian:
         self._encoding = settings.encoding
 
     def probe(self) -> str:
-        """Check that the vault can be read. Raises BadInput for a folder without `.obsidian`."""
+        """Check that the vault can be read. Raises SourceInvalid for a folder without `.obsidian`."""
         self._tree.probe()
         if not self._is_vault():
-            raise BadInput(
+            raise SourceInvalid(
                 f"{self._tree.name}: no {_MARKER} folder; open it once in Obsidian, or add it as local_files"
             )
         return f"{self._tree.name}: Obsidian vault"

@@ -10,6 +10,7 @@ from prefect.client.schemas.objects import State, StateType
 from flows.own_failures import resumable
 from tasks.coalesce import complete_waiting_runs
 from tasks.embed import embed_passages
+from tasks.run_states import CRASHED
 
 
 @flow(name="embed", flow_run_name="embed: starting", retries=0, persist_result=False)
@@ -24,5 +25,5 @@ async def _embed() -> State[Any]:
     state: State[Any] = await embed_passages(return_state=True)  # type: ignore[misc]  # typed as not awaitable
     if state.type is StateType.FAILED:
         # No source is at fault, and a text that the model refuses is no failure.
-        return State(type=StateType.CRASHED, name="Crashed", message=state.message)
+        return CRASHED.because(state.message)
     return State(type=state.type, name=state.name, message=state.message)

@@ -1,27 +1,31 @@
-"""Failures of Catchment itself: a lost server, a busy ledger, a full disk, missing memory, a process that was killed.
+"""The end of a run that failed, whatever its flow: a state with a reason, and a name.
 
-A run with such a failure ends `Crashed`, whatever its flow: the worker resumes crashed runs (`deployments.runs.recovery`), and
-leaves failed ones to their schedules.
+A failure of Catchment itself (a lost server, a busy ledger, a full disk, missing memory) ends the run `Crashed`: the worker
+resumes crashed runs (`deployments.runs.recovery`), and leaves failed ones to their schedules.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
 import httpx
-from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
 
 from catchment.errors import CatchmentError, FailureClass, HomeUnavailable, LedgerError
 from tasks.redacted_errors import Reported
+from tasks.report import name_run
+from tasks.run_states import CRASHED, FAILED
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def resumable(work: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | State[Any]]]:
-    """Let the run of a flow that returns the result end `Crashed` after a failure of Catchment itself. Other errors propagate.
+    """Let the run of a flow that returns the result end with a name and a reason. Only a defect propagates, with its traceback.
 
     For the function that a flow calls: Prefect takes the version of a flow from the file of its function.
     """
@@ -30,19 +34,34 @@ def resumable(work: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | Stat
     async def run(*arguments: P.args, **named: P.kwargs) -> R | State[Any]:
         try:
             return await work(*arguments, **named)
-        except CatchmentError as error:
-            if not _is_ours(cause(error)):
-                # Without the cause, which contains statements and paths that Prefect would log.
-                raise error from None
-            problem = str(error)
-        except httpx.HTTPError as error:
-            # From the Prefect server: connectors raise SourceError.
-            problem = f"The Prefect server did not respond ({type(error).__name__})"
-        except (OSError, MemoryError) as error:
-            problem = f"unexpected {type(error).__name__}"
-        return State(type=StateType.CRASHED, name="Crashed", message=f"{problem}; the work continues in a new run")
+        except Exception as error:
+            state = _state_after(error)
+            end = "failed" if state is None else str(state.name).lower()
+            # The server may be what failed.
+            with suppress(httpx.HTTPError):
+                await name_run(f"{str(flow_run.name).partition(':')[0]}: {end}")
+            if state is None:
+                raise
+            return state
 
     return run
+
+
+def _state_after(error: Exception) -> State[Any] | None:
+    """Return the final state of a run, without the cause, which contains statements and paths. None after a defect."""
+    match error:
+        case CatchmentError() if not _is_ours(cause(error)):
+            return FAILED.because(str(error))
+        case CatchmentError():
+            problem = str(error)
+        case httpx.HTTPError():
+            # From the Prefect server: connectors raise SourceError.
+            problem = f"The Prefect server did not respond ({type(error).__name__})"
+        case OSError() | MemoryError():
+            problem = f"unexpected {type(error).__name__}"
+        case _:
+            return None
+    return CRASHED.because(f"{problem}; the work continues in a new run")
 
 
 def cause(error: Exception) -> Exception:

@@ -6,9 +6,8 @@ import asyncio
 from contextlib import suppress
 
 from prefect import get_run_logger
-from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.objects import State
 from prefect.runtime import deployment, flow_run
-from prefect.states import Cancelled
 
 from catchment.errors import CatchmentError, NoConsent, NotNow, RateLimited, Refused, SourceError, TryAgain
 from catchment.settings import PlanId, SourceSettings
@@ -20,7 +19,8 @@ from tasks.embed import request_embedding
 from tasks.open_syncs import Session, session
 from tasks.redacted_errors import Reported
 from tasks.report import name_run, report, schedule_next, showing_progress
-from tasks.sync_tasks import QUARANTINED, discover, process_item
+from tasks.run_states import CANCELLED, FAILED, QUARANTINED, REFUSED, SKIPPED, WAITING
+from tasks.sync_tasks import discover, process_item
 
 _COALESCE_SECONDS = 5.0
 _LISTING_LOOK_SECONDS = 0.02
@@ -60,14 +60,14 @@ async def bring_up_to_date(
                 raise
     except NoConsent as reason:
         await name_run(f"{name}: skipped, no consent")
-        return State(type=StateType.COMPLETED, name="Skipped", message=str(reason))
+        return SKIPPED.because(str(reason))
     except Refused as reason:
         await name_run(f"{name}: refused")
-        return State(type=StateType.FAILED, name="Refused", message=str(reason))
+        return REFUSED.because(str(reason))
     except NotNow as reason:
         await name_run(f"{name}: skipped")
         await schedule_next(name, reason.until)
-        return State(type=StateType.COMPLETED, name="Skipped", message=str(reason))
+        return SKIPPED.because(str(reason))
     except TryAgain:
         if deployment.id is None:
             raise
@@ -126,14 +126,14 @@ async def _stopped(opened: Session) -> State:
     with suppress(Reported):  # The ledger cannot be written now. The sync is closed there later.
         await opened.call(opened.sync.finish, "cancelled")
     await name_run(f"{opened.sync.source.name}: cancelled after {opened.sync.progress.sentence()}")
-    return Cancelled(message=f"The sync was stopped: {reason}")
+    return CANCELLED.because(f"The sync was stopped: {reason}")
 
 
 async def _withdrawn(opened: Session) -> State:
     """End after consent expired. The purge deletes the documents, and the next run is skipped with the reason."""
     await opened.call(opened.sync.finish, "cancelled")
     await report(opened, "until consent expired")
-    return State(type=StateType.COMPLETED, name="Skipped", message="Consent expired or was withdrawn")
+    return SKIPPED.because("Consent expired or was withdrawn")
 
 
 async def _broken(opened: Session, error: Exception) -> None:
@@ -178,13 +178,11 @@ async def _failed(opened: Session, error: SourceError) -> State:
     if isinstance(error, RateLimited):
         await name_run(f"{sync.source.name}: waiting for its host")
         await schedule_next(sync.source.name, await opened.call(sync.next_retry))
-        return State(
-            type=StateType.COMPLETED, name="Waiting", message="Rate limit of the host; continues in another run"
-        )
+        return WAITING.because("Rate limit of the host; continues in another run")
     held = sync.outcome == "quarantined"
     get_run_logger().error("source not readable: %s", type(error).__name__)
     await name_run(f"{sync.source.name}: {'held' if held else 'failed'}")
     if not held:
-        return State(type=StateType.FAILED, name="Failed", message=f"{type(error).__name__}; nothing was deleted")
+        return FAILED.because(f"{type(error).__name__}; nothing was deleted")
     remedy = f"catchment sources resume {sync.source.name}"
-    return State(type=StateType.FAILED, name=QUARANTINED, message=f"{type(error).__name__}; held until: {remedy}")
+    return QUARANTINED.because(f"{type(error).__name__}; held until: {remedy}")

@@ -23,8 +23,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 from prefect.states import Scheduled
 
-COALESCED = "Coalesced"
-"""Name of the state of a run whose work another run does. Its message ends with that run's ID."""
+from tasks.run_states import COALESCED, SKIPPED
 
 _WAITED = timedelta(seconds=3)
 """If a run started this long after its scheduled time, other runs of its source may be waiting."""
@@ -38,7 +37,7 @@ async def coalesce_into_next(name: str, seconds: float, *, deep: bool, plan: str
     parameters = {"deep": deep, "plan": plan}
     if (run := await request_run(f"{name}: continued", moment, f"after {flow_run.id}", parameters)) is None:
         message = "The deployment was deleted; the rest is done when the source is deployed again"
-        return State(type=StateType.COMPLETED, name="Skipped", message=message)
+        return SKIPPED.because(message)
     return _coalesced(run)
 
 
@@ -96,4 +95,4 @@ def covers(own: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _coalesced(run: UUID) -> State[None]:
     """The final state of a run whose work `run` does."""
-    return State(type=StateType.COMPLETED, name=COALESCED, message=f"Continued by run {run}")
+    return COALESCED.because(f"Continued by run {run}")

@@ -21,7 +21,6 @@ from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
 from prefect.client.schemas.objects import State, StateType
 from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
-from prefect.states import Cancelled, Completed, Failed
 
 from catchment import meaning_status
 from catchment.ledger import EmbeddingCounts
@@ -29,6 +28,7 @@ from catchment.settings import Home
 from catchment.sync.fair_share import QUEUE
 from tasks.activity import ActivityStatus, registered
 from tasks.report import name_run
+from tasks.run_states import CANCELLED, COMPLETED, FAILED, SKIPPED
 
 _DEPLOYMENT = "embed/embed"
 _COMMAND = (sys.executable, "-P", "-m", "catchment.meaning")
@@ -73,12 +73,12 @@ async def embed_passages() -> State[Any]:
         await asyncio.to_thread(meaning_status.record, Home.default(), work.off)
     await name_run(work.result)
     if work.stopped:
-        return Cancelled(message=f"Stopped: {work.stopped}; the next run continues")
+        return CANCELLED.because(f"Stopped: {work.stopped}; the next run continues")
     if work.off:
-        return State(type=StateType.COMPLETED, name="Skipped", message=work.off)
+        return SKIPPED.because(work.off)
     if work.error:
-        return Failed(message=f"The process that makes embeddings failed ({work.error}); the next run continues")
-    return Completed(message=work.result)
+        return FAILED.because(f"The process that makes embeddings failed ({work.error}); the next run continues")
+    return COMPLETED.because(work.result)
 
 
 @dataclass(eq=False, slots=True)

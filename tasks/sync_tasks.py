@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar
 
 from prefect import Task, get_run_logger, task
-from prefect.client.schemas.objects import State, StateType, TaskRun
+from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import TaskRunContext
 
 from catchment.content.normalize import NORMALIZER
@@ -14,15 +14,10 @@ from catchment.errors import LedgerUnavailable, SourceError, TryAgain
 from catchment.sync.backoff import IN_RUN_SECONDS
 from tasks.open_syncs import current
 from tasks.redacted_errors import Reported
+from tasks.run_states import FAILED, QUARANTINED, RETRYING_LATER
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-QUARANTINED = "Quarantined"
-"""Name of the final state of an item or a source that needs attention by the user."""
-
-LATER = "Retrying later"
-"""Name of the final state of an item that a later sync retries."""
 
 
 def _is_ledger_busy(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
@@ -49,7 +44,7 @@ def cached(step: Task[P, R], sync: int) -> Task[P, R]:
 def _can_retry(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
     """Whether to retry an item: not if it was quarantined or deferred to a later sync, or its source is unavailable."""
     is_gone = isinstance(state.data, Reported) and isinstance(state.data.error, SourceError)
-    return state.name == "Failed" and not is_gone
+    return state.name == FAILED.name and not is_gone
 
 
 @task(name="discover", task_run_name="discover", persist_result=False, **_RETRIES)
@@ -94,7 +89,7 @@ async def process_item(sync: int, job: int) -> State | str:
         trouble = await opened.call(opened.sync.process_alone, job)
         if trouble is before and await opened.call(opened.sync.is_left, job):
             # A quota or rate limit is used up, or the sync was stopped.
-            return State(type=StateType.FAILED, name=LATER, message="no further jobs can be claimed now")
+            return RETRYING_LATER.because("no further jobs can be claimed now")
     if trouble is None:
         return "done"
     log = get_run_logger()
@@ -103,8 +98,8 @@ async def process_item(sync: int, job: int) -> State | str:
     if trouble.retry_at is None:
         log.error("quarantined; see `catchment quarantine show %d`", job)
         message = f"{failure.reason} after attempt {trouble.attempt}"
-        return State(type=StateType.FAILED, name=QUARANTINED, message=message)
+        return QUARANTINED.because(message)
     if trouble.waits(IN_RUN_SECONDS) is None:
         later = f"not before {trouble.retry_at:%H:%M:%S} UTC"
-        return State(type=StateType.FAILED, name=LATER, message=later)
+        return RETRYING_LATER.because(later)
     raise TryAgain("the item failed; it is retried in this run")

@@ -102,8 +102,8 @@ ROOMS = {
     },
     "deployments": {
         "server": set(),
-        "runs": {"server"},
-        "sources": {"server", "runs"},
+        "sources": {"server"},
+        "runs": {"server", "sources"},
         "runner": {"server", "runs", "sources"},
         "watch": {"server", "runs", "sources"},
         "health": {"server", "runs", "sources", "watch"},
@@ -134,11 +134,6 @@ NAMED_TWICE = {
     "app": "the two applications that serve HTTP",
     "status": "what the home says, and the watcher's part in it",
     "tree": "the folders of a source as they are read, and as they are watched",
-    "background": "two ways to start something in the background",
-    "blocks": "Prefect's blocks, and the blocks of Markdown",
-    "clock": "two clocks of deployments",
-    "machine": "two aspects of the machine",
-    "server": "the Prefect server and the watcher's link to it",
 }
 """Names of modules and rooms that occur more than once, with the reason."""
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catchment.errors import (
-    BadInput,
     FetchFailed,
     LoginFailed,
     Skipped,
     SkipReason,
+    SourceError,
+    SourceInvalid,
     SourceUnavailable,
 )
 from catchment.model import Item, fingerprint
@@ -38,7 +39,7 @@ class FolderTree:
         return to_locator(self.root.name) or "/"
 
     def probe(self) -> int:
-        """Return the number of entries at the top. Raises SourceUnavailable, LoginFailed or BadInput."""
+        """Return the number of entries at the top. Raises SourceError."""
         try:
             with os.scandir(self.root) as entries:
                 return sum(1 for _ in entries)
@@ -95,15 +96,15 @@ class FolderTree:
                 return reason
         return None
 
-    def unavailable(self, error: OSError) -> SourceUnavailable | LoginFailed | BadInput:
-        """Convert an error on the root itself to a SourceError or BadInput with the remedy."""
+    def unavailable(self, error: OSError) -> SourceError:
+        """Convert an error on the root itself to a SourceError with the remedy."""
         name = self.name
         if isinstance(error, UnknownRules):
             return SourceUnavailable(f"folder {name!r}: {error}")
         if isinstance(error, PermissionError):
             return LoginFailed(f"folder {name!r}: permission denied; grant read access to the user that runs Catchment")
         if isinstance(error, NotADirectoryError):
-            return BadInput(f"{name!r}: not a folder; set `root` to the folder that contains it")
+            return SourceInvalid(f"{name!r}: not a folder; set `root` to the folder that contains it")
         if isinstance(error, FileNotFoundError):
             return SourceUnavailable(missing_root(self.name))
         return SourceUnavailable(f"folder {name!r}: read error ({os.strerror(error.errno or 0)}); check its disk")

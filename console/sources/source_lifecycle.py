@@ -118,7 +118,7 @@ def commit(entry: SourceEntry, agreed: Agreement) -> str:
 
 
 def probe(entry: SourceEntry) -> str:
-    """Check that the source can be read and describe it. Raises SourceError or BadInput."""
+    """Check that the source can be read and describe it. Raises SourceError."""
     from connectors import connector_class
 
     read_blocks()
@@ -128,7 +128,7 @@ def probe(entry: SourceEntry) -> str:
 def read_blocks() -> None:
     """Make secrets in Prefect blocks available to this process, if a server runs."""
     if server := session.running():
-        from deployments.server.blocks import read_blocks_of
+        from deployments.server.client import read_blocks_of
 
         read_blocks_of(server)
 

@@ -118,8 +118,8 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
     entry = source_lifecycle.entry(name)
     shown = _row(entry, _states())
     planned = None
-    if server := session.running():
-        from deployments.server.planned import planned as planned_runs
+    if shown["state"] == "active" and (server := session.running()):
+        from deployments.runs.runs import planned as planned_runs
 
         planned = next(iter(planned_runs(server, name, 1) or ()), None)
     settings = entry.settings.model_dump(mode="json", exclude_none=True)
@@ -153,7 +153,7 @@ def pause(name: session.SourceName, reason: arguments.Why = "") -> None:
 
 @app.command()
 def resume(name: session.SourceName) -> None:
-    """Resume a source that is paused or held.
+    """Resume a source that is paused or held, and sync it now if Catchment runs.
 
     Example: catchment sources resume notes
     """
@@ -198,7 +198,7 @@ def probe(name: session.SourceName) -> None:
 
 
 def _switch(source: Source, *, on: bool) -> None:
-    """Show the pause in the Prefect UI. The ledger decides: every sync checks it first."""
+    """Show the pause in the Prefect UI, or its end with a sync. The ledger decides: every sync checks it first."""
     server = session.running()
     if server is None:
         return

@@ -163,9 +163,11 @@ def _source(name: str) -> Source | None:
 
 def _report(name: str, view: RunView, started: datetime, publish: Publish | None) -> int:
     """Show the result of a finished run: pass it to `publish`, or print it."""
+    from tasks.run_states import SKIPPED
+
     source = _source(name)
     last = _last(source, started)
-    if view.state_name == "Skipped":
+    if view.state_name == SKIPPED.name:
         source_lifecycle.require_consent(source_lifecycle.entry(name))
         raise TryAgain(render.clean(view.message))
     is_completed = view.state_type == "COMPLETED"

@@ -27,11 +27,12 @@ def preview(
     Example: catchment sources next notes --limit 3
     """
     entry = source_lifecycle.entry(name)
-    from deployments.server.planned import planned
+    from deployments.runs.runs import planned
 
     server, state = session.needs_server(), _state(name)
     deadline = time.monotonic() + _PLANNING_SECONDS
-    while not (runs := planned(server, name, most)):
+    # The server plans the runs of a held source, too, but they would read nothing.
+    while not (runs := planned(server, name, most) if state == "active" else []):
         if runs is None:
             raise TryAgain("the Prefect server does not respond; try again")
         if not entry.schedules or state != "active" or time.monotonic() > deadline:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from catchment.ledger import Ledger
     from catchment.meaning_status import MeaningStatus
     from catchment.worker_status import WorkerStatus
-    from deployments.server.planned import PlannedRun
+    from deployments.runs.runs import PlannedRun
     from deployments.server.running import Running
     from deployments.watch.status import WatchState
 
@@ -79,7 +79,7 @@ def _show_status(as_json: bool) -> None:
 
 
 def _planned_runs(server: Running) -> dict[str, PlannedRun] | None:
-    from deployments.server.planned import next_runs
+    from deployments.runs.runs import next_runs
 
     return next_runs(server)
 
@@ -93,7 +93,8 @@ def _add_activity(sources: list[dict[str, Any]], planned: Mapping[str, PlannedRu
     watched = watch_status.read(home) or {}
     for source in sources:
         source["watch"] = _watch(watched.get(source["name"]))
-        run = planned.get(source["name"])
+        # The runs of a held source would read nothing.
+        run = planned.get(source["name"]) if source["state"] == "active" else None
         source["next_run"] = run.as_json() if run else None
     return WorkerStatus.read(home)
 
@@ -265,9 +266,11 @@ def _warnings(sources: list[dict[str, Any]]) -> list[str]:
         if source["state"] in ("held", "paused"):
             details = f" ({render.clean(source['state_reason'])})" if source["state_reason"] else ""
             warnings.append(f"{name}: {source['state']}{details}; resume with `catchment sources resume {name}`")
-        if source["last_sync"] and source["last_sync"]["error"]:
+        # Then the error of the last sync and the state of the folder are the same fact.
+        is_told = source["state"] == "held" and source["state_reason"]
+        if source["last_sync"] and source["last_sync"]["error"] and not is_told:
             warnings.append(f"{name}: last sync failed: {render.clean(source['last_sync']['error'])}")
-        if source["watch"] and source["watch"]["reason"]:
+        if source["watch"] and source["watch"]["reason"] and not is_told:
             warnings.append(f"{name}: {render.clean(source['watch']['reason'])}; {source['watch']['remedy']}")
         if source["held_deletions"]:
             deletions = render.count(source["held_deletions"], "deletion")

@@ -23,8 +23,7 @@ from catchment.status import Finding, SchedulePlan, SourceHealth, Verdict
 from catchment.sync.preflight import scopes_of
 from catchment.worker_status import WorkerStatus
 from deployments.health import background
-from deployments.server.blocks import read_blocks_of
-from deployments.server.client import Client, api, everything
+from deployments.server.client import Client, api, everything, read_blocks_of
 from deployments.server.environment import POOL
 from deployments.server.running import Running, running, transition
 from deployments.sources.sources_file import SourceEntry, SourcesFile

@@ -20,12 +20,12 @@ from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import Running, running, starting, state_file
 from deployments.watch import status
+from tasks.run_states import ACTIVE, AWAITING_RETRY
 
 _STILL_FOR = timedelta(minutes=1)
 """After this time in its state, a run without a process is neither starting nor just finished."""
 
 _MEND = "catchment doctor --mend"
-_ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
 _SLOT = "deployment:"
 _OURS = ("deployments.",)
 """Prefixes of the modules that run as our processes."""
@@ -129,7 +129,7 @@ def _runs(worker: WorkerStatus | None, active: list[dict[str, Any]]) -> Finding:
 
 
 def _active(client: Client) -> list[dict[str, Any]]:
-    waiting = {"operator": "or_", "type": {"any_": list(_ACTIVE)}, "name": {"any_": ["AwaitingRetry"]}}
+    waiting = {"operator": "or_", "type": {"any_": ACTIVE}, "name": {"any_": [AWAITING_RETRY.name]}}
     return everything(client, "flow_runs", {"flow_runs": {"state": waiting}, "work_pools": {"name": {"any_": [POOL]}}})
 
 
@@ -142,7 +142,7 @@ def _leaks(client: Client) -> list[Leak]:
 def _counted(client: Client) -> dict[str, Leak]:
     """The limits with more slots than active runs, by ID."""
     limits = [limit for limit in everything(client, "v2/concurrency_limits", {}) if limit["name"].startswith(_SLOT)]
-    active = everything(client, "flow_runs", {"flow_runs": {"state": {"type": {"any_": list(_ACTIVE)}}}})
+    active = everything(client, "flow_runs", {"flow_runs": {"state": {"type": {"any_": ACTIVE}}}})
     used = Counter(run["deployment_id"] for run in active)
     counted = [
         Leak(limit["id"], limit["active_slots"], used[limit["name"].removeprefix(_SLOT)])

@@ -13,7 +13,7 @@ from catchment.runtime.secret_references import resolve
 from catchment.status import Finding, Verdict
 from connectors.imap.auth import MARK, TokenExpiry, expiry_of
 from connectors.imap.settings import ImapSettings
-from deployments.server.blocks import read_blocks_of
+from deployments.server.client import read_blocks_of
 from deployments.server.running import Running
 from deployments.sources.sources_file import SourceEntry
 

@@ -1,4 +1,4 @@
-"""Correct the flow runs on the Prefect server. Called by the worker, the only process that knows which runs are live.
+"""Correct the flow runs on the Prefect server that are dead, and resume their sources. `live_runs` decides which runs live.
 
 Only this module sets the state of a run that has started and did not set its own final state.
 """
@@ -19,12 +19,11 @@ from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter, Task
 from prefect.client.schemas.objects import FlowRun, State, StateType, TaskRun
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectNotFound
-from prefect.states import Cancelled, Completed, Scheduled
+from prefect.states import Scheduled
 
-INTERRUPTED = "Interrupted"
-"""Name of the state, of type CRASHED, of a run that was lost through no fault of its source."""
-HELD = "Quarantined"
-"""Name of the state, of type FAILED, of a run whose source is held from now on. Flows use the same name."""
+from deployments.runs.live_runs import Ending
+from tasks.run_states import ACTIVE, AWAITING_RETRY, CANCELLED, COMPLETED, CRASHED, FINAL, INTERRUPTED
+
 _PAUSES = (0, 15, 60, 240)
 """Seconds until the next run after the first, second, … crash in a row: what is missing, such as memory, may come back."""
 GIVEN_UP_AFTER = len(_PAUSES) + 1
@@ -33,49 +32,14 @@ _RESUMED = ("source", "embed", "upkeep")
 """Tags of the deployments that are resumed: those of Catchment."""
 
 _PAGE = 200
-_OPEN = (StateType.PENDING, StateType.RUNNING, StateType.CANCELLING)
-_FINAL = (StateType.COMPLETED, StateType.FAILED, StateType.CANCELLED, StateType.CRASHED)
 # A retry of a flow waits in the run's process. If that process is lost, no worker starts the run again.
-_WAITS_IN_PROCESS = "AwaitingRetry"
-_NEEDS_PROCESS = {"operator": "or_", "type": {"any_": _OPEN}, "name": {"any_": [_WAITS_IN_PROCESS]}}
+_NEEDS_PROCESS = {"operator": "or_", "type": {"any_": ACTIVE}, "name": {"any_": [AWAITING_RETRY.name]}}
 _SOON = timedelta(minutes=1)
 _REPORTED_AFTER = timedelta(seconds=10)
 """Within this time the server receives the end of each task of a run, if at all."""
 _PATIENCE_SECONDS = 3.0
 """Time for one correction. The server drops the connection while the lease of a slot that the run held has not expired."""
 _NO_PROCESS = "the process of the run has exited"
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a run ended, as its worker saw it. `problem` is empty if the flow set its own final state.
-
-    `name`: the state of a run with a problem. `may_restart`: a run that had not started is scheduled again.
-    """
-
-    problem: str = ""
-    remedy: str = "the next sync resumes"
-    name: str = "Crashed"
-    was_cancelled: bool = False
-    may_restart: bool = False
-
-    def state_for(self, run: FlowRun) -> State[Any] | None:
-        """Return the state that the run should have; None if its own is right."""
-        state = run.state
-        if state is None:
-            return None
-        was_cancelled = self.was_cancelled or state.type is StateType.CANCELLING
-        # The engine calls a cancelled task a crash, without the reason.
-        is_unexplained = state.type is StateType.CRASHED and (bool(self.problem) or was_cancelled)
-        if not (state.type in _OPEN or state.name == _WAITS_IN_PROCESS or is_unexplained):
-            return None
-        if was_cancelled:
-            return Cancelled(message=f"Cancelled: {self.problem}" if self.problem else "Cancelled")
-        if state.type is StateType.PENDING and run.run_count == 0 and self.may_restart:
-            return Scheduled(message="Start interrupted; scheduled again")
-        kind = StateType.FAILED if self.name == HELD else StateType.CRASHED
-        problem = self.problem or "the run ended without a result"
-        return State(type=kind, name=self.name, message=f"{problem[0].upper()}{problem[1:]}; {self.remedy}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +77,14 @@ async def finish(client: PrefectClient, run: UUID, ending: Ending) -> State[Any]
     except ObjectNotFound:
         return None
     if (state := ending.state_for(flow_run)) is not None:
-        await client.set_flow_run_state(run, state, force=True)
+        await _end(client, flow_run, state)
     state = state or flow_run.state
     was_cancelled = ending.was_cancelled or (state is not None and state.type is StateType.CANCELLED)
     if ending.problem or was_cancelled:
         with_it = replace(ending, was_cancelled=was_cancelled)
         for subflow in await _runs(client, {"parent_flow_run_id": {"any_": [run]}}):
             if (corrected := with_it.state_for(subflow)) is not None:
-                await client.set_flow_run_state(subflow.id, corrected, force=True)
+                await _end(client, subflow, corrected)
     return state
 
 
@@ -137,11 +101,7 @@ async def correct(client: PrefectClient, pool: str, live: Callable[[], Set[UUID]
     lost = [run for run in open_runs if run.id not in executing]
     lost += [part for part in subflows if await _is_lost(client, part, pool, executing)]
     ending = Ending(_NO_PROCESS, may_restart=True)
-    done = [
-        await _corrected(client.set_flow_run_state(run.id, state, force=True))
-        for run in lost
-        if (state := ending.state_for(run)) is not None
-    ]
+    done = [await _corrected(_end(client, run, state)) for run in lost if (state := ending.state_for(run)) is not None]
     if lost:
         done += await _finish_tasks(client, {"id": {"any_": [run.id for run in lost]}})
     done += await _finish_tasks(client, {"end_time": {"before_": datetime.now(UTC) - _REPORTED_AFTER}})
@@ -156,7 +116,7 @@ async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | Non
     """
     of_source = {"id": {"any_": [deployment]}, "tags": {"any_": list(_RESUMED)}}
     # If the clock was set back, some runs have an end time in the future.
-    ended: dict[str, Any] = {"state": {"type": {"any_": _FINAL}}, "end_time": {"before_": datetime.now(UTC)}}
+    ended: dict[str, Any] = {"state": {"type": {"any_": FINAL}}, "end_time": {"before_": datetime.now(UTC)}}
     latest = await _runs(client, ended, deployment=of_source, sort=FlowRunSort.END_TIME_DESC, limit=1)
     if not latest or latest[0].state_type is not StateType.CRASHED or await _has_next_run(client, of_source):
         return None
@@ -169,8 +129,8 @@ async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | Non
     if found.paused:
         return None
     pause = 0
-    if crashed.state_name != INTERRUPTED:
-        ended["state"]["name"] = {"not_any_": [INTERRUPTED]}
+    if crashed.state_name != INTERRUPTED.name:
+        ended["state"]["name"] = {"not_any_": [INTERRUPTED.name]}
         in_a_row = await _runs(
             client, ended, deployment=of_source, sort=FlowRunSort.END_TIME_DESC, limit=GIVEN_UP_AFTER
         )
@@ -221,6 +181,15 @@ async def drop_overdue(client: PrefectClient, pool: str, live: Set[UUID]) -> Non
             kept.add(run.deployment_id)
 
 
+async def _end(client: PrefectClient, run: FlowRun, state: State[Any]) -> None:
+    """Set the state of a run, and let its name, which told its progress, say how it ended."""
+    source, separator, _ = run.name.partition(": ")
+    if separator and state.is_final():
+        # Before the state: a run with the right state is corrected by no later round.
+        await client.update_flow_run(run.id, name=f"{source}: {str(state.name).lower()}")
+    await client.set_flow_run_state(run.id, state, force=True)
+
+
 async def _is_lost(client: PrefectClient, part: FlowRun, pool: str, executing: Collection[UUID]) -> bool:
     """Whether a subflow belongs to a deleted run, or to a run of the pool that no runner executes."""
     run = part
@@ -234,8 +203,8 @@ async def _is_lost(client: PrefectClient, part: FlowRun, pool: str, executing: C
 
 async def _finish_tasks(client: PrefectClient, which: Mapping[str, Any]) -> list[bool]:
     """Set the final states of open tasks whose runs have ended: their end was never reported, or the report was lost."""
-    is_open = TaskRunFilter.model_validate({"state": {"type": {"any_": [StateType.SCHEDULED, *_OPEN]}}})
-    of_ended = FlowRunFilter.model_validate({"state": {"type": {"any_": _FINAL}}, **which})
+    is_open = TaskRunFilter.model_validate({"state": {"type": {"any_": [StateType.SCHEDULED, *ACTIVE]}}})
+    of_ended = FlowRunFilter.model_validate({"state": {"type": {"any_": FINAL}}, **which})
     done: list[bool] = []
     while tasks := await client.read_task_runs(task_run_filter=is_open, flow_run_filter=of_ended, limit=_PAGE):
         above = await _runs(client, {"id": {"any_": {task.flow_run_id for task in tasks}}})
@@ -253,11 +222,11 @@ async def _finish_tasks(client: PrefectClient, which: Mapping[str, Any]) -> list
 def _end_of_task(task: TaskRun, states: Mapping[UUID, StateType | None]) -> State[Any]:
     match states.get(task.flow_run_id) if task.flow_run_id else None:
         case StateType.COMPLETED:
-            return Completed(message="The end was not reported; the run completed")
+            return COMPLETED.because("The end was not reported; the run completed")
         case StateType.CANCELLED:
-            return Cancelled(message="The run was cancelled")
+            return CANCELLED.because("The run was cancelled")
         case _:
-            return State(type=StateType.CRASHED, message="The process of the run has exited")
+            return CRASHED.because("The process of the run has exited")
 
 
 async def _has_next_run(client: PrefectClient, of_source: Mapping[str, Any]) -> bool:
@@ -266,7 +235,7 @@ async def _has_next_run(client: PrefectClient, of_source: Mapping[str, Any]) -> 
         "state": {"type": {"any_": [StateType.SCHEDULED]}},
         "expected_start_time": {"before_": datetime.now(UTC) + _SOON},
     }
-    active = {"state": {"type": {"any_": _OPEN}}}
+    active = {"state": {"type": {"any_": ACTIVE}}}
     return any([await _runs(client, which, deployment=of_source, limit=1) for which in (active, soon)])
 
 

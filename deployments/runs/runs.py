@@ -1,16 +1,19 @@
-"""The runs of a source's deployment: start one and wait for it; pause and resume. Does not import Prefect."""
+"""The runs of a source's deployment: start one and wait for it; the next ones; pause and resume. Does not import Prefect."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
 from catchment.errors import NotFound, TryAgain
 from deployments.server.client import Client, ServerError, ServerUnreachable, api
+from deployments.server.environment import POOL
 from deployments.server.running import Running
+from tasks.run_states import COALESCED, FINAL
 
 _FIRST_PAUSE, _LONGER, _LONGEST_PAUSE = 0.1, 1.25, 0.5
 """Seconds between two polls for the end of a run, growing with its duration: each poll costs the server 15 ms."""
@@ -18,10 +21,10 @@ _FIRST_PAUSE, _LONGER, _LONGEST_PAUSE = 0.1, 1.25, 0.5
 _SILENCE = 60.0
 """Seconds without an answer of the server before waiting fails. A killed server is back by then, and the run continues."""
 
-COALESCED = "Coalesced"
-"""Name of the state of a run whose work another run does, as in `tasks.coalesce`. Its message ends with that run's ID."""
-
-_FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
+_PLANNED_SECONDS = 2.0
+_PAGE = 100
+_PAGES = 5
+"""Pages read. A source whose next run is after these has none here; that takes hundreds of earlier runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class RunView:
     @property
     def ended(self) -> bool:
         """Whether its state is final."""
-        return self.state_type in _FINAL
+        return self.state_type in FINAL
 
 
 def start_sync(running: Running, kind: str, name: str, *, deep: bool = False, plan: str | None = None) -> str:
@@ -102,7 +105,7 @@ def wait(
             heard = time.monotonic()
             if on_progress is not None:
                 on_progress(now)
-            if now.ended and now.state_name == COALESCED:
+            if now.ended and now.state_name == COALESCED.name:
                 run_id = now.message.rpartition(" ")[2]
             elif now.ended:
                 return now
@@ -117,9 +120,10 @@ def pause(running: Running, kind: str, name: str) -> None:
     _switch(running, kind, name, "pause_deployment")
 
 
-def resume(running: Running, kind: str, name: str) -> None:
-    """Resume a source's schedules. Idempotent."""
+def resume(running: Running, kind: str, name: str) -> str:
+    """Resume a source's schedules, and request the sync that the pause put off. Returns the ID of its run."""
     _switch(running, kind, name, "resume_deployment")
+    return start_sync(running, kind, name)
 
 
 def _switch(running: Running, kind: str, name: str, action: str) -> None:
@@ -149,3 +153,57 @@ def _view(running: Running, client: Client, run_id: str) -> RunView:
         state.get("message") or "",
         running.run_url(run_id),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """A scheduled run, at an aware time. `why` is "schedule", "retry" (of items) or "asked for"."""
+
+    source: str
+    at: datetime
+    why: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields in JSON output, except the source."""
+        return {"at": self.at, "why": self.why}
+
+
+def planned(state: Running, name: str, most: int) -> list[PlannedRun] | None:
+    """Return the next runs of a source, at most `most`, soonest first; None if the server does not answer in time."""
+    found = _ask(state, {"deployments": {"name": {"any_": [name]}}, "limit": most})
+    return None if found is None else [_planned(run) for run in found]
+
+
+def next_runs(state: Running) -> dict[str, PlannedRun] | None:
+    """Return the next run of each source that has one; None if the server does not answer in time."""
+    soonest: dict[str, PlannedRun] = {}
+    for page in range(_PAGES):
+        found = _ask(state, {"limit": _PAGE, "offset": page * _PAGE})
+        if found is None:
+            return None
+        for run in map(_planned, found):
+            soonest.setdefault(run.source, run)
+        if len(found) < _PAGE:
+            break
+    return soonest
+
+
+def _ask(state: Running, which: dict[str, Any]) -> list[dict[str, Any]] | None:
+    query = {
+        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+        "work_pools": {"name": {"any_": [POOL]}},
+        "sort": "EXPECTED_START_TIME_ASC",
+        **which,
+    }
+    try:
+        with api(state, timeout=_PLANNED_SECONDS) as client:
+            found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+    except TryAgain:
+        return None
+    return found
+
+
+def _planned(run: dict[str, Any]) -> PlannedRun:
+    name = str(run["parameters"].get("name", ""))
+    why = "schedule" if run["auto_scheduled"] else "retry" if run["name"].endswith(": retries") else "asked for"
+    return PlannedRun(name, datetime.fromisoformat(run["expected_start_time"]), why)

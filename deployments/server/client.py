@@ -13,11 +13,12 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Self
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
-from catchment.errors import TryAgain
+from catchment.errors import LoginFailed, TryAgain
 from deployments.server.running import Running
 
 _TRIES = 6
@@ -150,3 +151,21 @@ def everything(client: Client, what: str, query: dict[str, Any]) -> list[dict[st
         found += rows
         if len(rows) < _PAGE:
             return found
+
+
+def read_blocks_of(running: Running) -> None:
+    """Resolve `block:NAME` in this process to the Secret block of this name on this server."""
+    # Imported here: most commands need no secret.
+    from catchment.runtime.secret_references import read_blocks_with
+
+    read_blocks_with(partial(_read_block, running))
+
+
+def _read_block(running: Running, name: str) -> str:
+    with api(running) as client:
+        address = f"/block_types/slug/secret/block_documents/name/{quote(name, safe='')}"
+        answer = client.get(address, params={"include_secrets": True})
+        if answer.is_missing:
+            raise LoginFailed(f"Secret block {name}: not found; create it in the Prefect UI under Blocks")
+        # An error of the server does not mean that the block is missing.
+        return str(answer.raise_for_status().json()["data"]["value"])

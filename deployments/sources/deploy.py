@@ -12,11 +12,11 @@ from typing import Any
 from catchment.errors import ConfigError, NotFound
 from catchment.runtime import atomic_files
 from catchment.settings import Home
-from deployments.runs.profile import job_variables
 from deployments.server.client import Client, Response, api, everything
 from deployments.server.running import Running
 from deployments.sources import prefect_file
 from deployments.sources.definition import DeploymentDefinition, definition
+from deployments.sources.profile import job_variables
 from deployments.sources.sources_file import SourcesFile
 
 _REFUSALS = {400, 404, 409, 422}

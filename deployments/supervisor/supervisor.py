@@ -16,19 +16,18 @@ from catchment.errors import CatchmentError, Refused, TryAgain
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, pid_of
 from catchment.search.remote import is_live
-from deployments.runs.clock import follow_clock, replan
-from deployments.runs.work_pool import ensure_pool, worker_online
+from deployments.runs.work_pool import ensure_pool, follow_clock, replan, worker_online
 from deployments.server.client import api
 from deployments.server.environment import auth_string, child_environment
 from deployments.server.logs import BoundedLog
 from deployments.server.ports import listen
 from deployments.server.prefect_database import note_block_types, prepare
 from deployments.server.running import Running, holder, record, running, state_file, supervisor_lock, ui_login
-from deployments.supervisor.background import start_in_background
 from deployments.supervisor.clock import WallClock
 from deployments.supervisor.processes import Orphans
 from deployments.supervisor.service import Service
 from deployments.supervisor.silence import Silence
+from deployments.supervisor.start_detached import start_in_background
 from deployments.supervisor.sweep import Sweep
 
 __all__ = ["Running", "down", "running", "ui_login", "up"]

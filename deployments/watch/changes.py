@@ -38,6 +38,13 @@ class ChangedPaths:
             paths = self._paths.pop(source, None)
             return None if paths is None else frozenset(paths)
 
+    def give_back(self, source: str, paths: frozenset[str] | None) -> None:
+        """Record again what `take` returned, because the run that took it read nothing."""
+        if paths is None:
+            self.add_all(source)
+        for path in paths or ():
+            self.add(source, path)
+
     def is_taken(self, source: str) -> bool:
         """Whether no change was recorded since the last `take`."""
         with self._lock:

@@ -14,7 +14,7 @@ from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
-from deployments.server.blocks import read_blocks_of
+from deployments.server.client import read_blocks_of
 from deployments.server.running import running
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch.debounce import Debounce

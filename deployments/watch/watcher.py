@@ -17,9 +17,9 @@ from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch.changes import ChangedPaths
 from deployments.watch.debounce import Debounce
 from deployments.watch.rules import CloneRules, FolderRules
-from deployments.watch.server import Server
 from deployments.watch.source import WatchedSource
 from deployments.watch.status import Watching, WatchState, read, write
+from deployments.watch.sync_requests import Server
 from deployments.watch.tree import Descriptor, WatchEvent
 
 _CHECK = 5.0

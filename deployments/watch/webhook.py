@@ -28,7 +28,7 @@ from catchment.runtime.process import alive, identity
 from connectors.github.settings import GitHubSettings
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch.debounce import Debounce
-from deployments.watch.server import Server
+from deployments.watch.sync_requests import Server
 
 PATH = "/github"
 _QUEUE = 1_000

@@ -11,11 +11,13 @@ from prefect.events import Event
 from prefect.events.clients import get_events_subscriber
 from prefect.events.filters import EventAnyResourceFilter, EventFilter, EventNameFilter
 
+from tasks.run_states import AWAITING_RETRY, AWAITING_SLOT
+
 CANCELLING = "prefect.flow-run.Cancelling"
 _RUNNABLE = (
     "prefect.flow-run.Scheduled",
-    "prefect.flow-run.AwaitingRetry",
-    "prefect.flow-run.AwaitingConcurrencySlot",
+    f"prefect.flow-run.{AWAITING_RETRY.name}",
+    f"prefect.flow-run.{AWAITING_SLOT.name}",
     "prefect.flow-run.Resuming",
     "prefect.flow-run.Rescheduled",
 )

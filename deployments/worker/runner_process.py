@@ -11,8 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 from uuid import UUID
@@ -33,21 +32,12 @@ from deployments.runner.messages import (
     ToRunner,
     ToWorker,
 )
+from deployments.runs.live_runs import Loss, RunEnd
 
 _SILENT_SECONDS = 60.0
 """Time without a heartbeat after which a runner counts as hanging."""
 _MOST_MEMORY = 2_000_000_000
 """Bytes of resident memory at which the runner is restarted. The parsers have limits of their own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """The exit of a runner that executed runs. `cause` completes "the runner …"; `steps` as in its last `Heartbeat`."""
-
-    runner: str
-    cause: str
-    runs: tuple[UUID, ...]
-    steps: Mapping[UUID, str]
 
 
 class RunnerProcess:
@@ -90,9 +80,7 @@ class RunnerProcess:
                     self._put_off(f"could not be started ({error.strerror})")
         await asyncio.shield(current.ready)
 
-    async def start(
-        self, run: UUID, entrypoint: str, changed: frozenset[str] | None
-    ) -> asyncio.Future[Finished | Loss]:
+    async def start(self, run: UUID, entrypoint: str, changed: frozenset[str] | None) -> asyncio.Future[RunEnd]:
         """Send a run to the runner, once there is one. The future is its end. Raises TryAgain if the worker is stopping."""
         while True:
             await self.prepare()
@@ -145,7 +133,7 @@ class _Process:
         self._is_stale = False
         self._is_reported = False
         self._cause = ""
-        self._runs: dict[UUID, asyncio.Future[Finished | Loss]] = {}
+        self._runs: dict[UUID, asyncio.Future[RunEnd]] = {}
         ours, theirs = socket.socketpair()
         with theirs:
             # In the worker's process group, so that killing the group of a dead worker kills the runner, too.
@@ -166,7 +154,7 @@ class _Process:
         with contextlib.suppress(OSError):
             self._link.send(message)
 
-    def start(self, run: UUID, entrypoint: str, changed: frozenset[str] | None) -> asyncio.Future[Finished | Loss]:
+    def start(self, run: UUID, entrypoint: str, changed: frozenset[str] | None) -> asyncio.Future[RunEnd]:
         self._runs[run] = finished = self._loop.create_future()
         self.send(Start(run, entrypoint, changed))
         return finished
@@ -217,9 +205,9 @@ class _Process:
                 if failed:
                     self._warn(f"Modules that could not be imported before the first run: {', '.join(failed)}")
                 _resolve(self.ready, None)
-            case Finished(run):
+            case Finished(run, problem):
                 if (waiting := self._runs.pop(run, None)) is not None:
-                    _resolve(waiting, message)
+                    _resolve(waiting, problem)
             case Heartbeat():
                 self.heartbeat = message
             case CodeChanged():

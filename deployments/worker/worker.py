@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -23,19 +24,16 @@ from prefect.exceptions import InfrastructureNotFound, ObjectNotFound
 from prefect.settings import get_current_settings
 from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 
-from catchment.errors import CatchmentError
 from catchment.runtime.home import Home
-from deployments.runner.messages import Finished
 from deployments.runs import recovery
-from deployments.runs.recovery import HELD, INTERRUPTED, Ending
+from deployments.runs.live_runs import LiveRuns, RunEnd
+from deployments.runs.occupancy import READING_SECONDS, Occupancy, due_at, source_of
+from deployments.runs.rounds import RecoveryRounds, give_back
 from deployments.runs.work_pool import base_job_template
-from deployments.worker.blame import Blame, BlameDecision
 from deployments.worker.configuration import WarmJobConfiguration
 from deployments.worker.notifications import Bell, listen
-from deployments.worker.occupancy import READING_SECONDS, Occupancy, due_at, source_of
-from deployments.worker.reclaim import give_back
-from deployments.worker.rounds import RecoveryRounds
-from deployments.worker.runner_process import Loss, RunnerProcess
+from deployments.worker.runner_process import RunnerProcess
+from tasks.run_states import COALESCED, COMPLETED, REFUSED, SKIPPED
 
 if TYPE_CHECKING:
     from deployments.watch.thread import WatcherThread
@@ -45,6 +43,7 @@ _STOP_SECONDS = 12.0
 _SOON = 0.02
 _COMMIT_SECONDS = (0.03, 0.17)
 _IDENTIFIER = "run:"
+_READ_NOTHING = (SKIPPED.name, REFUSED.name, COALESCED.name)
 
 
 class WarmWorkerResult(BaseWorkerResult):
@@ -69,12 +68,12 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         self._bell = Bell()
         self._looking = asyncio.Lock()
         self._listening = False
-        self._running: dict[UUID, asyncio.Future[Finished | Loss]] = {}
-        self._names: dict[UUID, str] = {}
-        """The source of each live run, or the name of a run that syncs none."""
-        self._cancelled: set[UUID] = set()
-        self._blame = Blame()
-        self._judgement: tuple[Loss, asyncio.Task[BlameDecision]] | None = None
+        self._live = LiveRuns(
+            lambda: self._submitting_flow_run_ids,
+            lambda: self._runner.identity,
+            partial(give_back, Home.default()),
+            self._logger.warning,
+        )
         self._occupancy: Occupancy
         self._rounds: RecoveryRounds | None = None
         self._seen: set[UUID] = set()
@@ -91,12 +90,17 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
 
     async def setup(self) -> None:
         """Start the runner while the worker reports to the Prefect server."""
-        self._occupancy = Occupancy(self._limit, self.home, self._blame.is_suspect, self._logger.info)
+        self._occupancy = Occupancy(self._limit, self.home, self._live.is_suspect, self._logger.info)
         self._duty(self._start_runner())
         await super().setup()
         if self.home is not None:
             self._rounds = RecoveryRounds(
-                self.home, self._work_pool_name, self._live, self._has_ended, self._looking, self._logger.warning
+                self.home,
+                self._work_pool_name,
+                self._live.ids,
+                self._live.has_ended,
+                self._looking,
+                self._logger.warning,
             )
             await self._rounds.first(self.client)
             self._duty(self._rounds.run(self.client))
@@ -135,13 +139,16 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
     ) -> WarmWorkerResult:
         """Execute the run in the runner, wait for its end, and correct the states that it left open."""
         self._occupancy.learn(flow_run, configuration.of_deployment)
-        changed = self._take_changes(flow_run)
-        completed = False
+        source = _compared(flow_run) if self.watcher else None
+        taken = self.watcher.changes.take(source) if self.watcher and source else None
+        changed = taken if flow_run.parameters.get("changed_only") else None
+        state = None
         try:
-            completed = await self._execute(flow_run, configuration.entrypoint, changed, task_status)
+            state = await self._execute(flow_run, configuration.entrypoint, changed, task_status)
         finally:
-            if not completed:
-                self._lose_changes(flow_run)
+            if self.watcher and source and state != COMPLETED.name:
+                # A run that ended otherwise may have missed changes, unless it read nothing: those are used up by no run.
+                self.watcher.changes.give_back(source, taken if state in _READ_NOTHING else None)
         # The state is set already. With a status code Prefect would set it again, less precisely.
         return WarmWorkerResult(identifier=f"{_IDENTIFIER}{flow_run.id}", status_code=0)
 
@@ -151,81 +158,37 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         entrypoint: str,
         changed: frozenset[str] | None,
         task_status: anyio.abc.TaskStatus[Any] | None,
-    ) -> bool:
-        """Execute the run. Returns whether it completed."""
-        ending = await self._runner.start(flow_run.id, entrypoint, changed)
-        self._running[flow_run.id] = ending
-        self._names[flow_run.id] = source_of(flow_run) or flow_run.name
-        self._publish()
-        if task_status:
-            task_status.started(f"{_IDENTIFIER}{flow_run.id}")
+    ) -> str | None:
+        """Execute the run. Returns the name of its final state."""
+        end = await self._runner.start(flow_run.id, entrypoint, changed)
         try:
-            ended = await self._until_finished(flow_run.id, ending)
-            with anyio.CancelScope(shield=True):
-                completed = await self._finish(flow_run, ended)
+            with self._live.executing(flow_run.id, source_of(flow_run) or flow_run.name, end):
+                self._publish()
+                if task_status:
+                    task_status.started(f"{_IDENTIFIER}{flow_run.id}")
+                ended = await self._until_finished(flow_run.id, end)
+                with anyio.CancelScope(shield=True):
+                    state = await self._finish(flow_run, ended)
         finally:
-            del self._running[flow_run.id]
-            del self._names[flow_run.id]
-            self._cancelled.discard(flow_run.id)
             self._publish()
             self._bell.ring()
-        return completed
+        return state
 
-    async def _finish(self, flow_run: FlowRun, ended: Finished | Loss) -> bool:
-        """Correct the states that a run left open, and resume it if it crashed. Returns whether it completed."""
-        ending = await self._ending(flow_run.id, ended)
+    async def _finish(self, flow_run: FlowRun, ended: RunEnd) -> str | None:
+        """Correct the states that a run left open, and resume it if it crashed. Returns the name of its final state."""
+        ending = await self._live.ending(flow_run.id, ended)
         state = await recovery.finish(self.client, flow_run.id, ending)
-        if flow_run.id in self._cancelled and state is not None and state.type is StateType.CRASHED:
+        if self._live.was_cancelled(flow_run.id) and state is not None and state.type is StateType.CRASHED:
             # It was cancelled while its crash was recorded.
             state = await recovery.finish(self.client, flow_run.id, replace(ending, was_cancelled=True))
-        if state is not None and state.name == "Completed":
-            self._blame.absolve(self._names[flow_run.id])
-            return True
-        if state is not None and state.type is StateType.CRASHED and flow_run.deployment_id is not None:
+        if state is not None and state.name == COMPLETED.name:
+            self._live.completed(flow_run.id)
+        elif state is not None and state.type is StateType.CRASHED and flow_run.deployment_id is not None:
             # If the server does not answer now, a recovery round resumes the source.
             with contextlib.suppress(httpx.HTTPError):
                 if source := await recovery.resume(self.client, flow_run.deployment_id):
                     self._logger.warning(str(source))
-        return False
-
-    async def _ending(self, run: UUID, ended: Finished | Loss) -> Ending:
-        was_cancelled = run in self._cancelled
-        if isinstance(ended, Finished):
-            return Ending(f"the run {ended.problem}" if ended.problem else "", was_cancelled=was_cancelled)
-        if self._judgement is None or self._judgement[0] is not ended:
-            self._judgement = ended, asyncio.create_task(self._judge(ended))
-        verdict = await asyncio.shield(self._judgement[1])
-        if run != verdict.culprit:
-            return Ending(verdict.reason, name=INTERRUPTED, was_cancelled=was_cancelled, may_restart=True)
-        if verdict.is_held:
-            remedy = f"held until: catchment sources resume {self._names[run]}"
-            return Ending(verdict.reason, remedy, HELD, was_cancelled)
-        return Ending(verdict.reason, was_cancelled=was_cancelled)
-
-    async def _judge(self, loss: Loss) -> BlameDecision:
-        """Blame a run for the loss of its runner, once for all its runs. Until then none of them resumes."""
-        names = {run: self._names[run] for run in loss.runs}
-        verdict = self._blame.judge(loss.cause, names, loss.steps)
-        culprit = names[verdict.culprit] if verdict.culprit is not None else None
-        self._logger.warning("%s; %d runs were interrupted", verdict.reason, len(names))
-        hold_because = verdict.reason if verdict.is_held else None
-        try:
-            await asyncio.to_thread(give_back, Home.default(), loss.runner, culprit, hold_because)
-        except CatchmentError as error:
-            self._logger.warning("The jobs of the runner could not be released: %s", error)
-            return replace(verdict, is_held=False)
-        return verdict
-
-    def _take_changes(self, flow_run: FlowRun) -> frozenset[str] | None:
-        """Take the changed paths of the run's source. Returns them if its sync compares only those."""
-        source = _compared(flow_run)
-        changed = self.watcher.changes.take(source) if self.watcher and source else None
-        return changed if flow_run.parameters.get("changed_only") else None
-
-    def _lose_changes(self, flow_run: FlowRun) -> None:
-        """Let the next sync of the source compare everything: this run may have missed the changes that it took."""
-        if self.watcher and (source := _compared(flow_run)):
-            self.watcher.changes.add_all(source)
+        return None if state is None else state.name
 
     async def kill_infrastructure(
         self,
@@ -235,11 +198,11 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
     ) -> None:
         """Stop a run by the identifier that `run` reported. Raises InfrastructureNotFound if it is not running here."""
         run = UUID(infrastructure_pid.removeprefix(_IDENTIFIER)) if infrastructure_pid.startswith(_IDENTIFIER) else None
-        if run is None or run not in self._running:
+        if run is None or (end := self._live.end_of(run)) is None:
             raise InfrastructureNotFound(f"this worker does not execute {infrastructure_pid}")
         self._cancel(run)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._running[run]), grace_seconds)
+            await asyncio.wait_for(asyncio.shield(end), grace_seconds)
 
     async def _look(self) -> list[FlowRun]:
         """Start the due runs that get slots, and set the timer for the others. Returns the runs seen for the first time."""
@@ -255,7 +218,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             due = [entry for entry in found if (due_at(entry.flow_run) - now).total_seconds() < _SOON]
             if later := [due_at(entry.flow_run) for entry in found if entry not in due]:
                 self._bell.ring_at(min(later))
-            chosen = await self._occupancy.choose(due, self._live(), self.work_pool, self.client)
+            chosen = await self._occupancy.choose(due, self._live.ids(), self.work_pool, self.client)
             await self._submit_scheduled_flow_runs(flow_run_response=chosen)
             new = [entry.flow_run for entry in found if entry.flow_run.id not in self._seen]
             self._seen = {entry.flow_run.id for entry in found}
@@ -276,10 +239,6 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
     async def _start_runner(self) -> None:
         await self._runner.prepare()
         self._publish()
-
-    def _live(self) -> set[UUID]:
-        """The runs that count against the limit: those that are being submitted or executed."""
-        return self._submitting_flow_run_ids | self._running.keys()
 
     async def _look_when_rung(self) -> None:
         while True:
@@ -306,36 +265,31 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
 
     async def _find_cancelled(self) -> None:
         """Stop the runs whose cancellation no event reported."""
-        if not self._running:
+        if not self._live.executed:
             return
         cancelling = FlowRunFilter(
-            id=FlowRunFilterId(any_=list(self._running)),
+            id=FlowRunFilterId(any_=list(self._live.executed)),
             state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.CANCELLING])),
         )
         for run in await self.client.read_flow_runs(flow_run_filter=cancelling):
             self._cancel(run.id)
 
     def _cancel(self, run: UUID) -> None:
-        if run in self._running and run not in self._cancelled:
-            self._cancelled.add(run)
+        if self._live.cancel(run):
             self._runner.cancel(run)
 
-    async def _until_finished(self, run: UUID, ending: asyncio.Future[Finished | Loss]) -> Finished | Loss:
+    async def _until_finished(self, run: UUID, end: asyncio.Future[RunEnd]) -> RunEnd:
         try:
-            return await asyncio.shield(ending)
+            return await asyncio.shield(end)
         except asyncio.CancelledError:
             # The worker is stopping. Runs that do not stop in time are killed with the runner.
             self._cancel(run)
             with anyio.CancelScope(shield=True), contextlib.suppress(TimeoutError):
-                return await asyncio.wait_for(asyncio.shield(ending), _STOP_SECONDS)
-            return Finished(run, "did not stop when its worker stopped")
-
-    def _has_ended(self, owner: str, run: str | None) -> bool:
-        """Whether a sync in the ledger belongs to the runner but is not executed by it."""
-        return owner == self._runner.identity and run is not None and UUID(run) not in self._running
+                return await asyncio.wait_for(asyncio.shield(end), _STOP_SECONDS)
+            return "did not stop when its worker stopped"
 
     def _publish(self) -> None:
-        self._occupancy.publish(set(self._running), self._runner.identity, self._runner.problem)
+        self._occupancy.publish(self._live.executed, self._runner.identity, self._runner.problem)
 
     def _duty(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -21,7 +21,7 @@ from catchment.model import JobState
 from catchment.runtime.home import Home
 from deployments.server.client import api
 from deployments.watch import automation, status
-from deployments.watch.server import Server
+from deployments.watch.sync_requests import Server
 from tests.acceptance.accidents import FREQUENT_CHECKS
 from tests.acceptance.person import Person, upright, without_meaning
 from tests.waiting import until

@@ -16,8 +16,8 @@ def _shorten(seconds: float) -> None:
 
         sweep._SECONDS = sweep._SHRINK_SECONDS = seconds
     if "deployments.worker" in sys.orig_argv:
+        from deployments.runs import rounds
         from deployments.watch import debounce, watcher
-        from deployments.worker import rounds
 
         rounds._SECONDS = watcher._COMPLETE = debounce._FIRST_ANSWER = seconds
 

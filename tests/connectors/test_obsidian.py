@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.errors import BadInput, LoginFailed, SourceUnavailable
+from catchment.errors import LoginFailed, SourceInvalid, SourceUnavailable
 from connectors.obsidian import Obsidian, ObsidianSettings
 from tests.connectors.memory_ledger import MemoryLedger
 
@@ -60,7 +60,9 @@ def test_vault_id_survives_a_move_and_differs_for_a_copy(vault: Path, ledger: Me
 
 
 def test_folder_without_obsidian_folder_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"no \.obsidian folder; open it once in Obsidian, or add it as local_files"):
+    with pytest.raises(
+        SourceInvalid, match=r"no \.obsidian folder; open it once in Obsidian, or add it as local_files"
+    ):
         source(tmp_path).probe()
 
 

@@ -12,17 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.errors import (
-    AccessDenied,
-    BadInput,
-    FetchFailed,
-    LoginFailed,
-    Skipped,
-    SkipReason,
-    SourceUnavailable,
-    Vanished,
-)
-from catchment.model import Item
+from catchment.errors import AccessDenied, FetchFailed, LoginFailed, Skipped, SourceInvalid, SourceUnavailable, Vanished
+from catchment.model import Item, SkipReason
 from catchment.settings import LimitChanges
 from connectors.folders.file import to_locator, to_path
 from connectors.local_files import LocalFiles, LocalFilesSettings
@@ -275,7 +266,7 @@ def test_unreadable_root_raises_login_failed(shared_root: Path, ledger: MemoryLe
 
 def test_missing_root_and_root_that_is_a_file_are_rejected(root: Path) -> None:
     (root / "file").write_text("x")
-    with pytest.raises(BadInput, match="not a folder"):
+    with pytest.raises(SourceInvalid, match="not a folder"):
         source(root / "file").probe()
     with pytest.raises(SourceUnavailable, match="mount its disk"):
         source(root / "nothing").probe()

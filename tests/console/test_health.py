@@ -24,7 +24,7 @@ from catchment.status import Finding, Verdict
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
 from deployments.health import checks, page
-from deployments.server import blocks
+from deployments.server import client
 from deployments.server.running import Running, record, running, supervisor_lock
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch import status
@@ -259,7 +259,7 @@ def test_of_a_server_in_trouble_nobody_says_that_a_block_is_not_there(filled: Pa
     assert state is not None
     server.code = 500
     with pytest.raises(TryAgain, match="status 500"):
-        blocks._read(state, "mail")
+        client._read_block(state, "mail")
 
 
 def test_a_secret_that_is_set_for_the_running_system_alone_is_no_failure(

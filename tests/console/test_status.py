@@ -179,6 +179,32 @@ def test_the_next_runs_are_listed_with_their_reasons(cli: Cli, server: Standin) 
     assert (asked["limit"], asked["deployments"]) == (3, {"name": {"any_": ["notes"]}})
 
 
+def test_held_source_tells_its_reason_once_and_no_next_run(cli: Cli, server: Standin, filled: Path) -> None:
+    server.answers["/flow_runs/filter"] = [run("notes", 600)]
+    status.write(Home(filled), {"notes": WatchState(Watching.GONE, "folder not found", "mount its disk", 0)})
+    with closing(Ledger.open(Home(filled).database_url)) as ledger:
+        source = ledger.sources.get("notes").id
+        failed = ledger.syncs.begin(source, run=None, owner=identity(), code_version="1", alive=lambda _: True)
+        ledger.syncs.end(failed.id, "quarantined", {}, "the folder is missing")
+    assert cli("status", "--json").json["sources"][0]["next_run"] is None
+    assert [line for line in cli("status").out.splitlines() if line.startswith("notes:")] == [
+        "notes: held (the folder is missing); resume with `catchment sources resume notes`",
+        "notes: 1 in quarantine; see `catchment quarantine list --source notes`",
+    ]
+    assert "no run planned (held)" in cli("sources", "next", "notes").err
+    assert cli("sources", "show", "notes", "--json").json["next_run"] is None
+
+
+def test_resumed_source_is_synced_at_once(cli: Cli, server: Standin) -> None:
+    server.answers |= {
+        "/deployments/name/sync-obsidian/notes": {"id": "d"},
+        "/deployments/d/resume_deployment": {},
+        "/deployments/d/create_flow_run": {"id": "r"},
+    }
+    assert cli("sources", "resume", "notes").out == "notes: resumed\n"
+    assert server.asked[-1][1] == "/deployments/d/create_flow_run"
+
+
 def test_without_a_planned_run_it_says_why(cli: Cli, server: Standin) -> None:
     assert "start one with `catchment sync notes`" in cli("sources", "next", "notes").err
     cli("sources", "pause", "notes")

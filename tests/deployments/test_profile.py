@@ -12,8 +12,8 @@ from catchment.model import Priority
 from catchment.settings import ResourceChanges
 from connectors import connector_class, kinds
 from connectors.obsidian import ObsidianSettings
-from deployments.runs.profile import Profile, job_variables, profile
 from deployments.runs.work_pool import base_job_template
+from deployments.sources.profile import Profile, job_variables, profile
 from deployments.worker.worker import WarmWorker
 
 _DEFAULT = connector_class("obsidian").policy.resources

@@ -24,9 +24,9 @@ from catchment.runtime.process import pid_of
 from catchment.search.remote import WebAddress
 from catchment.settings import Home
 from deployments.runs import runs
+from deployments.runs.runs import planned
 from deployments.server.client import api
 from deployments.server.environment import auth_string, child_environment
-from deployments.server.planned import planned
 from deployments.server.running import Running, record, running, state_file, supervisor_lock, ui_login
 from deployments.supervisor.supervisor import down, up
 from tests.waiting import PATIENCE, until

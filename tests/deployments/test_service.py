@@ -22,12 +22,12 @@ from catchment.runtime.child_process import PARENT_VARIABLE
 from catchment.runtime.process import identity
 from catchment.runtime.restarts import RestartPause
 from catchment.settings import Home
+from deployments.runs.occupancy import Occupancy
 from deployments.server.logs import BoundedLog
 from deployments.server.prefect_database import shrink
 from deployments.server.running import kept_down, lock_file, starting
 from deployments.supervisor import supervisor
 from deployments.supervisor.service import Service
-from deployments.worker.occupancy import Occupancy
 
 
 def test_refused_process_is_reported_and_tried_again_later(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

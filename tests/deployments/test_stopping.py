@@ -18,8 +18,8 @@ import pytest
 from catchment.search.remote import WebAddress
 from catchment.settings import Home
 from deployments.runs import runs
+from deployments.runs.runs import planned
 from deployments.server.client import api
-from deployments.server.planned import planned
 from deployments.server.running import Running, running, starting
 from deployments.sources.deploy import deploy
 from deployments.supervisor.supervisor import down

@@ -17,10 +17,11 @@ from catchment.sync.source_sync import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from console.sources.consent import agreement
 from console.sources.source_lifecycle import Timing, commit, prepare
-from deployments.runs.runs import COALESCED, start_sync, view, wait
+from deployments.runs.runs import start_sync, view, wait
 from deployments.server.client import api
 from deployments.supervisor.supervisor import Running
 from tasks import coalesce
+from tasks.run_states import COALESCED
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.server
@@ -56,10 +57,6 @@ def runs_of(server: Running, name: str) -> list[dict[str, Any]]:
         return found
 
 
-def test_both_sides_name_the_state_alike() -> None:
-    assert coalesce.COALESCED == COALESCED
-
-
 @pytest.mark.parametrize(
     ("mine", "other", "does"),
     [
@@ -90,7 +87,7 @@ def test_run_during_another_sync_is_coalesced_into_a_new_one(
         with api(server) as client:
             while not (seen := client.get(f"/flow_runs/{run}").raise_for_status().json())["end_time"]:
                 time.sleep(0.1)
-        assert seen["state"]["name"] == COALESCED
+        assert seen["state"]["name"] == COALESCED.name
         sync.finish("completed")
     assert wait(server, run, timeout=PATIENCE).state_name == "Completed"
     with closing(Ledger.open(server_home.database_url)) as ledger:
@@ -105,4 +102,4 @@ def test_many_requested_runs_coalesce_into_few_syncs(
     assert {wait(server, run, timeout=PATIENCE).state_name for run in runs} == {"Completed"}
     assert {view(server, run).state_type for run in runs} == {"COMPLETED"}
     assert syncs(server_home, "asked") < len(runs)
-    assert COALESCED in {run["state"]["name"] for run in runs_of(server, "asked")}
+    assert COALESCED.name in {run["state"]["name"] for run in runs_of(server, "asked")}

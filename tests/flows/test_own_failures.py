@@ -1,27 +1,54 @@
-"""How a run ends after a failure: resumed if Catchment itself failed, failed otherwise. Without a server."""
+"""How a run ends after a failure: resumed if Catchment itself failed, failed otherwise; always with a reason and a name."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import logging
+import re
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from prefect.client.schemas.objects import State
 
+from catchment import errors
 from catchment.errors import (
     CatchmentError,
     HomeUnavailable,
     IllegalTransition,
     LedgerCorrupt,
     LedgerUnavailable,
+    LoginFailed,
     NotFound,
+    RateLimited,
     SchemaMismatch,
+    SourceError,
     SourceUnavailable,
     StaleLease,
 )
+from catchment.ledger import Ledger
+from catchment.model import SkipReason
+from catchment.settings import Home
+from connectors.local_files import LocalFilesSettings
 from flows.own_failures import resumable
+from flows.sync import bring_up_to_date
 from tasks.redacted_errors import Reported
+
+
+def _every_class(root: type[CatchmentError] = CatchmentError) -> list[type[CatchmentError]]:
+    below = (kind for kind in root.__subclasses__() if kind.__module__ == errors.__name__)
+    return [root, *(found for kind in below for found in _every_class(kind))]
+
+
+def _instance(kind: type[CatchmentError]) -> CatchmentError:
+    if kind is errors.Skipped:
+        return errors.Skipped(SkipReason.UNSUPPORTED)
+    if kind is errors.Ambiguous:
+        return errors.Ambiguous("notes: a problem; a remedy", ("#1 notes: a.md", "#2 notes: b.md"))
+    return RateLimited("host") if kind is RateLimited else kind("notes: a problem; a remedy")
 
 
 def _ended(error: BaseException) -> Any:
@@ -66,11 +93,70 @@ def test_failure_of_catchment_itself_crashes_the_run(error: Exception) -> None:
         Reported("LedgerCorrupt", LedgerCorrupt("damaged")),
         SourceUnavailable("the folder is missing; mount its disk"),
         NotFound("no such plan; make another"),
-        KeyError("a defect"),
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_other_failures_propagate_without_their_causes(error: Exception) -> None:
-    with pytest.raises(type(error)) as raised:
-        _ended(error)
-    assert raised.value.__suppress_context__ == isinstance(error, CatchmentError)
+def test_other_failures_fail_the_run_with_their_message(error: CatchmentError) -> None:
+    state = _ended(error)
+    assert (state.type.value, state.name, state.message) == ("FAILED", "Failed", str(error))
+
+
+def test_defect_propagates_with_its_traceback() -> None:
+    with pytest.raises(KeyError):
+        _ended(KeyError("a defect"))
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names that runs are given. Without a run on the server, none would arrive."""
+    given: list[str] = []
+
+    async def name(name: str) -> None:
+        given.append(name)
+
+    monkeypatch.setattr("flows.sync.name_run", name)
+    monkeypatch.setattr("flows.own_failures.name_run", name)
+    monkeypatch.setattr("flows.sync.get_run_logger", logging.getLogger)
+    return given
+
+
+@pytest.mark.parametrize("kind", _every_class(), ids=lambda kind: kind.__name__)
+def test_every_error_before_a_sync_ends_it_with_name_and_reason(
+    kind: type[CatchmentError], tmp_path: Path, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = _instance(kind)
+
+    async def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("tasks.open_syncs._require_identity", fail)
+
+    state = asyncio.run(bring_up_to_date("local_files", "notes", LocalFilesSettings(root=tmp_path), deep=False))
+
+    assert isinstance(state, State)
+    assert str(error) in str(state.message)
+    assert re.search(": (failed|crashed|refused|skipped)", names[-1])
+
+
+@pytest.mark.parametrize("kind", _every_class(), ids=lambda kind: kind.__name__)
+def test_every_error_during_a_sync_is_told_to_the_ledger(
+    kind: type[CatchmentError], home: Home, tmp_path: Path, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = _instance(kind)
+
+    async def fail(*_: object, **__: object) -> None:
+        raise Reported(kind.__name__, error)
+
+    monkeypatch.setattr("flows.sync._sync", fail)
+
+    state = asyncio.run(bring_up_to_date("local_files", "notes", LocalFilesSettings(root=tmp_path), deep=False))
+
+    assert isinstance(state, State)
+    assert kind.__name__ in str(state.message) or state.name == "Waiting"
+    assert re.search(": (failed|crashed|held|waiting)", names[-1])
+    with closing(Ledger.open(home.database_url)) as ledger:
+        last = ledger.syncs.last(ledger.sources.get("notes").id)
+    assert last is not None
+    assert last.error == str(error)
+    outcomes = {RateLimited: "yielded", LoginFailed: "quarantined"}
+    assert last.outcome == outcomes.get(kind, "failed" if isinstance(error, SourceError) else "crashed")

@@ -362,8 +362,10 @@ def test_source_that_keeps_failing_is_quarantined_and_held(window: Window, folde
     (folder / "a.md").write_text("A")
     sync("unplugged", folder)
     folder.rename(folder.with_name("elsewhere"))
-    states = [sync("unplugged", folder).name for _ in range(HELD_AFTER + 1)]
-    assert states == ["Failed"] * (HELD_AFTER - 1) + ["Quarantined", "Skipped"]
+    folder.write_text("not a folder any more")
+    states = [sync("unplugged", folder) for _ in range(HELD_AFTER + 1)]
+    assert [state.name for state in states] == ["Failed"] * (HELD_AFTER - 1) + ["Quarantined", "Skipped"]
+    assert states[0].message == "SourceInvalid; nothing was deleted"
     assert window.run_of("unplugged")["name"] == "unplugged: skipped"
 
 

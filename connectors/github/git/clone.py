@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from catchment.errors import BadInput, SourceUnavailable
+from catchment.errors import SourceInvalid, SourceUnavailable
 from connectors.folders.file import to_locator
 from connectors.github.git.git import SECONDS, object_store, resolve_commit, share_history
 from connectors.github.git.objects import Objects
@@ -50,7 +50,7 @@ class Clone:
         """Return the latest commit of each branch, or of the checked-out one under the name "". Branches without
         commits are omitted.
 
-        Raises SourceUnavailable if the folder is missing, and BadInput if it contains no repository.
+        Raises SourceUnavailable if the folder is missing, and SourceInvalid if it contains no repository.
         """
         directory = self._directory()
         names = {branch: f"refs/heads/{branch}" for branch in branches} or {"": "HEAD"}
@@ -102,5 +102,5 @@ class Clone:
             what = os.strerror(error.errno or 0)
             raise SourceUnavailable(f"clone {self.name!r}: read error ({what}); check its disk") from error
         if present:
-            raise BadInput(f"{self.name!r}: not a clone of a repository; choose the folder that contains .git")
+            raise SourceInvalid(f"{self.name!r}: not a clone of a repository; choose the folder that contains .git")
         raise SourceUnavailable(f"clone {self.name!r}: not found; mount its disk, or correct `clone` of the source")

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from catchment.errors import BadInput, Reason, SourceUnavailable
+from catchment.errors import Reason, SourceInvalid, SourceUnavailable
 
 ENVIRONMENT: Mapping[str, str] = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -149,7 +149,7 @@ def start(command: Sequence[str], added: Mapping[str, str], *, own_group: bool =
             start_new_session=own_group,
         )
     except FileNotFoundError:
-        raise BadInput(_NO_GIT) from None
+        raise SourceInvalid(_NO_GIT) from None
 
 
 def end(process: subprocess.Popen[bytes], *, own_group: bool = False) -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from catchment.runtime.home import Home
 from catchment.worker_status import WorkerStatus
+from deployments.runs.admission import HOT_CPU
 from deployments.server.client import api
-from deployments.worker.admission import HOT_CPU
 from tests.acceptance import document
 from tests.acceptance.person import COMMAND, PROJECT, Person
 from tests.waiting import until

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from catchment.errors import BadInput, Skipped, SkipReason, SourceUnavailable
-from catchment.model import Skip, Tombstone, Upsert
+from catchment.errors import Skipped, SourceInvalid, SourceUnavailable
+from catchment.model import Skip, SkipReason, Tombstone, Upsert
 from connectors.github import GitHub
 from connectors.github.settings import GitHubSettings
 from tests.connectors.github.repository import Repository
@@ -345,7 +345,7 @@ def test_clone_has_no_rate_limit(github: GitHub) -> None:
 
 def test_folder_without_a_repository_is_rejected(root: Path, reading: Reading) -> None:
     (root / "plain").mkdir()
-    with pytest.raises(BadInput, match=r"not a clone of a repository; choose the folder that contains \.git"):
+    with pytest.raises(SourceInvalid, match=r"not a clone of a repository; choose the folder that contains \.git"):
         reading(Repository(root / "plain")).probe()
 
 

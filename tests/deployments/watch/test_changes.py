@@ -33,6 +33,17 @@ def test_lost_changes_become_a_full_comparison() -> None:
     assert changes.take("notes") is None
 
 
+def test_paths_that_a_run_gave_back_join_the_later_ones() -> None:
+    changes = ChangedPaths()
+    changes.add("notes", "a.md")
+    taken = changes.take("notes")
+    changes.add("notes", "b.md")
+    changes.give_back("notes", taken)
+    assert changes.take("notes") == {"a.md", "b.md"}
+    changes.give_back("notes", None)
+    assert (changes.is_taken("notes"), changes.take("notes")) == (False, None)
+
+
 def test_forgotten_source_has_no_changes() -> None:
     changes = ChangedPaths()
     changes.add("notes", "a.md")

@@ -14,7 +14,7 @@ from deployments.server.client import Client, api
 from deployments.server.running import Running, record, supervisor_lock
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch import automation
-from deployments.watch.server import Server
+from deployments.watch.sync_requests import Server
 from tests.deployments.watch.conftest import add_source, watching
 from tests.waiting import until
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.model import Priority
-from deployments.runs.profile import Profile
-from deployments.worker.admission import Limit, MachineReading, WaitingRun, admit
+from deployments.runs.admission import Limit, MachineReading, WaitingRun, admit
+from deployments.sources.profile import Profile
 
 _EVERY = 2.0
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

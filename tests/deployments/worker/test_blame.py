@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from deployments.worker.blame import Blame, BlameDecision
+from deployments.runs.live_runs import Blame, BlameDecision
 
 CAUSE = "was killed by SIGKILL"
 

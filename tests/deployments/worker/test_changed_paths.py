@@ -9,14 +9,15 @@ from tests.deployments.worker.conftest import Pool
 pytestmark = pytest.mark.server
 
 
-def test_changed_paths_reach_one_run_that_asks_for_them(idle_pool: Pool) -> None:
+def test_changed_paths_reach_one_run_that_reads_and_asks_for_them(idle_pool: Pool) -> None:
     idle_pool.start_watching_worker("notes", "a.md", "b/c.md")
 
-    def paths_of(name: str, *, changed_only: bool) -> str:
-        run = idle_pool.run("changed_paths", name=name, changed_only=changed_only)
+    def paths_of(name: str, *, changed_only: bool, held: bool = False) -> str:
+        run = idle_pool.run("changed_paths", name=name, changed_only=changed_only, held=held)
         return str(idle_pool.await_state(run, "COMPLETED")["state"]["message"])
 
     assert paths_of("papers", changed_only=True) == "None"
+    assert paths_of("notes", changed_only=True, held=True) == "held"
     assert paths_of("notes", changed_only=True) == "['a.md', 'b/c.md']"
     assert paths_of("notes", changed_only=True) == "None"
 

@@ -17,15 +17,15 @@ from catchment.model import Item, JobState, Priority, Upsert
 from catchment.runtime.process import alive, identity
 from catchment.settings import Home
 from connectors.obsidian import ObsidianSettings
+from deployments.runs import rounds
+from deployments.runs.rounds import give_back
 from deployments.sources.sources_file import SourceEntry, SourcesFile
-from deployments.worker import reclaim as reclaiming
-from deployments.worker.reclaim import give_back
 
 _JOBS = 5
 
 
 def reclaim(home: Home) -> int:
-    return reclaiming.reclaim(home, lambda owner, run: False)
+    return rounds.reclaim(home, lambda owner, run: False)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_isolated_job_of_a_dead_process_uses_up_its_attempts(
 def test_sync_that_its_living_owner_no_longer_executes_is_closed(home: Home) -> None:
     executed, ended = (at_work(home, name, identity(), batch=_JOBS) for name in ("executed", "ended"))
 
-    reclaiming.reclaim(home, lambda owner, run: owner == identity() and run == "run of ended")
+    rounds.reclaim(home, lambda owner, run: owner == identity() and run == "run of ended")
 
     assert (outcome(home, executed), jobs(home, executed)) == (None, {JobState.RUNNING: _JOBS})
     assert (outcome(home, ended), jobs(home, ended)) == ("crashed", {JobState.PENDING: _JOBS})

@@ -13,11 +13,12 @@ from uuid import UUID
 import pytest
 from prefect.client.orchestration import PrefectClient
 
-from deployments.runs import clock, recovery
-from deployments.runs.recovery import GIVEN_UP_AFTER, INTERRUPTED, CrashedSource
+from deployments.runs import recovery, work_pool
+from deployments.runs.recovery import GIVEN_UP_AFTER, CrashedSource
 from deployments.server.client import Client, api
 from deployments.server.environment import POOL
 from deployments.server.running import Running
+from tasks.run_states import INTERRUPTED
 
 pytestmark = pytest.mark.server
 
@@ -51,7 +52,10 @@ class DeadPool:
     def run(self, state: dict[str, Any], *, deep: bool = False) -> str:
         """Create a run of the source with this state."""
         body = {"state": {"type": "SCHEDULED", "state_details": {"scheduled_time": _TOMORROW}}}
-        run = self.post(f"/deployments/{self.deployment}/create_flow_run", body | {"parameters": {"deep": deep}})["id"]
+        run = self.post(
+            f"/deployments/{self.deployment}/create_flow_run",
+            body | {"name": "notes: syncing", "parameters": {"deep": deep}},
+        )["id"]
         self.post(f"/flow_runs/{run}/set_state", {"state": state, "force": True})
         return str(run)
 
@@ -96,12 +100,15 @@ def dead(server: Running) -> Iterator[DeadPool]:
     ],
     ids=["running", "cancelling", "awaiting retry", "starting", "scheduled", "completed"],
 )
-def test_state_of_a_lost_run_is_corrected(dead: DeadPool, believed: dict[str, Any], true: str) -> None:
+def test_state_and_name_of_a_lost_run_are_corrected(dead: DeadPool, believed: dict[str, Any], true: str) -> None:
     run = dead.run(believed)
 
     dead.correct()
 
     assert dead.state(run) == true
+    name = dead.client.get(f"/flow_runs/{run}").raise_for_status().json()["name"]
+    # The server itself ends a cancelled run that has not started.
+    assert name == f"notes: {'crashed' if true == 'CRASHED' else 'syncing'}"
 
 
 def test_live_runs_keep_their_state(dead: DeadPool) -> None:
@@ -201,7 +208,7 @@ def test_crashed_run_of_no_source_resumes_too(dead: DeadPool, tag: str) -> None:
 
 def test_interrupted_runs_do_not_count_as_crashes_of_their_source(dead: DeadPool) -> None:
     for _ in range(GIVEN_UP_AFTER):
-        dead.run({"type": "CRASHED", "name": INTERRUPTED})
+        dead.run({"type": "CRASHED", "name": INTERRUPTED.name})
 
     found = dead.resume()
 
@@ -220,11 +227,11 @@ def test_paused_source_stays_paused_after_a_crash(dead: DeadPool) -> None:
 def test_requested_run_starts_sooner_by_what_the_clock_was_set_back(
     dead: DeadPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert clock.POOL == POOL
-    monkeypatch.setattr(clock, "POOL", dead.name)
+    assert work_pool.POOL == POOL
+    monkeypatch.setattr(work_pool, "POOL", dead.name)
     dead.run({"type": "SCHEDULED", "state_details": {"scheduled_time": _TOMORROW}})
 
-    clock.replan(dead.server, timedelta(hours=6).total_seconds())
+    work_pool.replan(dead.server, timedelta(hours=6).total_seconds())
 
     (run,) = dead.runs()
     planned = datetime.fromisoformat(run["next_scheduled_start_time"])
@@ -234,13 +241,13 @@ def test_requested_run_starts_sooner_by_what_the_clock_was_set_back(
 def test_schedule_is_planned_at_once_after_the_clock_was_set_back(
     dead: DeadPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clock, "POOL", dead.name)
+    monkeypatch.setattr(work_pool, "POOL", dead.name)
     dead.post(f"/deployments/{dead.deployment}/schedules", [{"schedule": {"interval": 3_600}, "active": True}])
     dead.post(f"/deployments/{dead.deployment}/schedule", {})
     before = {run["id"] for run in dead.runs()}
     assert before
 
-    clock.replan(dead.server, timedelta(hours=6).total_seconds())
+    work_pool.replan(dead.server, timedelta(hours=6).total_seconds())
 
     now = [run["id"] for run in dead.runs() if run["auto_scheduled"]]
     assert now

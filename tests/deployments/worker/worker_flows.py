@@ -13,6 +13,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed, State
 
 from tasks import hints
+from tasks.run_states import SKIPPED
 
 ANSWER = "the first answer"
 
@@ -70,7 +71,9 @@ def blocking() -> None:
 
 
 @flow
-async def changed_paths(name: str, changed_only: bool = False) -> State[Any]:
-    """Take and report the paths that the worker passed with this run, as a sync does."""
+async def changed_paths(name: str, changed_only: bool = False, held: bool = False) -> State[Any]:
+    """Take and report the paths that the worker passed with this run, as a sync does. A held source takes none."""
+    if held:
+        return SKIPPED.because("held")
     paths = hints.take(flow_run.id)
     return Completed(message=str(None if paths is None else sorted(paths)))

@@ -11,14 +11,14 @@ from catchment.errors import TryAgain
 from catchment.settings import Home
 from deployments.server.logs import LOG_BYTES
 from deployments.server.running import running
-from deployments.supervisor import background
+from deployments.supervisor import start_detached
 from deployments.supervisor.supervisor import up
 
 pytestmark = pytest.mark.server
 
 
 def test_failed_start_leaves_no_process(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "_START_SECONDS", 2.0)
+    monkeypatch.setattr(start_detached, "_START_SECONDS", 2.0)
     with pytest.raises(TryAgain, match="did not start in time"):
         up(home, detach=True, announce=print)
     assert running(home) is None
@@ -28,7 +28,7 @@ def test_failed_start_leaves_no_process(home: Home, monkeypatch: pytest.MonkeyPa
 def test_start_log_is_rotated(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     log = home.make().logs / "up.log"
     log.write_bytes(b"said long ago\n" * (LOG_BYTES // 10))
-    monkeypatch.setattr(background, "_START_SECONDS", 0.0)
+    monkeypatch.setattr(start_detached, "_START_SECONDS", 0.0)
     with pytest.raises(TryAgain):
         up(home, detach=True, announce=print)
     assert b"long ago" in log.with_suffix(".log.1").read_bytes()

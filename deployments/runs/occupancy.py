@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
@@ -9,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import psutil
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -25,14 +27,15 @@ from prefect.exceptions import ObjectNotFound
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
 from catchment.worker_status import WorkerStatus
-from deployments.runs.profile import Profile, profile
-from deployments.worker.admission import Limit, MachineReading, WaitingRun, admit
-from deployments.worker.machine import RUNS_AT_ONCE, Gauge
+from deployments.runs.admission import Limit, MachineReading, WaitingRun, admit
+from deployments.sources.profile import Profile, profile
+from tasks.run_states import AWAITING_SLOT
 
+RUNS_AT_ONCE = 16
+"""The default cap. Runs share one process and its CPU use, so one more run costs only the memory of its batch."""
 READING_SECONDS = 2.0
 _PUBLISH_SECONDS = 10.0
 """Maximum age of the published status while it does not change."""
-_FOR_ITS_OWN_SOURCE = "AwaitingConcurrencySlot"
 _SUSPECTS = "suspects"
 """The kind of the runs that may have caused the loss of a runner, whatever their connectors."""
 
@@ -181,7 +184,7 @@ async def _due_in(pool: WorkPool, client: PrefectClient) -> list[FlowRun]:
 
 def _waits_for_itself(run: FlowRun, busy: Set[UUID | None]) -> bool:
     """Whether a run waits for another run of its deployment, so that a free slot would not help it."""
-    at_the_server = run.state is not None and run.state.name == _FOR_ITS_OWN_SOURCE
+    at_the_server = run.state is not None and run.state.name == AWAITING_SLOT.name
     return at_the_server or (run.deployment_id is not None and run.deployment_id in busy)
 
 
@@ -193,3 +196,19 @@ def _defaults(pool: WorkPool) -> dict[str, Any]:
 def _differ(now: WorkerStatus, published: WorkerStatus) -> bool:
     is_old = (now.at - published.at).total_seconds() > _PUBLISH_SECONDS
     return is_old or replace(now, at=published.at, cpu=published.cpu, memory=published.memory) != published
+
+
+class Gauge:
+    """Measures the load of the machine since the last reading.
+
+    Low-priority work does not count: the runner and its parsers have a low priority, so syncs do not slow each other down.
+    """
+
+    def __init__(self) -> None:
+        psutil.cpu_times_percent(None)
+
+    def read(self) -> MachineReading:
+        """Return the current load. Takes 0.1 ms."""
+        cpu = psutil.cpu_times_percent(None)
+        idle = cpu.idle + cpu.nice + getattr(cpu, "iowait", 0.0)
+        return MachineReading(time.monotonic(), max(0.0, 1 - idle / 100), psutil.virtual_memory().percent / 100)

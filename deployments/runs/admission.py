@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from catchment.model import Priority
-from deployments.runs.profile import Profile
+from deployments.sources.profile import Profile
 
 HOT_CPU, HOT_MEMORY = 0.80, 0.85
 _CALM_CPU, _CALM_MEMORY = 0.65, 0.75

@@ -15,6 +15,7 @@ from deployments.server.running import Running, running
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch import automation
 from deployments.watch.debounce import DeploymentStatus
+from tasks.run_states import ACTIVE
 
 # A worker may start a run up to this long before its scheduled time.
 _AHEAD = timedelta(seconds=2)
@@ -22,7 +23,7 @@ _AHEAD = timedelta(seconds=2)
 _RUNS = 10
 _WAITING = frozenset({"SCHEDULED"})
 # The worker has already taken the changed paths of a pending run, which may miss later changes.
-_IN_PROGRESS = frozenset({"PENDING", "RUNNING", "CANCELLING", "PAUSED"})
+_IN_PROGRESS = frozenset({*ACTIVE, "PAUSED"})
 
 
 class Server:
