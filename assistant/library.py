@@ -17,9 +17,9 @@ from catchment.runtime.home import Home
 
 if TYPE_CHECKING:
     from catchment.ledger import ItemRow, Ledger, Shown, Source
-    from catchment.meaning.meaning import Meaning
-    from catchment.results import Hit, Results
+    from catchment.search.meaning.index import Meaning
     from catchment.search.related import RelatedDocument
+    from catchment.search.results import Hit, Results
     from catchment.sync.plan import Plan
     from deployments.sources.sources_file import SourceEntry
 
@@ -111,7 +111,7 @@ class AssistantLibrary:
 
     def status(self, given: answers.StatusArguments) -> answers.StatusAnswer:
         """Return the state of the shared sources, and whether Catchment runs."""
-        from catchment.meaning_status import MeaningStatus
+        from catchment.search.meaning.meaning_status import MeaningStatus
         from deployments.server.running import running
 
         ledger, _ = self._open()
@@ -192,7 +192,7 @@ class AssistantLibrary:
         """
         from catchment.ledger import Ledger
         from catchment.ledger.db.database import sqlite_file
-        from catchment.meaning.meaning import Meaning
+        from catchment.search.meaning.index import Meaning
 
         shared = frozenset(self._sharing.shared())
         file = sqlite_file(self._home.database_url)

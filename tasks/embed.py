@@ -23,15 +23,15 @@ from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled, Completed, Failed
 
-from catchment import meaning_status
 from catchment.ledger import EmbeddingCounts
+from catchment.search.meaning import meaning_status
 from catchment.settings import Home
 from catchment.sync.fair_share import QUEUE
 from tasks.activity import ActivityStatus, registered
 from tasks.report import name_run
 
 _DEPLOYMENT = "embed/embed"
-_COMMAND = (sys.executable, "-P", "-m", "catchment.meaning")
+_COMMAND = (sys.executable, "-P", "-m", "catchment.search.meaning")
 _SHOW_SECONDS = 2.0
 _SILENCE_SECONDS = 300.0
 """Time without a report after which the process is considered stuck."""

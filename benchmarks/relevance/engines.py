@@ -17,9 +17,9 @@ from pathlib import Path
 from benchmarks.relevance.scores import Engine
 from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
-from catchment.meaning.fill import fill
-from catchment.meaning.meaning import Meaning
-from catchment.meaning.models import load
+from catchment.search.meaning.fill import fill
+from catchment.search.meaning.index import Meaning
+from catchment.search.meaning.models import load
 from catchment.search.search import search
 from catchment.settings import Home
 

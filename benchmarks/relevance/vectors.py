@@ -17,9 +17,9 @@ import psutil
 
 from benchmarks.relevance.scores import percentiles
 from catchment.ledger import Embedding, Ledger, Passage
-from catchment.meaning.builtin import BuiltIn
-from catchment.meaning.meaning import Meaning
-from catchment.meaning.models import Refusal, quantized
+from catchment.search.meaning.builtin import BuiltIn
+from catchment.search.meaning.index import Meaning
+from catchment.search.meaning.models import Refusal, quantized
 from catchment.search.search import search
 
 _AT_ONCE = 64

@@ -7,5 +7,5 @@
     related.py     documents near a document
     remote.py      the same search by the web process, which keeps the model in memory
 
-The SQL is in `catchment.ledger.library`, the vectors are in `catchment.meaning`. The console formats the hits.
+The SQL is in `catchment.ledger.library`, the vectors are in `catchment.search.meaning`. The console formats the hits.
 """

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from catchment.ledger import Ledger, Named, Ranked, Shown
 from catchment.ledger.library.query import Query
 from catchment.model import PART, LinkKind
-from catchment.results import Hit
+from catchment.search.results import Hit
 
 if TYPE_CHECKING:
-    from catchment.meaning.meaning import Meaning
+    from catchment.search.meaning.index import Meaning
 
 SAME = 0.9
 """Cosine of near-duplicates. One word replaced in a sentence of fourteen yields 0.92, a sentence added to it 0.83."""

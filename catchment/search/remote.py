@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from catchment.errors import MeaningOff, TookTooLong
-from catchment.results import Hit, Results, hits_from_json, results_from_json
 from catchment.runtime import atomic_files, own_secrets
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
+from catchment.search.results import Hit, Results, hits_from_json, results_from_json
 
 _LIVE_SECONDS = 0.8
 """Measured while the model was loaded, on two cores with four busy processes: at most 0.3 s; 1 ms later."""

@@ -18,13 +18,13 @@ from catchment.ledger import Ledger, Ranked, Ranking, time_limit
 from catchment.ledger.library.embeddings import OFF
 from catchment.ledger.library.query import AnyOf, Query, Term, plain_words
 from catchment.ledger.library.word_parts import pieces_of
-from catchment.results import Lanes, Results, Understood, Word
 from catchment.search.fuse import DEPTH, fuse, key
 from catchment.search.language import is_code, parse, written
+from catchment.search.results import Lanes, Results, Understood, Word
 from catchment.search.widen import widen
 
 if TYPE_CHECKING:
-    from catchment.meaning.meaning import Meaning
+    from catchment.search.meaning.index import Meaning
 
 _NEAR = 20
 """Results that the meaning adds to a search by words."""

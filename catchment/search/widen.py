@@ -17,7 +17,7 @@ import Stemmer
 from catchment.ledger.library.query import NO_SPACES, AnyOf, Query, Term, plain_words
 from catchment.ledger.library.vocabulary import Vocabulary
 from catchment.ledger.library.word_parts import pieces_of
-from catchment.results import Word
+from catchment.search.results import Word
 
 _WORD = re.compile(r"[^\W_]+")
 _LANGUAGES = {

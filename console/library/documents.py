@@ -13,7 +13,7 @@ from console.library import message
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger, Shown
-    from catchment.results import Hit
+    from catchment.search.results import Hit
 
 Document = Annotated[str, typer.Argument(metavar="DOCUMENT|LOCATOR", help="A document's number, or an item's path.")]
 _NEAREST = 10
@@ -102,7 +102,7 @@ def _near(ledger: Ledger, shown: Shown) -> list[Hit]:
     try:
         return remote.related(session.home(), shown.document, _NEAREST)
     except MeaningOff:
-        from catchment.meaning.meaning import Meaning
+        from catchment.search.meaning.index import Meaning
         from catchment.search.related import related
 
         return related(ledger, Meaning(ledger), shown.content_id, _NEAREST)

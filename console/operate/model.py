@@ -26,7 +26,7 @@ def model(
     """
     if setting is not None:
         _change(setting)
-    from catchment.meaning_status import MeaningStatus
+    from catchment.search.meaning.meaning_status import MeaningStatus
 
     try:
         with session.reading() as ledger:
@@ -44,8 +44,8 @@ def model(
 def _change(setting: str) -> None:
     """Store a setting whose model can be used, and have the embeddings made."""
     from catchment.ledger.library.embeddings import OFF
-    from catchment.meaning import models
-    from catchment.meaning_status import record
+    from catchment.search.meaning import models
+    from catchment.search.meaning.meaning_status import record
     from deployments.runs.runs import start_embedding
 
     models.checked(setting)

@@ -18,11 +18,11 @@ from mcp.client.stdio import StdioServerParameters
 from catchment.ledger import Delivered, Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
 from catchment.ledger.library.threads import MAIL
-from catchment.meaning.fill import fill
-from catchment.meaning.models import load
 from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Item, Link, LinkKind, Upsert
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
+from catchment.search.meaning.fill import fill
+from catchment.search.meaning.models import load
 from connectors import connector_class
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 

@@ -15,15 +15,15 @@ import pytest
 
 from assistant.library import AssistantLibrary
 from assistant.server import call
-from catchment import meaning_status
 from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
-from catchment.meaning.fill import fill
-from catchment.meaning.meaning import Meaning
-from catchment.meaning.models import Refusal, quantized
-from catchment.results import Results
 from catchment.runtime.home import Home
+from catchment.search.meaning import meaning_status
+from catchment.search.meaning.fill import fill
+from catchment.search.meaning.index import Meaning
+from catchment.search.meaning.models import Refusal, quantized
 from catchment.search.related import related
+from catchment.search.results import Results
 from catchment.search.search import search
 from tests.assistant.conftest import add_sources, ingest
 
@@ -159,7 +159,7 @@ def test_meaning_and_scores_are_as_without_the_kept_sources(
     both: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also what assistants see only as an order: scores, cosines, counts of words, and the floor."""
-    monkeypatch.setattr("catchment.meaning.meaning.load", lambda _: Letters())
+    monkeypatch.setattr("catchment.search.meaning.index.load", lambda _: Letters())
     found: list[list[Any]] = []
     model: Meaning | None = None
     for home in both:

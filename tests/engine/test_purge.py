@@ -14,9 +14,9 @@ import pytest
 from catchment.content.cache import Cache
 from catchment.errors import NoConsent, TryAgain
 from catchment.ledger import Ledger, Source
-from catchment.meaning.fill import fill
-from catchment.meaning.models import Refusal, quantized
 from catchment.model import Priority
+from catchment.search.meaning.fill import fill
+from catchment.search.meaning.models import Refusal, quantized
 from catchment.settings import Home, Policy
 from catchment.sync.preflight import WHOLE
 from catchment.sync.revoke import Extent, PurgeProof, revoke

@@ -21,10 +21,10 @@ from imapclient.response_parser import parse_fetch_response
 
 from catchment.content.normalize import normalize
 from catchment.errors import CatchmentError, ItemError, MeaningOff, SourceError
-from catchment.meaning.models import Refusal, load
 from catchment.model import SkipReason
 from catchment.pacing import Pace, read_headers
 from catchment.pacing.bucket import TOKEN
+from catchment.search.meaning.models import Refusal, load
 from connectors.github.api.client import ApiClient
 from connectors.github.api.feed import Feed, FeedMark
 from connectors.github.api.host import Host

@@ -20,13 +20,13 @@ from catchment.ledger.admin import backup
 from catchment.ledger.db.database import Store, Writing, as_map
 from catchment.ledger.db.schema import chunks, contents, embeddings, spaces
 from catchment.ledger.library.embeddings import FEW, damaged
-from catchment.meaning.builtin import BuiltIn
-from catchment.meaning.fill import fill, parts
-from catchment.meaning.meaning import Meaning
-from catchment.meaning.models import Model, Refusal
-from catchment.meaning.vectors import Near, Vectors
 from catchment.model import ASIDE, Chunk, Priority, Upsert
-from catchment.results import Lanes
+from catchment.search.meaning.builtin import BuiltIn
+from catchment.search.meaning.fill import fill, parts
+from catchment.search.meaning.index import Meaning
+from catchment.search.meaning.models import Model, Refusal
+from catchment.search.meaning.vectors import Near, Vectors
+from catchment.search.results import Lanes
 from catchment.search.search import search
 from tests.ledger.test_undo import FOREVER, next_sync, undo
 from tests.ledger.world import World, content, delivered, note
@@ -429,7 +429,7 @@ def test_search_does_not_wait_long_for_a_busy_model(
 ) -> None:
     put(sqlite_world, NOTES)
     fill(sqlite_world.ledger, model)
-    monkeypatch.setattr("catchment.meaning.meaning._WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("catchment.search.meaning.index._WAIT_SECONDS", 0.05)
     meaning = Meaning(sqlite_world.ledger)
     with meaning._lock, pytest.raises(MeaningOff, match="loading or busy"):
         meaning.nearest("flood", 5)

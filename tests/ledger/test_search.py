@@ -14,7 +14,7 @@ from catchment.errors import BadInput, TookTooLong
 from catchment.ledger import Ledger, time_limit
 from catchment.ledger.library import word_index
 from catchment.model import Document, Entity, EntityKind
-from catchment.results import Results
+from catchment.search.results import Results
 from catchment.search.search import search
 from catchment.search.widen import is_near
 from tests.ledger.world import World, content, delivered, note

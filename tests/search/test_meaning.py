@@ -13,11 +13,11 @@ from pydantic import TypeAdapter
 
 from catchment.errors import BadInput, MeaningOff
 from catchment.ledger import Ledger
-from catchment.meaning.builtin import BuiltIn
-from catchment.meaning.fill import fill
-from catchment.meaning.meaning import Meaning
 from catchment.model import Document, Entity, EntityKind
-from catchment.results import Lanes, Results
+from catchment.search.meaning.builtin import BuiltIn
+from catchment.search.meaning.fill import fill
+from catchment.search.meaning.index import Meaning
+from catchment.search.results import Lanes, Results
 from catchment.search.search import search
 from tests.ledger.world import Clock, World, delivered, note
 

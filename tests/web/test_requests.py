@@ -18,11 +18,11 @@ import pytest
 from catchment.errors import MeaningOff
 from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL, OFF
-from catchment.meaning.meaning import Meaning
-from catchment.results import Results
 from catchment.runtime.home import Home
 from catchment.search import remote
+from catchment.search.meaning.index import Meaning
 from catchment.search.related import related
+from catchment.search.results import Results
 from catchment.search.search import search
 from console.main import main
 from tests.waiting import until

@@ -20,7 +20,7 @@ from catchment.ledger.library.contents import file_name
 from catchment.ledger.library.filters import Filter, FilterName
 from catchment.ledger.library.query import Query, bounded, parse, plain_words
 from catchment.model import Document, Entity, EntityKind, Link, LinkKind
-from catchment.results import Hit
+from catchment.search.results import Hit
 
 _LIVE = documents.c.removed_at.is_(None)
 

@@ -16,7 +16,7 @@ from catchment.ledger.library import word_index
 from catchment.ledger.library.query import Query, fold, plain_words
 from catchment.ledger.library.word_parts import part_spans
 from catchment.model import EntityKind
-from catchment.results import Hit
+from catchment.search.results import Hit
 
 _BEGIN, _END = "\ue000", "\ue001"
 """Temporary marks of matches, so that the brackets of a snippet are not mistaken for those of a link."""

@@ -20,7 +20,7 @@ from catchment.runtime.home import Home
 from tests.ledger.world import Clock, World, content, delivered, note
 
 _NOTES = 150
-_COMMAND = [sys.executable, "-P", "-m", "catchment.meaning"]
+_COMMAND = [sys.executable, "-P", "-m", "catchment.search.meaning"]
 
 
 @pytest.fixture(scope="module")

@@ -54,10 +54,10 @@ def load(setting: str) -> Model:
     except BadInput as invalid:
         raise MeaningOff(f"search by meaning: {invalid}") from None
     if match := _ENDPOINT.fullmatch(setting):
-        from catchment.meaning.endpoint import Endpoint
+        from catchment.search.meaning.endpoint import Endpoint
 
         return Endpoint(setting, *match.groups())
-    from catchment.meaning.builtin import BuiltIn
+    from catchment.search.meaning.builtin import BuiltIn
 
     return BuiltIn()
 

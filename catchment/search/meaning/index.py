@@ -10,9 +10,9 @@ from functools import lru_cache
 from catchment.errors import MeaningOff, ModelChanged
 from catchment.ledger import Ledger, Space
 from catchment.ledger.library.embeddings import DEFAULT_MODEL, FEW, OFF
-from catchment.meaning.fill import embed
-from catchment.meaning.models import IS_OFF, Model, load
-from catchment.meaning.vectors import Near, Vectors
+from catchment.search.meaning.fill import embed
+from catchment.search.meaning.models import IS_OFF, Model, load
+from catchment.search.meaning.vectors import Near, Vectors
 
 _QUERIES_KEPT = 256
 _AT_ONCE = 8

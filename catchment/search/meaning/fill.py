@@ -12,8 +12,8 @@ from catchment.errors import MeaningOff, ModelChanged
 from catchment.ledger import Embedding, EmbeddingCounts, Ledger, Passage, Space
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.library.embeddings import NO_TEXT
-from catchment.meaning.models import Model, Refusal
 from catchment.model import ASIDE
+from catchment.search.meaning.models import Model, Refusal
 
 _CHUNKS_AT_ONCE = 64
 _TEXTS_AT_ONCE = 8

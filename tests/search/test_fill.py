@@ -12,13 +12,13 @@ from sqlalchemy import func, select
 from catchment.errors import MeaningOff, ModelChanged
 from catchment.ledger import EmbeddingCounts, Ledger
 from catchment.ledger.db.schema import embeddings
-from catchment.meaning import fill as filling
-from catchment.meaning.fill import fill
-from catchment.meaning.meaning import Meaning
-from catchment.meaning.models import Refusal, load
 from catchment.model import Priority, Upsert
+from catchment.search.meaning import fill as filling
+from catchment.search.meaning.fill import fill
+from catchment.search.meaning.index import Meaning
+from catchment.search.meaning.models import Refusal, load
 from tests.ledger.world import Clock, World, content, delivered, note, notes
-from tests.meaning.test_models import _Server, address, serving
+from tests.search.test_models import _Server, address, serving
 
 _NOTES = 30
 _OTHERS = ("off", "use", "ollama:other@http://127.0.0.1:9")
@@ -192,7 +192,7 @@ def test_model_that_fails_is_asked_again_after_growing_pauses(
             server.mood = ""
 
     monkeypatch.setattr(filling, "_PAUSES", (1, 2, 4, 8))
-    monkeypatch.setattr("catchment.meaning.fill.time.sleep", sleep)
+    monkeypatch.setattr("catchment.search.meaning.fill.time.sleep", sleep)
     assert fill(world.ledger, model) == EmbeddingCounts(_NOTES, _NOTES, 0)
     assert pauses == [1, 2, 4]
 
