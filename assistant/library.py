@@ -17,7 +17,7 @@ from catchment.runtime.home import Home
 
 if TYPE_CHECKING:
     from catchment.ledger import ItemRow, Ledger, Shown, Source
-    from catchment.search.meaning.index import Meaning
+    from catchment.search.meaning.index import MeaningIndex
     from catchment.search.related import RelatedDocument
     from catchment.search.results import Hit, Results
     from catchment.sync.plan import Plan
@@ -40,7 +40,7 @@ class AssistantLibrary:
         self._home = home
         self._sharing = Sharing(home)
         self._lock = threading.Lock()
-        self._opened: tuple[object, Ledger, Meaning] | None = None
+        self._opened: tuple[object, Ledger, MeaningIndex] | None = None
         """The library of the shared sources: no query of it sees the others."""
 
     def search(self, given: answers.SearchArguments) -> answers.SearchAnswer:
@@ -185,14 +185,14 @@ class AssistantLibrary:
             ],
         )
 
-    def _open(self) -> tuple[Ledger, Meaning]:
+    def _open(self) -> tuple[Ledger, MeaningIndex]:
         """Return the ledger of the shared sources, and its vectors.
 
         Opened again if other sources are shared, or if `catchment restore` replaced the file.
         """
         from catchment.ledger import Ledger
         from catchment.ledger.db.database import sqlite_file
-        from catchment.search.meaning.index import Meaning
+        from catchment.search.meaning.index import MeaningIndex
 
         shared = frozenset(self._sharing.shared())
         file = sqlite_file(self._home.database_url)
@@ -200,7 +200,7 @@ class AssistantLibrary:
             version = shared, file.stat().st_ino if file is not None and file.exists() else None
             if self._opened is None or self._opened[0] != version:
                 ledger = Ledger.inspect(self._home, seconds=_SECONDS, only=shared)
-                self._opened = version, ledger, Meaning(ledger)
+                self._opened = version, ledger, MeaningIndex(ledger)
             return self._opened[1:]
 
     def _sources(self, ledger: Ledger) -> dict[str, Source]:

@@ -53,9 +53,25 @@ from catchment.ledger.items.syncs import Syncs
 from catchment.ledger.jobs.history import History
 from catchment.ledger.jobs.quarantine import Quarantine
 from catchment.ledger.jobs.queue import Queue
+from catchment.ledger.library.contents import storable_text
 from catchment.ledger.library.documents import Library
-from catchment.ledger.library.embeddings import Embedding, EmbeddingCounts, Embeddings, Passage, Space
+from catchment.ledger.library.embeddings import (
+    DEFAULT_MODEL,
+    FEW,
+    NO_TEXT,
+    OFF,
+    Embedding,
+    EmbeddingCounts,
+    Embeddings,
+    Passage,
+    Space,
+    Watermark,
+)
+from catchment.ledger.library.matches import Copy, Match
+from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term, plain_words
+from catchment.ledger.library.query_sql import HAS
 from catchment.ledger.library.vocabulary import Vocabulary
+from catchment.ledger.library.word_parts import NO_SPACES, pieces_of
 from catchment.ledger.limits.pacing import BucketRow, Pacing
 from catchment.ledger.limits.throttles import Throttles
 from catchment.pacing.boot_clock import ClockReading, boot_clock
@@ -235,7 +251,14 @@ class Ledger:
 
 
 __all__ = [
+    "DEFAULT_MODEL",
+    "FEW",
+    "HAS",
+    "NO_SPACES",
+    "NO_TEXT",
+    "OFF",
     "Acks",
+    "AnyOf",
     "Batch",
     "BucketRow",
     "ClaimedJob",
@@ -243,21 +266,26 @@ __all__ = [
     "Consent",
     "ConsentState",
     "ContentFacts",
+    "Copy",
     "Delivered",
     "Embedding",
     "EmbeddingCounts",
     "Event",
     "FailureInfo",
+    "Filter",
+    "FilterName",
     "Hold",
     "IntakeCounts",
     "ItemRow",
     "JobRow",
     "Ledger",
     "LibraryCounts",
+    "Match",
     "Named",
     "Outcome",
     "Passage",
     "QuarantineEntry",
+    "Query",
     "Ranked",
     "Ranking",
     "Recovered",
@@ -269,6 +297,12 @@ __all__ = [
     "Space",
     "Sync",
     "SyncRow",
+    "Term",
+    "Vocabulary",
     "Waiting",
+    "Watermark",
+    "pieces_of",
+    "plain_words",
+    "storable_text",
     "time_limit",
 ]

@@ -124,8 +124,7 @@ def _post(home: Home, path: str, query: Mapping[str, Any], decode: Callable[[Any
 
 def _request(home: Home, method: str, path: str, seconds: float, body: bytes | None = None) -> tuple[int, bytes]:
     """Return status and content of a response. Raises MeaningOff if the process is not running, or silent for so long."""
-    address, secret = WebAddress.read(home), own_secrets.stored(_token_file(home))
-    if address is None or secret is None:
+    if (address := WebAddress.read(home)) is None or (secret := own_secrets.stored(_token_file(home))) is None:
         raise MeaningOff("search by meaning: not running; start Catchment with `catchment up --detach`")
     import http.client
 

@@ -102,10 +102,10 @@ def _near(ledger: Ledger, shown: Shown) -> list[Hit]:
     try:
         return remote.related(session.home(), shown.document, _NEAREST)
     except MeaningOff:
-        from catchment.search.meaning.index import Meaning
+        from catchment.search.meaning.index import MeaningIndex
         from catchment.search.related import related
 
-        return related(ledger, Meaning(ledger), shown.content_id, _NEAREST)
+        return related(ledger, MeaningIndex(ledger), shown.content_id, _NEAREST)
 
 
 def _shown(shown: Shown) -> dict[str, Any]:

@@ -114,9 +114,9 @@ def _find_here(ledger: Ledger, query: str, now: datetime, lanes: str, reason: st
     from catchment.search.search import search, search_without_meaning
 
     if lanes == Lanes.MEANING:
-        from catchment.search.meaning.index import Meaning
+        from catchment.search.meaning.index import MeaningIndex
 
-        return search(ledger, query, now, meaning=Meaning(ledger), lanes=Lanes.MEANING, **page)
+        return search(ledger, query, now, meaning=MeaningIndex(ledger), lanes=Lanes.MEANING, **page)
     if lanes == Lanes.BOTH:
         return search_without_meaning(ledger, query, now, reason, **page)
     return search(ledger, query, now, lanes=Lanes.WORDS, **page)

@@ -44,13 +44,13 @@ def model(
 def _change(setting: str) -> None:
     """Store a setting whose model can be used, and have the embeddings made."""
     from catchment.ledger.library.embeddings import OFF
-    from catchment.search.meaning import models
+    from catchment.search.meaning import choice
     from catchment.search.meaning.meaning_status import record
     from deployments.runs.runs import start_embedding
 
-    models.checked(setting)
+    choice.checked(setting)
     if setting != OFF:
-        models.load(setting)
+        choice.load(setting)
     with session.writing() as ledger:
         ledger.embeddings.setting = setting
     record(session.home(), "")

@@ -21,8 +21,8 @@ from catchment.ledger.library.threads import MAIL
 from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Item, Link, LinkKind, Upsert
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
+from catchment.search.meaning.choice import load
 from catchment.search.meaning.fill import fill
-from catchment.search.meaning.models import load
 from connectors import connector_class
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 

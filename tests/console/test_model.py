@@ -12,8 +12,9 @@ import pytest
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.search.meaning import meaning_status
+from catchment.search.meaning.choice import load
 from catchment.search.meaning.fill import fill
-from catchment.search.meaning.models import Refusal, load
+from catchment.search.meaning.models import Refusal
 from tests.console.standin import serving
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from catchment.errors import CatchmentError, ItemError, MeaningOff, SourceError
 from catchment.model import SkipReason
 from catchment.pacing import Pace, read_headers
 from catchment.pacing.bucket import TOKEN
-from catchment.search.meaning.models import Refusal, load
+from catchment.search.meaning.choice import load
+from catchment.search.meaning.models import Refusal
 from connectors.github.api.client import ApiClient
 from connectors.github.api.feed import Feed, FeedMark
 from connectors.github.api.host import Host

@@ -9,7 +9,7 @@ import pytest
 
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
-from catchment.search.meaning.models import load
+from catchment.search.meaning.choice import load
 from tests.search.test_models import address, serving
 from tests.web.conftest import fill
 from web import library as web_library

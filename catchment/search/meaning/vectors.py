@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.ledger import Ledger, Space
-from catchment.ledger.library.embeddings import Watermark
+from catchment.ledger import Ledger, Space, Watermark
 
 _BLOCK = 2_048
 """Rows that are converted at once: larger blocks of floats do not fit into the cache, and take twice as long."""
