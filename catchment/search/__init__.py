@@ -5,7 +5,7 @@
     widen.py       word forms, and corrections of words that do not occur
     fuse.py        one ranking from two
     present.py     from ranked contents to hits with excerpts
-    results.py     what a search returns, also over HTTP
+    results.py     hits, and how a query was understood; also over HTTP
     related.py     documents near a document
     remote.py      the same search by the web process, which keeps the model in memory
     meaning/       search by meaning: models, the vectors of the passages, and making missing ones

@@ -84,15 +84,14 @@ def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
 def parse_words(words: str) -> Query:
     """Read words, "phrases", prefix*, -without and this OR that. Ignores punctuation. Every text is valid."""
     parts = [_part(*match.groups()) for match in _PART.finditer(unicodedata.normalize("NFC", words))]
-    terms = [part and (part[0], Term(part[1], part[2], is_quoted=part[3])) for part in parts]
     wanted: list[list[Term]] = []
     unwanted: list[Term] = []
     joins = False
-    for found in terms:
-        if found is None:
+    for part in parts:
+        if part is None:
             joins = bool(wanted)
             continue
-        is_unwanted, term = found
+        is_unwanted, term = part
         if not term.words:
             continue
         if is_unwanted:
@@ -106,26 +105,23 @@ def parse_words(words: str) -> Query:
     return Query(tuple(dict.fromkeys(groups)), tuple(dict.fromkeys(unwanted)))
 
 
-def _part(minus: str, phrase: str, star: str, bare_minus: str, bare: str) -> tuple[bool, str, bool, bool] | None:
-    """Return whether a part of a query is unwanted, its text, whether it is a prefix, and is quoted; None for OR."""
+def _part(minus: str, phrase: str, star: str, bare_minus: str, bare: str) -> tuple[bool, Term] | None:
+    """Return whether a term is unwanted, and the term; None for OR."""
     if bare == "OR" and not bare_minus:
         return None
     text = (phrase if bare is None else bare).strip("*")
-    if len(text) > _LONGEST:
-        return bool(minus or bare_minus), *_beginning(text), False
-    return bool(minus or bare_minus), text, bool(star) or (bare or "").endswith("*"), bare is None
+    begins = bool(star) or (bare or "").endswith("*")
+    term = Term(text, begins, is_quoted=bare is None) if len(text) <= _LONGEST else _beginning(text)
+    return bool(minus or bare_minus), term
 
 
-def _beginning(text: str) -> tuple[str, bool]:
-    """Return the whole words at the start of a very long phrase, or the first characters of a very long word.
-
-    And whether the last word is cut.
-    """
+def _beginning(text: str) -> Term:
+    """Return the whole words at the start of a very long phrase, or the first characters of a very long word."""
     words = _BREAK.split(text[: _LONGEST + 1])
     last = words[-1]
     if not last or len(last) > _LONGEST or not plain_words(text[: _LONGEST + 1 - len(last)]):
-        return text[:_LONGEST], bool(last)
-    return text[: _LONGEST + 1 - len(last)], False
+        return Term(text[:_LONGEST], prefix=bool(last))
+    return Term(text[: _LONGEST + 1 - len(last)], prefix=False)
 
 
 def is_code(media_type: str) -> bool:

@@ -1,4 +1,4 @@
-"""The library: the documents, their extracted data, and what matches a query."""
+"""The library: the documents, their extracted data, and the matches of a query."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Library:
             return query_sql.rank(reading, query, limit, offset, by_thread=by_thread, within=within)
 
     def matches(self, ranked: Sequence[Ranked], query: Query) -> list[Match]:
-        """Return what is needed to show ranked contents, in their order. Omits those that were deleted meanwhile."""
+        """Return the data of hits for ranked contents, in their order. Omits contents that were deleted meanwhile."""
         with self._store.read() as reading:
             return matches.matches(reading, ranked, query)
 

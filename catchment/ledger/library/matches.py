@@ -1,4 +1,4 @@
-"""What is read to show ranked contents: their documents, the passages that match, and the definitions around them."""
+"""The data of hits: for ranked contents, their documents, the matching passages and the definitions around them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Match:
 
 
 def matches(reading: Reading, ranked: Sequence[Ranked], query: Query) -> list[Match]:
-    """Return what is needed to show ranked contents, in their order. Omits contents without a live document."""
+    """Return the data of hits for ranked contents, in their order. Omits contents without a live document."""
     places = places_of(reading, [one.content_id for one in ranked])
     passing = query_sql.passing(reading, query, [place.document for copies in places.values() for place in copies])
     passages = _passages(reading, [one.chunk_id for one in ranked if one.chunk_id is not None])

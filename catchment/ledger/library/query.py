@@ -1,4 +1,4 @@
-"""What is asked of the library: terms, alternatives and filters. `catchment.search.language` reads them from a text."""
+"""The parts of a query: terms, alternatives and filters. `catchment.search.language` reads them from a text."""
 
 from __future__ import annotations
 

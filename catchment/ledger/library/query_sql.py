@@ -1,6 +1,6 @@
-"""Queries in SQL: what matches a `Query` by its words and filters, best first, on SQLite and PostgreSQL.
+"""A query as SQL: ranks the contents that match its words and filters, on SQLite and PostgreSQL.
 
-The words are asked of the index (`word_index`). A filter never raises: an unknown value matches nothing.
+The words are searched in the `word_index`. A filter never raises: an unknown value matches nothing.
 """
 
 from __future__ import annotations

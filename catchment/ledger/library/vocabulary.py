@@ -33,11 +33,9 @@ class Vocabulary:
         """
         with self._store.read() as reading:
             # U+10FFFF sorts after every character of a word.
+            limits = {prefix: {"first": prefix, "last": f"{prefix}\U0010ffff"} for prefix in prefixes}
             return {
-                prefix: list(
-                    _words(reading, "term >= :first AND term < :last", {"first": prefix, "last": f"{prefix}\U0010ffff"})
-                )
-                for prefix in prefixes
+                prefix: list(_words(reading, "term >= :first AND term < :last", limits[prefix])) for prefix in limits
             }
 
     def among(self, words: Collection[str]) -> dict[str, int]:

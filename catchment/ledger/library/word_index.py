@@ -1,4 +1,4 @@
-"""The full-text index: FTS5 on SQLite, tsvector on PostgreSQL. What is written to it; `query_sql` is what is asked of it.
+"""The full-text index: FTS5 on SQLite, tsvector on PostgreSQL. Defines it and adds to it; `query_sql` searches it.
 
 Chunks are indexed once per content. Names (title, aliases, path and property texts) are indexed once per live document. Texts
 in scripts without spaces are also in the `word_parts` index.

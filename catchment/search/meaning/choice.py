@@ -1,4 +1,4 @@
-"""The choice of a model: which settings are valid, and the model of one."""
+"""The choice of a model: checks a setting and loads its model."""
 
 from __future__ import annotations
 

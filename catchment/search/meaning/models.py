@@ -1,4 +1,4 @@
-"""What a model offers that maps texts to vectors. `choice` loads the wanted one."""
+"""The interface of models that map texts to vectors. `choice` loads one."""
 
 from __future__ import annotations
 
