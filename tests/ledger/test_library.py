@@ -198,8 +198,8 @@ def test_every_word_of_a_long_query_counts(world: World) -> None:
 def test_copy_with_the_matching_name_is_shown(world: World) -> None:
     for name in ("Invoice.md", "Café March.md", "other.md"):
         put(world, name, "the same words")
-    search = world.ledger.library.search
-    shown = [(hit.item, len(hit.places)) for words in ("cafe", "words cafe", "other", "words") for hit in search(words)]
+    queries = ("cafe", "words cafe", "other", "words")
+    shown = [(hit.item, len(hit.places)) for words in queries for hit in find_hits(world.ledger, words)]
     assert shown == [("Café March.md", 3), ("Café March.md", 3), ("other.md", 3), ("Invoice.md", 3)]
 
 
