@@ -18,9 +18,9 @@ from catchment.views import resolver
 
 if TYPE_CHECKING:
     from catchment.ledger import ItemRow, Ledger, Shown, Source
-    from catchment.meaning.meaning import Meaning
-    from catchment.results import Hit, Results
+    from catchment.search.meaning.index import MeaningIndex
     from catchment.search.related import RelatedDocument
+    from catchment.search.results import Hit, Results
     from catchment.sync.plan import Plan
     from deployments.sources.sources_file import SourceEntry
 
@@ -41,7 +41,7 @@ class AssistantLibrary:
         self._home = home
         self._sharing = Sharing(home)
         self._lock = threading.Lock()
-        self._opened: tuple[object, Ledger, Meaning] | None = None
+        self._opened: tuple[object, Ledger, MeaningIndex] | None = None
         """The library of the shared sources: no query of it sees the others."""
 
     def search(self, given: answers.SearchArguments) -> answers.SearchAnswer:
@@ -112,7 +112,7 @@ class AssistantLibrary:
 
     def status(self, given: answers.StatusArguments) -> answers.StatusAnswer:
         """Return the state of the shared sources, and whether Catchment runs."""
-        from catchment.meaning_status import MeaningStatus
+        from catchment.search.meaning.meaning_status import MeaningStatus
         from deployments.server.running import running
 
         ledger, _ = self._open()
@@ -187,13 +187,13 @@ class AssistantLibrary:
             ],
         )
 
-    def _open(self) -> tuple[Ledger, Meaning]:
+    def _open(self) -> tuple[Ledger, MeaningIndex]:
         """Return the ledger of the shared sources, and its vectors.
 
         Opened again if other sources are shared, or if `catchment restore` replaced the file.
         """
         from catchment.ledger import Ledger, sqlite_file
-        from catchment.meaning.meaning import Meaning
+        from catchment.search.meaning.index import MeaningIndex
 
         shared = frozenset(self._sharing.shared())
         file = sqlite_file(self._home.database_url)
@@ -201,7 +201,7 @@ class AssistantLibrary:
             version = shared, file.stat().st_ino if file is not None and file.exists() else None
             if self._opened is None or self._opened[0] != version:
                 ledger = Ledger.inspect(self._home, seconds=_SECONDS, only=shared)
-                self._opened = version, ledger, Meaning(ledger)
+                self._opened = version, ledger, MeaningIndex(ledger)
             return self._opened[1:]
 
     def _sources(self, ledger: Ledger) -> dict[str, Source]:

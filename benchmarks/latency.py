@@ -26,7 +26,7 @@ from benchmarks.notes import edit_one, generate
 from benchmarks.runs import compare_workers
 from benchmarks.saving import EDITORS
 from benchmarks.system import BUILD, empty, started
-from catchment.ledger import Ledger
+from catchment.ledger import Ledger, Query, Term
 from catchment.settings import Home
 from console.sources.consent import agreement
 from console.sources.source_lifecycle import Timing, commit, prepare
@@ -108,12 +108,16 @@ def _save(home: Home, server: Running, vault: Path, asked: argparse.Namespace) -
             note, text = edit_one(vault, chance.randrange(asked.notes), f"Save {number}: {word}.")
             last, cpu = ledger.embeddings.last_passage(), tree_cpu(server.pid)
             save(note, text)
-            saved, found = time.time(), _until(partial(ledger.library.search, word))
+            saved, found = time.time(), _until(partial(_number_with, ledger, word))
             cpu = tree_cpu(server.pid) - cpu
             made.append(Save(editor, saved, found, cpu, _until(partial(_is_embedded, ledger, last))))
     finally:
         ledger.close()
     return made
+
+
+def _number_with(ledger: Ledger, word: str) -> int:
+    return ledger.library.rank(Query(((Term(word, prefix=False),),), ()), limit=1).total
 
 
 def _until(is_found: Callable[[], object], patience: float = _PATIENCE, *, look: float = _LOOK_SECONDS) -> float:

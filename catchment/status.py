@@ -14,10 +14,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from catchment.errors import CatchmentError, NotFound
-from catchment.ledger import OFF, Consent, Ledger, Source
-from catchment.meaning_status import MeaningStatus
+from catchment.ledger import Consent, Ledger, Source
+from catchment.ledger.library.embeddings import OFF
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
+from catchment.search.meaning.meaning_status import MeaningStatus
 from catchment.worker_status import WorkerStatus
 
 _LITTLE = 5_000_000_000

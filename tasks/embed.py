@@ -22,8 +22,8 @@ from prefect.client.schemas.objects import State, StateType
 from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 
-from catchment import meaning_status
 from catchment.ledger import EmbeddingCounts
+from catchment.search.meaning import meaning_status
 from catchment.settings import Home
 from catchment.sync.fair_share import QUEUE
 from tasks.activity import ActivityStatus, registered
@@ -31,7 +31,7 @@ from tasks.report import name_run
 from tasks.run_states import CANCELLED, COMPLETED, FAILED, SKIPPED
 
 _DEPLOYMENT = "embed/embed"
-_COMMAND = (sys.executable, "-P", "-m", "catchment.meaning")
+_COMMAND = (sys.executable, "-P", "-m", "catchment.search.meaning")
 _SHOW_SECONDS = 2.0
 _SILENCE_SECONDS = 300.0
 """Time without a report after which the process is considered stuck."""

@@ -16,9 +16,9 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from catchment.meaning import builtin
-from catchment.meaning.builtin import BuiltIn
 from catchment.parser_pool import ParserPool
+from catchment.search.meaning import builtin
+from catchment.search.meaning.builtin import BuiltIn
 from catchment.settings import Home
 from catchment.sync.shared import use_pool
 from deployments.supervisor.supervisor import Running, down, running, up

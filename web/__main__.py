@@ -6,9 +6,9 @@ import os
 import socket
 from functools import partial
 
-from catchment import meaning_status
 from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
+from catchment.search.meaning import meaning_status
 from catchment.search.remote import WebAddress, token
 from web.app import application
 from web.guard import serve

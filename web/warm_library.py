@@ -13,10 +13,10 @@ from pydantic.dataclasses import dataclass
 
 from catchment.errors import CatchmentError
 from catchment.ledger import Ledger, time_limit
-from catchment.meaning.meaning import Meaning
-from catchment.results import Hit, Lanes, Results
 from catchment.runtime.home import Home
+from catchment.search.meaning.index import MeaningIndex
 from catchment.search.related import related
+from catchment.search.results import Hit, Lanes, Results
 from catchment.search.search import search
 
 _READ_SECONDS = 4.0
@@ -64,8 +64,8 @@ class WarmLibrary:
         self._pause = self._not_before = 0.0
         self._lock = threading.Lock()
         self._ledger: Ledger | None = None
-        self._meaning: Meaning | None = None
-        self._limited: tuple[frozenset[str], Ledger, Meaning] | None = None
+        self._meaning: MeaningIndex | None = None
+        self._limited: tuple[frozenset[str], Ledger, MeaningIndex] | None = None
         """The library without some sources, as last searched."""
         self.meaning_off: str | None = "search by meaning: starting"
         """Why search by meaning is not possible now; None if it is."""
@@ -127,15 +127,15 @@ class WarmLibrary:
         """Read from the ledger. Raises an error if that is impossible."""
         self._opened()[0].sources.all()
 
-    def _opened(self) -> tuple[Ledger, Meaning]:
+    def _opened(self) -> tuple[Ledger, MeaningIndex]:
         """Return the ledger and the meaning. Raises NotFound before the first source was added, and as `Ledger.inspect`."""
         with self._lock:
             if self._ledger is None or self._meaning is None:
                 self._ledger = Ledger.inspect(self._home, seconds=_READ_SECONDS, read_only=True)
-                self._meaning = Meaning(Ledger.inspect(self._home, seconds=_LOAD_SECONDS))
+                self._meaning = MeaningIndex(Ledger.inspect(self._home, seconds=_LOAD_SECONDS))
             return self._ledger, self._meaning
 
-    def _opened_only(self, names: frozenset[str]) -> tuple[Ledger, Meaning]:
+    def _opened_only(self, names: frozenset[str]) -> tuple[Ledger, MeaningIndex]:
         _, meaning = self._opened()
         with self._lock:
             if self._limited is None or self._limited[0] != names:
@@ -143,7 +143,7 @@ class WarmLibrary:
                     Ledger.inspect(self._home, seconds=seconds, only=names)
                     for seconds in (_READ_SECONDS, _LOAD_SECONDS)
                 )
-                self._limited = names, ledger, Meaning(vectors, meaning)
+                self._limited = names, ledger, MeaningIndex(vectors, meaning)
             return self._limited[1:]
 
 

@@ -15,10 +15,11 @@ from datetime import datetime
 from pathlib import Path
 
 from benchmarks.relevance.scores import Engine
-from catchment.ledger import DEFAULT_MODEL, Ledger
-from catchment.meaning.fill import fill
-from catchment.meaning.meaning import Meaning
-from catchment.meaning.models import load
+from catchment.ledger import Ledger
+from catchment.ledger.library.embeddings import DEFAULT_MODEL
+from catchment.search.meaning.choice import load
+from catchment.search.meaning.fill import fill
+from catchment.search.meaning.index import MeaningIndex
 from catchment.search.search import search
 from catchment.settings import Home
 
@@ -30,15 +31,15 @@ JOIN contents ON contents.id = documents.content_id
 """
 
 
-def embedded(ledger: Ledger) -> Meaning:
+def embedded(ledger: Ledger) -> MeaningIndex:
     """Make the embeddings of a library with the built-in model. Returns the search by meaning, loaded."""
     fill(ledger, load(DEFAULT_MODEL))
-    meaning = Meaning(ledger)
+    meaning = MeaningIndex(ledger)
     meaning.warm()
     return meaning
 
 
-def ours(ledger: Ledger, meaning: Meaning | None = None) -> Engine:
+def ours(ledger: Ledger, meaning: MeaningIndex | None = None) -> Engine:
     """Search the ledger as the `search` command does: by words, and by meaning if given."""
     now = datetime(2026, 6, 1, 12).astimezone()
 

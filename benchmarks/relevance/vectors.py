@@ -17,9 +17,9 @@ import psutil
 
 from benchmarks.relevance.scores import percentiles
 from catchment.ledger import Embedding, Ledger, Passage
-from catchment.meaning.builtin import BuiltIn
-from catchment.meaning.meaning import Meaning
-from catchment.meaning.models import Refusal, quantized
+from catchment.search.meaning.builtin import BuiltIn
+from catchment.search.meaning.index import MeaningIndex
+from catchment.search.meaning.models import Refusal, quantized
 from catchment.search.search import search
 
 _AT_ONCE = 64
@@ -77,7 +77,7 @@ def measure(url: str, queries: Mapping[str, Sequence[str]]) -> Mapping[str, floa
 
 def _measure(url: str, queries: Mapping[str, Sequence[str]]) -> Mapping[str, float]:
     with closing(Ledger.inspect(url)) as ledger, closing(Ledger.inspect(url)) as other:
-        meaning = Meaning(other)
+        meaning = MeaningIndex(other)
         before, figures = _memory(), {"load": _milliseconds(meaning.warm)}
         figures |= {name: value - before[name] for name, value in _memory().items()}
         for kind, group in queries.items():
@@ -92,7 +92,7 @@ def _measure(url: str, queries: Mapping[str, Sequence[str]]) -> Mapping[str, flo
     return figures
 
 
-def _refresh(ledger: Ledger, meaning: Meaning) -> float:
+def _refresh(ledger: Ledger, meaning: MeaningIndex) -> float:
     """Return the duration of the first search after new embeddings."""
     space = ledger.embeddings.searched()
     assert space is not None

@@ -74,11 +74,11 @@ from catchment.ledger.library.embeddings import (
     Space,
     Watermark,
 )
-from catchment.ledger.library.filters import HAS, Filter, FilterName
-from catchment.ledger.library.query import NO_SPACES, AnyOf, Query, Term, bounded, plain_words
-from catchment.ledger.library.query import parse as parse_words
+from catchment.ledger.library.matches import Copy, Match
+from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term, plain_words
+from catchment.ledger.library.query_sql import HAS
 from catchment.ledger.library.vocabulary import Vocabulary
-from catchment.ledger.library.word_parts import pieces_of
+from catchment.ledger.library.word_parts import NO_SPACES, pieces_of
 from catchment.ledger.limits.pacing import BucketRow, Pacing
 from catchment.ledger.limits.throttles import Throttles
 from catchment.pacing.boot_clock import ClockReading, boot_clock
@@ -301,6 +301,7 @@ __all__ = [
     "Consent",
     "ConsentState",
     "ContentFacts",
+    "Copy",
     "Delivered",
     "Embedding",
     "EmbeddingCounts",
@@ -317,6 +318,7 @@ __all__ = [
     "Kept",
     "Ledger",
     "LibraryCounts",
+    "Match",
     "Named",
     "Outcome",
     "Passage",
@@ -343,12 +345,10 @@ __all__ = [
     "Vocabulary",
     "Waiting",
     "Watermark",
-    "bounded",
     "first_change",
     "in_parts",
     "items_in_copy",
     "match_name",
-    "parse_words",
     "pieces_of",
     "plain_words",
     "sqlite_file",

@@ -6,6 +6,7 @@ Words and phrases are any text and never an error. A filter is a known name, a c
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -13,7 +14,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from catchment.errors import BadInput
-from catchment.ledger import HAS, Filter, FilterName, Query, bounded, parse_words, storable_text
+from catchment.ledger import HAS, AnyOf, Filter, FilterName, Query, Term, plain_words
 from catchment.search.widen import is_near
 
 TYPES: Mapping[str, tuple[str, ...]] = {
@@ -32,6 +33,12 @@ TYPES: Mapping[str, tuple[str, ...]] = {
 }
 """The values of `type:`, with patterns of LIKE for the media types they stand for. A media type itself is a value too."""
 
+_PART = re.compile(r'(-?)"([^"]*)"?(\*?)|(-?)([^\s"]+)')
+_BREAK = re.compile(r"[\W_]+")
+_LONGEST = 1_000
+"""Significant characters of a word or phrase."""
+_MOST_TERMS = 50
+"""Words, phrases, exclusions and filters of a query: more cost seconds, and the databases refuse hundreds."""
 _FILTER = re.compile(r'(?<!\S)(-?)([a-z]{2,7}):(?:"([^"]*)"?|(\S*))')
 _AFTER, _BEFORE = "after", "before"
 _NAMES = (*FilterName, _AFTER, _BEFORE)
@@ -42,12 +49,12 @@ _UNITS = {"week": 7, "month": 31, "year": 366}
 
 
 def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
-    """Read a query. `sources`: the kind of each source by its name. `now`: aware, in the time zone of the person.
+    """Read a query.
 
-    Raises BadInput for a filter that is misspelled, empty, or has a value that cannot be meant, and for more than `MOST_TERMS`
-    terms.
+    `text`: as `storable_text` returns it. `sources`: the kind of each source by its name. `now`: aware, in the time zone of the
+    person. Raises BadInput for a filter that is misspelled, empty, or has a value that cannot be meant, and for more than
+    `_MOST_TERMS` terms.
     """
-    text = storable_text(text)
     filters: list[Filter] = []
     words: list[str] = []
     done = 0
@@ -67,7 +74,54 @@ def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
         words.append(text[done : match.start()])
         done = match.end()
     words.append(text[done:])
-    return bounded(replace(parse_words(" ".join(words)), filters=tuple(dict.fromkeys(filters))))
+    query = replace(parse_words(" ".join(words)), filters=tuple(dict.fromkeys(filters)))
+    number = sum(map(len, query.wanted)) + len(query.unwanted) + len(query.filters)
+    if number > _MOST_TERMS:
+        raise BadInput(f"query: {number} words and filters; use at most {_MOST_TERMS}, or quote words as a phrase")
+    return query
+
+
+def parse_words(words: str) -> Query:
+    """Read words, "phrases", prefix*, -without and this OR that. Ignores punctuation. Every text is valid."""
+    parts = [_part(*match.groups()) for match in _PART.finditer(unicodedata.normalize("NFC", words))]
+    wanted: list[list[Term]] = []
+    unwanted: list[Term] = []
+    joins = False
+    for part in parts:
+        if part is None:
+            joins = bool(wanted)
+            continue
+        is_unwanted, term = part
+        if not term.words:
+            continue
+        if is_unwanted:
+            unwanted.append(term)
+        elif joins:
+            wanted[-1].append(term)
+            joins = False
+        else:
+            wanted.append([term])
+    groups: Iterable[AnyOf] = (tuple(dict.fromkeys(group)) for group in wanted)
+    return Query(tuple(dict.fromkeys(groups)), tuple(dict.fromkeys(unwanted)))
+
+
+def _part(minus: str, phrase: str, star: str, bare_minus: str, bare: str) -> tuple[bool, Term] | None:
+    """Return whether a term is unwanted, and the term; None for OR."""
+    if bare == "OR" and not bare_minus:
+        return None
+    text = (phrase if bare is None else bare).strip("*")
+    begins = bool(star) or (bare or "").endswith("*")
+    term = Term(text, begins, is_quoted=bare is None) if len(text) <= _LONGEST else _beginning(text)
+    return bool(minus or bare_minus), term
+
+
+def _beginning(text: str) -> Term:
+    """Return the whole words at the start of a very long phrase, or the first characters of a very long word."""
+    words = _BREAK.split(text[: _LONGEST + 1])
+    last = words[-1]
+    if not last or len(last) > _LONGEST or not plain_words(text[: _LONGEST + 1 - len(last)]):
+        return Term(text[:_LONGEST], prefix=bool(last))
+    return Term(text[: _LONGEST + 1 - len(last)], prefix=False)
 
 
 def is_code(media_type: str) -> bool:
@@ -77,7 +131,7 @@ def is_code(media_type: str) -> bool:
 
 def written(text: str) -> tuple[str, ...]:
     """Return the filters of a query as they are written."""
-    return tuple(match[0] for match in _FILTER.finditer(storable_text(text)) if match[2] in _NAMES)
+    return tuple(match[0] for match in _FILTER.finditer(text) if match[2] in _NAMES)
 
 
 def _filter(name: str, value: str, is_negated: bool, sources: Mapping[str, str], now: datetime) -> Filter:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from catchment.ledger import Ledger, Named, Query, Ranked, Shown
 from catchment.model import PART, LinkKind
-from catchment.results import Hit
+from catchment.search.present import present
+from catchment.search.results import Hit
 
 if TYPE_CHECKING:
-    from catchment.meaning.meaning import Meaning
+    from catchment.search.meaning.index import MeaningIndex
 
 SAME = 0.9
 """Cosine of near-duplicates. One word replaced in a sentence of fourteen yields 0.92, a sentence added to it 0.83."""
@@ -58,7 +59,7 @@ def similar(hits: Iterable[Hit], known: Collection[int | None]) -> list[RelatedD
     ]
 
 
-def related(ledger: Ledger, meaning: Meaning, content_id: int, limit: int) -> list[Hit]:
+def related(ledger: Ledger, meaning: MeaningIndex, content_id: int, limit: int) -> list[Hit]:
     """Return the documents whose meaning is nearest to a content, best first. Loads no model. Raises MeaningOff."""
     floor = meaning.floor
     near = [one for one in meaning.related(content_id, limit) if one.cosine >= floor]
@@ -66,7 +67,7 @@ def related(ledger: Ledger, meaning: Meaning, content_id: int, limit: int) -> li
         Ranked(one.content_id, one.chunk_id, one.cosine, semantic_rank=rank, cosine=one.cosine)
         for rank, one in enumerate(near, 1)
     ]
-    return ledger.library.present(ranked, Query((), ()))
+    return present(ledger, ranked, Query((), ()))
 
 
 def files(ledger: Ledger, source_id: int) -> list[str]:

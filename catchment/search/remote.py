@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from catchment.errors import MeaningOff, TookTooLong
-from catchment.results import Hit, Results, hits_from_json, results_from_json
 from catchment.runtime import atomic_files, own_secrets
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
+from catchment.search.results import Hit, Results, hits_from_json, results_from_json
 
 _LIVE_SECONDS = 0.8
 """Measured while the model was loaded, on two cores with four busy processes: at most 0.3 s; 1 ms later."""
@@ -124,8 +124,7 @@ def _post(home: Home, path: str, query: Mapping[str, Any], decode: Callable[[Any
 
 def _request(home: Home, method: str, path: str, seconds: float, body: bytes | None = None) -> tuple[int, bytes]:
     """Return status and content of a response. Raises MeaningOff if the process is not running, or silent for so long."""
-    address, secret = WebAddress.read(home), own_secrets.stored(_token_file(home))
-    if address is None or secret is None:
+    if (address := WebAddress.read(home)) is None or (secret := own_secrets.stored(_token_file(home))) is None:
         raise MeaningOff("search by meaning: not running; start Catchment with `catchment up --detach`")
     import http.client
 

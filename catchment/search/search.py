@@ -14,14 +14,27 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from catchment.errors import MeaningOff
-from catchment.ledger import OFF, AnyOf, Ledger, Query, Ranked, Ranking, Term, pieces_of, plain_words, time_limit
-from catchment.results import Lanes, Results, Understood, Word
+from catchment.ledger import (
+    OFF,
+    AnyOf,
+    Ledger,
+    Query,
+    Ranked,
+    Ranking,
+    Term,
+    pieces_of,
+    plain_words,
+    storable_text,
+    time_limit,
+)
 from catchment.search.fuse import DEPTH, fuse, key
 from catchment.search.language import is_code, parse, written
+from catchment.search.present import present
+from catchment.search.results import Lanes, Results, Understood, Word
 from catchment.search.widen import widen
 
 if TYPE_CHECKING:
-    from catchment.meaning.meaning import Meaning
+    from catchment.search.meaning.index import MeaningIndex
 
 _NEAR = 20
 """Results that the meaning adds to a search by words."""
@@ -59,7 +72,7 @@ def search(
     text: str,
     now: datetime,
     *,
-    meaning: Meaning | None = None,
+    meaning: MeaningIndex | None = None,
     lanes: Lanes = Lanes.BOTH,
     limit: int = 20,
     offset: int = 0,
@@ -76,23 +89,25 @@ def search(
     Raises BadInput for a query that cannot be understood, TookTooLong after `SECONDS`.
     """
     with time_limit(SECONDS):
-        return _search(ledger, text, now, meaning, lanes, limit, offset, by_conversation)
+        text = storable_text(text)
+        sources = ledger.sources.all()
+        typed = parse(text, {source.name: source.kind for source in sources}, now)
+        understood = Understood((), tuple(term.text for term in typed.unwanted), written(text))
+        if not typed.wanted and not typed.filters:
+            return Results([], 0, understood)
+        return _found(ledger, typed, understood, meaning, lanes, limit, offset, by_conversation)
 
 
-def _search(
+def _found(
     ledger: Ledger,
-    text: str,
-    now: datetime,
-    meaning: Meaning | None,
+    typed: Query,
+    understood: Understood,
+    meaning: MeaningIndex | None,
     lanes: Lanes,
     limit: int,
     offset: int,
     by_conversation: bool,
 ) -> Results:
-    typed = parse(text, {source.name: source.kind for source in ledger.sources.all()}, now)
-    understood = Understood((), tuple(term.text for term in typed.unwanted), written(text))
-    if not typed.wanted and not typed.filters:
-        return Results([], 0, understood)
     query, words = widen(typed, ledger.vocabulary)
     understood = replace(understood, words=tuple(words))
     if lanes is Lanes.MEANING and meaning is None:
@@ -106,17 +121,18 @@ def _search(
         query, by_words, weight = _by_words(ledger, query, depth, 0 if by_meaning else offset, by_conversation)
     is_partial = weight < _FULL_WEIGHT
     if not by_meaning or meaning is None:
-        hits = ledger.library.present(by_words.ranked, query)
+        hits = present(ledger, by_words.ranked, query)
         return Results(hits, by_words.total, understood, is_partial, is_capped=by_words.is_capped)
 
+    asked = " ".join(term.text for group in typed.wanted for term in group)[:_LONGEST]
     try:
-        found = _by_meaning(ledger, meaning, query, typed.text, _NEAR if lanes is Lanes.BOTH else _NEAR_ALONE)
+        found = _by_meaning(ledger, meaning, query, asked, _NEAR if lanes is Lanes.BOTH else _NEAR_ALONE)
         floor = meaning.floor
     except MeaningOff as off:
         if lanes is Lanes.MEANING:
             raise
         page = by_words.ranked[offset : offset + limit]
-        hits = ledger.library.present(page, query)
+        hits = present(ledger, page, query)
         return Results(hits, by_words.total, understood, is_partial, str(off), by_words.is_capped)
     first = _words_first(ledger, typed, words, by_words) if not is_partial else None
     near = [one for one in found if one.cosine is not None and one.cosine >= floor]
@@ -127,8 +143,8 @@ def _search(
     if first is not None and len(by_words.ranked) < by_words.total:
         near = []  # They follow the results by words, which this page does not end.
     ranked = fuse(by_words.ranked, near, weight=weight, words_first=first is not None, by_conversation=by_conversation)
-    hits = ledger.library.present(ranked[offset : offset + limit], query)
-    understood = replace(understood, words_first=first, meaning=typed.text[:_LONGEST], floor=floor)
+    hits = present(ledger, ranked[offset : offset + limit], query)
+    understood = replace(understood, words_first=first, meaning=asked, floor=floor)
     return Results(hits, total, understood, is_partial, is_capped=by_words.is_capped)
 
 
@@ -166,33 +182,33 @@ def _attempts(query: Query, ledger: Ledger) -> Iterator[tuple[Query, float]]:
 
 def _known(query: Query, ledger: Ledger) -> tuple[AnyOf, ...]:
     """Return the wanted groups without words that occur nowhere in the library, in no form."""
-    single = {group: plain_words(group[0].text) for group in query.wanted if len(group) == 1 and _is_plain(group[0])}
+    single = {group: group[0].words for group in query.wanted if len(group) == 1 and _is_plain(group[0])}
     counts = ledger.vocabulary.among(set(single.values()))
     return tuple(group for group in query.wanted if group not in single or single[group] in counts)
 
 
 def _is_plain(term: Term) -> bool:
-    return not (term.is_quoted or term.prefix or term.substring) and " " not in plain_words(term.text)
+    return not (term.is_quoted or term.prefix or term.substring) and " " not in term.words
 
 
 def _significant(query: Query, ledger: Ledger) -> tuple[AnyOf, ...]:
     """Return the wanted groups without words of every other sentence, such as "the"; all if there are no others."""
-    counts = ledger.vocabulary.among({plain_words(group[0].text) for group in query.wanted if not group[0].is_quoted})
+    counts = ledger.vocabulary.among({group[0].words for group in query.wanted if not group[0].is_quoted})
     most = max(_COMMON_AT_LEAST, ledger.vocabulary.passages() * _COMMON)
-    rare = tuple(group for group in query.wanted if counts.get(plain_words(group[0].text), 0) <= most)
+    rare = tuple(group for group in query.wanted if counts.get(group[0].words, 0) <= most)
     return rare or query.wanted
 
 
-def _by_meaning(ledger: Ledger, meaning: Meaning, query: Query, text: str, limit: int) -> list[Ranked]:
+def _by_meaning(ledger: Ledger, meaning: MeaningIndex, query: Query, text: str, limit: int) -> list[Ranked]:
     """Return the nearest contents that pass the filters, have no excluded word and are not deleted, nearest first."""
     without_words = replace(query, wanted=())
     is_narrowed = bool(query.filters or query.unwanted)
     asked = _ASKED if is_narrowed else limit
-    nearest = meaning.nearest(text[:_LONGEST], asked)
+    nearest = meaning.nearest(text, asked)
     passing = ledger.library.rank(without_words, limit=_ALL, within=[one.content_id for one in nearest])
     if is_narrowed and passing.total < limit and len(nearest) == asked:
         passing = ledger.library.rank(without_words, limit=_ALL)
-        nearest = meaning.nearest(text[:_LONGEST], limit, [one.content_id for one in passing.ranked])
+        nearest = meaning.nearest(text, limit, [one.content_id for one in passing.ranked])
     conversations = {one.content_id: one.conversation for one in passing.ranked}
     eligible = [one for one in nearest if one.content_id in conversations][:limit]
     return [

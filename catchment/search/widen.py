@@ -8,14 +8,14 @@ other forms is corrected as well if a word at one edit is much more frequent.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 
 import Stemmer
 
-from catchment.ledger import NO_SPACES, AnyOf, Query, Term, Vocabulary, pieces_of, plain_words
-from catchment.results import Word
+from catchment.ledger import NO_SPACES, AnyOf, Query, Term, Vocabulary, plain_words
+from catchment.search.results import Word
 
 _WORD = re.compile(r"[^\W_]+")
 _LANGUAGES = {
@@ -72,100 +72,124 @@ _BEGINNING = 3
 def widen(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[Word]]:
     """Add to each single word of a query its other forms, and corrections if it seems to be misspelled."""
     groups = query.wanted[:_WIDENED]
-    if not any(_is_word(term) for group in groups for term in group):
-        return query, [Word(term.text) for group in query.wanted for term in group]
+    terms = [term for group in groups for term in group]
+    rest = [Word(term.text) for group in query.wanted[_WIDENED:] for term in group]
+    if not any(map(_is_word, terms)):
+        return query, [*(Word(term.text) for term in terms), *rest]
+    words, joined = _look_up(groups, vocabulary)
+    each = zip(terms, words, strict=True)
+    wanted: list[AnyOf] = []
+    for group, around in zip(groups, joined, strict=True):
+        others = [Term(word, prefix=False, weight=_JOINED_WEIGHT) for word in around]
+        for term, word in islice(each, len(group)):
+            others += [Term(form, prefix=False, weight=_FORM_WEIGHT) for form in word.forms]
+            if word.parts and len(term.pieces) > 1:
+                others.append(Term(" ".join(term.pieces), prefix=False, weight=_FORM_WEIGHT, is_quoted=True))
+            others += [Term(other, prefix=False, weight=_CORRECTION_WEIGHT) for other in word.corrections]
+        wanted.append((*group, *others))
+    return replace(query, wanted=(*wanted, *query.wanted[_WIDENED:])), [*words, *rest]
+
+
+def _look_up(groups: Sequence[AnyOf], vocabulary: Vocabulary) -> tuple[list[Word], list[list[str]]]:
+    """Return what the library has of each term, and for each group the words that it forms with its neighbours."""
+    terms = [(term, n) for n, group in enumerate(groups) for term in group]
+    widened = {place: term for place, (term, _) in enumerate(terms[:_WIDENED]) if _is_word(term)}
+    pieces = {term: term.pieces if len(term.pieces) > 1 else [] for term in widened.values()}
     stemmers = [
         Stemmer.Stemmer(_LANGUAGES[code]) for code in sorted(vocabulary.languages() | {_DEFAULT}) if code in _LANGUAGES
     ]
-    wanted: list[AnyOf] = []
-    words: list[Word] = []
-    for group, joined in zip(groups, _joined(groups, vocabulary), strict=True):
-        others = [Term(word, prefix=False, weight=_JOINED_WEIGHT) for word in joined]
-        for term in group:
-            is_widened = _is_word(term) and len(words) < _WIDENED
-            word = _widened(term, joined, stemmers, vocabulary) if is_widened else Word(term.text)
-            words.append(word)
-            others += [Term(form, prefix=False, weight=_FORM_WEIGHT) for form in word.forms]
-            if len(pieces := pieces_of(term.text)) > 1 and is_widened:
-                others.append(Term(" ".join(pieces), prefix=False, weight=_FORM_WEIGHT, is_quoted=True))
-            others += [Term(other, prefix=False, weight=_CORRECTION_WEIGHT) for other in word.corrections]
-        wanted.append((*group, *others))
-    words += [Word(term.text) for group in query.wanted[_WIDENED:] for term in group]
-    return replace(query, wanted=(*wanted, *query.wanted[_WIDENED:])), words
+    alike, pairs = _alike(widened.values(), stemmers, vocabulary), _pairs(groups)
+    counts = vocabulary.among({*filter(None, pairs), *chain.from_iterable(alike.values())})
+    joined = [[pair for pair in around if pair in counts] for around in zip(["", *pairs], [*pairs, ""], strict=True)]
+    words = [Word(term.text) for term, _ in terms]
+    suspects: dict[int, str] = {}
+    for place, term in widened.items():
+        forms, around = _most_frequent(term.words, alike[term], counts), joined[terms[place][1]]
+        count, others = counts.get(term.words, 0), tuple(form for form in forms if form != term.words)
+        words[place] = Word(term.text, count, others, (*around, *pieces[term]))
+        # A misspelled word can have the stem of another by chance, but then it mostly is that stem: "metr" and "metres".
+        is_typo = not forms or any(stemmer.stemWord(term.words) == term.words for stemmer in stemmers)
+        is_rare = 0 < count <= _RARE and not others and term.words.isalpha()
+        if is_rare or (not count and not around and is_typo):
+            suspects[place] = term.words
+    corrections = _corrections({word: counts.get(word, 0) for word in suspects.values()}, vocabulary)
+    for place, typed in suspects.items():
+        fitting = tuple(other for other in corrections[typed] if other not in words[place].forms)
+        words[place] = replace(words[place], corrections=fitting)
+    return words, joined
 
 
-def _widened(term: Term, joined: Sequence[str], stemmers: Sequence[Stemmer.Stemmer], vocabulary: Vocabulary) -> Word:
-    word = plain_words(term.text)
-    forms = _forms(word, term.text.lower(), stemmers, vocabulary)
-    count = forms.get(word, 0)
-    others = tuple(form for form in forms if form != word)
-    pieces = pieces_of(term.text)
-    parts = (*joined, *(pieces if len(pieces) > 1 else ()))
-    # A misspelled word can have the stem of another by chance, but then it mostly is that stem: "metr" and "metres".
-    is_typo = not forms or any(stemmer.stemWord(word) == word for stemmer in stemmers)
-    corrections: Sequence[str] = ()
-    if not count and not joined and is_typo:
-        corrections = _corrections(word, vocabulary)
-    elif 0 < count <= _RARE and not others and word.isalpha():
-        corrections = _common(word, count, vocabulary)
-    return Word(term.text, count, others, parts, tuple(other for other in corrections if other not in forms))
-
-
-def _joined(groups: Sequence[AnyOf], vocabulary: Vocabulary) -> list[list[str]]:
-    """Return for each group the words of the library that it forms with its neighbour: "green house", "http client"."""
-    words = [plain_words(group[0].text) if len(group) == 1 and _is_word(group[0]) else "" for group in groups]
-    pairs = [before + after if before and after else "" for before, after in pairwise(words)]
-    known = vocabulary.among([pair for pair in pairs if pair])
-    return [[pair for pair in around if pair in known] for around in zip(["", *pairs], [*pairs, ""], strict=True)]
+def _pairs(groups: Sequence[AnyOf]) -> list[str]:
+    """Return the words that neighbours form, such as "greenhouse" for "green house"; "" where one of them is no word."""
+    words = [group[0].words if len(group) == 1 and _is_word(group[0]) else "" for group in groups]
+    return [before + after if before and after else "" for before, after in pairwise(words)]
 
 
 def _is_word(term: Term) -> bool:
     """Return whether a term is one word that may be widened: not a phrase, a prefix, or in a script without spaces."""
     if term.prefix or term.is_quoted or len(term.text) > _LONGEST or NO_SPACES.search(term.text):
         return False
-    return _WORD.fullmatch(plain_words(term.text)) is not None
+    return _WORD.fullmatch(term.words) is not None
 
 
-def _forms(word: str, typed: str, stemmers: Sequence[Stemmer.Stemmer], vocabulary: Vocabulary) -> dict[str, int]:
-    """Return the words with the same stem and their counts, itself too if it occurs; the most frequent first."""
-    if len(word) < _LEAST_FOR_FORMS or not word.isalpha():
-        return vocabulary.among([word])
-    stems = [(stemmer, {stemmer.stemWord(word), plain_words(stemmer.stemWord(typed))}) for stemmer in stemmers]
-    shortest = min(len(stem) for _, mine in stems for stem in mine)
-
-    def alike(words: Collection[str]) -> set[str]:
-        listed = list(words)
-        return {word}.intersection(listed) | {
-            other
-            for stemmer, mine in stems
-            for other, stem in zip(listed, stemmer.stemWords(listed), strict=True)
-            if stem in mine
-        }
-
-    found = vocabulary.beginning(word[: max(_LEAST_FOR_FORMS, shortest - 1)], alike)
-    first = sorted(found, key=lambda form: (form != word, -found[form], form))[:_MOST_FORMS]
-    return {form: found[form] for form in first}
-
-
-def _corrections(word: str, vocabulary: Vocabulary) -> tuple[str, ...]:
-    """Return the words of the library nearest to one that it does not have; the most frequent first."""
-    if len(word) < _LEAST_FOR_ONE_EDIT:
-        return ()
-    found = vocabulary.among(set(_edited(word)))
-    if not found and len(word) >= _LEAST_FOR_TWO_EDITS:
-        found = vocabulary.beginning(
-            word[:_BEGINNING], lambda words: [other for other in words if is_near(word, other, 2)]
-        )
-    return tuple(sorted(found, key=lambda other: (-found[other], other))[:_MOST_CORRECTIONS])
+def _alike(
+    terms: Collection[Term], stemmers: Sequence[Stemmer.Stemmer], vocabulary: Vocabulary
+) -> dict[Term, set[str]]:
+    """Return for each word itself and the words of the library with the same stem."""
+    alike = {term: {term.words} for term in terms}
+    stems = {
+        term: [{stemmer.stemWord(term.words), _plain(stemmer.stemWord(term.text.lower()))} for stemmer in stemmers]
+        for term in alike
+        if len(term.words) >= _LEAST_FOR_FORMS and term.words.isalpha()
+    }
+    prefixes = {
+        term: term.words[: max(_LEAST_FOR_FORMS, min(map(len, chain.from_iterable(own))) - 1)]
+        for term, own in stems.items()
+    }
+    listed = vocabulary.beginning(set(prefixes.values()))
+    for term, own in stems.items():
+        words = listed[prefixes[term]]
+        for stemmer, mine in zip(stemmers, own, strict=True):
+            alike[term] |= {word for word, stem in zip(words, stemmer.stemWords(words), strict=True) if stem in mine}
+    return alike
 
 
-def _common(word: str, count: int, vocabulary: Vocabulary) -> tuple[str, ...]:
-    """Return the words at one edit that are much more frequent than a rare word, which is probably misspelled."""
-    if len(word) < _LEAST_FOR_RARE:
-        return ()
-    found = vocabulary.among(set(_edited(word)) - {word})
-    frequent = [other for other, number in found.items() if number >= _MUCH_MORE * count]
-    return tuple(sorted(frequent, key=lambda other: (-found[other], other))[:_MOST_CORRECTIONS])
+def _plain(stem: str) -> str:
+    return stem if stem.isascii() and stem.isalnum() else plain_words(stem)
+
+
+def _most_frequent(word: str, alike: Collection[str], counts: Mapping[str, int]) -> list[str]:
+    """Return those words that occur, the most frequent first, but the word itself before all."""
+    found = [form for form in alike if form in counts]
+    return sorted(found, key=lambda form: (form != word, -counts[form], form))[:_MOST_FORMS]
+
+
+def _corrections(suspects: Mapping[str, int], vocabulary: Vocabulary) -> dict[str, list[str]]:
+    """Return for each word the nearest words of the library, the most frequent first.
+
+    For a word that occurs a few times (`suspects`: the counts), these are only words that are much more frequent.
+    """
+    if not suspects:
+        return {}
+    edited = {
+        word: {*_edited(word)} - {word}
+        for word, count in suspects.items()
+        if len(word) >= (_LEAST_FOR_RARE if count else _LEAST_FOR_ONE_EDIT)
+    }
+    counts = vocabulary.among({*chain.from_iterable(edited.values())})
+    found = {word: {other for other in others if other in counts} for word, others in edited.items()}
+    lost = [word for word in found if not suspects[word] and not found[word] and len(word) >= _LEAST_FOR_TWO_EDITS]
+    if lost:
+        listed = vocabulary.beginning({word[:_BEGINNING] for word in lost})
+        found |= {word: {other for other in listed[word[:_BEGINNING]] if is_near(word, other, 2)} for word in lost}
+        counts |= vocabulary.among({*chain.from_iterable(found[word] for word in lost)})
+    return {
+        word: sorted(
+            (other for other in found.get(word, ()) if counts.get(other, 0) >= max(1, _MUCH_MORE * count)),
+            key=lambda other: (-counts[other], other),
+        )[:_MOST_CORRECTIONS]
+        for word, count in suspects.items()
+    }
 
 
 def _edited(word: str) -> Iterator[str]:

@@ -143,11 +143,6 @@ def _planned(file: Path) -> str | None:
 
 def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _Before) -> PurgeProof:
     passages = before.passages
-
-    def is_there(passage: str) -> bool:
-        hits = ledger.library.search('"' + passage.replace('"', " ") + '"', limit=1_000)
-        return any(hit.source == source.name and extent.covers(hit.item) for hit in hits)
-
     own_files = [*ledger.purging.files(), *_with_log(home.cache)]
     in_files = {passage for file in own_files for passage in _in_file(file, passages)}
     other_files = (file for file in home.path.rglob("*") if file.is_file() and file not in own_files)
@@ -165,7 +160,7 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
         before.cached,
         {"documents": documents, "chunks": chunks, "cached": before.still_cached},
         len(passages),
-        sum(map(is_there, passages)),
+        sum(ledger.purging.is_found(source.id, extent.covers, passage) for passage in passages),
         # Another source may have the same passage in its own content.
         sum(not ledger.purging.said_elsewhere(passage) for passage in in_files),
         tuple(sorted(copies)),

@@ -15,7 +15,7 @@ from console.sources import source_lifecycle
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger, Shown
-    from catchment.results import Hit
+    from catchment.search.results import Hit
 
 Document = Annotated[
     str,
@@ -116,10 +116,10 @@ def _near(ledger: Ledger, shown: Shown) -> list[Hit]:
     try:
         return remote.related(session.home(), shown.document, _NEAREST)
     except MeaningOff:
-        from catchment.meaning.meaning import Meaning
+        from catchment.search.meaning.index import MeaningIndex
         from catchment.search.related import related
 
-        return related(ledger, Meaning(ledger), shown.content_id, _NEAREST)
+        return related(ledger, MeaningIndex(ledger), shown.content_id, _NEAREST)
 
 
 def _shown(shown: Shown) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from console import arguments, render, session
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
-    from catchment.results import Hit, Results, Word
+    from catchment.search.results import Hit, Results, Word
 
 _EXAMPLE = "catchment search leak tag:water after:2025"
 
@@ -112,13 +112,13 @@ def find(
 
 def _find_here(ledger: Ledger, query: str, now: datetime, lanes: str, reason: str, page: dict[str, Any]) -> Results:
     """Search in this process. Only a search by meaning alone loads the model, which takes a second."""
-    from catchment.results import Lanes
+    from catchment.search.results import Lanes
     from catchment.search.search import search, search_without_meaning
 
     if lanes == Lanes.MEANING:
-        from catchment.meaning.meaning import Meaning
+        from catchment.search.meaning.index import MeaningIndex
 
-        return search(ledger, query, now, meaning=Meaning(ledger), lanes=Lanes.MEANING, **page)
+        return search(ledger, query, now, meaning=MeaningIndex(ledger), lanes=Lanes.MEANING, **page)
     if lanes == Lanes.BOTH:
         return search_without_meaning(ledger, query, now, reason, **page)
     return search(ledger, query, now, lanes=Lanes.WORDS, **page)

@@ -26,7 +26,7 @@ def model(
     """
     if setting is not None:
         _change(setting)
-    from catchment.meaning_status import MeaningStatus
+    from catchment.search.meaning.meaning_status import MeaningStatus
 
     try:
         with session.reading() as ledger:
@@ -43,14 +43,14 @@ def model(
 
 def _change(setting: str) -> None:
     """Store a setting whose model can be used, and have the embeddings made."""
-    from catchment.ledger import OFF
-    from catchment.meaning import models
-    from catchment.meaning_status import record
+    from catchment.ledger.library.embeddings import OFF
+    from catchment.search.meaning import choice
+    from catchment.search.meaning.meaning_status import record
     from deployments.runs.runs import start_embedding
 
-    models.checked(setting)
+    choice.checked(setting)
     if setting != OFF:
-        models.load(setting)
+        choice.load(setting)
     with session.writing() as ledger:
         ledger.embeddings.setting = setting
     record(session.home(), "")

@@ -18,7 +18,7 @@ from console.start_stop import held
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
-    from catchment.meaning_status import MeaningStatus
+    from catchment.search.meaning.meaning_status import MeaningStatus
     from catchment.worker_status import WorkerStatus
     from deployments.runs.runs import PlannedRun
     from deployments.server.running import Running
@@ -51,7 +51,7 @@ def status(
 
 
 def _show_status(as_json: bool) -> None:
-    from catchment.meaning_status import MeaningStatus
+    from catchment.search.meaning.meaning_status import MeaningStatus
 
     server = session.running()
     with ThreadPoolExecutor(1) as executor:

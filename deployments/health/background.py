@@ -10,8 +10,8 @@ from contextlib import closing, suppress
 from catchment import status
 from catchment.errors import CatchmentError
 from catchment.ledger import Ledger
-from catchment.meaning_status import MeaningStatus
 from catchment.runtime.home import Home
+from catchment.search.meaning.meaning_status import MeaningStatus
 from catchment.status import Finding
 from deployments.server.client import Client, api
 from deployments.server.environment import POOL

@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from catchment import meaning_status, status
+from catchment import status
 from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
 from catchment.runtime.home import Home
+from catchment.search.meaning import meaning_status
 from catchment.search.remote import WebAddress, is_live, last_start
 from catchment.status import Finding, SchedulePlan, SourceHealth, Verdict
 from catchment.sync.preflight import scopes_of

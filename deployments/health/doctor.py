@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 
-from catchment import meaning_status, status
+from catchment import status
 from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
+from catchment.search.meaning import meaning_status
 from catchment.status import Finding, Verdict
 from deployments.health import background, leftovers, logins, machine
 from deployments.server.running import running

@@ -19,6 +19,7 @@ from catchment.runtime.process import identity, pid_of
 from catchment.worker_status import WorkerStatus
 from deployments.supervisor.processes import descendants
 from tests.acceptance.person import PROJECT, Person
+from tests.hits import find_hits
 from tests.waiting import until
 
 ALTERED = {"PYTHONPATH": str(PROJECT / "tests" / "altered")}
@@ -53,7 +54,7 @@ def saved_and_found(person: Person, vault: Path) -> None:
     draft.write_text(f"{note.read_text()}\n{word}\n")
     draft.replace(note)
     with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
-        until(lambda: len(ledger.library.search(word)), lambda hits: hits == 1)
+        until(lambda: len(find_hits(ledger, word)), lambda hits: hits == 1)
 
 
 def executing(person: Person, name: str) -> list[psutil.Process]:

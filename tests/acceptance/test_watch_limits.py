@@ -17,6 +17,7 @@ from deployments.watch.status import report_file
 from tests.acceptance import document
 from tests.acceptance.accidents import FREQUENT_CHECKS
 from tests.acceptance.person import COMMAND, PROJECT, Person, upright
+from tests.hits import find_hits
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
@@ -83,4 +84,4 @@ def watched(person: Person) -> dict[str, Any]:
 
 def found(person: Person, word: str) -> list[str]:
     with closing(Ledger.inspect(Home(person.home).database_url)) as ledger:
-        return sorted(hit.item for hit in ledger.library.search(word, limit=100))
+        return sorted(hit.item for hit in find_hits(ledger, word, limit=100))

@@ -24,6 +24,7 @@ from deployments.watch import automation, status
 from deployments.watch.sync_requests import Server
 from tests.acceptance.accidents import FREQUENT_CHECKS
 from tests.acceptance.person import Person, upright, without_meaning
+from tests.hits import find_hits
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
@@ -49,7 +50,7 @@ class Vault:
 
     def found(self, word: str) -> list[str]:
         """Return the items that a search for the word finds."""
-        return [hit.item for hit in self.ledger.library.search(word)]
+        return [hit.item for hit in find_hits(self.ledger, word)]
 
     def await_found(self, word: str, *items: str) -> None:
         """Wait until a search for the word finds exactly these items."""

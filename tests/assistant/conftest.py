@@ -18,11 +18,11 @@ from mcp.client.stdio import StdioServerParameters
 from catchment.ledger import Delivered, Ledger
 from catchment.ledger.library.conversation_index import MAIL
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
-from catchment.meaning.fill import fill
-from catchment.meaning.models import load
 from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Item, Link, LinkKind, Upsert
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
+from catchment.search.meaning.choice import load
+from catchment.search.meaning.fill import fill
 from connectors import connector_class
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 

@@ -15,15 +15,15 @@ import pytest
 
 from assistant.mcp_server import call
 from assistant.shared_library import AssistantLibrary
-from catchment import meaning_status
 from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
-from catchment.meaning.fill import fill
-from catchment.meaning.meaning import Meaning
-from catchment.meaning.models import Refusal, quantized
-from catchment.results import Results
 from catchment.runtime.home import Home
+from catchment.search.meaning import meaning_status
+from catchment.search.meaning.fill import fill
+from catchment.search.meaning.index import MeaningIndex
+from catchment.search.meaning.models import Refusal, quantized
 from catchment.search.related import related
+from catchment.search.results import Results
 from catchment.search.search import search
 from tests.assistant.conftest import add_sources, ingest
 from tests.documents import document_named
@@ -160,12 +160,12 @@ def test_meaning_and_scores_are_as_without_the_kept_sources(
     both: tuple[Home, Home], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also what assistants see only as an order: scores, cosines, counts of words, and the floor."""
-    monkeypatch.setattr("catchment.meaning.meaning.load", lambda _: Letters())
+    monkeypatch.setattr("catchment.search.meaning.index.load", lambda _: Letters())
     found: list[list[Any]] = []
-    model: Meaning | None = None
+    model: MeaningIndex | None = None
     for home in both:
         with closing(Ledger.inspect(home.database_url, only=["notes"])) as ledger:
-            meaning = model = Meaning(ledger, model)
+            meaning = model = MeaningIndex(ledger, model)
             results = [
                 search(ledger, query, NOW, meaning=meaning) for query in list(_queries())[::3] if ":" not in query
             ]

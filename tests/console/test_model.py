@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catchment import meaning_status
 from catchment.ledger import Ledger
-from catchment.meaning.fill import fill
-from catchment.meaning.models import Refusal, load
 from catchment.runtime.home import Home
+from catchment.search.meaning import meaning_status
+from catchment.search.meaning.choice import load
+from catchment.search.meaning.fill import fill
+from catchment.search.meaning.models import Refusal
 from tests.console.standin import serving
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catchment.ledger import Ledger
-from catchment.meaning.builtin import BuiltIn
-from catchment.meaning.fill import fill
 from catchment.runtime.home import Home
+from catchment.search.meaning.builtin import BuiltIn
+from catchment.search.meaning.fill import fill
 from tests.console.test_open import ingest
 
 if TYPE_CHECKING:

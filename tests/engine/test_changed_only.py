@@ -17,6 +17,7 @@ from catchment.settings import Home
 from catchment.sync.plan import Plan, PlanFilter
 from catchment.sync.source_sync import SourceSync, open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
+from tests.hits import find_hits
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def finish(sync: SourceSync) -> int:
 
 def found(home: Home) -> list[str]:
     with closing(Ledger.inspect(home.database_url)) as ledger:
-        return sorted(hit.item for hit in ledger.library.search("changed"))
+        return sorted(hit.item for hit in find_hits(ledger, "changed"))
 
 
 def test_sync_compares_only_the_reported_paths(home: Home, folder: Path) -> None:

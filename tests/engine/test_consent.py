@@ -20,6 +20,7 @@ from catchment.sync.preflight import WHOLE, consented, scopes_of
 from catchment.sync.source_sync import open_sync
 from connectors import connector_class, kinds
 from connectors.local_files import LocalFiles, LocalFilesSettings
+from tests.hits import find_hits
 
 
 class Letters(LocalFiles):
@@ -103,7 +104,7 @@ def test_expired_consent_stops_reads_and_deletions(home: Home, letters: Letters,
     with pytest.raises(NoConsent, match="consent expired"):
         full_sync(home, letters)
     assert letters.asked == asked
-    assert len(ledger.library.search("number")) == 6
+    assert len(find_hits(ledger, "number")) == 6
 
 
 def test_consent_expiring_during_a_listing_ends_it(home: Home, letters: Letters, ledger: Ledger) -> None:
@@ -160,7 +161,7 @@ def test_sync_ends_when_its_source_is_removed_and_the_name_reused(home: Home, tm
         assert sync.permit.ended
         assert sync.finish("cancelled")["jobs"] == 0
     assert full_sync(home, right)["succeeded"] == 1
-    assert [hit.item for hit in ledger.library.search("letters")] == ["right.md"]
+    assert [hit.item for hit in find_hits(ledger, "letters")] == ["right.md"]
     assert ledger.intake.holds() == []
 
 

@@ -18,6 +18,7 @@ from catchment.settings import Home, Limits, Policy, Priority, RetryPolicy
 from catchment.sync.source_sync import HELD_AFTER, SourceSync, open_sync
 from tests.documents import document_named
 from tests.engine.hostile import Hostile
+from tests.hits import find_hits
 
 NOW = RetryPolicy(backoff="immediate", attempts=2)
 
@@ -220,7 +221,7 @@ def test_copied_file_is_parsed_once_and_found_at_both_paths(
         sync.discover()
         work(sync)
         assert sync.finish("completed")["reused"] == 1
-    (hit,) = ledger(home).library.search("same long words")
+    (hit,) = find_hits(ledger(home), "same long words")
     assert sorted(hit.places) == [("papers", "first.md"), ("papers", "second.md")]
     first, second = (document_named(ledger(home), name) for name in ("first.md", "second.md"))
     assert (second.title, second.modified) == (first.title, first.modified)
@@ -232,12 +233,12 @@ def test_a_rename_costs_no_read_and_keeps_the_document(
 ) -> None:
     (folder / "old.md").write_text("A note that moves")
     full_sync(home, folder)
-    (before,) = ledger(home).library.search("moves")
+    (before,) = find_hits(ledger(home), "moves")
     (folder / "sub").mkdir()
     (folder / "old.md").rename(folder / "sub" / "new.md")
     summary = full_sync(home, folder)
     assert (summary["moved"], summary["read"], summary["deleted"]) == (1, 0, 0)
-    (after,) = ledger(home).library.search("moves")
+    (after,) = find_hits(ledger(home), "moves")
     assert (after.document, after.item, after.title) == (before.document, "sub/new.md", "new")
 
 
@@ -295,11 +296,11 @@ def test_a_file_moved_by_copy_and_delete_keeps_its_document(
 ) -> None:
     (folder / "old.md").write_text("A note that moves to another disk")
     full_sync(home, folder)
-    (before,) = ledger(home).library.search("another disk")
+    (before,) = find_hits(ledger(home), "another disk")
     (folder / "new.md").write_bytes((folder / "old.md").read_bytes())
     (folder / "old.md").unlink()
     full_sync(home, folder)
-    (after,) = ledger(home).library.search("another disk")
+    (after,) = find_hits(ledger(home), "another disk")
     assert (after.document, after.item) == (before.document, "new.md")
 
 
@@ -312,10 +313,10 @@ def test_emptied_folder_deletes_no_document_without_approval(
     for path in folder.iterdir():
         path.unlink()
     assert full_sync(home, folder)["held"] == 30
-    assert len(ledger(home).library.search("number", limit=50)) == 30
+    assert len(find_hits(ledger(home), "number", limit=50)) == 30
     source = ledger(home).sources.get("papers")
     ledger(home).intake.apply_hold(source.id, "ada", "they are really gone")
-    assert ledger(home).library.search("number") == []
+    assert find_hits(ledger(home), "number") == []
 
 
 def test_repeatedly_failing_source_is_paused_until_resumed(

@@ -15,6 +15,7 @@ from catchment.sync.prove import Flaw, Proven
 from connectors.folders.scan import Lister, Listing, ScannedFolder
 from tests.documents import document_named
 from tests.engine.papers import Papers
+from tests.hits import find_hits
 
 
 @pytest.fixture
@@ -90,12 +91,12 @@ def test_missing_index_of_a_successful_job_is_repaired(papers: Papers) -> None:
     harm(
         papers, *(f"INSERT INTO {index} ({index}) VALUES ('delete-all')" for index in ("chunk_index", "document_index"))
     )
-    assert papers.ledger.library.search("paper") == []
+    assert find_hits(papers.ledger, "paper") == []
     proven = papers.prove()
     assert proven.index == ("5 passages are not in the index", "5 names of documents are not in the index")
     papers.repair(proven)
     assert papers.prove().holds
-    assert len(papers.ledger.library.search("paper")) == 4
+    assert len(find_hits(papers.ledger, "paper")) == 4
     assert papers.ledger.check(deep=True) == []
 
 

@@ -14,14 +14,15 @@ import pytest
 from catchment.content.cache import Cache
 from catchment.errors import NoConsent, TryAgain
 from catchment.ledger import Ledger, Source
-from catchment.meaning.fill import fill
-from catchment.meaning.models import Refusal, quantized
 from catchment.model import Priority
+from catchment.search.meaning.fill import fill
+from catchment.search.meaning.models import Refusal, quantized
 from catchment.settings import Home, Policy
 from catchment.sync.preflight import WHOLE
 from catchment.sync.revoke import Extent, PurgeProof, revoke
 from catchment.sync.source_sync import open_sync
 from connectors.local_files import LocalFiles
+from tests.hits import find_hits
 from tests.waiting import PATIENCE
 
 SECRET = "The zebrafinch of Winnipeg sings every single morning at the window"
@@ -100,7 +101,7 @@ def test_purge_empties_the_home_but_keeps_shared_content(home: Home, ledger: Led
     assert (proof.items, proof.passages, proof.found, proof.in_files, proof.copies) == (2, 1, 0, 0, ())
     assert set(proof.left.values()) == {0}
     assert holding(home, "zebrafinch") == []
-    assert {hit.source for hit in ledger.library.search("pump")} == {"other"}
+    assert {hit.source for hit in find_hits(ledger, "pump")} == {"other"}
     assert [consent.state for consent in ledger.consents.all("mine")] == ["withdrawn"]
     assert ledger.check(deep=True) == []
 
@@ -173,7 +174,7 @@ def test_short_texts_are_counted_before_and_after(home: Home, folders: dict[str,
         proof = purge(home, ledger, ledger.sources.get("mine"))
         assert (proof.documents, proof.chunks, proof.cached, proof.passages) == (4, 3, 1, 0)
         assert (proof.still, proof.holds) == ({"documents": 0, "chunks": 0, "cached": 0}, True)
-        assert {hit.source for hit in ledger.library.search("pump")} == {"other"}
+        assert {hit.source for hit in find_hits(ledger, "pump")} == {"other"}
 
 
 def test_remaining_documents_contradict_the_proof(home: Home, ledger: Ledger, mine: Source) -> None:
@@ -211,7 +212,7 @@ def test_same_words_in_another_source_are_not_a_trace(
         sync.finish("completed")
     proof = purge(home, ledger, mine)
     assert (proof.holds, proof.found, proof.in_files) == (True, 0, 0)
-    assert [hit.item for hit in ledger.library.search("zebrafinch")] == ["quoted.md"]
+    assert [hit.item for hit in find_hits(ledger, "zebrafinch")] == ["quoted.md"]
 
 
 def test_running_sync_ends_before_the_purge(

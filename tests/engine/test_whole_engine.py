@@ -27,6 +27,7 @@ from catchment.runtime import process
 from connectors.folders import diff, file_diff
 from tests.engine.disk import PLACES, Disk, Print, Words
 from tests.engine.whole import RETRY, Disturbance, Engine, Shelf
+from tests.hits import find_hits
 
 NAMES = ("papers", "vault")
 DEEDS = (
@@ -521,7 +522,7 @@ class WholeEngine(RuleBasedStateMachine):
             return
         expected = found_at(shelves)
         for word in expected.keys() | found_at(self.searched).keys():
-            hits = self.engine.ledger.library.search(word)
+            hits = find_hits(self.engine.ledger, word)
             at = [place for hit in hits for place in hit.places]
             assert sorted(at) == sorted(expected.get(word, set())), f"{word} is found elsewhere than it is"
         self.searched = shelves

@@ -26,6 +26,7 @@ from catchment.sync.plan import Plan, PlanFilter
 from catchment.sync.source_sync import SourceSync, open_sync
 from tests.documents import document_named
 from tests.engine.hostile import Hostile
+from tests.hits import find_hits
 
 BATCH = 4
 SOURCE = "papers"
@@ -139,7 +140,7 @@ def all_is_well(desk: Desk, expected: Mapping[str, str], quarantined: frozenset[
         same(sorted(name.locator for name in ledger.library.names(source.id)), sorted(expected))
         for name, text in expected.items():
             same(document_named(ledger, name).content.text.strip(), text.strip())
-            hits = [place for hit in ledger.library.search(text.split()[-1], limit=100) for place in hit.places]
+            hits = [place for hit in find_hits(ledger, text.split()[-1], limit=100) for place in hit.places]
             alike = {other for other, said in expected.items() if text.split()[-1] in said.split()}
             same(sorted(hits), sorted((SOURCE, other) for other in alike))
         same(ledger.proof.index(source.id), [])

@@ -19,13 +19,13 @@ from catchment.ledger import Ledger
 from catchment.ledger.db import schema
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
 from catchment.ledger.limits.pacing import Pacing
-from catchment.meaning.fill import fill
-from catchment.meaning.models import Refusal
 from catchment.model import JobState
 from catchment.pacing import HostLimits, RateReport
 from catchment.pacing.metered import Ask, Report
 from catchment.pacing.operator_rules import Rule
 from catchment.runtime.process import alive, identity
+from catchment.search.meaning.fill import fill
+from catchment.search.meaning.models import Refusal
 from catchment.settings import Policy
 from catchment.sync.batch import forget_done
 from catchment.sync.plan import load_plan, make_plan, save_plan

@@ -26,6 +26,7 @@ from catchment.ledger.db import schema
 from catchment.ledger.db.database import Store
 from console.main import main
 from tests.faults.versions import LATER, become_later, die_at, kept, kept_revisions, live_in, told
+from tests.hits import find_hits
 from tests.ledger.conftest import postgres  # noqa: F401 - a fixture
 from tests.ledger.test_crashes import in_child
 from tests.ledger.test_file import _schema
@@ -82,7 +83,7 @@ def sound(url: str, before: dict[str, list[object]]) -> None:
     """Check that the ledger is migrated and its data is unchanged."""
     ledger = Ledger.open(url)
     assert ledger.check(deep=True) == []
-    assert len(ledger.library.search("says", limit=100)) == 29
+    assert len(find_hits(ledger, "says", limit=100)) == 29
     ledger.close()
     assert revision(url) == LATER
     assert told(url) == before
@@ -96,7 +97,7 @@ def test_ledger_of_every_past_revision_is_migrated(kept_revision: str, tmp_path:
     file = kept(kept_revision, tmp_path)
     ledger = Ledger.open(address(file))
     assert ledger.check(deep=True) == []
-    assert len(ledger.library.search("says", limit=100)) == 29
+    assert len(find_hits(ledger, "says", limit=100)) == 29
     ledger.close()
     fresh = address(tmp_path / "fresh.db")
     Ledger.open(fresh).close()

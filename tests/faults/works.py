@@ -33,6 +33,7 @@ from deployments.server.environment import auth_string
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from tests.faults.rehearsal import rehearse
 from tests.faults.versions import become_later
+from tests.hits import find_hits
 
 NAME = "papers"
 COPY = "copy.db"
@@ -100,7 +101,7 @@ def look(home: Home) -> dict[str, Any]:
                 "SELECT documents.path, contents.text FROM documents JOIN contents ON contents.id = documents.content_id"
                 " WHERE documents.removed_at IS NULL ORDER BY documents.path"
             ).all()
-        found = [hit.item for hit in ledger.library.search("paper", limit=1_000)]
+        found = [hit.item for hit in find_hits(ledger, "paper", limit=1_000)]
         return {"documents": [list(row) for row in rows], "found": sorted(found), "broken": ledger.check(deep=True)}
 
 

@@ -22,6 +22,7 @@ from deployments.server.client import api
 from deployments.supervisor.supervisor import Running
 from tasks import coalesce
 from tasks.run_states import COALESCED
+from tests.hits import find_hits
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.server
@@ -91,7 +92,7 @@ def test_run_during_another_sync_is_coalesced_into_a_new_one(
         sync.finish("completed")
     assert wait(server, run, timeout=PATIENCE).state_name == "Completed"
     with closing(Ledger.open(server_home.database_url)) as ledger:
-        assert len(ledger.library.search("Written")) == 1
+        assert len(find_hits(ledger, "Written")) == 1
 
 
 def test_many_requested_runs_coalesce_into_few_syncs(

@@ -15,6 +15,7 @@ from catchment.settings import Home
 from catchment.sync.preflight import WHOLE
 from tests.flows.conftest import Window
 from tests.flows.test_sync import sync
+from tests.hits import find_hits
 
 pytestmark = pytest.mark.flow
 
@@ -41,7 +42,7 @@ def ended(home: Home) -> list[str | None]:
 
 def found(home: Home) -> int:
     with closing(Ledger.open(home.database_url)) as ledger:
-        return len(ledger.library.search("letter"))
+        return len(find_hits(ledger, "letter"))
 
 
 def test_run_without_consent_is_skipped_and_reads_no_item(window: Window, folder: Path, home: Home) -> None:

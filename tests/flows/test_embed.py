@@ -13,8 +13,8 @@ import pytest
 from prefect.client.schemas.objects import State
 
 from catchment.ledger import EmbeddingCounts, Ledger
-from catchment.meaning_status import MeaningStatus
 from catchment.model import Priority
+from catchment.search.meaning.meaning_status import MeaningStatus
 from catchment.settings import Home
 from catchment.sync.fair_share import QUEUE
 from flows.embed import embed
@@ -58,7 +58,7 @@ def _vectors(home: Home) -> set[tuple[int, int]]:
 
 
 def _processes() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "catchment.meaning" in child.cmdline()]
+    return [child for child in psutil.Process().children() if "catchment.search.meaning" in child.cmdline()]
 
 
 def _last_name(window: Window) -> str:

@@ -18,6 +18,7 @@ from connectors.local_files import LocalFilesSettings
 from connectors.obsidian import ObsidianSettings
 from tests.flows.conftest import Window
 from tests.flows.test_sync import sync
+from tests.hits import find_hits
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_run_with_another_folder_is_refused_and_holds_nothing(window: Window, fo
     ledger = Ledger.open(home.database_url)
     assert ledger.intake.holds() == []
     assert [source.name for source in ledger.sources.all()] == ["letters"]
-    assert len(ledger.library.search("letter", limit=100)) == 34
+    assert len(find_hits(ledger, "letter", limit=100)) == 34
     ledger.close()
 
 

@@ -29,6 +29,7 @@ from connectors.local_files import LocalFiles, LocalFilesSettings
 from flows.local_files import sync_local_files
 from tasks.activity import stop
 from tests.flows.conftest import Window
+from tests.hits import find_hits
 
 pytestmark = pytest.mark.flow
 
@@ -178,7 +179,7 @@ def test_step_completed_before_a_failure_is_cached(
     tasks = window.tasks(window.run_of("again")["id"], 3)
     assert [task["state"]["name"] for task in tasks] == ["Completed", "Cached", "Completed"]
     ledger = Ledger.open(home.database_url)
-    assert len(ledger.library.search("A")) == 1
+    assert len(find_hits(ledger, "A")) == 1
     assert ledger.check() == []
 
 

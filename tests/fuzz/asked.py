@@ -18,12 +18,12 @@ import pytest
 from pydantic import ValidationError
 
 from catchment.errors import BadInput, ConfigError, LedgerError, UserError
-from catchment.ledger import Ledger
+from catchment.ledger import Ledger, storable_text
 from catchment.ledger.admin import backup as copies
-from catchment.ledger.library.hits import snippet
-from catchment.ledger.library.query import fold, parse
 from catchment.pacing import windows
 from catchment.runtime.home import Home
+from catchment.search.language import parse_words
+from catchment.search.present import fold, marks, pattern, snippet
 from catchment.settings import SourceSettings
 from catchment.sync.plan import Plan
 from connectors import connector_class, kinds
@@ -34,6 +34,7 @@ from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_
 from tests.engine.papers import Papers
 from tests.fuzz.promises import storable
 from tests.fuzz.target import Target, damaged, shaped, woven
+from tests.hits import find_hits
 
 _SOURCES = """
 deployments:␤
@@ -281,12 +282,11 @@ def _search(data: bytes) -> None:
     """Any text is a valid query or has too many words, and snippets are parts of the document."""
     words = data.decode("utf-8", "replace")
     with suppress(BadInput):
-        for hit in library().ledger.library.search(words):
+        for hit in find_hits(library().ledger, words):
             assert hit.item in library().texts
-    query = parse(words)
+    patterns = [pattern(term) for term in parse_words(storable_text(words)).shown]
     for text in ("The gauge at the weir", words):
-        if query.wanted:
-            snippet(text, query)
+        snippet(text, marks(text, patterns, ()))
         assert len(fold(text)) == len(text)
 
 

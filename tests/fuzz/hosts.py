@@ -21,9 +21,10 @@ from imapclient.response_parser import parse_fetch_response
 
 from catchment.content.normalize import normalize
 from catchment.errors import CatchmentError, ItemError, MeaningOff, SkipReason, SourceError
-from catchment.meaning.models import Refusal, load
 from catchment.pacing import Pace, read_headers
 from catchment.pacing.bucket import TOKEN
+from catchment.search.meaning.choice import load
+from catchment.search.meaning.models import Refusal
 from connectors.github.api.api_client import ApiClient
 from connectors.github.api.entries import Entry, EntryKind, parse_locator
 from connectors.github.api.feed import Feed, FeedMark

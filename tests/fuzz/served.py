@@ -19,7 +19,7 @@ from assistant.shared_library import AssistantLibrary
 from assistant.untrusted import as_text
 from catchment.ledger import Ledger, Space
 from catchment.ledger.library.embeddings import Watermark
-from catchment.meaning.vectors import Vectors
+from catchment.search.meaning.vectors import Vectors
 from tests.fuzz.asked import library
 from tests.fuzz.target import Target, shaped, woven
 from web.app import application

@@ -16,6 +16,7 @@ import pytest
 from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, SchemaMismatch, TryAgain
 from catchment.ledger import Ledger
 from catchment.ledger.admin import backup, migrations
+from tests.hits import find_hits
 from tests.ledger.world import Clock, World, note, notes
 
 pytestmark = pytest.mark.databases
@@ -31,7 +32,7 @@ def found_in(file: Path, words: str = "says") -> int:
     ledger = Ledger.inspect(f"sqlite:///{file}", clock=Clock())
     try:
         assert ledger.check(deep=True) == []
-        return len(ledger.library.search(words, limit=1_000))
+        return len(find_hits(ledger, words, limit=1_000))
     finally:
         ledger.close()
 

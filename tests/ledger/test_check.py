@@ -11,9 +11,9 @@ import pytest
 
 from catchment.errors import IllegalTransition, LedgerCorrupt
 from catchment.ledger import Ledger
+from catchment.ledger.admin import index_check
 from catchment.ledger.db.job_states import ARROWS, move
 from catchment.ledger.db.schema import jobs
-from catchment.ledger.library import word_index
 from catchment.model import JobState
 from tests.ledger.world import PARSE_ERROR, World, note, notes
 
@@ -121,7 +121,7 @@ def test_page_truncated_by_a_full_disk_is_read_from_the_log(sqlite_world: World,
 
 
 def test_a_text_of_megabytes_is_compared_in_one_pass(sqlite_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_index, "_LARGE", 20)
+    monkeypatch.setattr(index_check, "_LARGE", 20)
     sqlite_world.ingest(*notes(2), text="What a large text says")
     assert sqlite_world.ledger.check(deep=True) == []
     with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as connection, connection:

@@ -21,6 +21,7 @@ from catchment.ledger.admin import migrations
 from catchment.ledger.admin.migrations.versions import r0001_first
 from catchment.ledger.db.database import Store
 from catchment.model import Upsert
+from tests.hits import find_hits
 from tests.ledger.world import Clock, World, note, notes
 
 
@@ -66,7 +67,7 @@ def test_committed_data_survives_reopening(sqlite_world: World) -> None:
     sqlite_world.ingest(*notes(3))
     sqlite_world.reopen()
     looked = Ledger.inspect(sqlite_world.url)
-    assert len(looked.library.search("says")) == 3
+    assert len(find_hits(looked, "says")) == 3
     looked.close()
 
 
@@ -82,7 +83,7 @@ def test_log_is_readable_on_a_full_disk(sqlite_world: World, tmp_path: Path) -> 
         Ledger.inspect(address(left))
     for _ in range(2):
         looked = Ledger.inspect(address(left), fixed=True)
-        assert len(looked.library.search("says")) == 3
+        assert len(find_hits(looked, "says")) == 3
         assert looked.check() == []
         looked.close()
 
@@ -273,7 +274,7 @@ def test_an_older_ledger_is_led_forward_after_a_backup(sqlite_world: World, monk
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     monkeypatch.undo()
     saved = Ledger.inspect(address(copy))
-    assert len(saved.library.search("says")) == 3
+    assert len(find_hits(saved, "says")) == 3
     saved.close()
 
 

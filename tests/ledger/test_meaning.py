@@ -20,13 +20,13 @@ from catchment.ledger.admin import backup
 from catchment.ledger.db.database import Store, Writing, as_map
 from catchment.ledger.db.schema import chunks, contents, embeddings, spaces
 from catchment.ledger.library.embeddings import FEW, damaged
-from catchment.meaning.builtin import BuiltIn
-from catchment.meaning.fill import fill, parts
-from catchment.meaning.meaning import Meaning
-from catchment.meaning.models import Model, Refusal
-from catchment.meaning.vectors import Near, Vectors
 from catchment.model import ASIDE, Chunk, Priority, Upsert
-from catchment.results import Lanes
+from catchment.search.meaning.builtin import BuiltIn
+from catchment.search.meaning.fill import fill, parts
+from catchment.search.meaning.index import MeaningIndex
+from catchment.search.meaning.models import Model, Refusal
+from catchment.search.meaning.vectors import Near, Vectors
+from catchment.search.results import Lanes
 from catchment.search.search import search
 from tests.ledger.test_undo import FOREVER, next_sync, undo
 from tests.ledger.world import World, content, delivered, note
@@ -146,7 +146,7 @@ def texts(world: World, found: Sequence[Near]) -> list[str]:
 def test_texts_are_found_by_meaning_in_other_words_and_languages(world: World, model: BuiltIn) -> None:
     put(world, NOTES)
     assert fill(world.ledger, model) == EmbeddingCounts(3, 3, 0)
-    meaning = Meaning(world.ledger)
+    meaning = MeaningIndex(world.ledger)
     for query, first in (
         ("how do I get a deleted document back", "recovery.md"),
         ("beekeeping in spring", "bees.md"),
@@ -160,7 +160,7 @@ def test_texts_are_found_by_meaning_in_other_words_and_languages(world: World, m
 def test_only_the_given_contents_are_found(world: World, model: BuiltIn) -> None:
     put(world, NOTES)
     fill(world.ledger, model)
-    meaning = Meaning(world.ledger)
+    meaning = MeaningIndex(world.ledger)
     best = meaning.nearest("beekeeping", 1)[0]
     others = {near.content_id for near in meaning.nearest("beekeeping", 3)} - {best.content_id}
     assert {near.content_id for near in meaning.nearest("beekeeping", 3, others)} == others
@@ -170,7 +170,7 @@ def test_only_the_given_contents_are_found(world: World, model: BuiltIn) -> None
 def test_related_contents_exclude_the_content_itself(world: World, model: BuiltIn) -> None:
     put(world, {**NOTES, "box.md": "Bees: the colony swarmed, because the hive was too small."})
     fill(world.ledger, model)
-    meaning = Meaning(world.ledger)
+    meaning = MeaningIndex(world.ledger)
     bees = meaning.nearest("Add a box with empty frames before the season", 1)[0].content_id
     related = meaning.related(bees, 10)
     assert len(related) == 3 and bees not in {near.content_id for near in related}
@@ -182,7 +182,7 @@ def test_related_contents_exclude_the_content_itself(world: World, model: BuiltI
 def test_new_and_deleted_embeddings_are_followed(world: World, model: BuiltIn) -> None:
     put(world, {"bees.md": NOTES["bees.md"]})
     fill(world.ledger, model)
-    meaning = Meaning(world.ledger)
+    meaning = MeaningIndex(world.ledger)
     assert texts(world, meaning.nearest("flood", 5)) == ["bees.md"]
     put(world, {"fluss.md": NOTES["fluss.md"]})
     assert texts(world, meaning.nearest("flood", 5)) == ["bees.md"]
@@ -207,7 +207,7 @@ def stored(world: World) -> int:
 
 def found(world: World, query: str) -> list[str]:
     """Return the documents that a search by meaning alone finds."""
-    meaning = Meaning(world.ledger)
+    meaning = MeaningIndex(world.ledger)
     hits = search(world.ledger, query, world.clock.moment, meaning=meaning, lanes=Lanes.MEANING).hits
     return [hit.item for hit in hits]
 
@@ -323,7 +323,7 @@ def test_stopped_filling_ends_between_transactions(sqlite_world: World, model: B
 def test_meaning_takes_part_once_half_of_the_passages_have_embeddings(sqlite_world: World, model: BuiltIn) -> None:
     put(sqlite_world, {f"{n}.md": f"Note {n}" for n in range(150)})
     fill_once(sqlite_world, model)
-    meaning = Meaning(sqlite_world.ledger)
+    meaning = MeaningIndex(sqlite_world.ledger)
     with pytest.raises(MeaningOff, match="43 % of the passages have embeddings so far"):
         meaning.nearest("note", 5)
     fill_once(sqlite_world, model)
@@ -334,7 +334,7 @@ def test_few_missing_embeddings_are_made_while_searching_and_many_are_left(sqlit
     put(sqlite_world, NOTES)
     embeddings = sqlite_world.ledger.embeddings
     assert embeddings.needs_run()
-    meaning = Meaning(sqlite_world.ledger)
+    meaning = MeaningIndex(sqlite_world.ledger)
     meaning.embed_few()
     assert embeddings.searched() is None
     fill(sqlite_world.ledger, model)
@@ -357,7 +357,7 @@ def test_passages_before_the_first_missing_one_are_not_read_again(
     put(sqlite_world, NOTES)
     fill(sqlite_world.ledger, model)
     sqlite_world.ingest(*(note(f"{n}.md") for n in range(FEW + 1)))
-    meaning, begins = Meaning(sqlite_world.ledger), list[int]()
+    meaning, begins = MeaningIndex(sqlite_world.ledger), list[int]()
     missing = Embeddings.missing
 
     def recorded(self: Embeddings, space: Space, after: int, limit: int) -> list[Passage]:
@@ -392,7 +392,7 @@ def test_quotations_and_empty_passages_need_no_vector(sqlite_world: World, model
 def test_refused_passages_are_skipped_with_their_reason(sqlite_world: World, model: BuiltIn) -> None:
     put(sqlite_world, NOTES)
     assert fill(sqlite_world.ledger, Refusing(model)) == EmbeddingCounts(3, 3, 1)
-    found = Meaning(sqlite_world.ledger).nearest("bees in the hive", 5)
+    found = MeaningIndex(sqlite_world.ledger).nearest("bees in the hive", 5)
     assert set(texts(sqlite_world, found)) == {"recovery.md", "fluss.md"}
     assert fill(sqlite_world.ledger, Counting(model, fails_after=0)).refused == 1
 
@@ -404,13 +404,13 @@ def test_refused_passage_leaves_the_rest_of_its_document(sqlite_world: World, mo
     with sqlite_world.ledger._store.read() as reading:
         rows = reading.execute(select(embeddings.c.refusal, embeddings.c.vector.is_(None)).order_by(embeddings.c.id))
         assert rows.tuples().all() == [("no bees", True), (None, False)]
-    assert Meaning(sqlite_world.ledger).nearest("flood", 1)[0].cosine > 0.2
+    assert MeaningIndex(sqlite_world.ledger).nearest("flood", 1)[0].cosine > 0.2
 
 
 def test_old_model_answers_until_the_new_space_is_full(sqlite_world: World, model: BuiltIn) -> None:
     put(sqlite_world, {f"{n}.md": f"Note {n}" for n in range(100)})
     fill(sqlite_world.ledger, model)
-    meaning = Meaning(sqlite_world.ledger)
+    meaning = MeaningIndex(sqlite_world.ledger)
     fill_once(sqlite_world, Another(model))
     searched = sqlite_world.ledger.embeddings.searched()
     assert searched is not None and searched.name == model.name
@@ -429,8 +429,8 @@ def test_search_does_not_wait_long_for_a_busy_model(
 ) -> None:
     put(sqlite_world, NOTES)
     fill(sqlite_world.ledger, model)
-    monkeypatch.setattr("catchment.meaning.meaning._WAIT_SECONDS", 0.05)
-    meaning = Meaning(sqlite_world.ledger)
+    monkeypatch.setattr("catchment.search.meaning.index._WAIT_SECONDS", 0.05)
+    meaning = MeaningIndex(sqlite_world.ledger)
     with meaning._lock, pytest.raises(MeaningOff, match="loading or busy"):
         meaning.nearest("flood", 5)
     assert meaning.nearest("flood", 5)
@@ -438,7 +438,7 @@ def test_search_does_not_wait_long_for_a_busy_model(
 
 def test_meaning_tells_why_it_is_off(sqlite_world: World, model: BuiltIn) -> None:
     put(sqlite_world, NOTES)
-    meaning = Meaning(sqlite_world.ledger)
+    meaning = MeaningIndex(sqlite_world.ledger)
     with pytest.raises(MeaningOff, match="not made yet"):
         meaning.nearest("flood", 5)
     fill(sqlite_world.ledger, model)
@@ -521,13 +521,13 @@ def test_repair_deletes_damaged_vectors(sqlite_world: World, model: BuiltIn) -> 
     put(sqlite_world, NOTES)
     fill(sqlite_world.ledger, model)
     damage(sqlite_world, vector=b"short")
-    assert len(Meaning(sqlite_world.ledger).nearest("flood", 5)) == 2
+    assert len(MeaningIndex(sqlite_world.ledger).nearest("flood", 5)) == 2
     proof = sqlite_world.ledger.proof
     assert proof.index(sqlite_world.source.id) == ["1 passages with damaged vectors"]
     proof.rebuild_index()
     assert proof.index(sqlite_world.source.id) == []
     fill(sqlite_world.ledger, model)
-    assert len(Meaning(sqlite_world.ledger).nearest("flood", 5)) == 3
+    assert len(MeaningIndex(sqlite_world.ledger).nearest("flood", 5)) == 3
 
 
 def test_migration_adds_checksums_and_forgets_what_a_server_refused(sqlite_world: World) -> None:
@@ -563,7 +563,7 @@ def test_floor_excludes_unrelated_passages(sqlite_world: World, model: BuiltIn) 
     subjects = ["Bridges", "Bread", "Cats", "Taxes"] * 60
     put(sqlite_world, {f"{n}.md": f"{subject} in the year {n}" for n, subject in enumerate(subjects)})
     fill(sqlite_world.ledger, model)
-    meaning = Meaning(sqlite_world.ledger)
+    meaning = MeaningIndex(sqlite_world.ledger)
     cosines = [near.cosine for near in meaning.nearest("felines", 240)]
     assert 0 < sum(cosine > meaning.floor for cosine in cosines) < len(cosines)
     space = sqlite_world.ledger.embeddings.searched()

@@ -12,6 +12,7 @@ from sqlalchemy import event
 from catchment.ledger import Ledger
 from catchment.ledger.db import schema
 from catchment.pacing.boot_clock import ClockReading
+from tests.hits import find_hits
 from tests.ledger.mailbox import arrive
 from tests.ledger.world import Clock, World, note, notes
 from tests.normalize.conversations import corpus
@@ -77,7 +78,7 @@ def test_query_for_one_record_scans_neither_a_table_nor_a_source(world: World) -
         assert ledger.history.of_job(job)
         ledger.queue.job(job)
         ledger.queue.left(world.source.id)
-        ledger.library.document(ledger.library.search("copy")[0].document)
+        ledger.library.document(find_hits(ledger, "copy")[0].document)
         undone = ledger.undo.undo(ended, "anna", "", lambda _: False)
         assert undone.actions
     through = {"SCAN jobs", *(f"SCAN {table.name}" for table in GROWING)}

@@ -12,9 +12,9 @@ from sqlalchemy import text
 
 from catchment.errors import BadInput, TookTooLong
 from catchment.ledger import Ledger, time_limit
-from catchment.ledger.library import word_index
+from catchment.ledger.library import query_sql
 from catchment.model import Document, Entity, EntityKind
-from catchment.results import Results
+from catchment.search.results import Results
 from catchment.search.search import search
 from catchment.search.widen import is_near
 from tests.ledger.world import World, content, delivered, note
@@ -271,7 +271,7 @@ def test_common_word_ranks_only_the_latest_matches(world: World, monkeypatch: py
     for n in range(9):
         put(world, f"{n}.md", f"water of the river, part {n}")
     assert (ask(world, "water").total, ask(world, "water").is_capped) == (9, False)
-    monkeypatch.setattr(word_index, "_MOST", 4)
+    monkeypatch.setattr(query_sql, "_MOST", 4)
     for query in ("water", "water -hill", "river water", "type:text/markdown"):
         results = ask(world, query, limit=3)
         assert (len(results.hits), results.total, results.is_capped) == (3, 4, True), query

@@ -26,6 +26,7 @@ from catchment.ledger import (
 from catchment.ledger.db.database import Store
 from catchment.model import Chunk, Document, Entity, Extraction, Failure, Item, Link, Priority, Skip, Tombstone, Upsert
 from catchment.pacing.boot_clock import ClockReading
+from tests.hits import find_hits
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 NORMALIZER = "1"
@@ -169,7 +170,7 @@ class World:
 
     def found(self, words: str) -> list[str]:
         """Return the locators of the search hits."""
-        return [hit.item for hit in self.ledger.library.search(words)]
+        return [hit.item for hit in find_hits(self.ledger, words)]
 
     def state(self, job_id: int) -> str:
         return self.ledger.queue.job(job_id).state.value

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.errors import BadInput
-from catchment.ledger.library.filters import Filter, FilterName
-from catchment.ledger.library.query import Query
+from catchment.ledger import Filter, FilterName, Query
 from catchment.search.language import parse
 
 NOW = datetime(2026, 3, 11, 15, tzinfo=UTC)  # a Wednesday

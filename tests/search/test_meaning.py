@@ -13,11 +13,11 @@ from pydantic import TypeAdapter
 
 from catchment.errors import BadInput, MeaningOff
 from catchment.ledger import Ledger
-from catchment.meaning.builtin import BuiltIn
-from catchment.meaning.fill import fill
-from catchment.meaning.meaning import Meaning
 from catchment.model import Document, Entity, EntityKind
-from catchment.results import Lanes, Results
+from catchment.search.meaning.builtin import BuiltIn
+from catchment.search.meaning.fill import fill
+from catchment.search.meaning.index import MeaningIndex
+from catchment.search.results import Lanes, Results
 from catchment.search.search import search
 from tests.ledger.world import Clock, World, delivered, note
 
@@ -52,14 +52,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def meaning(library: World) -> Meaning:
-    return Meaning(library.ledger)
+def meaning(library: World) -> MeaningIndex:
+    return MeaningIndex(library.ledger)
 
 
 class Asked:
     """A search of the library, as `search` returns it."""
 
-    def __init__(self, world: World, meaning: Meaning) -> None:
+    def __init__(self, world: World, meaning: MeaningIndex) -> None:
         self.world, self.meaning = world, meaning
 
     def __call__(self, text: str, lanes: Lanes = Lanes.BOTH, **how: int) -> Results:
@@ -67,7 +67,7 @@ class Asked:
 
 
 @pytest.fixture
-def ask(library: World, meaning: Meaning) -> Asked:
+def ask(library: World, meaning: MeaningIndex) -> Asked:
     return Asked(library, meaning)
 
 
@@ -184,7 +184,7 @@ def test_deleted_document_is_not_found_by_meaning(tmp_path: Path) -> None:
         world = World(url, clock, ledger)
         world.ingest(note("a.md"), text="The river burst its banks after the rain.")
         fill(ledger, BuiltIn())
-        meaning = Meaning(ledger)
+        meaning = MeaningIndex(ledger)
         assert items(search(ledger, "flood", NOW, meaning=meaning)) == ["a.md"]
         world.lose("a.md")
         world.settle()
@@ -198,11 +198,11 @@ def test_without_embeddings_words_answer_and_the_reason_is_given(tmp_path: Path)
     with closing(Ledger.open(url, clock=clock, monotonic=clock.steady)) as ledger:
         world = World(url, clock, ledger)
         world.ingest(note("a.md"), text="The river burst its banks.")
-        results = search(ledger, "river", NOW, meaning=Meaning(ledger))
+        results = search(ledger, "river", NOW, meaning=MeaningIndex(ledger))
         assert items(results) == ["a.md"]
         assert results.meaning_off and "not made yet" in results.meaning_off
         with pytest.raises(MeaningOff):
-            search(ledger, "river", NOW, meaning=Meaning(ledger), lanes=Lanes.MEANING)
+            search(ledger, "river", NOW, meaning=MeaningIndex(ledger), lanes=Lanes.MEANING)
 
 
 def test_results_survive_json(ask: Asked) -> None:

@@ -15,9 +15,9 @@ import pytest
 
 from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
-from catchment.meaning.fill import fill as embed
-from catchment.meaning.models import load
 from catchment.runtime.home import Home
+from catchment.search.meaning.choice import load
+from catchment.search.meaning.fill import fill as embed
 from catchment.search.remote import WebAddress
 from tests.ledger.world import Clock, World, note
 from tests.waiting import until

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from catchment.ledger import Ledger
-from catchment.meaning.models import load
 from catchment.runtime.home import Home
-from tests.meaning.test_models import address, serving
+from catchment.search.meaning.choice import load
+from tests.search.test_models import address, serving
 from tests.web.conftest import fill
 from web import warm_library
 from web.warm_library import WarmLibrary

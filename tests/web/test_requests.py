@@ -18,11 +18,11 @@ import pytest
 from catchment.errors import MeaningOff
 from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL, OFF
-from catchment.meaning.meaning import Meaning
-from catchment.results import Results
 from catchment.runtime.home import Home
 from catchment.search import remote
+from catchment.search.meaning.index import MeaningIndex
 from catchment.search.related import related
+from catchment.search.results import Results
 from catchment.search.search import search
 from console.main import main
 from tests.documents import document_named
@@ -54,7 +54,7 @@ def test_get_and_post_return_the_same_results_as_a_search_in_this_process(
     assert [hit["item"] for hit in posted.json()["hits"]] == ["Girder.md"]
     assert client.get("/search", params=query).json() == posted.json()
     with closing(Ledger.inspect(library_home.database_url)) as ledger:
-        meaning = Meaning(ledger)
+        meaning = MeaningIndex(ledger)
         for text in ("girders", "rusty support of a crossing", "", "tag:bridge", '"west pier"'):
             found, expected = remote.search(library_home, text, NOW), search(ledger, text, NOW, meaning=meaning)
             assert rounded(found) == rounded(expected)
@@ -89,7 +89,7 @@ def test_related_documents_are_those_found_in_this_process(library_home: Home, c
     until(lambda: client.get("/ready").json()["parts"]["meaning"]["ok"])
     with closing(Ledger.inspect(library_home.database_url)) as ledger:
         shown = document_named(ledger, "Girder.md")
-        expected = related(ledger, Meaning(ledger), shown.content_id, 5)
+        expected = related(ledger, MeaningIndex(ledger), shown.content_id, 5)
     assert client.get("/related", params={"document": shown.document, "limit": 5}).status_code == 200
     assert remote.related(library_home, shown.document, 5) == expected
     assert client.get("/related", params={"document": 999}).status_code == 404

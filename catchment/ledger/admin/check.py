@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from sqlalchemy import Table, Text, func, select, text
 
 from catchment.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
-from catchment.ledger.admin import opening
+from catchment.ledger.admin import index_check, opening
 from catchment.ledger.db.damage import is_cut
 from catchment.ledger.db.database import Reading, Store, as_map, from_json
 from catchment.ledger.db.driver_errors import translated
 from catchment.ledger.db.schema import COUNTED, MOMENT, counters, metadata
 from catchment.ledger.jobs import history
 from catchment.ledger.jobs.queue import RUNNER_LOST
-from catchment.ledger.library import embeddings, word_index
+from catchment.ledger.library import embeddings
 from catchment.ledger.library.conversation_index import MAIL
 
 _RESTORE = "restore a backup with `catchment restore FILE`"
@@ -153,7 +153,7 @@ def _shallow(store: Store, invariants: Sequence[tuple[str, str]]) -> list[str]:
             number = reading.execute(text(f"SELECT min(id) FROM ({_with_id(query)}) AS broken"), {"now": reading.now})
             if (first := number.scalar()) is not None:
                 findings.append(sentence.format(first))
-        return [*findings, *_counters(reading), *word_index.check(reading), *history.verify(reading)]
+        return [*findings, *_counters(reading), *index_check.check(reading), *history.verify(reading)]
 
 
 def _with_id(query: str) -> str:
@@ -186,7 +186,7 @@ def _texts(store: Store) -> list[str]:
                 _read_texts(reading, table)
             except LedgerCorrupt:
                 return [f"The table {table.name} contains invalid text; {_RESTORE}"]
-        return [*word_index.check_parts(reading), *word_index.check_ways(reading)]
+        return [*index_check.check_parts(reading), *index_check.check_ways(reading)]
 
 
 def _vectors(store: Store) -> list[str]:
@@ -228,7 +228,7 @@ def check_words(store: Store) -> list[str]:
         return []
     try:
         with store.write(as_owner=False) as writing:
-            word_index.check_words(writing)
+            index_check.check_words(writing)
     except LedgerUnavailable:
         raise
     except LedgerError:

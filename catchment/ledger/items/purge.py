@@ -28,8 +28,9 @@ from catchment.ledger.db.schema import (
 )
 from catchment.ledger.db.vacuum import rewrite
 from catchment.ledger.items import consents
-from catchment.ledger.library import withdraw, word_parts
+from catchment.ledger.library import query_sql, withdraw, word_parts
 from catchment.ledger.library.before_images import uses as was_used
+from catchment.ledger.library.query import Query, Term
 
 _ITEMS_AT_ONCE = 1_000
 
@@ -45,6 +46,8 @@ _INDEXES = (
 _PASSAGE = re.compile(r"\S+(?: \S+){3,9}|\S{12,40}")
 _LEAST_PASSAGE = 24
 """Minimum size in bytes. Shorter passages are not specific enough."""
+_LONGEST_ASKED = 1_000
+"""Characters of a passage that are searched: PostgreSQL refuses long words."""
 
 Which = Callable[[str], bool]
 """Selects items by locator."""
@@ -174,6 +177,20 @@ class Purging:
                 if len(found) == limit:
                     break
         return found
+
+    def is_found(self, source_id: int, which: Which, passage: str) -> bool:
+        """Return whether a search for a passage finds a document of the source among these items."""
+        term = Term(passage[:_LONGEST_ASKED], prefix=len(passage) > _LONGEST_ASKED, is_quoted=True)
+        if not term.words:
+            return False
+        with self._store.read() as reading:
+            contents_found = [one.content_id for one in query_sql.rank(reading, Query(((term,),), ()), 1_000, 0).ranked]
+            rows = select(documents.c.path).where(
+                documents.c.source_id == source_id,
+                documents.c.removed_at.is_(None),
+                among(reading, documents.c.content_id, contents_found),
+            )
+            return any(which(path) for path in reading.execute(rows).scalars())
 
     def said_elsewhere(self, passage: str) -> bool:
         """Return whether any content in the library has this passage. Reads every text."""

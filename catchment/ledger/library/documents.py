@@ -1,9 +1,8 @@
-"""The library: access to documents, their extracted data, and full-text search."""
+"""The library: the documents, their extracted data, and the matches of a query."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Select, func, select
@@ -11,15 +10,13 @@ from sqlalchemy import Select, func, select
 from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, maybe_time
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.lookup import find_source
 from catchment.ledger.db.records import ContentFacts, LibraryCounts, Named, Ranked, Ranking, Shown
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, links, mails, sources
-from catchment.ledger.library import hits, mail_relations, word_index
+from catchment.ledger.library import mail_relations, matches, query_sql
 from catchment.ledger.library.contents import file_name
-from catchment.ledger.library.filters import Filter, FilterName
-from catchment.ledger.library.query import Query, bounded, parse, plain_words
+from catchment.ledger.library.matches import Match
+from catchment.ledger.library.query import Query, plain_words
 from catchment.model import Document, Entity, EntityKind, Link, LinkKind
-from catchment.results import Hit
 
 _LIVE = documents.c.removed_at.is_(None)
 
@@ -53,17 +50,6 @@ class Library:
                 found |= as_map(reading.execute(understood.where(among(reading, documents.c.item_id, part))))
         return found
 
-    def search(self, words: str, *, source: str | None = None, limit: int = 20) -> list[Hit]:
-        """Return the contents with all these words, best first, in the syntax of `query.parse`. Raises as `bounded`."""
-        query = bounded(parse(words))
-        if not query.wanted:
-            return []
-        if source is not None:
-            with self._store.read() as reading:
-                find_source(reading, source)
-            query = replace(query, filters=(Filter(FilterName.SOURCE, (source,)),))
-        return self.present(self.rank(query, limit=limit).ranked, query)
-
     def rank(
         self,
         query: Query,
@@ -78,12 +64,12 @@ class Library:
         `by_conversation` returns only the best of each conversation. `within`: only these contents.
         """
         with self._store.read() as reading:
-            return word_index.find(reading, query, limit, offset, by_conversation=by_conversation, within=within)
+            return query_sql.rank(reading, query, limit, offset, by_conversation=by_conversation, within=within)
 
-    def present(self, ranked: Sequence[Ranked], query: Query) -> list[Hit]:
-        """Return the hits to show for contents, in their order. Omits those that were deleted meanwhile."""
+    def matches(self, ranked: Sequence[Ranked], query: Query) -> list[Match]:
+        """Return the data of hits for ranked contents, in their order. Omits contents that were deleted meanwhile."""
         with self._store.read() as reading:
-            return hits.present(reading, ranked, query)
+            return matches.matches(reading, ranked, query)
 
     def names_and_types(self, content_ids: Collection[int]) -> dict[int, tuple[set[str], str]]:
         """Return for each content the titles and aliases of its documents, as `plain_words`, and its media type."""
@@ -212,7 +198,7 @@ def _shown(reading: Reading, row: AnyRow) -> Shown:
         aliases=tuple(row.aliases.split("\n")) if row.aliases else (),
         links=tuple(found),
         entities=tuple(named),
-        places=tuple((p.source, p.locator) for p in hits.places_of(reading, [row.content_id])[row.content_id]),
+        places=tuple((p.source, p.item) for p in matches.places_of(reading, [row.content_id])[row.content_id]),
         mentions=tuple((r.locator, _link(r)) for r in mentions),
         conversation=mail_relations.conversation(reading, row.content_id, row.id),
         attached=mail_relations.attached(reading, row.source_id, row.locator, content),

@@ -6,15 +6,15 @@ The index has the words of all sources. If only some are visible, each word is c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 
 from sqlalchemy import func, select, text
 
 from catchment.ledger.db.database import Reading, Store, among, json_list
 from catchment.ledger.db.schema import contents, documents
-from catchment.ledger.library import word_index, word_parts
+from catchment.ledger.library import query_sql
+from catchment.ledger.library.word_index import INDEXES
 
-_INDEXES = ("chunk_index", "document_index", word_parts.CHUNKS, word_parts.DOCUMENTS)
 _SAMPLE = 300
 _MOST = 20_000
 """Maximum number of words per query. Only libraries with millions of chunks exceed it for a prefix of three letters."""
@@ -26,31 +26,36 @@ class Vocabulary:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def beginning(self, prefix: str, chosen: Callable[[Collection[str]], Iterable[str]]) -> dict[str, int]:
-        """Return the words with this prefix of letters and digits, each with its number of chunks and document names.
+    def beginning(self, prefixes: Iterable[str]) -> dict[str, list[str]]:
+        """Return for each prefix of letters and digits the words that begin with it.
 
-        `chosen` is given all these words, visible or not, and returns the wanted ones of them.
+        Also the words of invisible sources, because counting is slow: choose some, and pass them to `among`.
         """
-        if not prefix:
-            return {}
         with self._store.read() as reading:
             # U+10FFFF sorts after every character of a word.
-            limits = {"first": prefix, "last": f"{prefix}\U0010ffff"}
-            found = _words(reading, "term >= :first AND term < :last", limits)
-            return _counted(reading, {word: found[word] for word in chosen(found)})
+            limits = {prefix: {"first": prefix, "last": f"{prefix}\U0010ffff"} for prefix in prefixes}
+            return {
+                prefix: list(_words(reading, "term >= :first AND term < :last", limits[prefix])) for prefix in limits
+            }
 
     def among(self, words: Collection[str]) -> dict[str, int]:
-        """Return which of these words occur, each with its number of chunks and document names."""
+        """Return which of these words are visible, each with its number of visible chunks and document names."""
         if not words:
             return {}
         with self._store.read() as reading:
             which = "term IN (SELECT value FROM json_each(:words))"
-            return _counted(reading, _words(reading, which, {"words": json_list(words)}))
+            found = _words(reading, which, {"words": json_list(words)})
+            if not reading.is_limited:
+                return found
+            numbers = {
+                word: sum(query_sql.number_of(reading, index, f'"{word}"') for index in INDEXES) for word in found
+            }
+            return {word: number for word, number in numbers.items() if number}
 
     def passages(self) -> int:
         """Return the approximate number of chunks."""
         with self._store.read() as reading:
-            return word_index.passages_about(reading)
+            return query_sql.passages_about(reading)
 
     def languages(self) -> set[str]:
         """Return the languages of a sample of documents, as ISO 639-1 codes."""
@@ -70,20 +75,18 @@ class Vocabulary:
 
 
 def _words(reading: Reading, which: str, parameters: dict[str, str]) -> dict[str, int]:
+    """Return words of all sources, each with its number of chunks and document names."""
+    if not reading.sqlite:
+        return {}
+    most = -1 if reading.is_limited else _MOST
+    rows = " UNION ALL ".join(
+        f"SELECT * FROM (SELECT term, doc FROM {_vocabulary(reading, index)} WHERE {which} LIMIT {most})"
+        for index in INDEXES
+    )
     found: Counter[str] = Counter()
-    for index in _INDEXES if reading.sqlite else ():
-        rows = f"SELECT term, doc FROM {_vocabulary(reading, index)} WHERE {which} LIMIT {-1 if reading.is_limited else _MOST}"
-        for word, number in reading.execute(text(rows), parameters):
-            found[word] += number
+    for word, number in reading.execute(text(rows), parameters):
+        found[word] += number
     return dict(found)
-
-
-def _counted(reading: Reading, found: dict[str, int]) -> dict[str, int]:
-    """Return the words that are visible, with the numbers of visible chunks and document names."""
-    if not reading.is_limited:
-        return found
-    numbers = {word: sum(word_index.number_of(reading, index, f'"{word}"') for index in _INDEXES) for word in found}
-    return {word: number for word, number in numbers.items() if number}
 
 
 def _vocabulary(reading: Reading, index: str) -> str:

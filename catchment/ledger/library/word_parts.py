@@ -21,7 +21,6 @@ from sqlalchemy import text
 
 from catchment.ledger.db.database import Reading, Writing
 from catchment.ledger.db.lookup import nfc
-from catchment.ledger.library.query import NO_SPACES
 
 CHUNKS, DOCUMENTS = "chunk_pairs", "document_pairs"
 """Names of the index tables for chunks and for the names of live documents."""
@@ -39,6 +38,10 @@ POSTGRES = tuple(
     )
 )
 
+NO_SPACES = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
+"""A run of characters of scripts without spaces between words."""
 _LEADS = bytes([0xE0, 0xE1, *range(0xE3, 0xEE), 0xEF, *range(0xF0, 0xF5)])
 """First bytes of characters of these scripts in UTF-8. Few characters of other scripts share them."""
 

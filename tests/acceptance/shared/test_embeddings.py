@@ -148,5 +148,5 @@ def test_killed_embedding_process_is_followed_by_a_run_that_completes(person: Pe
 def _embedding_process(person: Person) -> psutil.Process | None:
     below = psutil.Process(person.running.worker_pid).children(recursive=True)
     with suppress(psutil.NoSuchProcess):
-        return next((process for process in below if "catchment.meaning" in process.cmdline()), None)
+        return next((process for process in below if "catchment.search.meaning" in process.cmdline()), None)
     return None

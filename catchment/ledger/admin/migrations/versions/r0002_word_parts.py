@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import op
 
+from catchment.ledger.admin import index_check
 from catchment.ledger.db.database import Writing
-from catchment.ledger.library import word_index
 
 revision = "0002"
 down_revision = "0001"
@@ -13,4 +13,4 @@ down_revision = "0001"
 
 def upgrade() -> None:
     """Rebuild the index of word parts. Its tables stay as they are."""
-    word_index.index_parts(Writing(op.get_bind(), 0))
+    index_check.index_parts(Writing(op.get_bind(), 0))

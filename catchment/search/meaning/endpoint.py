@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from catchment.errors import MeaningOff
-from catchment.meaning.models import Refusal, clean, quantized
+from catchment.search.meaning.models import Refusal, clean, quantized
 
 _SECONDS = 60.0
 _QUERY_SECONDS = 2.0

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from catchment.errors import BadInput, MeaningOff
-from catchment.meaning import builtin, endpoint
-from catchment.meaning.models import Model, Refusal, checked, load, quantized
+from catchment.search.meaning import builtin, endpoint
+from catchment.search.meaning.choice import checked, load
+from catchment.search.meaning.models import Model, Refusal, quantized
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from catchment.errors import MeaningOff, ModelChanged
-from catchment.ledger import NO_TEXT, Embedding, EmbeddingCounts, Ledger, Passage, Space, in_parts
-from catchment.meaning.models import Model, Refusal
+from catchment.ledger import NO_TEXT, Embedding, EmbeddingCounts, Ledger, Passage, Space
 from catchment.model import ASIDE
+from catchment.search.meaning.models import Model, Refusal
 
 _CHUNKS_AT_ONCE = 64
 _TEXTS_AT_ONCE = 8
@@ -83,7 +83,8 @@ def embed(ledger: Ledger, model: Model, space: Space, passages: Sequence[Passage
     }
     owners = {text: chunk for chunk, group in texts.items() for text in group if text not in made}
     try:
-        for group in in_parts(owners, _TEXTS_AT_ONCE):
+        new = list(owners)
+        for group in (new[start : start + _TEXTS_AT_ONCE] for start in range(0, len(new), _TEXTS_AT_ONCE)):
             with turn():
                 # The choice of the model, or a consent, may have changed since the previous group.
                 allowed = ledger.embeddings.allowed(space, {owners[text] for text in group})

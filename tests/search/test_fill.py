@@ -12,13 +12,14 @@ from sqlalchemy import func, select
 from catchment.errors import MeaningOff, ModelChanged
 from catchment.ledger import EmbeddingCounts, Ledger
 from catchment.ledger.db.schema import embeddings
-from catchment.meaning import fill as filling
-from catchment.meaning.fill import fill
-from catchment.meaning.meaning import Meaning
-from catchment.meaning.models import Refusal, load
 from catchment.model import Priority, Upsert
+from catchment.search.meaning import fill as filling
+from catchment.search.meaning.choice import load
+from catchment.search.meaning.fill import fill
+from catchment.search.meaning.index import MeaningIndex
+from catchment.search.meaning.models import Refusal
 from tests.ledger.world import Clock, World, content, delivered, note, notes
-from tests.meaning.test_models import _Server, address, serving
+from tests.search.test_models import _Server, address, serving
 
 _NOTES = 30
 _OTHERS = ("off", "use", "ollama:other@http://127.0.0.1:9")
@@ -152,7 +153,7 @@ def fill_partly(world: World, model: object) -> None:
 @pytest.mark.parametrize("setting", _OTHERS)
 def test_web_process_sends_no_text_to_a_model_of_before(world: World, server: _Server, setting: str) -> None:
     fill(world.ledger, load(world.ledger.embeddings.setting))
-    meaning = Meaning(world.ledger)
+    meaning = MeaningIndex(world.ledger)
     world.ingest(*notes(20, start=100))
     server.texts.clear()
     server.on_texts = after(1, lambda: setattr(world.ledger.embeddings, "setting", setting))
@@ -192,7 +193,7 @@ def test_model_that_fails_is_asked_again_after_growing_pauses(
             server.mood = ""
 
     monkeypatch.setattr(filling, "_PAUSES", (1, 2, 4, 8))
-    monkeypatch.setattr("catchment.meaning.fill.time.sleep", sleep)
+    monkeypatch.setattr("catchment.search.meaning.fill.time.sleep", sleep)
     assert fill(world.ledger, model) == EmbeddingCounts(_NOTES, _NOTES, 0)
     assert pauses == [1, 2, 4]
 
@@ -244,7 +245,7 @@ def test_space_that_lacks_most_vectors_is_not_searched(world: World, refuses: fl
     else:
         fill_partly(world, new)
         assert searched(world) == ("old", 32)
-        assert len(Meaning(world.ledger).related(1, 5)) == 5
+        assert len(MeaningIndex(world.ledger).related(1, 5)) == 5
 
 
 def test_passages_without_text_do_not_count_as_lacking(world: World) -> None:

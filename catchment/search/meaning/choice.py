@@ -1,47 +1,18 @@
-"""Models for embeddings: what they offer, and how a setting chooses one."""
+"""The choice of a model: checks a setting and loads its model."""
 
 from __future__ import annotations
 
-import math
 import re
-from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Protocol
 
 from catchment.errors import BadInput, MeaningOff
 from catchment.ledger import DEFAULT_MODEL, OFF
+from catchment.search.meaning.models import Model
 
 _ENDPOINT = re.compile(r"(ollama|openai):(.+)@(https?://.+)")
 _ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?(/.*)?", re.IGNORECASE)
 """Without a user name, a query or a backslash: parsers differ on where a host ends there."""
 IS_OFF = "search by meaning: off; switch it on with `catchment model use`"
-_LARGEST = 127
-LONGEST = 8_000
-"""Characters of a text that a model receives; the rest is cut off."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A text that the model never embeds. `reason` contains no part of the text."""
-
-    reason: str
-
-
-class Model(Protocol):
-    """A model that maps texts to vectors. Not thread-safe. Raises MeaningOff if it cannot be used now."""
-
-    setting: str
-    name: str
-    """Identifies the model, its version and preprocessing: vectors are comparable only under the same name."""
-    dimensions: int
-
-    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal | None]:
-        """Return a vector for each text, as `quantized` returns it, or why there is none; None: not now."""
-
-    def query(self, text: str) -> Sequence[float]:
-        """Return the vector of a query, of length 1."""
 
 
 def load(setting: str) -> Model:
@@ -54,10 +25,10 @@ def load(setting: str) -> Model:
     except BadInput as invalid:
         raise MeaningOff(f"search by meaning: {invalid}") from None
     if match := _ENDPOINT.fullmatch(setting):
-        from catchment.meaning.endpoint import Endpoint
+        from catchment.search.meaning.endpoint import Endpoint
 
         return Endpoint(setting, *match.groups())
-    from catchment.meaning.builtin import BuiltIn
+    from catchment.search.meaning.builtin import BuiltIn
 
     return BuiltIn()
 
@@ -84,16 +55,3 @@ def _is_loopback(url: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def quantized(vector: Sequence[float]) -> bytes | Refusal:
-    """Return a vector as one signed byte per dimension; only its direction is kept."""
-    largest = max(map(abs, vector), default=0.0)
-    if not math.isfinite(largest) or not all(map(math.isfinite, vector)) or largest == 0.0:
-        return Refusal("the model returned no usable vector")
-    return array("b", (round(value / largest * _LARGEST) for value in vector)).tobytes()
-
-
-def clean(text: str) -> str:
-    """Return a text as models accept it: without lone surrogates, and not too long."""
-    return text[:LONGEST].encode("utf-8", "replace").decode()

@@ -11,6 +11,7 @@ from catchment.errors import CatchmentError
 from catchment.ledger import OFF, Ledger
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
+from catchment.search.meaning.choice import IS_OFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class MeaningStatus:
 
     def __str__(self) -> str:
         if self.setting == OFF:
-            return "search by meaning: off; switch it on with `catchment model use`"
+            return IS_OFF
         if self.reason:
             return self.reason
         share = f"{self.total:,}" if self.done == self.total else f"{self.done:,} of {self.total:,}"

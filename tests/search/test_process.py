@@ -22,7 +22,7 @@ from tests.ledger.world import Clock, World, content, delivered, note
 pytestmark = pytest.mark.full
 
 _NOTES = 150
-_COMMAND = [sys.executable, "-P", "-m", "catchment.meaning"]
+_COMMAND = [sys.executable, "-P", "-m", "catchment.search.meaning"]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,134 @@
+"""The data of hits: for ranked contents, their documents, the matching passages and the definitions around them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+
+from catchment.ledger.db.database import AnyRow, Reading, among, as_map, from_json, maybe_time
+from catchment.ledger.db.records import Ranked
+from catchment.ledger.db.schema import chunks, contents, documents, entities, items, sources
+from catchment.ledger.library import query_sql
+from catchment.ledger.library.query import Query
+from catchment.ledger.library.word_parts import part_spans
+from catchment.model import EntityKind
+
+_OPENING = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A live document of a content. `moment`: time of sending, or of the last change; aware UTC."""
+
+    document: int
+    title: str
+    source: str
+    item: str
+    media_type: str
+    author: str | None
+    moment: datetime | None
+    metadata: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A ranked content with live documents.
+
+    Attributes:
+        copies: Its documents, oldest first.
+        eligible: Those of them that pass the filters of the query; all if none does.
+        passage: The best chunk, or the beginning of the text if only a name matched.
+        parts: Where identifiers in the passage have a part that is a term of the query.
+        symbols: The definitions in program code, with their positions relative to the passage, in order.
+    """
+
+    ranked: Ranked
+    copies: Sequence[Copy]
+    eligible: Sequence[Copy]
+    passage: str
+    parts: Sequence[tuple[int, int]]
+    symbols: Sequence[tuple[int, str]]
+
+
+def matches(reading: Reading, ranked: Sequence[Ranked], query: Query) -> list[Match]:
+    """Return the data of hits for ranked contents, in their order. Omits contents without a live document."""
+    places = places_of(reading, [one.content_id for one in ranked])
+    passing = query_sql.passing(reading, query, [place.document for copies in places.values() for place in copies])
+    passages = _passages(reading, [one.chunk_id for one in ranked if one.chunk_id is not None])
+    openings = _openings(reading, [one.content_id for one in ranked if one.chunk_id is None])
+    symbols = _symbols(reading, {row.content_id for row in passages.values()})
+    terms = [term for term in query.shown if not term.is_quoted]
+    parts = {term.words for term in terms if not term.prefix}, tuple(term.words for term in terms if term.prefix)
+    found = []
+    for one in ranked:
+        if (copies := places.get(one.content_id)) is None:
+            continue
+        chunk = passages.get(one.chunk_id) if one.chunk_id is not None else None
+        passage, start = (openings.get(one.content_id, ""), 0) if chunk is None else (chunk.text, chunk.start)
+        eligible = [place for place in copies if place.document in passing] or copies
+        found.append(
+            Match(
+                one,
+                copies,
+                eligible,
+                passage,
+                list(part_spans(passage, *parts)),
+                [(row.start - start, row.value) for row in symbols.get(one.content_id, ())],
+            )
+        )
+    return found
+
+
+def _passages(reading: Reading, chunk_ids: Collection[int]) -> dict[int, AnyRow]:
+    piece = func.substr(contents.c.text, chunks.c.start + 1, chunks.c.stop - chunks.c.start)
+    columns = chunks.c.id, chunks.c.content_id, chunks.c.start, piece.label("text")
+    statement = select(*columns).join(contents, contents.c.id == chunks.c.content_id).where(chunks.c.id.in_(chunk_ids))
+    return {row.id: row for row in reading.execute(statement)}
+
+
+def _openings(reading: Reading, content_ids: Collection[int]) -> dict[int, str]:
+    statement = select(contents.c.id, func.substr(contents.c.text, 1, _OPENING)).where(contents.c.id.in_(content_ids))
+    return as_map(reading.execute(statement))
+
+
+def _symbols(reading: Reading, content_ids: Collection[int]) -> dict[int, list[AnyRow]]:
+    """Return the definitions in program code, by content, in the order of the text."""
+    columns = entities.c.content_id, entities.c.value, entities.c.start
+    is_symbol = entities.c.kind == EntityKind.SYMBOL.value, among(reading, entities.c.content_id, content_ids)
+    found: dict[int, list[AnyRow]] = {}
+    for row in reading.execute(select(*columns).where(*is_symbol).order_by(entities.c.content_id, entities.c.start)):
+        found.setdefault(row.content_id, []).append(row)
+    return found
+
+
+def places_of(reading: Reading, content_ids: Collection[int]) -> dict[int, list[Copy]]:
+    """Return the live documents of contents, by content, oldest first."""
+    statement = (
+        select(
+            documents.c.content_id,
+            documents.c.id,
+            documents.c.title,
+            sources.c.name,
+            items.c.locator,
+            contents.c.media_type,
+            contents.c.author,
+            documents.c.moment,
+            documents.c.metadata,
+            items.c.attributes,
+        )
+        .join_from(documents, items, items.c.id == documents.c.item_id)
+        .join(sources, sources.c.id == documents.c.source_id)
+        .join(contents, contents.c.id == documents.c.content_id)
+        .where(documents.c.content_id.in_(content_ids), documents.c.removed_at.is_(None))
+        .order_by(documents.c.id)
+    )
+    found: dict[int, list[Copy]] = {}
+    for content, number, title, source, item, kind, author, moment, metadata, attributes in reading.execute(statement):
+        facts = maybe_time(moment), from_json(metadata), from_json(attributes)
+        found.setdefault(content, []).append(Copy(number, title, source, item, kind, author, *facts))
+    return found

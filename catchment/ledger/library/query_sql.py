@@ -1,0 +1,366 @@
+"""A query as SQL: ranks the contents that match its words and filters, on SQLite and PostgreSQL.
+
+The words are searched in the `word_index`. A filter never raises: an unknown value matches nothing.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import func, select, text
+
+from catchment.ledger.db.database import Reading, among, json_list
+from catchment.ledger.db.lookup import like_literal
+from catchment.ledger.db.records import Ranked, Ranking
+from catchment.ledger.db.schema import chunks, documents
+from catchment.ledger.db.visible import rarity
+from catchment.ledger.library import word_parts
+from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term
+from catchment.ledger.library.word_index import ALL_NAMES
+from catchment.model import ASIDE
+
+_MOST = 10_000
+"""Maximum number of matches of a term that are ranked: the latest. Without terms, the number of documents."""
+_ENOUGH = 30_000
+"""Passages that are counted. From a quarter of them, and from `_MOST`, a word is common in any library."""
+
+_IN_TEXT, _IN_NAME = "3.0, 1.0", "10.0, 8.0, 2.0, 1.0"
+"""Weights of matches in the columns of the chunks, and of the names of documents."""
+_ASIDE_WEIGHT = 0.5
+"""Score factor of quotations and signatures in mail, so that the original message precedes its quotations."""
+
+_LETTER_SCORE = 1 / 3
+"""Score of a part of an identifier per letter: less than that of a word by itself. Half of it in the names of a document."""
+_POSTGRES_SCALE = 0.01
+"""Scores of PostgreSQL beside those of FTS5."""
+
+HAS = {
+    "attachment": "EXISTS (SELECT 1 FROM contents WHERE contents.id = documents.content_id"
+    " AND contents.properties LIKE '%\"attachment%')",
+    "link": "EXISTS (SELECT 1 FROM links WHERE links.content_id = documents.content_id)",
+    "tag": "EXISTS (SELECT 1 FROM entities WHERE entities.content_id = documents.content_id AND entities.kind = 'tag')",
+    "task": "EXISTS (SELECT 1 FROM entities WHERE entities.content_id = documents.content_id AND entities.kind = 'task')",
+    "code": "EXISTS (SELECT 1 FROM entities WHERE entities.content_id = documents.content_id"
+    " AND entities.kind IN ('symbol', 'code'))",
+}
+"""The conditions for `has:` by name."""
+
+_EACH = """SELECT candidate.content_id, chunk_id, score, mails.thread, 1 AS alike
+    FROM candidate LEFT JOIN mails ON mails.content_id = candidate.content_id"""
+# A conversation's number is the ID of a content in it, so no content outside the conversation has the same.
+_OF_CONVERSATION = "OVER (PARTITION BY coalesce(mails.thread, candidate.content_id)"
+_BY_CONVERSATION = f"""SELECT content_id, chunk_id, score, thread, alike FROM (
+        SELECT candidate.content_id, chunk_id, score, mails.thread AS thread, count(*) {_OF_CONVERSATION}) AS alike,
+               row_number() {_OF_CONVERSATION} ORDER BY score DESC, candidate.content_id) AS place
+        FROM candidate LEFT JOIN mails ON mails.content_id = candidate.content_id
+    ) AS each_one WHERE place = 1"""
+
+
+# Two lists, because SQLite refuses one of more than 500 queries.
+_CANDIDATES = """hit AS MATERIALIZED (
+        SELECT * FROM ({}) AS in_chunks UNION ALL SELECT * FROM ({}) AS in_names
+    ),
+    passage AS (SELECT content_id, chunk_id, sum(score) AS score FROM hit GROUP BY content_id, chunk_id),
+    best AS (
+        SELECT content_id, chunk_id, score,
+               row_number() OVER (PARTITION BY content_id, chunk_id IS NULL ORDER BY score DESC, chunk_id) AS place
+        FROM passage
+    ),
+    candidate AS (
+        SELECT content_id, max(chunk_id) AS chunk_id, sum(score) AS score FROM best WHERE place = 1 GROUP BY content_id
+    )"""
+# The order of the joins matters: SQLite computes the score of a hit only if its content is eligible, until there are enough.
+_IN_CHUNKS = """SELECT * FROM (
+        SELECT owner.content_id, owner.id AS chunk_id,
+               score * CASE WHEN owner.heading = :aside THEN :weight ELSE 1.0 END AS score
+        FROM ({}) AS match CROSS JOIN chunks AS owner WHERE owner.id = match.id AND {} ORDER BY match.id DESC LIMIT :most
+    ) AS latest"""
+_IN_NAMES = """SELECT * FROM (
+        SELECT owner.content_id, CAST(NULL AS BIGINT) AS chunk_id, 2 * score AS score
+        FROM ({}) AS match CROSS JOIN documents AS owner WHERE owner.id = match.id AND {} ORDER BY match.id DESC LIMIT :most
+    ) AS latest"""
+_OWNERS = """SELECT content_id FROM (
+        SELECT owner.content_id FROM ({}) AS match CROSS JOIN chunks AS owner WHERE owner.id = match.id
+        UNION ALL SELECT owner.content_id FROM ({}) AS match CROSS JOIN documents AS owner WHERE owner.id = match.id
+    ) AS owners"""
+_LATEST = """hit AS MATERIALIZED (
+        SELECT content_id, moment FROM documents WHERE {} ORDER BY moment DESC NULLS LAST LIMIT :most
+    ),
+    candidate AS (
+        SELECT content_id, NULL AS chunk_id, max(coalesce(moment, 0)) / 1000000.0 AS score
+        FROM hit GROUP BY content_id
+    )"""
+
+
+def rank(
+    reading: Reading,
+    query: Query,
+    limit: int,
+    offset: int,
+    *,
+    by_conversation: bool = False,
+    within: Collection[int] | None = None,
+) -> Ranking:
+    """Return the matching contents, best first, and their total number. Without wanted terms, the latest come first.
+
+    Each term may match any chunk or name of a document. `by_conversation` returns only the best content of each conversation.
+    `within`: only these contents. The query language limits the terms, because databases limit the subqueries.
+    """
+    parameters: dict[str, Any] = {"limit": limit, "offset": offset, "aside": ASIDE, "weight": _ASIDE_WEIGHT}
+    parameters["most"] = most = max(_MOST, offset + limit)
+    parameters["passages"] = passages_about(reading) if reading.is_limited else 0
+    wanted = [_ask_any(reading, f"w{n}", terms, parameters) for n, terms in enumerate(query.wanted)]
+    conditions = _without(reading, query.unwanted, parameters)
+    if within is not None:
+        conditions.append(_listed(reading, within, parameters))
+    passes = ["documents.removed_at IS NULL", *_passes(reading, query, parameters)]
+    if wanted:
+        of_content = "SELECT 1 FROM documents WHERE documents.content_id = owner.content_id"
+        conditions.append(f"EXISTS ({of_content} AND {' AND '.join(passes)})")
+        tables = []
+        if reading.is_limited and len(wanted) > 1:
+            # One by one: SQLite takes seconds to prepare twenty of these queries together.
+            conditions.append(_listed(reading, _in_all(reading, wanted, parameters), parameters, "each"))
+            among = f"SELECT content_id FROM contents_of AS owner WHERE {' AND '.join(conditions)}"
+            tables.append("contents_of AS (SELECT id AS content_id FROM contents)")
+            tables.append(f"eligible AS MATERIALIZED ({among})")
+            conditions = ["content_id IN (SELECT content_id FROM eligible)"]
+        elif len(wanted) > 1 or query.unwanted:
+            tables.append(f"eligible AS MATERIALIZED ({_matching(wanted, conditions)})")
+            conditions = ["content_id IN (SELECT content_id FROM eligible)"]
+        met = " AND ".join(conditions)
+        in_chunks = " UNION ALL ".join(_IN_CHUNKS.format(chunk, met) for group in wanted for chunk, _ in group)
+        in_names = " UNION ALL ".join(_IN_NAMES.format(name, met) for group in wanted for _, name in group)
+        tables.append(_CANDIDATES.format(in_chunks, in_names))
+    else:
+        tables = [_LATEST.format(" AND ".join([*passes, *conditions]))]
+    statement = f"""
+    WITH {", ".join(tables)}
+    SELECT each_one.*, count(*) OVER (), (SELECT count(*) FROM hit)
+    FROM ({_BY_CONVERSATION if by_conversation else _EACH}) AS each_one
+    ORDER BY 3 DESC, 1 LIMIT :limit OFFSET :offset"""
+    rows = reading.execute(text(statement), parameters).all()
+    ranked = [
+        Ranked(row[0], row[1], row[2], row[3], row[4], lexical_rank=rank, lexical_score=row[2])
+        for rank, row in enumerate(rows, offset + 1)
+    ]
+    return Ranking(ranked, rows[0][-2], rows[0][-1] >= most) if rows else Ranking([], 0)
+
+
+def passing(reading: Reading, query: Query, document_ids: Collection[int]) -> set[int]:
+    """Return which of these documents pass the filters of the query."""
+    if not query.filters or not document_ids:
+        return set(document_ids)
+    parameters: dict[str, Any] = {}
+    passes = map(text, _passes(reading, query, parameters))
+    mine = select(documents.c.id).where(among(reading, documents.c.id, document_ids), *passes)
+    return set(reading.execute(mine, parameters).scalars())
+
+
+def _passes(reading: Reading, query: Query, parameters: dict[str, Any]) -> list[str]:
+    return [_condition(reading, f"f{n}", one, parameters) for n, one in enumerate(query.filters)]
+
+
+_Asked = list[tuple[str, str]]
+"""Pairs of scored queries: for the chunks, and for the documents by name."""
+
+
+def _in_all(reading: Reading, wanted: Sequence[_Asked], parameters: dict[str, Any]) -> set[int]:
+    """Return the contents that match every group of terms."""
+    found = (set(reading.execute(text(_owners(group)), parameters).scalars()) for group in wanted)
+    return set.intersection(*found)
+
+
+def _matching(wanted: Sequence[_Asked], conditions: Sequence[str]) -> str:
+    """Return a query for the contents that match every group of terms and meet the conditions."""
+    in_all = " INTERSECT ".join(map(_owners, wanted))
+    return f"SELECT content_id FROM ({in_all}) AS owner WHERE {' AND '.join(['TRUE', *conditions])}"
+
+
+def _without(reading: Reading, unwanted: Sequence[Term], parameters: dict[str, Any]) -> list[str]:
+    """Return the conditions that a content has none of these terms."""
+    asked = [_ask_any(reading, f"u{n}", (term,), parameters) for n, term in enumerate(unwanted)]
+    return [f"content_id NOT IN ({_owners(one)})" for one in asked]
+
+
+def _listed(reading: Reading, content_ids: Collection[int], parameters: dict[str, Any], key: str = "within") -> str:
+    """Return the condition that a content is one of these."""
+    parameters[key] = json_list(content_ids) if reading.sqlite else list(content_ids)
+    return f"content_id IN (SELECT value FROM json_each(:{key}))" if reading.sqlite else f"content_id = ANY(:{key})"
+
+
+def _owners(asked: _Asked) -> str:
+    """Return a query for the contents of all these chunks and documents."""
+    return _OWNERS.format(*(" UNION ALL ".join(queries) for queries in zip(*asked, strict=True)))
+
+
+def _ask_any(reading: Reading, key: str, terms: AnyOf, parameters: dict[str, Any]) -> _Asked:
+    """Return the queries for a group of terms: one for all words of the same weight."""
+    asked: _Asked = []
+    by_weight: defaultdict[float, list[Term]] = defaultdict(list)
+    for n, term in enumerate(terms):
+        if term.substring is None:
+            by_weight[term.weight].append(term)
+        else:
+            asked.append(_ask_letters(reading, f"{key}l{n}", term.substring, parameters))
+    for n, (weight, words) in enumerate(by_weight.items()):
+        asked += _ask_words(reading, f"{key}_{n}", words, weight, parameters)
+    return asked
+
+
+def _ask_words(
+    reading: Reading, key: str, terms: Sequence[Term], weight: float, parameters: dict[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """Yield scored queries for the chunks and for the documents by name: for the words, and for parts of identifiers."""
+    if reading.sqlite and reading.is_limited:
+        phrases = dict.fromkeys(form for term in terms for form in _fts5(term))
+        for n, phrase in enumerate(phrases):
+            parameters[f"{key}_{n}"] = phrase
+            yield _scored_here(reading, f"{key}_{n}", phrase, weight, parameters["passages"])
+    elif reading.sqlite:
+        parameters[key] = " OR ".join(form for term in terms for form in _fts5(term))
+        scored = f"SELECT rowid AS id, -bm25({{0}}, {{1}}) * {weight} AS score FROM {{0}} WHERE {{0}} MATCH :{key}"
+        yield scored.format("chunk_index", _IN_TEXT), scored.format("document_index", _IN_NAME)
+    else:
+        parameters[key] = " | ".join(f"({_tsquery(term)})" for term in terms)
+        asked = f"to_tsquery('simple', :{key})"
+        rank = f"ts_rank_cd(array[0.1, 0.2, 0.5, 1.0]::float4[], words, {asked}) * {weight}"
+        scored = f"SELECT id, {rank} AS score FROM {{}} WHERE words @@ {asked}"
+        yield scored.format("chunk_index"), scored.format("document_index")
+    parts = [(term.words, term.prefix) for term in terms if not term.is_quoted]
+    if parts := [(word, begins) for word, begins in parts if word_parts.can_be_part(word)]:
+        parameters[f"{key}i"] = word_parts.matcher(reading, parts)
+        score = _LETTER_SCORE * len(parts[0][0]) * weight * (1 if reading.sqlite else _POSTGRES_SCALE)
+        yield (
+            word_parts.matching(reading, word_parts.CHUNKS, f"{key}i", score),
+            word_parts.matching(reading, word_parts.DOCUMENTS, f"{key}i", score / 2),
+        )
+
+
+def _fts5(term: Term) -> tuple[str, ...]:
+    """Return a term in the query syntax of FTS5, with operators escaped: in each form that the index may have."""
+    quoted = term.text.replace('"', '""')
+    # The index folds accents of Latin letters only: it treats й as one letter, or as и with a mark.
+    forms = dict.fromkeys((quoted, unicodedata.normalize("NFD", quoted)))
+    return tuple(f'"{form}"{" *" if term.prefix else ""}' for form in forms)
+
+
+def _tsquery(term: Term) -> str:
+    """Return a term in the query syntax of PostgreSQL, with operators escaped."""
+    return " <-> ".join(term.words.split()) + (":*" if term.prefix else "")
+
+
+def _scored_here(reading: Reading, key: str, phrase: str, weight: float, passages: int) -> tuple[str, str]:
+    """Return scored queries for a phrase: `bm25` with its rarity in the visible sources.
+
+    `bm25` with infinite weights consists of the rarity in the whole index and the factor 2.2.
+    """
+
+    def scored(index: str, weights: str) -> str:
+        rare = 2.2 * weight * rarity(number_of(reading, index, phrase), passages)
+        complete = ", ".join("1e9" for _ in weights.split(","))
+        return f"""SELECT rowid AS id, {rare} * bm25({index}, {weights}) / bm25({index}, {complete}) AS score
+            FROM {index} WHERE {index} MATCH :{key}"""
+
+    return scored("chunk_index", _IN_TEXT), scored("document_index", _IN_NAME)
+
+
+def number_of(reading: Reading, index: str, expression: str) -> int:
+    """Return in how many visible chunks, or documents by name, an expression matches; at most `_MOST`."""
+    owner = "chunks" if index in ("chunk_index", word_parts.CHUNKS) else "documents"
+    matching = f"""SELECT 1 FROM {index} CROSS JOIN {owner} AS owner
+        WHERE {index} MATCH :expression AND owner.id = {index}.rowid LIMIT {_MOST}"""
+    counted = text(f"SELECT count(*) FROM ({matching})")
+    return int(reading.execute(counted, {"expression": expression}).scalar_one())
+
+
+def passages_about(reading: Reading) -> int:
+    """Return the approximate number of visible chunks."""
+    if not reading.is_limited:
+        return reading.execute(select(func.max(chunks.c.id))).scalar() or 0
+    of_documents = select(chunks.c.id).join_from(documents, chunks, chunks.c.content_id == documents.c.content_id)
+    some = of_documents.where(documents.c.removed_at.is_(None)).limit(_ENOUGH).subquery()
+    return int(reading.execute(select(func.count()).select_from(some)).scalar_one())
+
+
+def _ask_letters(reading: Reading, key: str, letters: str, parameters: dict[str, Any]) -> tuple[str, str]:
+    """Return queries for a substring, for scripts without spaces: the bigram index yields candidates, which are then read."""
+    pattern = f"%{like_literal(letters)}%"
+    parameters |= {key: pattern, f"{key}d": unicodedata.normalize("NFD", pattern)}
+    like = "LIKE" if reading.sqlite else "ILIKE"
+
+    def holding(table: str, view: str, column: str) -> str:
+        may = word_parts.narrowed(reading, table, f"{key}p", letters, parameters)
+        has = f"({column} {like} :{key} ESCAPE '\\' OR {column} {like} :{key}d ESCAPE '\\')"
+        return f"SELECT id, 1.0 AS score FROM {view} WHERE id IN ({may}) AND {has}"
+
+    return holding(word_parts.CHUNKS, "chunk_text", "text"), holding(
+        word_parts.DOCUMENTS, "document_names", f"({ALL_NAMES})"
+    )
+
+
+def _condition(reading: Reading, key: str, wanted: Filter, parameters: dict[str, Any]) -> str:
+    """Return the condition that a row of `documents` passes the filter. Adds its values to `parameters`, prefixed by `key`."""
+    if wanted.name is FilterName.DATE:
+        first, end = wanted.values
+        parameters |= {f"{key}_0": first, f"{key}_1": end - 1}
+        met = f"documents.moment BETWEEN :{key}_0 AND :{key}_1"
+    elif wanted.name is FilterName.HAS:
+        met = " OR ".join(HAS[value] for value in wanted.values) or "FALSE"
+    else:
+        met = " OR ".join(
+            _one(reading, wanted.name, f"{key}_{n}", value, parameters) for n, value in enumerate(wanted.values)
+        )
+    return f"NOT coalesce(({met}), FALSE)" if wanted.is_negated else f"({met})"
+
+
+def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: dict[str, Any]) -> str:
+    like = "LIKE" if reading.sqlite else "ILIKE"
+    literal = like_literal(value)
+    of_source = "documents.source_id IN (SELECT id FROM sources WHERE {})"
+    of_item = "documents.item_id IN (SELECT id FROM items WHERE {})"
+    of_type = "documents.content_id IN (SELECT id FROM contents WHERE {})"
+    # The people are at the end of long rows, so only those of documents that pass all else are read.
+    of_content = "EXISTS (SELECT 1 FROM contents WHERE contents.id = documents.content_id AND {})"
+
+    def fits(column: str, pattern: str = f":{key}") -> str:
+        return f"{column} {like} {pattern} ESCAPE '\\'"
+
+    parameters[key] = f"%{literal}%"
+    match name:
+        case FilterName.TITLE:
+            return fits("documents.title")
+        case FilterName.PATH:
+            return of_item.format(fits("items.locator"))
+        case FilterName.FROM:
+            return of_content.format(f"({fits(_people(reading, 'from'))} OR {fits('contents.author')})")
+        case FilterName.TO:
+            people = (fits(_people(reading, field)) for field in ("to", "cc", "bcc"))
+            return of_content.format(f"({' OR '.join(people)})")
+    parameters[key] = value if name is FilterName.TYPE else literal
+    match name:
+        case FilterName.SOURCE:
+            return of_source.format(fits("sources.name"))
+        case FilterName.KIND:
+            return of_source.format(fits("sources.kind"))
+        case FilterName.TYPE:
+            return of_type.format(fits("contents.media_type"))
+        case FilterName.LANG:
+            return of_type.format(fits("contents.language"))
+        case FilterName.TAG:
+            parameters[f"{key}b"] = f"{literal}/%"
+            either = f"({fits('entities.value')} OR {fits('entities.value', f':{key}b')})"
+            return f"documents.content_id IN (SELECT content_id FROM entities WHERE kind = 'tag' AND {either})"
+        case _:
+            parameters[f"{key}b"] = f"{literal}/%"
+            return of_item.format(f"({fits('items.container')} OR {fits('items.container', f':{key}b')})")
+
+
+def _people(reading: Reading, field: str) -> str:
+    """Return the people in a field of a message, as text."""
+    if reading.sqlite:
+        return f"json_extract(contents.properties, '$.\"{field}\"')"
+    return f"(contents.properties::jsonb ->> '{field}')"
