@@ -14,8 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from catchment.errors import CatchmentError, NotFound
-from catchment.ledger import Consent, Ledger, Source
-from catchment.ledger.library.embeddings import OFF
+from catchment.ledger import OFF, Consent, Ledger, Source
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 from catchment.search.meaning.meaning_status import MeaningStatus

@@ -15,8 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from benchmarks.relevance.scores import Engine
-from catchment.ledger import Ledger
-from catchment.ledger.library.embeddings import DEFAULT_MODEL
+from catchment.ledger import DEFAULT_MODEL, Ledger
 from catchment.search.meaning.choice import load
 from catchment.search.meaning.fill import fill
 from catchment.search.meaning.index import MeaningIndex

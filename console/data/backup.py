@@ -110,7 +110,7 @@ def _ledger_file(home: Home) -> Path:
 
 def _warn_of_model(model: str) -> None:
     """Name a server that receives the texts: the backup decided about it."""
-    from catchment.ledger.library.embeddings import DEFAULT_MODEL, OFF
+    from catchment.ledger import DEFAULT_MODEL, OFF
     from catchment.search.meaning.choice import checked
 
     if model in (DEFAULT_MODEL, OFF):

@@ -43,7 +43,7 @@ def model(
 
 def _change(setting: str) -> None:
     """Store a setting whose model can be used, and have the embeddings made."""
-    from catchment.ledger.library.embeddings import OFF
+    from catchment.ledger import OFF
     from catchment.search.meaning import choice
     from catchment.search.meaning.meaning_status import record
     from deployments.runs.runs import start_embedding
