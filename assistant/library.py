@@ -277,7 +277,7 @@ def _nearby(one: RelatedDocument) -> answers.NearbyDocument:
 
 
 def _explained(ledger: Ledger, item: ItemRow) -> answers.ItemState:
-    from catchment.item_status import because
+    from catchment.views.items import because
 
     reason = because(ledger, item, lambda moment: _moment(moment) or "unknown")
     return answers.ItemState(

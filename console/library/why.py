@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.errors import NoConsent, NotFound
-from catchment.item_status import because, plain
 from catchment.model import Failure, JobState, KnownItem, Skip, Upsert
 from catchment.runtime.home import expanded
+from catchment.views.items import because, plain
 from console import arguments, render, session
 from console.sources import source_lifecycle
 from console.trouble import jobs

@@ -10,12 +10,12 @@ from console import render
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
-    from catchment.pauses import Pause, QuotaStatus
+    from catchment.views.throttling import Pause, QuotaStatus
 
 
 def of_sources(ledger: Ledger) -> dict[str, dict[str, Any]]:
     """Return the rule, the reason for a wait and the hourly quota of each source that has one, by name."""
-    from catchment.pauses import paused_sources, quotas, rules
+    from catchment.views.throttling import paused_sources, quotas, rules
 
     throttling: dict[str, dict[str, Any]] = {name: {"rule": rule} for name, rule in rules(ledger).items()}
     for name, rest in paused_sources(ledger).items():
@@ -27,7 +27,7 @@ def of_sources(ledger: Ledger) -> dict[str, dict[str, Any]]:
 
 def of_hosts(ledger: Ledger) -> list[dict[str, Any]]:
     """Return the hosts that are backed off or report a quota, in the form of `status --json`."""
-    from catchment.pauses import hosts
+    from catchment.views.throttling import hosts
 
     return [
         {"host": host.name, "rests": host.pause and _rest(host.pause), "quota": host.quota and _quota(host.quota)}

@@ -19,7 +19,7 @@ from console.start_stop import held
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
     from catchment.meaning_status import MeaningStatus
-    from catchment.worker_status import WorkerStatus
+    from catchment.runtime.worker_status import WorkerStatus
     from deployments.server.planned import PlannedRun
     from deployments.server.running import Running
     from deployments.watch.status import WatchState
@@ -86,7 +86,7 @@ def _planned_runs(server: Running) -> dict[str, PlannedRun] | None:
 
 def _add_activity(sources: list[dict[str, Any]], planned: Mapping[str, PlannedRun]) -> WorkerStatus | None:
     """Add the watch state and the next run to each source. Return the worker's run slots."""
-    from catchment.worker_status import WorkerStatus
+    from catchment.runtime.worker_status import WorkerStatus
     from deployments.watch import status as watch_status
 
     home = session.home()

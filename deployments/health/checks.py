@@ -1,6 +1,6 @@
 """The checks of `catchment health`: server, scheduler, worker, web process, watcher, sources; and its artifact in the UI.
 
-The verdicts and their wording are in `catchment.status`. Rarer problems are checked by `deployments.health.doctor`.
+The verdicts and their wording are in `catchment.views.health`. Rarer problems are checked by `deployments.health.doctor`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from catchment import meaning_status, status
+from catchment import meaning_status
 from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
 from catchment.runtime.home import Home
+from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.remote import WebAddress, is_live, last_start
-from catchment.status import Finding, SchedulePlan, SourceHealth, Verdict
 from catchment.sync.preflight import scopes_of
-from catchment.worker_status import WorkerStatus
+from catchment.views import health
+from catchment.views.health import Finding, SchedulePlan, SourceHealth, Verdict
 from deployments.health import background
 from deployments.server.blocks import read_blocks_of
 from deployments.server.client import Client, api, everything
@@ -44,14 +45,14 @@ T = TypeVar("T")
 def examine(home: Home) -> list[Finding]:
     """Run all checks. Takes up to ten seconds if sources do not answer: they are probed in parallel."""
     now = datetime.now(UTC)
-    findings = [status.disk(home.path), status.ledger(home, status.last_check(home), now)]
-    findings += status.meaning(meaning_status.trouble(home))
+    findings = [health.disk(home.path), health.ledger(home, health.last_check(home), now)]
+    findings += health.meaning(meaning_status.trouble(home))
     changes = transition(home)
     state = None if changes else running(home)
-    findings += _served(home, state, now) if state else [status.server(False, False, changes)]
+    findings += _served(home, state, now) if state else [health.server(False, False, changes)]
     if state:
         is_alive = WebAddress.read(home) is not None
-        findings.append(status.web(state.started, last_start(home), is_alive, is_live(home), now))
+        findings.append(health.web(state.started, last_start(home), is_alive, is_live(home), now))
     try:
         entries = SourcesFile.load(home.sources_file).entries
     except CatchmentError as error:
@@ -59,16 +60,16 @@ def examine(home: Home) -> list[Finding]:
         return [*findings, Finding("sources", Verdict.FAIL, problem, remedy or "catchment config validate")]
     watched = watch_status.read(home) if state else None
     if state:
-        findings.append(status.watcher(sum(entry.watch for entry in entries), watched is not None))
+        findings.append(health.watcher(sum(entry.watch for entry in entries), watched is not None))
         read_blocks_of(state)
     elsewhere = changes is not None or (state is not None and state.pid != os.getpid())
     standings = _standings(home, entries, watched, elsewhere=elsewhere)
-    return findings + [status.source(standing, now) for standing in standings]
+    return findings + [health.source(standing, now) for standing in standings]
 
 
 def publish(state: Running, findings: list[Finding]) -> None:
     """Write the findings to the health artifact of the UI, and replace the previous ones. Raises TryAgain."""
-    shown = {"data": table(findings, datetime.now(UTC)), "description": f"Health: {status.worst(findings)}"}
+    shown = {"data": table(findings, datetime.now(UTC)), "description": f"Health: {health.worst(findings)}"}
     with api(state) as client:
         before = {"artifacts": {"key": {"any_": [_KEY]}}, "sort": "CREATED_DESC", "limit": 1}
         if found := _filter(client, "artifacts", before):
@@ -101,9 +102,9 @@ def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
             plan, heard = _plan(client, now), _heard(client)
         behind = background.examine(home, state)
     except TryAgain:
-        return [status.server(True, False)]
-    online = status.worker(heard, WorkerStatus.read(home), now)
-    return [status.server(True, True), status.scheduler(plan, now), online, *behind]
+        return [health.server(True, False)]
+    online = health.worker(heard, WorkerStatus.read(home), now)
+    return [health.server(True, True), health.scheduler(plan, now), online, *behind]
 
 
 def _plan(client: Client, now: datetime) -> SchedulePlan:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 
-from catchment import meaning_status, status
+from catchment import meaning_status
 from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
-from catchment.status import Finding, Verdict
+from catchment.views import health
+from catchment.views.health import Finding, Verdict
 from deployments.health import background, leftovers, logins, machine
 from deployments.server.running import running
 from deployments.sources.sources_file import SourceEntry, SourcesFile
@@ -21,7 +22,7 @@ def examine(home: Home) -> list[Finding]:
     state = running(home)
     entries, findings = _entries(home)
     findings += [_inotify(home, entries), *machine.disks(home, entries), *_consents(home), *_jobs(home)]
-    findings += status.meaning(meaning_status.trouble(home))
+    findings += health.meaning(meaning_status.trouble(home))
     if not any(finding.probe == "sources" for finding in findings):
         findings += _sources(home, entries)
     findings += logins.examine(home, entries, state)
@@ -57,21 +58,21 @@ def _sources(home: Home, entries: tuple[SourceEntry, ...]) -> list[Finding]:
     """Whether sources.yaml and the library have the same sources. Commands change one after the other."""
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
         if ledger.is_restore_unfinished:
-            return [status.unfinished_restore()]
-        return status.differences({entry.name: entry.kind for entry in entries}, ledger.sources.all())
+            return [health.unfinished_restore()]
+        return health.differences({entry.name: entry.kind for entry in entries}, ledger.sources.all())
     return []
 
 
 def _consents(home: Home) -> list[Finding]:
     # `catchment health` reports a ledger that is missing or cannot be read.
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        return status.consents(ledger.consents.all(), datetime.now(UTC))
+        return health.consents(ledger.consents.all(), datetime.now(UTC))
     return []
 
 
 def _jobs(home: Home) -> list[Finding]:
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        return status.released(ledger.queue.released(status.RELEASED_OFTEN))
+        return health.released(ledger.queue.released(health.RELEASED_OFTEN))
     return []
 
 

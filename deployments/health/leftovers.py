@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 
 from catchment.runtime.home import Home
-from catchment.status import Finding, Verdict
-from catchment.worker_status import WorkerStatus
+from catchment.runtime.worker_status import WorkerStatus
+from catchment.views.health import Finding, Verdict
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import Running, running, starting, state_file

@@ -10,7 +10,7 @@ import sys
 from catchment.errors import CatchmentError
 from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
-from catchment.status import Verdict, worst
+from catchment.views.health import Verdict, worst
 from deployments.health.checks import examine, publish
 from deployments.server.running import running
 

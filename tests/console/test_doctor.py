@@ -18,8 +18,8 @@ from catchment.ledger import Ledger
 from catchment.model import Item, Priority, Upsert
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
-from catchment.status import Finding, Verdict
-from catchment.worker_status import WorkerStatus
+from catchment.runtime.worker_status import WorkerStatus
+from catchment.views.health import Finding, Verdict
 from deployments.health import doctor, leftovers, machine
 from deployments.server.running import Running, record, running
 from deployments.sources.sources_file import SourcesFile

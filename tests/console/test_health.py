@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catchment import status as probes
 from catchment.errors import TryAgain
 from catchment.runtime import secret_references
 from catchment.runtime.home import Home
 from catchment.search import remote
 from catchment.search.remote import WebAddress
-from catchment.status import Finding, Verdict
+from catchment.views import health as probes
+from catchment.views.health import Finding, Verdict
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
 from deployments.health import checks, page

@@ -18,7 +18,7 @@ from catchment.pacing import HostLimits
 from catchment.pacing.metered import Ask, Report
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
-from catchment.worker_status import WorkerStatus
+from catchment.runtime.worker_status import WorkerStatus
 from console.render import clock
 from deployments.server.running import Running, record, supervisor_lock
 from deployments.watch import status

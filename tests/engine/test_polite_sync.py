@@ -17,12 +17,12 @@ from catchment.ledger import BucketRow, Ledger
 from catchment.model import Change, Item, Priority, RawContent
 from catchment.pacing import HostLimits, Pace
 from catchment.pacing.rules import Rule
-from catchment.pauses import Pause, paused_sources
 from catchment.settings import Home, Policy
 from catchment.sync.eta import MeasuredPace as Measured
 from catchment.sync.eta import completion_time, estimate
 from catchment.sync.preflight import WHOLE
 from catchment.sync.session import SourceSync, open_sync
+from catchment.views.throttling import Pause, paused_sources
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -19,7 +19,7 @@ from catchment.ledger.library.embeddings import OFF
 from catchment.meaning_status import MeaningStatus
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
-from catchment.worker_status import WorkerStatus
+from catchment.runtime.worker_status import WorkerStatus
 
 _LITTLE = 5_000_000_000
 _FULL = 100_000_000
