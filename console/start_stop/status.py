@@ -19,10 +19,10 @@ from console.start_stop import held
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
     from catchment.meaning_status import MeaningStatus
+    from catchment.runtime.watch_status import WatchState
     from catchment.runtime.worker_status import WorkerStatus
     from deployments.server.planned import PlannedRun
     from deployments.server.running import Running
-    from deployments.watch.status import WatchState
 
 _SOON_DAYS = 7
 _WATCH_SECONDS = 2.0
@@ -86,8 +86,8 @@ def _planned_runs(server: Running) -> dict[str, PlannedRun] | None:
 
 def _add_activity(sources: list[dict[str, Any]], planned: Mapping[str, PlannedRun]) -> WorkerStatus | None:
     """Add the watch state and the next run to each source. Return the worker's run slots."""
+    from catchment.runtime import watch_status
     from catchment.runtime.worker_status import WorkerStatus
-    from deployments.watch import status as watch_status
 
     home = session.home()
     watched = watch_status.read(home) or {}

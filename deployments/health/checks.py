@@ -17,7 +17,9 @@ from typing import Any, TypeVar
 from catchment import meaning_status
 from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
+from catchment.runtime import watch_status
 from catchment.runtime.home import Home
+from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.remote import WebAddress, is_live, last_start
 from catchment.sync.preflight import scopes_of
@@ -29,8 +31,6 @@ from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import Running, running, transition
 from deployments.sources.sources_file import SourceEntry, SourcesFile
-from deployments.watch import status as watch_status
-from deployments.watch.status import Watching, WatchState
 
 _PROBE_SECONDS = 10.0
 _KEY = "health"

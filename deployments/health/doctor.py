@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from catchment import meaning_status
 from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger
+from catchment.runtime import watch_status
 from catchment.runtime.home import Home
 from catchment.views import health
 from catchment.views.health import Finding, Verdict
 from deployments.health import background, leftovers, logins, machine
 from deployments.server.running import running
 from deployments.sources.sources_file import SourceEntry, SourcesFile
-from deployments.watch import status as watch_status
 
 
 def examine(home: Home) -> list[Finding]:

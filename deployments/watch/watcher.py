@@ -12,6 +12,7 @@ from watchdog.observers.inotify_c import InotifyFD
 
 from catchment.errors import CatchmentError, TryAgain
 from catchment.runtime.home import Home
+from catchment.runtime.watch_status import Watching, WatchState, read, write
 from connectors.local_files import FolderSettings
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch.changes import ChangedPaths
@@ -19,7 +20,6 @@ from deployments.watch.debounce import Debounce
 from deployments.watch.rules import CloneRules, FolderRules
 from deployments.watch.server import Server
 from deployments.watch.source import WatchedSource
-from deployments.watch.status import Watching, WatchState, read, write
 from deployments.watch.tree import Descriptor, WatchEvent
 
 _CHECK = 5.0

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catchment.errors import TryAgain
-from catchment.runtime import secret_references
+from catchment.runtime import secret_references, watch_status
 from catchment.runtime.home import Home
+from catchment.runtime.watch_status import Watching, WatchState
 from catchment.search import remote
 from catchment.search.remote import WebAddress
 from catchment.views import health as probes
@@ -27,8 +28,6 @@ from deployments.health import checks, page
 from deployments.server import blocks
 from deployments.server.running import Running, record, running, supervisor_lock
 from deployments.sources.sources_file import SourceEntry, SourcesFile
-from deployments.watch import status
-from deployments.watch.status import Watching, WatchState
 from tests.console.standin import Standin, moment, run, serving
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def test_a_source_that_is_watched_badly_is_a_warning(cli: Cli, server: Standin, 
     file = filled / "sources.yaml"
     file.write_text(re.sub(r"( +)- obsidian\n", r"\1- obsidian\n\1- watch\n", file.read_text()))
     assert verdicts(cli("health", "--json"))["watcher"] == "warn"
-    status.write(Home(filled), {"notes": WatchState(Watching.GONE, "folder not found", "mount its disk")})
+    watch_status.write(Home(filled), {"notes": WatchState(Watching.GONE, "folder not found", "mount its disk")})
     response = cli("health", "--json")
     assert verdicts(response)["watcher"] == "ok"
     assert response.json["findings"][-1] == {

@@ -16,13 +16,13 @@ import pytest
 from catchment.ledger import Ledger
 from catchment.pacing import HostLimits
 from catchment.pacing.metered import Ask, Report
+from catchment.runtime import watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
+from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.worker_status import WorkerStatus
 from console.render import clock
 from deployments.server.running import Running, record, supervisor_lock
-from deployments.watch import status
-from deployments.watch.status import Watching, WatchState
 from tests.console.standin import Standin, run, serving
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def test_status_says_when_a_source_runs_next(cli: Cli, server: Standin) -> None:
 
 def test_status_says_how_a_source_is_watched(cli: Cli, server: Standin, filled: Path) -> None:
     state = WatchState(Watching.LIMITED, "on NFS", "add a schedule", 7)
-    status.write(Home(filled), {"notes": state})
+    watch_status.write(Home(filled), {"notes": state})
     [source] = cli("status", "--json").json["sources"]
     assert source["watch"] == {
         "state": "limited",
