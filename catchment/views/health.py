@@ -19,6 +19,7 @@ from catchment.ledger.library.embeddings import OFF
 from catchment.meaning_status import MeaningStatus
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
+from catchment.runtime.server_report import SWITCHED_OFF
 from catchment.runtime.worker_status import WorkerStatus
 
 _LITTLE = 5_000_000_000
@@ -235,6 +236,9 @@ def source(health: SourceHealth, now: datetime) -> Finding:
     probe = f"source {health.name}"
     good = "never synced" if health.last_good is None else f"last good sync {_span(now - health.last_good)} ago"
     again = f"catchment sources resume {health.name}"
+    if health.state == "paused" and health.reason == SWITCHED_OFF:
+        # No command recorded who paused it, or why.
+        return Finding(probe, Verdict.WARN, f"paused ({SWITCHED_OFF}); {good}", again)
     if health.state == "paused":
         return Finding(probe, Verdict.OK, f"paused; {good}", again)
     if health.trouble is not None:
@@ -250,6 +254,12 @@ def source(health: SourceHealth, now: datetime) -> Finding:
     # The source's own syncs report whether the variable is set where they run.
     result = f"not tested, because {health.unset} is not set here" if health.unset else "can be read"
     return Finding(probe, Verdict.OK, f"{result}; {good}")
+
+
+def switched_off(names: Iterable[str]) -> list[Finding]:
+    """Report the sources that are paused in Prefect, although no command paused them."""
+    text = f"paused ({SWITCHED_OFF}), so it is not synced"
+    return [Finding(f"source {name}", Verdict.WARN, text, f"catchment sources resume {name}") for name in names]
 
 
 def unfinished_restore() -> Finding:

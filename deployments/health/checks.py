@@ -19,16 +19,19 @@ from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
+from catchment.runtime.server_report import ServerReport
 from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.remote import WebAddress, is_live, last_start
 from catchment.sync.preflight import scopes_of
 from catchment.views import health
 from catchment.views.health import Finding, SchedulePlan, SourceHealth, Verdict
+from catchment.views.sources import state_of
 from deployments.health import background
 from deployments.server.blocks import read_blocks_of
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
+from deployments.server.planned import latest
 from deployments.server.running import Running, running, transition
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
@@ -63,7 +66,7 @@ def examine(home: Home) -> list[Finding]:
         findings.append(health.watcher(sum(entry.watch for entry in entries), watched is not None))
         read_blocks_of(state)
     elsewhere = changes is not None or (state is not None and state.pid != os.getpid())
-    standings = _standings(home, entries, watched, elsewhere=elsewhere)
+    standings = _standings(home, entries, watched, latest(home), elsewhere=elsewhere)
     return findings + [health.source(standing, now) for standing in standings]
 
 
@@ -141,7 +144,12 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _standings(
-    home: Home, entries: tuple[SourceEntry, ...], watched: Mapping[str, WatchState] | None, *, elsewhere: bool
+    home: Home,
+    entries: tuple[SourceEntry, ...],
+    watched: Mapping[str, WatchState] | None,
+    heard: ServerReport | None,
+    *,
+    elsewhere: bool,
 ) -> list[SourceHealth]:
     # A variable that is set for `up` may be unset for this caller, such as a cron job.
     unset = {entry.name: variable for entry in entries if elsewhere and (variable := _unset(entry))}
@@ -151,8 +159,8 @@ def _standings(
     # Another check reports a ledger that cannot be read.
     with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home)) as ledger:
         known = {source.name: source for source in ledger.sources.all()}
-        return [_standing(entry, known.get(entry.name), ledger, reached, watched, unset) for entry in entries]
-    return [_standing(entry, None, None, reached, watched, unset) for entry in entries]
+        return [_standing(entry, known.get(entry.name), ledger, reached, watched, heard, unset) for entry in entries]
+    return [_standing(entry, None, None, reached, watched, heard, unset) for entry in entries]
 
 
 def _unset(entry: SourceEntry) -> str | None:
@@ -183,6 +191,7 @@ def _standing(
     ledger: Ledger | None,
     reached: Mapping[str, CatchmentError | None],
     watched: Mapping[str, WatchState] | None,
+    heard: ServerReport | None,
     unset: Mapping[str, str],
 ) -> SourceHealth:
     recent = ledger.syncs.recent(source.id, limit=_PAGE) if ledger and source else []
@@ -193,11 +202,12 @@ def _standing(
     failed = None if ended is None or fine else ended.error or ended.outcome
     watch = watched.get(entry.name) if watched and entry.watch else None
     badly = watch is not None and watch.state is not Watching.WATCHING
+    standing, reason = state_of(entry.name, source, heard)
     silent = SourceUnavailable(f"no answer within {_PROBE_SECONDS:.0f} s; check that its disk is connected")
     return SourceHealth(
         entry.name,
-        source.state if source else "paused" if entry.paused else "active",
-        source.state_reason if source else None,
+        "paused" if source is None and entry.paused else standing,
+        reason,
         reached.get(entry.name, silent),
         last_good,
         failed,

@@ -10,9 +10,12 @@ from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
+from catchment.runtime.server_report import SWITCHED_OFF
 from catchment.views import health
 from catchment.views.health import Finding, Verdict
+from catchment.views.sources import state_of
 from deployments.health import background, leftovers, logins, machine
+from deployments.server.planned import latest
 from deployments.server.running import running
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
@@ -24,7 +27,7 @@ def examine(home: Home) -> list[Finding]:
     findings += [_inotify(home, entries), *machine.disks(home, entries), *_consents(home), *_jobs(home)]
     findings += health.meaning(meaning_status.trouble(home))
     if not any(finding.probe == "sources" for finding in findings):
-        findings += _sources(home, entries)
+        findings += _sources(home, entries) + _switched_off(home)
     findings += logins.examine(home, entries, state)
     homes = leftovers.by_home()
     mine = homes.pop(home.path, [])
@@ -60,6 +63,15 @@ def _sources(home: Home, entries: tuple[SourceEntry, ...]) -> list[Finding]:
         if ledger.is_restore_unfinished:
             return [health.unfinished_restore()]
         return health.differences({entry.name: entry.kind for entry in entries}, ledger.sources.all())
+    return []
+
+
+def _switched_off(home: Home) -> list[Finding]:
+    """Report the sources that are active in the library, but paused in Prefect."""
+    heard = latest(home)
+    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
+        sources = {source.name: source for source in ledger.sources.all()}
+        return health.switched_off(name for name in sources if state_of(name, sources[name], heard)[1] == SWITCHED_OFF)
     return []
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from catchment.errors import NotFound, TryAgain
+from catchment.errors import NotFound, Refused, TryAgain
+from catchment.runtime.server_report import SWITCHED_OFF
 from deployments.server.client import Client, ServerError, ServerUnreachable, api
 from deployments.server.running import Running
 
@@ -44,7 +45,7 @@ class RunView:
 def start_sync(running: Running, kind: str, name: str, *, deep: bool = False, plan: str | None = None) -> str:
     """Request a sync of a source now, with the saved plan `plan` if given. Returns the ID of its run.
 
-    Raises NotFound if the source is not deployed.
+    Raises NotFound if the source is not deployed, Refused if its deployment is switched off in Prefect.
     """
     body: dict[str, Any] = {"state": {"type": "SCHEDULED"}}
     parameters: dict[str, Any] = {"deep": True} if deep else {}
@@ -54,6 +55,8 @@ def start_sync(running: Running, kind: str, name: str, *, deep: bool = False, pl
         body["parameters"] = parameters
     with api(running) as client:
         deployment = _deployment(client, kind, name)
+        if deployment["paused"]:
+            raise Refused(f"{name}: paused ({SWITCHED_OFF}); resume with `catchment sources resume {name}`")
         answer = client.post(f"/deployments/{deployment['id']}/create_flow_run", json=body).raise_for_status()
         return str(answer.json()["id"])
 

@@ -1,15 +1,16 @@
-"""The next run of each source, as scheduled on the server."""
+"""What only the server knows of the sources: their next runs, and which of their deployments are paused."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from catchment.errors import TryAgain
-from deployments.server.client import api
+from catchment.runtime.home import Home
+from catchment.runtime.server_report import PlannedRun, ServerReport
+from deployments.server.client import Client, api
 from deployments.server.environment import POOL
-from deployments.server.running import Running
+from deployments.server.running import Running, running
 
 _SECONDS = 2.0
 _PAGE = 100
@@ -17,55 +18,56 @@ _PAGES = 5
 """Pages read. A source whose next run is after these has none here; that takes hundreds of earlier runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedRun:
-    """A scheduled run, at an aware time. `why` is "schedule", "retry" (of items) or "asked for"."""
+def ask(state: Running, source: str | None = None, runs: int = 5) -> ServerReport | None:
+    """Return the pauses and the next runs of all sources, or of one; at most so many runs of each.
 
-    source: str
-    at: datetime
-    why: str
-
-    def as_json(self) -> dict[str, Any]:
-        """The fields in JSON output, except the source."""
-        return {"at": self.at, "why": self.why}
-
-
-def planned(state: Running, name: str, most: int) -> list[PlannedRun] | None:
-    """Return the next runs of a source, at most `most`, soonest first; None if the server does not answer in time."""
-    found = _ask(state, {"deployments": {"name": {"any_": [name]}}, "limit": most})
-    return None if found is None else [_planned(run) for run in found]
+    Returns None if the server does not answer in time.
+    """
+    now = datetime.now(UTC)
+    which = {"tags": {"all_": ["source"]}} if source is None else {"name": {"any_": [source]}}
+    try:
+        with api(state, timeout=_SECONDS) as client:
+            return ServerReport(now, _paused(client, which), _next_runs(client, which, source, runs))
+    except TryAgain:
+        return None
 
 
-def next_runs(state: Running) -> dict[str, PlannedRun] | None:
-    """Return the next run of each source that has one; None if the server does not answer in time."""
-    soonest: dict[str, PlannedRun] = {}
-    for page in range(_PAGES):
-        found = _ask(state, {"limit": _PAGE, "offset": page * _PAGE})
-        if found is None:
-            return None
-        for run in map(_planned, found):
-            soonest.setdefault(run.source, run)
+def latest(home: Home, source: str | None = None, runs: int = 0) -> ServerReport | None:
+    """Return what the server says now, as `ask`; without an answer, what it last told the worker, or None.
+
+    The report of the worker is up to a minute old, so it may not show the effect of the last command.
+    """
+    state = running(home)
+    return (ask(state, source, runs) if state else None) or ServerReport.read(home)
+
+
+def _paused(client: Client, which: dict[str, Any]) -> tuple[str, ...]:
+    query = {"deployments": {**which, "paused": {"eq_": True}}}
+    found = client.post("/deployments/filter", json=query).raise_for_status().json()
+    return tuple(sorted(one["name"] for one in found))
+
+
+def _next_runs(
+    client: Client, which: dict[str, Any], source: str | None, most: int
+) -> dict[str, tuple[PlannedRun, ...]]:
+    query = {
+        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+        "work_pools": {"name": {"any_": [POOL]}},
+        "deployments": which,
+        "sort": "EXPECTED_START_TIME_ASC",
+        "limit": _PAGE if source is None else most,
+    }
+    soonest: dict[str, tuple[PlannedRun, ...]] = {}
+    for page in range((_PAGES if source is None else 1) if most else 0):
+        found = client.post("/flow_runs/filter", json={**query, "offset": page * _PAGE}).raise_for_status().json()
+        for run in found:
+            name = str(run["parameters"].get("name", ""))
+            soonest[name] = (*soonest.get(name, ()), _planned(run))[:most]
         if len(found) < _PAGE:
             break
     return soonest
 
 
-def _ask(state: Running, which: dict[str, Any]) -> list[dict[str, Any]] | None:
-    query = {
-        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
-        "work_pools": {"name": {"any_": [POOL]}},
-        "sort": "EXPECTED_START_TIME_ASC",
-        **which,
-    }
-    try:
-        with api(state, timeout=_SECONDS) as client:
-            found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
-    except TryAgain:
-        return None
-    return found
-
-
 def _planned(run: dict[str, Any]) -> PlannedRun:
-    name = str(run["parameters"].get("name", ""))
     why = "schedule" if run["auto_scheduled"] else "retry" if run["name"].endswith(": retries") else "asked for"
-    return PlannedRun(name, datetime.fromisoformat(run["expected_start_time"]), why)
+    return PlannedRun(datetime.fromisoformat(run["expected_start_time"]), why)

@@ -14,6 +14,7 @@ from prefect.client.orchestration import PrefectClient
 from catchment.errors import CatchmentError
 from catchment.runtime.home import Home
 from deployments.runs import recovery
+from deployments.server.planned import ask
 from deployments.server.running import running
 from deployments.worker.reclaim import may_lack_embeddings, reclaim
 from tasks.embed import request_embedding
@@ -63,6 +64,7 @@ class RecoveryRounds:
         while True:
             is_correct = await self._correct(client)
             await self.reclaim()
+            await asyncio.to_thread(_report, self._home)
             is_resumed = await self._resume(client)
             if is_resumed and not self._has_requested:
                 self._has_requested = True
@@ -111,3 +113,9 @@ class RecoveryRounds:
 
     def _put_off(self, error: Exception) -> None:
         self._warn(f"Recovery postponed ({type(error).__name__}: {error})")
+
+
+def _report(home: Home) -> None:
+    """Write what only the server knows to a file, for readers without Prefect and for the time while the server is down."""
+    if (state := running(home)) and (heard := ask(state)):
+        heard.write(home)

@@ -19,6 +19,7 @@ from catchment.pacing.metered import Ask, Report
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
+from catchment.runtime.server_report import PlannedRun, ServerReport
 from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.worker_status import WorkerStatus
 from console.render import clock
@@ -177,6 +178,22 @@ def test_the_next_runs_are_listed_with_their_reasons(cli: Cli, server: Standin) 
     assert "in 9 min" in cli("sources", "next", "notes", "--limit", "3").out
     asked = server.asked[-1][2]
     assert (asked["limit"], asked["deployments"]) == (3, {"name": {"any_": ["notes"]}})
+
+
+def test_last_report_of_the_worker_tells_while_the_server_is_down(cli: Cli, filled: Path) -> None:
+    now = datetime.now(UTC)
+    runs = (PlannedRun(now - timedelta(minutes=1), "schedule"), PlannedRun(now + timedelta(minutes=10), "retry"))
+    ServerReport(now - timedelta(hours=2), ("notes",), {"notes": runs}).write(Home(filled))
+    [source] = cli("status", "--json").json["sources"]
+    assert (source["state"], source["state_reason"], source["next_run"]) == ("paused", "switched off in Prefect", None)
+    shown = cli("sources", "next", "notes", "--json")
+    assert [run["why"] for run in shown.json] == ["retry"], "the first is over"
+    assert shown.err == "Catchment is not running; planned 2 h ago, started only while it runs\n"
+    # The server is down, but the worker lives.
+    WorkerStatus(identity(), now, 1, 4, 0.1, 0.1, 0).write(Home(filled))
+    assert cli("status", "--json").json["sources"][0]["next_run"]["why"] == "retry"
+    (filled / "run" / "server.json").write_text('{"at": "of another version"}')
+    assert cli("status", "--json").json["sources"][0]["state"] == "active"
 
 
 def test_without_a_planned_run_it_says_why(cli: Cli, server: Standin) -> None:

@@ -138,6 +138,15 @@ def standing(**more: object) -> SourceHealth:
             Finding("source notes", OK, "paused; last good sync 3 min ago", "catchment sources resume notes"),
         ),
         (
+            standing(state="paused", reason="switched off in Prefect"),
+            Finding(
+                "source notes",
+                WARN,
+                "paused (switched off in Prefect); last good sync 3 min ago",
+                "catchment sources resume notes",
+            ),
+        ),
+        (
             standing(trouble=SourceUnavailable("Vault is gone; mount its disk")),
             Finding("source notes", FAIL, "Vault is gone; last good sync 3 min ago", "mount its disk"),
         ),

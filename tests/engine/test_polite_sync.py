@@ -229,7 +229,7 @@ def test_blocked_sources_are_reported_by_name(home: Home, remote: Remote, ledger
     for _ in range(5):
         ledger.pacing.failed(remote.limits(), "papers", login=False)
     found = paused_sources(ledger)["papers"]
-    assert found.reason == "repeated failures"
+    assert found.why == "repeated failures"
     assert found.until is not None and found.until > datetime.now(UTC)
 
 
