@@ -84,7 +84,7 @@ ROOMS = {
         "meaning": _BASICS | {"runtime", "ledger"},
         "meaning_status": _BASICS | {"runtime", "ledger"},
         "search": _BASICS | {"results", "runtime", "content", "ledger", "meaning"},
-        "views": _BELOW_SYNC | {"sync", "search", "meaning_status"},
+        "views": _BELOW_SYNC | {"sync", "search", "results", "meaning_status"},
     },
     "catchment.ledger": {
         "db": set(),

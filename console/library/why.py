@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.errors import NoConsent, NotFound
-from catchment.model import Failure, JobState, KnownItem, Skip, Upsert
+from catchment.model import Failure, KnownItem, Skip, Upsert
 from catchment.runtime.home import expanded
-from catchment.views.items import because, plain
 from console import arguments, render, session
 from console.sources import source_lifecycle
 from console.trouble import jobs
 
 if TYPE_CHECKING:
-    from catchment.ledger import ItemRow, Ledger, SyncRow
+    from catchment.ledger import Consent, ItemRow, Ledger
+    from catchment.views.items import ItemWhy
     from deployments.sources.sources_file import SourceEntry
 
 _ITEMS_SHOWN = 5
@@ -48,7 +48,9 @@ def why(
     items: list[dict[str, Any]] = []
     # Without a ledger no item is known, and the reasons below cover that.
     with suppress(NotFound), session.reading() as ledger:
-        items = [_describe(ledger, row) for row in _find(ledger, path, source, inside)]
+        from catchment.views import items as views
+
+        items = [_json(views.why(ledger, row, render.when)) for row in _find(ledger, path, source, inside)]
     reasons = [] if items else _why_not(path, entries, inside)
     if as_json:
         render.show_json({"asked": path, "items": items, "not_here": reasons})
@@ -110,47 +112,39 @@ def _find(ledger: Ledger, path: str, source: str | None, inside: Mapping[str, st
     return exact or ledger.intake.find(path, source=source)
 
 
-def _describe(ledger: Ledger, item: ItemRow) -> dict[str, Any]:
-    events = ledger.history.of_item(item.id)
-    job = ledger.queue.job(item.job) if item.job is not None else None
-    sync = _sync(ledger, item)
+def _json(found: ItemWhy) -> dict[str, Any]:
+    item, sync = found.item, found.sync
     return {
         "item": item.locator,
         "source": item.source,
         "state": item.state,
-        "because": because(ledger, item, render.when),
+        "because": found.because,
         "document": item.document,
         "job": item.job,
         "job_state": item.job_state,
-        "attempts": job.attempt if job else 0,
-        "next_attempt": item.not_before if item.job_state is JobState.RETRYING else None,
+        "attempts": found.attempts,
+        "next_attempt": found.next_attempt,
         "version": item.version,
         "content_hash": item.content_hash,
         "size": item.size,
-        "consent": _consent(ledger, item.source),
+        "consent": _consent(found.consents),
         "first_seen": item.first_seen,
         "changed": item.changed,
         "gone": item.gone,
         "sync": item.sync_id,
         "run": sync.run if sync else None,
         "code_version": sync.code_version if sync else None,
-        "history": [jobs.event_json(event) for event in events],
+        "history": [jobs.event_json(event) for event in found.history],
     }
 
 
-def _consent(ledger: Ledger, source: str) -> str | None:
+def _consent(consents: Sequence[Consent]) -> str | None:
     """Return the consent to a source in words: of several scopes, one without consent first."""
-    consents = ledger.consents.all(source)
     first = next((consent for consent in consents if consent.state != "given"), consents[0] if consents else None)
     if first is None or first.state != "given":
         return None if first is None else f"{first.state}: {first.scope}"
     ends = min((consent.expires for consent in consents if consent.expires), default=None)
     return f"given by {first.by}" + (f" until {render.local(ends)}" if ends else "")
-
-
-def _sync(ledger: Ledger, item: ItemRow) -> SyncRow | None:
-    recent = ledger.syncs.recent(ledger.sources.get(item.source).id, limit=500)
-    return next((row for row in recent if row.id == item.sync_id), None)
 
 
 def _print(item: Mapping[str, Any]) -> None:
@@ -206,14 +200,18 @@ def _lacking_consent(entries: Mapping[str, SourceEntry]) -> list[str]:
 
 def _why_not_in(name: str, locator: str, entry: SourceEntry, exists: bool) -> list[str]:
     """Return the reasons from the state of the source, its last sync and a new listing."""
+    from catchment.views.sources import state_of
+    from deployments.server.planned import latest_report
+
     if reasons := _lacking_consent({name: entry}):
         return reasons
     known = last = None
     with suppress(NotFound), session.reading() as ledger:
         known = ledger.sources.get(name)
         last = ledger.syncs.last(known.id)
-    if known and known.state in ("paused", "held"):
-        reasons.append(f"{name}: {known.state}; resume with `catchment sources resume {name}`")
+    state, _ = state_of(name, known, latest_report(session.home()))
+    if state in ("paused", "held"):
+        reasons.append(f"{name}: {state}; resume with `catchment sources resume {name}`")
     if last is None:
         reasons.append(f"{name}: never synced; run `catchment sync {name}`")
     if not exists:
@@ -250,6 +248,7 @@ def _absent(entry: SourceEntry, locator: str) -> str:
 
 def _listed(entry: SourceEntry, locator: str) -> str:
     """List the source again and return the connector's verdict on an item."""
+    from catchment.views.items import plain
     from connectors import connector_class
     from connectors.folders.file import to_path
 
