@@ -1,4 +1,7 @@
-"""What the Prefect server last told the worker, in a file that can be read without Prefect and while the server is down."""
+"""The server's plans for the sources, in a file that can be read without Prefect and while the server is down.
+
+The worker writes it. Only the server knows the next runs, and the pauses that were set in the Prefect UI.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from catchment.runtime.home import Home
 
 _FILE = "server.json"
 SWITCHED_OFF = "switched off in Prefect"
-"""The reason of a pause that only the server knows: its deployment was paused there, not by a command."""
+"""The reason of a pause that was set in the Prefect UI, not by a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class ServerReport:
 
     @classmethod
     def read(cls, home: Home) -> ServerReport | None:
-        """Return the latest report, whose age the caller judges; None if there is none."""
+        """Return the latest report, of any age; None without one."""
         try:
             fields = json.loads((home.run / _FILE).read_bytes())
             runs = {name: tuple(map(_run, rows)) for name, rows in fields["runs"].items()}

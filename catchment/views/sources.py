@@ -1,4 +1,4 @@
-"""The standing of each source: its state, what it waits for, its last sync, how it is watched and when it runs next."""
+"""The standing of each source: its state, limits, last sync, watch and next run."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class LastSync:
 
 @dataclass(frozen=True, slots=True)
 class SourceStanding:
-    """All that is known of a source. Its fields are those of `status --json`.
+    """A source with all facts about it. The fields are those of `status --json`.
 
     Attributes:
         state, state_reason: Also "paused" if its deployment is switched off in Prefect.
         jobs: Number of jobs by state.
-        rule, rests, quota: Its limits in words, why it waits now, and what is left of its hourly quota.
-        next_run: None if nothing would start it.
+        rule, rests, quota: Its limits in words, the reason why it waits now, and the rest of its hourly quota.
+        next_run: None if no run is planned, or no worker would start it.
     """
 
     name: str
@@ -81,13 +81,13 @@ class SourceStanding:
         return self.consent is None or self.consent.state is not ConsentState.GIVEN
 
 
-def standings(ledger: Ledger, home: Home, heard: ServerReport | None = None) -> list[SourceStanding]:
+def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) -> list[SourceStanding]:
     """Return the standing of every source, by name.
 
-    `heard`: what the server says now. Without it, the worker's last report tells; its runs count only while the worker lives.
+    `report`: a new report of the server. Without it, the worker's last one is used; its runs count only while the worker lives.
     """
-    if heard is None and (heard := ServerReport.read(home)) and WorkerStatus.read(home) is None:
-        heard = ServerReport(heard.at, heard.paused)
+    if report is None and (report := ServerReport.read(home)) and WorkerStatus.read(home) is None:
+        report = ServerReport(report.at, report.paused)
     documents, jobs = ledger.library.counts(), ledger.queue.counts()
     held = {hold.source: hold.count for hold in ledger.intake.holds()}
     pauses, rules = throttling.paused_sources(ledger), throttling.rules(ledger)
@@ -96,7 +96,7 @@ def standings(ledger: Ledger, home: Home, heard: ServerReport | None = None) -> 
     found = []
     for source in ledger.sources.all():
         name = source.name
-        state, reason = state_of(name, source, heard)
+        state, reason = state_of(name, source, report)
         found.append(
             SourceStanding(
                 name,
@@ -112,16 +112,16 @@ def standings(ledger: Ledger, home: Home, heard: ServerReport | None = None) -> 
                 quotas.get(name),
                 _last_sync(ledger, source),
                 watched.get(name),
-                next(iter(heard.coming(name, now)), None) if heard else None,
+                next(iter(report.coming(name, now)), None) if report else None,
             )
         )
     return found
 
 
-def state_of(name: str, source: Source | None, heard: ServerReport | None) -> tuple[SourceState, str | None]:
+def state_of(name: str, source: Source | None, report: ServerReport | None) -> tuple[SourceState, str | None]:
     """Return the state of a source, and why. A pause or hold in the ledger comes first. `source`: None if never synced."""
     state, reason = (source.state, source.state_reason) if source else ("active", None)
-    if state == "active" and heard is not None and name in heard.paused:
+    if state == "active" and report is not None and name in report.paused:
         return "paused", SWITCHED_OFF
     return state, reason
 

@@ -100,9 +100,9 @@ def list_sources(as_json: arguments.Json = False) -> None:
     Example: catchment sources list --json
     """
     entries = source_lifecycle.entries()
-    from deployments.server.planned import latest
+    from deployments.server.planned import latest_report
 
-    states = _states(latest(session.home()))
+    states = _states(latest_report(session.home()))
     rows = [_row(entry, states) for entry in entries.values()]
     if as_json:
         render.show_json(rows)
@@ -120,11 +120,11 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
     Example: catchment sources show notes
     """
     entry = source_lifecycle.entry(name)
-    from deployments.server.planned import latest
+    from deployments.server.planned import latest_report
 
-    heard = latest(session.home(), name, runs=1)
-    shown = _row(entry, _states(heard))
-    planned = next(iter(heard.runs.get(name, ())), None) if heard and session.running() else None
+    report = latest_report(session.home(), name, runs=1)
+    shown = _row(entry, _states(report))
+    planned = next(iter(report.runs.get(name, ())), None) if report and session.running() else None
     settings = entry.settings.model_dump(mode="json", exclude_none=True)
     recent = _recent(name)
     if as_json:
@@ -225,12 +225,12 @@ def _row(entry: SourceEntry, states: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _states(heard: ServerReport | None) -> dict[str, str]:
+def _states(report: ServerReport | None) -> dict[str, str]:
     from catchment.views.sources import state_of
 
     try:
         with session.reading() as ledger:
-            return {source.name: state_of(source.name, source, heard)[0] for source in ledger.sources.all()}
+            return {source.name: state_of(source.name, source, report)[0] for source in ledger.sources.all()}
     except NotFound:
         return {}
 

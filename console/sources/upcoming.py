@@ -49,13 +49,13 @@ def preview(
 
 def _planned(server: Running, name: str, most: int, *, is_scheduled: bool) -> tuple[list[PlannedRun], str]:
     """Ask the server, which may still be planning the runs of a new schedule. Return the runs and the source's state."""
-    from deployments.server.planned import ask
+    from deployments.server.planned import read_report
 
     deadline = time.monotonic() + _PLANNING_SECONDS
     while True:
-        if (heard := ask(server, name, most)) is None:
+        if (report := read_report(server, name, most)) is None:
             raise TryAgain("the Prefect server does not respond; try again")
-        runs, state = list(heard.runs.get(name, ())), _state(name, heard)
+        runs, state = list(report.runs.get(name, ())), _state(name, report)
         if runs or not is_scheduled or state != "active" or time.monotonic() > deadline:
             return runs, state
         time.sleep(0.25)
@@ -65,23 +65,23 @@ def _last_planned(name: str, most: int) -> list[PlannedRun]:
     """Return the coming runs of the worker's last report. Raises TryAgain without any."""
     from catchment.runtime.server_report import ServerReport
 
-    heard, now = ServerReport.read(session.home()), datetime.now(UTC)
-    runs = [run for run in heard.coming(name, now) if run.at > now] if heard else []
-    if heard is None or not runs:
+    report, now = ServerReport.read(session.home()), datetime.now(UTC)
+    runs = [run for run in report.coming(name, now) if run.at > now] if report else []
+    if report is None or not runs:
         session.needs_server()
     else:
-        render.note(f"Catchment is not running; planned {render.when(heard.at)}, started only while it runs")
+        render.note(f"Catchment is not running; planned {render.when(report.at)}, started only while it runs")
     return runs[:most]
 
 
-def _state(name: str, heard: ServerReport) -> str:
+def _state(name: str, report: ServerReport) -> str:
     from catchment.runtime.server_report import SWITCHED_OFF
     from catchment.views.sources import state_of
 
     source = None
     with suppress(NotFound), session.reading() as ledger:
         source = ledger.sources.get(name)
-    state, reason = state_of(name, source, heard)
+    state, reason = state_of(name, source, report)
     return f"{state}, {reason}" if reason == SWITCHED_OFF else state
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _SOON_DAYS = 7
 _WATCH_SECONDS = 2.0
+_RECENT = timedelta(minutes=6)
+"""The checks run every five minutes."""
 
 
 def status(
@@ -64,8 +66,8 @@ def _show_status(as_json: bool) -> None:
         meaning, is_unfinished = None, False
         try:
             with session.reading() as ledger:
-                heard = asked.result() if asked else None
-                sources, hosts = views.standings(ledger, home, heard), throttling.hosts(ledger)
+                report = asked.result() if asked else None
+                sources, hosts = views.standings(ledger, home, report), throttling.hosts(ledger)
                 meaning = MeaningStatus.read(home, ledger)
                 is_unfinished = ledger.is_restore_unfinished
         except NotFound:
@@ -86,9 +88,24 @@ def _show_status(as_json: bool) -> None:
 
 
 def _ask(server: Running) -> ServerReport | None:
-    from deployments.server.planned import ask
+    from deployments.server.planned import read_report
 
-    return ask(server)
+    return read_report(server)
+
+
+def _health() -> str:
+    """Return a line on the checks that failed when they last ran in the background; empty if none did lately."""
+    from catchment.views.health import HealthReport, Verdict
+
+    report, now = HealthReport.read(session.home()), datetime.now(UTC)
+    if report is None or now - report.at > _RECENT:
+        return ""
+    failed = sum(finding.verdict is Verdict.FAIL for finding in report.findings)
+    return (
+        f"Health: {render.count(failed, 'check')} failed {render.when(report.at)}; see `catchment health`"
+        if failed
+        else ""
+    )
 
 
 def _worker(worker: WorkerStatus | None) -> dict[str, Any] | None:
@@ -133,6 +150,8 @@ def _print(
     if meaning and meaning.total:
         text = render.clean(meaning)
         render.say(f"{text[0].upper()}{text[1:]}")
+    if server["running"] and (line := _health()):
+        render.say(render.paint(line, "yellow"))
     if not sources:
         render.say("No sources yet; add one: `catchment sources add obsidian ~/Vault --name notes --every 15m`")
         return

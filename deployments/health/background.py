@@ -20,10 +20,12 @@ from deployments.server.running import Running
 _ENDED = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 
 
-def examine(home: Home, state: Running) -> list[Finding]:
-    """Check the last runs of `embed` and `upkeep`. Raises TryAgain."""
-    with api(state) as client:
-        embed, upkeep = _failure(client, "embed"), _failure(client, "upkeep")
+def examine(home: Home, state: Running | None = None) -> list[Finding]:
+    """Check the embeddings and, if the server runs, the last runs of `embed` and `upkeep`. Raises TryAgain."""
+    embed = upkeep = ""
+    if state is not None:
+        with api(state) as client:
+            embed, upkeep = _failure(client, "embed"), _failure(client, "upkeep")
     findings = [health.upkeep(upkeep)] if upkeep else []
     # Another check reports a ledger that cannot be read.
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:

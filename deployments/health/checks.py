@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from catchment import meaning_status
 from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
 from catchment.runtime import watch_status
@@ -31,7 +30,7 @@ from deployments.health import background
 from deployments.server.blocks import read_blocks_of
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
-from deployments.server.planned import latest
+from deployments.server.planned import latest_report
 from deployments.server.running import Running, running, transition
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
@@ -49,10 +48,11 @@ def examine(home: Home) -> list[Finding]:
     """Run all checks. Takes up to ten seconds if sources do not answer: they are probed in parallel."""
     now = datetime.now(UTC)
     findings = [health.disk(home.path), health.ledger(home, health.last_check(home), now)]
-    findings += health.meaning(meaning_status.trouble(home))
     changes = transition(home)
     state = None if changes else running(home)
-    findings += _served(home, state, now) if state else [health.server(False, False, changes)]
+    findings += (
+        _served(home, state, now) if state else [health.server(False, False, changes), *background.examine(home)]
+    )
     if state:
         is_alive = WebAddress.read(home) is not None
         findings.append(health.web(state.started, last_start(home), is_alive, is_live(home), now))
@@ -66,7 +66,7 @@ def examine(home: Home) -> list[Finding]:
         findings.append(health.watcher(sum(entry.watch for entry in entries), watched is not None))
         read_blocks_of(state)
     elsewhere = changes is not None or (state is not None and state.pid != os.getpid())
-    standings = _standings(home, entries, watched, latest(home), elsewhere=elsewhere)
+    standings = _standings(home, entries, watched, latest_report(home), elsewhere=elsewhere)
     return findings + [health.source(standing, now) for standing in standings]
 
 
@@ -105,7 +105,7 @@ def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
             plan, heard = _plan(client, now), _heard(client)
         behind = background.examine(home, state)
     except TryAgain:
-        return [health.server(True, False)]
+        return [health.server(True, False), *background.examine(home)]
     online = health.worker(heard, WorkerStatus.read(home), now)
     return [health.server(True, True), health.scheduler(plan, now), online, *behind]
 
@@ -147,7 +147,7 @@ def _standings(
     home: Home,
     entries: tuple[SourceEntry, ...],
     watched: Mapping[str, WatchState] | None,
-    heard: ServerReport | None,
+    report: ServerReport | None,
     *,
     elsewhere: bool,
 ) -> list[SourceHealth]:
@@ -159,8 +159,8 @@ def _standings(
     # Another check reports a ledger that cannot be read.
     with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home)) as ledger:
         known = {source.name: source for source in ledger.sources.all()}
-        return [_standing(entry, known.get(entry.name), ledger, reached, watched, heard, unset) for entry in entries]
-    return [_standing(entry, None, None, reached, watched, heard, unset) for entry in entries]
+        return [_standing(entry, known.get(entry.name), ledger, reached, watched, report, unset) for entry in entries]
+    return [_standing(entry, None, None, reached, watched, report, unset) for entry in entries]
 
 
 def _unset(entry: SourceEntry) -> str | None:
@@ -191,7 +191,7 @@ def _standing(
     ledger: Ledger | None,
     reached: Mapping[str, CatchmentError | None],
     watched: Mapping[str, WatchState] | None,
-    heard: ServerReport | None,
+    report: ServerReport | None,
     unset: Mapping[str, str],
 ) -> SourceHealth:
     recent = ledger.syncs.recent(source.id, limit=_PAGE) if ledger and source else []
@@ -202,7 +202,7 @@ def _standing(
     failed = None if ended is None or fine else ended.error or ended.outcome
     watch = watched.get(entry.name) if watched and entry.watch else None
     badly = watch is not None and watch.state is not Watching.WATCHING
-    standing, reason = state_of(entry.name, source, heard)
+    standing, reason = state_of(entry.name, source, report)
     silent = SourceUnavailable(f"no answer within {_PROBE_SECONDS:.0f} s; check that its disk is connected")
     return SourceHealth(
         entry.name,

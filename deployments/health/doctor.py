@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 
-from catchment import meaning_status
 from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime import watch_status
@@ -15,7 +14,7 @@ from catchment.views import health
 from catchment.views.health import Finding, Verdict
 from catchment.views.sources import state_of
 from deployments.health import background, leftovers, logins, machine
-from deployments.server.planned import latest
+from deployments.server.planned import latest_report
 from deployments.server.running import running
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
@@ -25,7 +24,6 @@ def examine(home: Home) -> list[Finding]:
     state = running(home)
     entries, findings = _entries(home)
     findings += [_inotify(home, entries), *machine.disks(home, entries), *_consents(home), *_jobs(home)]
-    findings += health.meaning(meaning_status.trouble(home))
     if not any(finding.probe == "sources" for finding in findings):
         findings += _sources(home, entries) + _switched_off(home)
     findings += logins.examine(home, entries, state)
@@ -33,7 +31,9 @@ def examine(home: Home) -> list[Finding]:
     mine = homes.pop(home.path, [])
     findings += [leftovers.files(home), leftovers.processes(home, mine), machine.port(home, state is not None, homes)]
     findings += [machine.clocks(home, state), *machine.growth(home), *machine.versions(home)]
-    if state is not None:
+    if state is None:
+        findings += background.examine(home)
+    else:
         try:
             findings += leftovers.in_prefect(home, state) + background.examine(home, state)
         except TryAgain:
@@ -68,10 +68,10 @@ def _sources(home: Home, entries: tuple[SourceEntry, ...]) -> list[Finding]:
 
 def _switched_off(home: Home) -> list[Finding]:
     """Report the sources that are active in the library, but paused in Prefect."""
-    heard = latest(home)
+    report = latest_report(home)
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
         sources = {source.name: source for source in ledger.sources.all()}
-        return health.switched_off(name for name in sources if state_of(name, sources[name], heard)[1] == SWITCHED_OFF)
+        return health.switched_off(name for name in sources if state_of(name, sources[name], report)[1] == SWITCHED_OFF)
     return []
 
 

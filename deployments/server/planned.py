@@ -1,4 +1,4 @@
-"""What only the server knows of the sources: their next runs, and which of their deployments are paused."""
+"""The next runs of the sources and the pauses of their deployments, as only the server knows them."""
 
 from __future__ import annotations
 
@@ -13,52 +13,53 @@ from deployments.server.environment import POOL
 from deployments.server.running import Running, running
 
 _SECONDS = 2.0
+_SYNCS = {"name": {"like_": "sync-"}}
+"""The flows of sources."""
 _PAGE = 100
 _PAGES = 5
 """Pages read. A source whose next run is after these has none here; that takes hundreds of earlier runs."""
 
 
-def ask(state: Running, source: str | None = None, runs: int = 5) -> ServerReport | None:
+def read_report(state: Running, source: str | None = None, runs: int = 5) -> ServerReport | None:
     """Return the pauses and the next runs of all sources, or of one; at most so many runs of each.
 
     Returns None if the server does not answer in time.
     """
     now = datetime.now(UTC)
-    which = {"tags": {"all_": ["source"]}} if source is None else {"name": {"any_": [source]}}
+    named: dict[str, Any] = {} if source is None else {"name": {"any_": [source]}}
     try:
         with api(state, timeout=_SECONDS) as client:
-            return ServerReport(now, _paused(client, which), _next_runs(client, which, source, runs))
+            return ServerReport(now, _paused(client, named), _next_runs(client, named, runs))
     except TryAgain:
         return None
 
 
-def latest(home: Home, source: str | None = None, runs: int = 0) -> ServerReport | None:
-    """Return what the server says now, as `ask`; without an answer, what it last told the worker, or None.
+def latest_report(home: Home, source: str | None = None, runs: int = 0) -> ServerReport | None:
+    """Return a new report as `read_report` does or, if the server does not answer, the last one of the worker; else None.
 
-    The report of the worker is up to a minute old, so it may not show the effect of the last command.
+    The worker's report is up to two minutes old, so it may not show the effect of the last command.
     """
     state = running(home)
-    return (ask(state, source, runs) if state else None) or ServerReport.read(home)
+    return (read_report(state, source, runs) if state else None) or ServerReport.read(home)
 
 
-def _paused(client: Client, which: dict[str, Any]) -> tuple[str, ...]:
-    query = {"deployments": {**which, "paused": {"eq_": True}}}
+def _paused(client: Client, named: dict[str, Any]) -> tuple[str, ...]:
+    query = {"flows": _SYNCS, "deployments": {**named, "paused": {"eq_": True}}}
     found = client.post("/deployments/filter", json=query).raise_for_status().json()
     return tuple(sorted(one["name"] for one in found))
 
 
-def _next_runs(
-    client: Client, which: dict[str, Any], source: str | None, most: int
-) -> dict[str, tuple[PlannedRun, ...]]:
+def _next_runs(client: Client, named: dict[str, Any], most: int) -> dict[str, tuple[PlannedRun, ...]]:
     query = {
         "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
         "work_pools": {"name": {"any_": [POOL]}},
-        "deployments": which,
+        "flows": _SYNCS,
+        "deployments": named,
         "sort": "EXPECTED_START_TIME_ASC",
-        "limit": _PAGE if source is None else most,
+        "limit": most if named else _PAGE,
     }
     soonest: dict[str, tuple[PlannedRun, ...]] = {}
-    for page in range((_PAGES if source is None else 1) if most else 0):
+    for page in range((1 if named else _PAGES) if most else 0):
         found = client.post("/flow_runs/filter", json={**query, "offset": page * _PAGE}).raise_for_status().json()
         for run in found:
             name = str(run["parameters"].get("name", ""))

@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from catchment.runtime.watch_status import Watching, WatchState
 from catchment.search import remote
 from catchment.search.remote import WebAddress
 from catchment.views import health as probes
-from catchment.views.health import Finding, Verdict
+from catchment.views.health import Finding, HealthReport, Verdict
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
 from deployments.health import checks, page
@@ -57,7 +57,8 @@ def test_all_is_well(cli: Cli, server: Standin) -> None:
 def test_when_nothing_runs_health_fails_and_says_what_to_do(cli: Cli, filled: Path) -> None:
     response = cli("health", "--json")
     assert (response.code, response.json["verdict"]) == (1, "fail")
-    assert verdicts(response) == {"disk": "ok", "ledger": "ok", "server": "fail", "source notes": "ok"}
+    expected = {"disk": "ok", "ledger": "ok", "server": "fail", "embeddings": "ok", "source notes": "ok"}
+    assert verdicts(response) == expected
     assert "catchment up --detach" in cli("health").out
 
 
@@ -194,7 +195,9 @@ def test_the_artifact_names_no_path(cli: Cli, server: Standin, filled: Path, vau
         assert os.sep not in text.replace("logs/worker.log", "")
 
 
-def test_page_is_refreshed_once_and_tells_whether_all_is_well(server: Standin, filled: Path, vault: Path) -> None:
+def test_page_is_refreshed_once_and_tells_whether_all_is_well(
+    cli: Cli, server: Standin, filled: Path, vault: Path
+) -> None:
     shown: list[dict[str, Any]] = []
     server.answers["/artifacts/filter"] = lambda _: [{"id": "seven"}]
     server.answers["/artifacts/seven"] = lambda body: shown.append(body) or {}
@@ -202,6 +205,10 @@ def test_page_is_refreshed_once_and_tells_whether_all_is_well(server: Standin, f
     vault.rename(vault.with_name("unmounted"))
     assert page.main() == 1
     assert len(shown) == 2
+    report = HealthReport.read(Home(filled))
+    assert report is not None and probes.worst(report.findings) is Verdict.FAIL
+    assert datetime.now(UTC) - report.at < timedelta(minutes=1)
+    assert "Health: 1 check failed " in cli("status").out
 
 
 @pytest.mark.parametrize("command", ["health", "doctor"])

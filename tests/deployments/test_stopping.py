@@ -19,7 +19,7 @@ from catchment.search.remote import WebAddress
 from catchment.settings import Home
 from deployments.runs import runs
 from deployments.server.client import api
-from deployments.server.planned import ask
+from deployments.server.planned import read_report
 from deployments.server.running import Running, running, starting
 from deployments.sources.deploy import deploy
 from deployments.supervisor.supervisor import down
@@ -172,7 +172,7 @@ def test_invalid_sources_file_is_reported_and_stops_no_process(
 
 
 def _planned(state: Running) -> bool:
-    heard = ask(state, "long", 1)
+    heard = read_report(state, "long", 1)
     return heard is not None and "long" in heard.runs
 
 
