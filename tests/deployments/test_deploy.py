@@ -324,13 +324,13 @@ def test_pause_and_resume_of_a_stopped_system_reach_the_server_later(
 ) -> None:
     deploy_standin("switched")
     for on in (False, True):
+        set_otherwise = runs.pause if on else runs.resume
+        set_otherwise(server, "standin", "switched")
         switch_later(server_home, "standin", "switched", on=on)
         deploy_standin("switched")
         assert _deployment(server, "switched")["paused"] is not on
-        with api(server) as client:
-            # The next deploy leaves the switch as the operator sets it.
-            action = "pause_deployment" if on else "resume_deployment"
-            client.post(f"/deployments/{_deployment(server, 'switched')['id']}/{action}").raise_for_status()
+        # The next deploy leaves the switch as the operator sets it.
+        set_otherwise(server, "standin", "switched")
         deploy_standin("switched")
         assert _deployment(server, "switched")["paused"] is on
 
