@@ -60,23 +60,21 @@ class AssistantLibrary:
 
     def read(self, given: answers.ReadArguments) -> answers.ReadAnswer:
         """Return a part of the text of a document."""
-        from catchment.model import EntityKind
+        from catchment.views.documents import document
 
         ledger, _ = self._open()
-        shown = self._document(ledger, given.document)
+        view = document(self._document(ledger, given.document))
+        shown = view.shown
         text = shown.content.text
         part = _until_end_of_word(text[given.offset :], given.limit)
-        properties = shown.content.properties
-        people = [str(each) for field in ("from", "to", "cc") for each in _listed(properties.get(field))]
-        tags = sorted({entity.value for entity in shown.entities if entity.kind is EntityKind.TAG})
-        moment = shown.content.created if shown.conversation else shown.modified or shown.content.modified
+        people = (*view.senders, *view.recipients, *view.copied)
         return answers.ReadAnswer(
             document=shown.document,
             source=shown.source,
             kind=self._sharing.shared()[shown.source].kind,
             media_type=shown.content.media_type,
             language=_language(shown.content.language),
-            date=_moment(moment),
+            date=_moment(view.moment),
             offset=given.offset,
             **_position(len(text), given.offset + len(part)),
             untrusted=answers.DocumentText(
@@ -84,61 +82,51 @@ class AssistantLibrary:
                 place=short(shown.item),
                 author=shown.content.author and short(shown.content.author),
                 people=[short(each, _NAME) for each in people[:_NAMES]],
-                tags=[short(each, _NAME) for each in tags[:_NAMES]],
+                tags=[short(each, _NAME) for each in view.tags[:_NAMES]],
                 text=part,
             ),
         )
 
     def related(self, given: answers.RelatedArguments) -> answers.RelatedAnswer:
         """Return the documents related to a document, of shared sources only."""
-        from catchment.search.related import related, relations, similar
+        from catchment.search.related import related as near
+        from catchment.views.documents import related
 
         ledger, meaning = self._open()
         shown = self._document(ledger, given.document)
-        found = relations(ledger, shown)
-        note = None
-        try:
-            known = {one.document for one in found} | {shown.document}
-            found += similar(related(ledger, meaning, shown.content_id, _SIMILAR), known)
-        except MeaningOff as off:
-            note = str(off)
-        part, position = _page(found, given)
+        found = related(ledger, shown, lambda: near(ledger, meaning, shown.content_id, _SIMILAR))
+        part, position = _page(found.documents, given)
         return answers.RelatedAnswer(
             document=shown.document,
             **position,
-            note=note,
+            note=found.meaning_off,
             related=[_nearby(one) for one in part],
         )
 
     def status(self, given: answers.StatusArguments) -> answers.StatusAnswer:
         """Return the state of the shared sources, and whether Catchment runs."""
         from catchment.search.meaning.meaning_status import MeaningStatus
+        from catchment.views.sources import standings
         from deployments.server.running import running
 
         ledger, _ = self._open()
-        shared = self._sources(ledger)
-        documents, jobs = ledger.library.counts(), ledger.queue.counts()
         # The reason of a failed run counts passages of all sources.
         meaning = replace(MeaningStatus.read(self._home, ledger), reason="")
-        held = {hold.source: hold.count for hold in ledger.intake.holds()}
-        part, position = _page(list(shared.items()), given)
-        rows = []
-        for name, source in part:
-            last = next((sync for sync in ledger.syncs.recent(source.id) if not sync.is_undo), None)
-            own: Mapping[Any, int] = jobs.get(name, {})
-            rows.append(
-                answers.SourceStatus(
-                    source=name,
-                    kind=source.kind,
-                    state=source.state if ledger.consents.agreed(name) else "no consent",
-                    documents=documents[name].documents if name in documents else 0,
-                    waiting=sum(own.get(state, 0) for state in ("pending", "running", "retrying")),
-                    quarantined=own.get("quarantined", 0),
-                    held_deletions=held.get(name, 0),
-                    last_sync=last and (last.outcome or "running"),
-                    last_sync_ended=last and _moment(last.ended),
-                )
+        part, position = _page(standings(ledger, self._home), given)
+        rows = [
+            answers.SourceStatus(
+                source=one.name,
+                kind=one.kind,
+                state="no consent" if one.lacks_consent else one.state,
+                documents=one.documents,
+                waiting=one.waiting,
+                quarantined=one.quarantined,
+                held_deletions=one.held_deletions,
+                last_sync=one.last_sync and (one.last_sync.outcome or "running"),
+                last_sync_ended=one.last_sync and _moment(one.last_sync.ended),
             )
+            for one in part
+        ]
         return answers.StatusAnswer(
             running=running(self._home) is not None,
             meaning=str(meaning),
@@ -278,7 +266,7 @@ def _nearby(one: RelatedDocument) -> answers.NearbyDocument:
 
 
 def _explained(ledger: Ledger, item: ItemRow) -> answers.ItemState:
-    from catchment.item_status import because
+    from catchment.views.items import because
 
     reason = because(ledger, item, lambda moment: _moment(moment) or "unknown")
     return answers.ItemState(
@@ -314,10 +302,6 @@ def _until_end_of_word(text: str, most: int) -> str:
 def _language(named: str | None) -> str | None:
     """Return a language code. A document can name any text as its language."""
     return named if named and _LANGUAGE_CODE.fullmatch(named) else None
-
-
-def _listed(value: object) -> Sequence[object]:
-    return value if isinstance(value, list | tuple) else [] if value is None else [value]
 
 
 def _moment(moment: datetime | None) -> str | None:

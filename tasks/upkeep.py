@@ -13,8 +13,8 @@ from prefect import task
 from catchment.content.cache import Cache
 from catchment.ledger import Ledger
 from catchment.settings import CachePolicy, Home
-from catchment.status import record_check
 from catchment.sync.batch import forget_done
+from catchment.views.health import record_check
 from tasks.redacted_errors import in_thread
 
 TOMBSTONE = timedelta(days=30)

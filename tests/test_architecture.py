@@ -58,7 +58,7 @@ ONE_HOME = {
     "alembic": ("catchment/ledger/",),
     "watchdog": ("deployments/",),
     "prefect_shell": ("tasks/",),
-    "psutil": ("catchment/status.py", "catchment/runtime/process.py", "deployments/"),
+    "psutil": ("catchment/runtime/process.py", "deployments/"),
     "prefect": ("tasks/", "flows/", "deployments/"),
     "starlette": ("assistant/", "web/", "deployments/server/"),
     "mcp": ("assistant/",),
@@ -83,12 +83,8 @@ ROOMS = {
         "content": _BASICS | {"runtime", "contracts"},
         "ledger": _BASICS | {"runtime", "pacing"},
         "sync": _BELOW_SYNC,
-        "worker_status": _BASICS | {"runtime"},
         "search": _BASICS | {"runtime", "content", "ledger"},
-        "item_status": _BASICS | {"ledger"},
-        "pauses": _BELOW_SYNC,
-        "views": _BELOW_SYNC | {"search"},
-        "status": _BELOW_SYNC | {"worker_status", "search"},
+        "views": _BELOW_SYNC | {"sync", "search"},
     },
     "catchment.ledger": {
         "db": set(),
@@ -128,7 +124,9 @@ NAMED_TWICE = {
     "pacing": "the pacing of hosts and its state in the ledger",
     "sources": "the rows of sources and their deployments",
     "app": "the two applications that serve HTTP",
-    "status": "what the home says, and the watcher's part in it",
+    "documents": "the library's rows, and the view of one",
+    "items": "the ledger's rows, and the view of one",
+    "health": "the probes, and the view of what they found",
     "tree": "the folders of a source as they are read, and as they are watched",
 }
 """Names of modules and rooms that occur more than once, with the reason."""

@@ -27,7 +27,7 @@ def check(
 
     Example: catchment ledger check --deep
     """
-    from catchment.status import record_check
+    from catchment.views.health import record_check
 
     with session.reading() as ledger:
         broken = ledger.check(deep=deep)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.errors import MeaningOff
-from catchment.model import EntityKind
 from catchment.views import resolver
 from console import arguments, render, session
 from console.library import message
@@ -16,6 +15,7 @@ from console.sources import source_lifecycle
 if TYPE_CHECKING:
     from catchment.ledger import Ledger, Shown
     from catchment.search.results import Hit
+    from catchment.views.documents import DocumentView
 
 Document = Annotated[
     str,
@@ -36,20 +36,21 @@ def show(
 
     Example: catchment show ~/Vault/Bees.md
     """
+    from catchment.views import documents as views
+
     with session.reading() as ledger:
         shown = named(ledger, document)
+    view = views.document(shown)
     if as_json:
-        render.show_json(_shown(shown))
+        render.show_json(_json(view))
         return
-    content = shown.content
-    is_message = message.is_message(shown)
-    said = content.properties if is_message else {}
+    content, is_message = shown.content, view.is_message
     render.show_fields(
         {
             "title": shown.title,
-            "from": "; ".join(said.get("from", ())),
-            "to": "; ".join(said.get("to", ())),
-            "copy to": "; ".join(said.get("cc", ())),
+            "from": "; ".join(view.senders) if is_message else None,
+            "to": "; ".join(view.recipients) if is_message else None,
+            "copy to": "; ".join(view.copied) if is_message else None,
             "document": shown.document,
             "attached to": shown.carrier,
             "found in": "; ".join(f"{source}: {item}" for source, item in shown.places),
@@ -59,7 +60,7 @@ def show(
             "sent" if is_message else "created": content.created,
             "received" if is_message else "modified": shown.modified or content.modified,
             "also called": ", ".join(shown.aliases),
-            "tags": ", ".join(sorted({e.value for e in shown.entities if e.kind is EntityKind.TAG})),
+            "tags": ", ".join(view.tags),
             "links": len(shown.links) or None,
             "odd": "; ".join(content.warnings),
         }
@@ -68,9 +69,9 @@ def show(
     if full or not is_message:
         render.say(render.clean_block(content.text))
     else:
-        message.show_words(content.text)
+        message.show_words(view)
     message.show_attached(shown)
-    message.show_conversation(shown)
+    message.show_conversation(view)
 
 
 def related(document: Document, as_json: arguments.Json = False) -> None:
@@ -82,20 +83,17 @@ def related(document: Document, as_json: arguments.Json = False) -> None:
     """
     from dataclasses import asdict
 
-    from catchment.search.related import relations, similar
+    from catchment.views import documents as views
 
     with session.reading() as ledger:
         shown = named(ledger, document)
-        found = relations(ledger, shown)
-        known = {one.document for one in found} | {shown.document}
-        try:
-            found += similar(_near(ledger, shown), known)
-        except MeaningOff as off:
-            render.note(str(off))
+        found = views.related(ledger, shown, lambda: _near(ledger, shown))
+    if found.meaning_off:
+        render.note(found.meaning_off)
     if as_json:
-        render.show_json([asdict(one) for one in found])
-    elif found:
-        rows = [(one.relation, one.document, one.title, one.source, one.item) for one in found]
+        render.show_json([asdict(one) for one in found.documents])
+    elif found.documents:
+        rows = [(one.relation, one.document, one.title, one.source, one.item) for one in found.documents]
         render.show_table(("RELATION", "DOCUMENT", "TITLE", "SOURCE", "ITEM"), rows)
     else:
         render.note("no related documents")
@@ -122,8 +120,8 @@ def _near(ledger: Ledger, shown: Shown) -> list[Hit]:
         return related(ledger, MeaningIndex(ledger), shown.content_id, _NEAREST)
 
 
-def _shown(shown: Shown) -> dict[str, Any]:
-    content = shown.content
+def _json(view: DocumentView) -> dict[str, Any]:
+    shown, content = view.shown, view.shown.content
     return {
         "document": shown.document,
         "title": shown.title,
@@ -148,5 +146,5 @@ def _shown(shown: Shown) -> dict[str, Any]:
             {"kind": entity.kind, "value": entity.value, "detail": entity.detail} for entity in shown.entities
         ],
         "text": content.text,
-        **message.as_json(shown),
+        **message.as_json(view),
     }

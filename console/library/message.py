@@ -8,21 +8,15 @@ from console import render
 
 if TYPE_CHECKING:
     from catchment.ledger import Shown
+    from catchment.views.documents import DocumentView
 
 _AROUND = 10
 """Number of messages shown before and after; `related` and `--json` list all."""
 
 
-def is_message(shown: Shown) -> bool:
-    """Return whether a document is a mail message."""
-    return bool(shown.conversation)
-
-
-def show_words(text: str) -> None:
+def show_words(view: DocumentView) -> None:
     """Print the text; replace each quotation and signature by its number of lines."""
-    from catchment.content.extract.mail import stretches
-
-    for part, is_aside in stretches(text):
+    for part, is_aside in view.parts:
         lines = render.clean_block(part.strip("\n"))
         if is_aside:
             noun = "line of signature" if lines.startswith("--") else "quoted line"
@@ -41,11 +35,12 @@ def show_attached(shown: Shown) -> None:
         render.show_table(("ATTACHED", "NAME", "TYPE"), rows)
 
 
-def show_conversation(shown: Shown) -> None:
+def show_conversation(view: DocumentView) -> None:
     """Print the messages around this one in its conversation."""
+    shown = view.shown
     if len(shown.conversation) < 2:
         return
-    current = [message.document for message in shown.conversation].index(shown.document)
+    current = view.position
     around = range(max(0, current - _AROUND), min(len(shown.conversation), current + _AROUND + 1))
     render.say()
     render.say(render.paint(f"Message {current + 1} of {len(shown.conversation)} in its conversation", "bold"))
@@ -65,13 +60,11 @@ def show_conversation(shown: Shown) -> None:
     )
 
 
-def as_json(shown: Shown) -> dict[str, Any]:
+def as_json(view: DocumentView) -> dict[str, Any]:
     """Return the additional keys of `show --json` for a message."""
-    from catchment.content.extract.mail import stretches
-
-    own = [part for part, is_aside in stretches(shown.content.text) if not is_aside] if is_message(shown) else None
+    shown = view.shown
     return {
-        "own_text": None if own is None else "".join(own),
+        "own_text": view.own_text,
         "thread": [message._asdict() for message in shown.conversation],
         "attached": [file._asdict() for file in shown.attached],
         "attached_to": shown.carrier,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.errors import NoConsent, NotFound
-from catchment.item_status import because, plain
-from catchment.model import Failure, JobState, KnownItem, Skip, Upsert
+from catchment.model import Failure, KnownItem, Skip, Upsert
 from catchment.runtime.home import expanded
 from catchment.views import resolver
 from console import arguments, render, session
@@ -20,7 +19,8 @@ from console.sources import source_lifecycle
 from console.trouble import jobs
 
 if TYPE_CHECKING:
-    from catchment.ledger import ItemRow, Ledger, SyncRow
+    from catchment.ledger import Consent
+    from catchment.views.items import ItemWhy
     from deployments.sources.sources_file import SourceEntry
 
 _ITEMS_SHOWN = 5
@@ -48,8 +48,10 @@ def why(
     items: list[dict[str, Any]] = []
     # Without a ledger no item is known, and the reasons below cover that.
     with suppress(NotFound), session.reading() as ledger:
+        from catchment.views import items as views
+
         found = resolver.find(ledger, path, lambda: settings, source)
-        items = [_describe(ledger, row) for row in found.listed]
+        items = [_json(views.why(ledger, row, render.when)) for row in found.listed]
     reasons = [] if items else _why_not(path, entries, resolver.places(path, settings))
     if as_json:
         render.show_json({"asked": path, "items": items, "not_here": reasons})
@@ -64,47 +66,39 @@ def why(
         render.say(render.clean(reason))
 
 
-def _describe(ledger: Ledger, item: ItemRow) -> dict[str, Any]:
-    events = ledger.history.of_item(item.id)
-    job = ledger.queue.job(item.job) if item.job is not None else None
-    sync = _sync(ledger, item)
+def _json(found: ItemWhy) -> dict[str, Any]:
+    item, sync = found.item, found.sync
     return {
         "item": item.locator,
         "source": item.source,
         "state": item.state,
-        "because": because(ledger, item, render.when),
+        "because": found.because,
         "document": item.document,
         "job": item.job,
         "job_state": item.job_state,
-        "attempts": job.attempt if job else 0,
-        "next_attempt": item.not_before if item.job_state is JobState.RETRYING else None,
+        "attempts": found.attempts,
+        "next_attempt": found.next_attempt,
         "version": item.version,
         "content_hash": item.content_hash,
         "size": item.size,
-        "consent": _consent(ledger, item.source),
+        "consent": _consent(found.consents),
         "first_seen": item.first_seen,
         "changed": item.changed,
         "gone": item.gone,
         "sync": item.sync_id,
         "run": sync.run if sync else None,
         "code_version": sync.code_version if sync else None,
-        "history": [jobs.event_json(event) for event in events],
+        "history": [jobs.event_json(event) for event in found.history],
     }
 
 
-def _consent(ledger: Ledger, source: str) -> str | None:
+def _consent(consents: Sequence[Consent]) -> str | None:
     """Return the consent to a source in words: of several scopes, one without consent first."""
-    consents = ledger.consents.all(source)
     first = next((consent for consent in consents if consent.state != "given"), consents[0] if consents else None)
     if first is None or first.state != "given":
         return None if first is None else f"{first.state}: {first.scope}"
     ends = min((consent.expires for consent in consents if consent.expires), default=None)
     return f"given by {first.by}" + (f" until {render.local(ends)}" if ends else "")
-
-
-def _sync(ledger: Ledger, item: ItemRow) -> SyncRow | None:
-    recent = ledger.syncs.recent(ledger.sources.get(item.source).id, limit=500)
-    return next((row for row in recent if row.id == item.sync_id), None)
 
 
 def _print(item: Mapping[str, Any]) -> None:
@@ -160,14 +154,18 @@ def _lacking_consent(entries: Mapping[str, SourceEntry]) -> list[str]:
 
 def _why_not_in(name: str, locator: str, entry: SourceEntry, exists: bool) -> list[str]:
     """Return the reasons from the state of the source, its last sync and a new listing."""
+    from catchment.views.sources import state_of
+    from deployments.server.planned import latest_report
+
     if reasons := _lacking_consent({name: entry}):
         return reasons
     known = last = None
     with suppress(NotFound), session.reading() as ledger:
         known = ledger.sources.get(name)
         last = ledger.syncs.last(known.id)
-    if known and known.state in ("paused", "held"):
-        reasons.append(f"{name}: {known.state}; resume with `catchment sources resume {name}`")
+    state, _ = state_of(name, known, latest_report(session.home()))
+    if state in ("paused", "held"):
+        reasons.append(f"{name}: {state}; resume with `catchment sources resume {name}`")
     if last is None:
         reasons.append(f"{name}: never synced; run `catchment sync {name}`")
     if not exists:
@@ -204,6 +202,7 @@ def _absent(entry: SourceEntry, locator: str) -> str:
 
 def _listed(entry: SourceEntry, locator: str) -> str:
     """List the source again and return the connector's verdict on an item."""
+    from catchment.views.items import plain
     from connectors import connector_class
     from connectors.folders.file import to_path
 

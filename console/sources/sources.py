@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from console.sources import consent, source_lifecycle, upcoming
 
 if TYPE_CHECKING:
     from catchment.ledger import Source, SyncRow
+    from catchment.runtime.server_report import ServerReport
     from deployments.sources.sources_file import SourceEntry
 
 app = CommandGroup("Add, inspect, pause and remove sources.\n\nExample: catchment sources list")
@@ -98,7 +100,9 @@ def list_sources(as_json: arguments.Json = False) -> None:
     Example: catchment sources list --json
     """
     entries = source_lifecycle.entries()
-    states = _states()
+    from deployments.server.planned import latest_report
+
+    states = _states(latest_report(session.home()))
     rows = [_row(entry, states) for entry in entries.values()]
     if as_json:
         render.show_json(rows)
@@ -116,16 +120,17 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
     Example: catchment sources show notes
     """
     entry = source_lifecycle.entry(name)
-    shown = _row(entry, _states())
-    planned = None
-    if shown["state"] == "active" and (server := session.running()):
-        from deployments.runs.runs import planned as planned_runs
+    from deployments.server.planned import latest_report
 
-        planned = next(iter(planned_runs(server, name, 1) or ()), None)
+    report = latest_report(session.home(), name, runs=1)
+    shown = _row(entry, _states(report))
+    # The runs of a paused or held source would read nothing.
+    is_planned = report and session.running() and shown["state"] == "active"
+    planned = next(iter(report.runs.get(name, ())), None) if report and is_planned else None
     settings = entry.settings.model_dump(mode="json", exclude_none=True)
     recent = _recent(name)
     if as_json:
-        next_run = planned.as_json() if planned else None
+        next_run = asdict(planned) if planned else None
         render.show_json({**shown, "next_run": next_run, "settings": settings, "syncs": [_sync(row) for row in recent]})
         return
     render.show_fields({**shown, "next run": planned and planned.at, **arguments.flat(settings)})
@@ -176,7 +181,7 @@ def remove(
 
     Example: catchment sources remove notes
     """
-    if name not in source_lifecycle.entries() and name not in _states():
+    if name not in source_lifecycle.entries() and name not in _states(None):
         source_lifecycle.entry(name)
     if not yes:
         if not render.interactive():
@@ -201,6 +206,9 @@ def _switch(source: Source, *, on: bool) -> None:
     """Show the pause in the Prefect UI, or its end with a sync. The ledger decides: every sync checks it first."""
     server = session.running()
     if server is None:
+        from deployments.sources.deploy import switch_later
+
+        switch_later(session.home(), source.kind, source.name, on=on)
         return
     from deployments.runs import runs
 
@@ -219,10 +227,12 @@ def _row(entry: SourceEntry, states: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _states() -> dict[str, str]:
+def _states(report: ServerReport | None) -> dict[str, str]:
+    from catchment.views.sources import state_of
+
     try:
         with session.reading() as ledger:
-            return {source.name: source.state for source in ledger.sources.all()}
+            return {source.name: state_of(source.name, source, report)[0] for source in ledger.sources.all()}
     except NotFound:
         return {}
 

@@ -191,9 +191,9 @@ def _report(name: str, view: RunView, started: datetime, publish: Publish | None
 
 
 def _disk_is_nearly_full() -> bool:
-    from catchment import status
+    from catchment.views import health
 
-    return status.disk(session.home().path).verdict is status.Verdict.FAIL
+    return health.disk(session.home().path).verdict is health.Verdict.FAIL
 
 
 def _last(source: Source | None, started: datetime) -> SyncRow | None:

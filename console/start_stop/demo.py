@@ -151,25 +151,25 @@ def _progress(name: str, run: RunView) -> str:
 
 
 def _show(names: Sequence[str]) -> None:
-    from console.start_stop.status import overview
+    from catchment.views.sources import standings
 
     with session.reading() as ledger:
-        rows = [r for r in overview(ledger) if r["name"] in names]
+        rows = [row for row in standings(ledger, session.home()) if row.name in names]
         # A run that crashed or never started has no summary.
-        summaries = {r["name"]: (r["last_sync"] or {}).get("summary", {}) for r in rows}
+        summaries = {row.name: row.last_sync.summary if row.last_sync else {} for row in rows}
         render.say()
         render.show_table(
             ("SOURCE", "DOCUMENTS", "NEW OR CHANGED", "UNCHANGED", "SKIPPED", "QUARANTINED"),
             [
                 (
-                    r["name"],
-                    r["documents"],
-                    summaries[r["name"]].get("succeeded", 0),
-                    summaries[r["name"]].get("unchanged", 0),
-                    r["jobs"].get("skipped", 0),
-                    r["jobs"].get("quarantined", 0),
+                    row.name,
+                    row.documents,
+                    summaries[row.name].get("succeeded", 0),
+                    summaries[row.name].get("unchanged", 0),
+                    row.jobs.get(JobState.SKIPPED, 0),
+                    row.quarantined,
                 )
-                for r in rows
+                for row in rows
             ],
         )
         if entries := [entry for entry in ledger.quarantine.list() if entry.source in names]:

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from catchment.errors import BadInput, NotFound
 from console import arguments, render, session
-from console.start_stop import held
 
 if TYPE_CHECKING:
-    from catchment.ledger import Ledger
+    from catchment.runtime.server_report import ServerReport
+    from catchment.runtime.worker_status import WorkerStatus
     from catchment.search.meaning.meaning_status import MeaningStatus
-    from catchment.worker_status import WorkerStatus
-    from deployments.runs.runs import PlannedRun
+    from catchment.views.sources import ConsentStanding, SourceStanding
+    from catchment.views.throttling import HostStatus, Pause, QuotaStatus
     from deployments.server.running import Running
-    from deployments.watch.status import WatchState
 
 _SOON_DAYS = 7
 _WATCH_SECONDS = 2.0
-_UNFINISHED = ("pending", "running", "retrying")
+_RECENT = timedelta(minutes=6)
+"""The checks run every five minutes."""
 
 
 def status(
@@ -51,26 +51,35 @@ def status(
 
 
 def _show_status(as_json: bool) -> None:
+    from catchment.runtime.worker_status import WorkerStatus
     from catchment.search.meaning.meaning_status import MeaningStatus
 
-    server = session.running()
+    home, server = session.home(), session.running()
     with ThreadPoolExecutor(1) as executor:
         # The server answers while this process imports the ledger.
-        planned = executor.submit(_planned_runs, server) if server else None
-        hosts, meaning, is_unfinished = [], None, False
+        asked = executor.submit(_ask, server) if server else None
+        from catchment.views import sources as views
+        from catchment.views import throttling
+
+        sources: list[SourceStanding] = []
+        hosts: list[HostStatus] = []
+        meaning, is_unfinished = None, False
         try:
             with session.reading() as ledger:
-                sources, hosts = overview(ledger), held.of_hosts(ledger)
-                meaning = MeaningStatus.read(session.home(), ledger)
+                report = asked.result() if asked else None
+                sources, hosts = views.standings(ledger, home, report), throttling.hosts(ledger)
+                meaning = MeaningStatus.read(home, ledger)
                 is_unfinished = ledger.is_restore_unfinished
         except NotFound:
-            sources = []
-    runs = planned.result() if planned else None
-    worker = _add_activity(sources, runs or {}) if server else None
-    state = _server(server, runs is not None)
+            pass
+        answers = asked is not None and asked.result() is not None
+    worker = WorkerStatus.read(home) if server else None
+    state = {"running": server is not None, "answers": answers, "url": server.url if server else None}
     if as_json:
         shown = {"server": state, "worker": _worker(worker), "meaning": meaning and asdict(meaning)}
-        render.show_json({**shown, "sources": sources, "hosts": hosts})
+        render.show_json(
+            {**shown, "sources": [asdict(one) for one in sources], "hosts": [asdict(one) for one in hosts]}
+        )
     else:
         _print(state, worker, meaning, sources, hosts)
         if is_unfinished:
@@ -78,84 +87,25 @@ def _show_status(as_json: bool) -> None:
             render.say(render.paint(text, "yellow"))
 
 
-def _planned_runs(server: Running) -> dict[str, PlannedRun] | None:
-    from deployments.runs.runs import next_runs
+def _ask(server: Running) -> ServerReport | None:
+    from deployments.server.planned import read_report
 
-    return next_runs(server)
-
-
-def _add_activity(sources: list[dict[str, Any]], planned: Mapping[str, PlannedRun]) -> WorkerStatus | None:
-    """Add the watch state and the next run to each source. Return the worker's run slots."""
-    from catchment.worker_status import WorkerStatus
-    from deployments.watch import status as watch_status
-
-    home = session.home()
-    watched = watch_status.read(home) or {}
-    for source in sources:
-        source["watch"] = _watch(watched.get(source["name"]))
-        # The runs of a held source would read nothing.
-        run = planned.get(source["name"]) if source["state"] == "active" else None
-        source["next_run"] = run.as_json() if run else None
-    return WorkerStatus.read(home)
+    return read_report(server)
 
 
-def overview(ledger: Ledger) -> list[dict[str, Any]]:
-    """Return all sources in the form of `status --json`."""
-    documents = ledger.library.counts()
-    jobs = ledger.queue.counts()
-    held_deletions = {hold.source: hold.count for hold in ledger.intake.holds()}
-    rests = held.of_sources(ledger)
-    consents = _consents(ledger)
-    return [
-        {
-            "name": source.name,
-            "kind": source.kind,
-            "state": source.state,
-            "state_reason": source.state_reason,
-            "documents": documents[source.name].documents if source.name in documents else 0,
-            "jobs": jobs.get(source.name, {}),
-            "held_deletions": held_deletions.get(source.name, 0),
-            "consent": consents.get(source.name),
-            "rule": None,
-            "rests": None,
-            "quota": None,
-            **rests.get(source.name, {}),
-            "last_sync": _sync(ledger, source.id),
-            "watch": None,
-            "next_run": None,
-        }
-        for source in ledger.sources.all()
-    ]
+def _health() -> str:
+    """Return a line on the checks that failed when they last ran in the background; empty if none did lately."""
+    from catchment.views.health import HealthReport, Verdict
 
-
-def _consents(ledger: Ledger) -> dict[str, dict[str, Any]]:
-    """Return the consent of each source: of several scopes, one without consent, or else the first to expire."""
-    consents: dict[str, dict[str, Any]] = {}
-    for consent in ledger.consents.all():
-        entry = {"state": consent.state, "until": consent.expires}
-        before = consents.setdefault(consent.source, entry)
-        ends_first = consent.expires is not None and (before["until"] is None or consent.expires < before["until"])
-        if before["state"] == "given" and (consent.state != "given" or ends_first):
-            consents[consent.source] = entry
-    return consents
-
-
-def _sync(ledger: Ledger, source_id: int) -> dict[str, Any] | None:
-    last = next((sync for sync in ledger.syncs.recent(source_id) if not sync.is_undo), None)
-    if last is None:
-        return None
-    return {
-        "outcome": last.outcome,
-        "began": last.began,
-        "expected": last.expected if last.outcome in (None, "yielded") else None,
-        "ended": last.ended,
-        "summary": dict(last.summary),
-        "error": last.error,
-    }
-
-
-def _server(server: Running | None, answers: bool) -> dict[str, Any]:
-    return {"running": server is not None, "answers": answers, "url": server.url if server else None}
+    report, now = HealthReport.read(session.home()), datetime.now(UTC)
+    if report is None or now - report.at > _RECENT:
+        return ""
+    failed = sum(finding.verdict is Verdict.FAIL for finding in report.findings)
+    return (
+        f"Health: {render.count(failed, 'check')} failed {render.when(report.at)}; see `catchment health`"
+        if failed
+        else ""
+    )
 
 
 def _worker(worker: WorkerStatus | None) -> dict[str, Any] | None:
@@ -172,18 +122,12 @@ def _worker(worker: WorkerStatus | None) -> dict[str, Any] | None:
     }
 
 
-def _watch(state: WatchState | None) -> dict[str, Any] | None:
-    if state is None:
-        return None
-    return {"state": state.state, "reason": state.reason, "remedy": state.remedy, "folders": state.folders}
-
-
 def _print(
     server: Mapping[str, Any],
     worker: WorkerStatus | None,
     meaning: MeaningStatus | None,
-    sources: list[dict[str, Any]],
-    hosts: list[dict[str, Any]],
+    sources: list[SourceStanding],
+    hosts: list[HostStatus],
 ) -> None:
     if changes := session.transition():
         render.say(f"Catchment is {changes}; check again in a minute")
@@ -206,6 +150,8 @@ def _print(
     if meaning and meaning.total:
         text = render.clean(meaning)
         render.say(f"{text[0].upper()}{text[1:]}")
+    if server["running"] and (line := _health()):
+        render.say(render.paint(line, "yellow"))
     if not sources:
         render.say("No sources yet; add one: `catchment sources add obsidian ~/Vault --name notes --every 15m`")
         return
@@ -215,39 +161,62 @@ def _print(
         [_row(source) for source in sources],
         states={"STATE"},
     )
-    for line in held.lines(sources, hosts):
+    for line in _limits(sources, hosts):
         render.say(render.clean(line))
     for warning in _warnings(sources):
         render.say(render.paint(warning, "yellow"))
 
 
-def _row(source: Mapping[str, Any]) -> tuple[object, ...]:
-    jobs, last, planned, watch = source["jobs"], source["last_sync"], source["next_run"], source["watch"]
-    waiting = sum(jobs.get(state, 0) for state in _UNFINISHED)
-    outcome = f"{last['outcome'] or 'running'} {render.when(last['ended'] or last['began'])}" if last else "never"
-    if last and last["expected"] and last["expected"] > datetime.now(UTC):
-        outcome = f"{last['outcome'] or 'running'}, done about {render.clock(last['expected'])}"
-    lacks_consent = source["state"] == "active" and source["consent"] and source["consent"]["state"] != "given"
-    is_throttled = source["state"] == "active" and source["rests"]
+def _row(source: SourceStanding) -> tuple[object, ...]:
+    last, planned, watch = source.last_sync, source.next_run, source.watch
+    outcome = f"{last.outcome or 'running'} {render.when(last.ended or last.began)}" if last else "never"
+    if last and last.expected and last.expected > datetime.now(UTC):
+        outcome = f"{last.outcome or 'running'}, done about {render.clock(last.expected)}"
+    lacks_consent = source.state == "active" and source.consent and source.lacks_consent
+    is_throttled = source.state == "active" and source.rests
     return (
-        source["name"],
-        source["kind"],
-        "no consent" if lacks_consent else "throttled" if is_throttled else source["state"],
-        source["documents"],
-        waiting,
-        jobs.get("quarantined", 0),
-        watch["state"].value if watch else "-",
-        render.when(planned["at"]) if planned else "-",
+        source.name,
+        source.kind,
+        "no consent" if lacks_consent else "throttled" if is_throttled else source.state,
+        source.documents,
+        source.waiting,
+        source.quarantined,
+        watch.state.value if watch else "-",
+        render.when(planned.at) if planned else "-",
         outcome,
     )
 
 
-def _consent(name: str, consent: Mapping[str, Any]) -> str:
+def _limits(sources: Iterable[SourceStanding], hosts: Iterable[HostStatus]) -> Iterator[str]:
+    """Return one line for each rule, wait and quota. Sources that are held or paused are left out."""
+    active = [source for source in sources if source.state == "active"]
+    for source in active:
+        if source.rule:
+            yield f"{source.name}: limited to {source.rule}"
+    for source in active:
+        yield from _waits(source.name, "jobs", source.rests, source.quota)
+    for host in hosts:
+        yield from _waits(host.host, "requests", host.rests, host.quota)
+
+
+def _waits(name: str, unit: str, rests: Pause | None, quota: QuotaStatus | None) -> Iterator[str]:
+    if rests:
+        until = _until(rests.until) or " until reset or resumed"
+        yield f"{name}: throttled{until} ({rests.why}); see `catchment throttle show`"
+    if quota:
+        yield f"{name}: {quota.left} of {quota.allowed} {unit} left{_until(quota.until) or ' this hour'}"
+
+
+def _until(moment: datetime | None) -> str:
+    return f" until {render.clock(moment)}" if moment else ""
+
+
+def _consent(name: str, consent: ConsentStanding) -> str:
     """Return a line about consent that is missing or expires soon, or an empty text."""
     command = f"`catchment consent give {name}`"
-    match consent["state"]:
+    match consent.state:
         case "given":
-            ends = consent["until"]
+            ends = consent.until
             soon = ends is not None and (ends - datetime.now(UTC)).days < _SOON_DAYS
             return f"{name}: consent expires {render.when(ends)}; renew it with {command}" if soon else ""
         case "purging":
@@ -257,24 +226,22 @@ def _consent(name: str, consent: Mapping[str, Any]) -> str:
             return f"{name}: {problems.get(state, 'consent withdrawn')}; give it with {command}"
 
 
-def _warnings(sources: list[dict[str, Any]]) -> list[str]:
-    warnings = []
+def _warnings(sources: Iterable[SourceStanding]) -> Iterator[str]:
     for source in sources:
-        name, quarantined = source["name"], source["jobs"].get("quarantined", 0)
-        if source["consent"] and (consent := _consent(name, source["consent"])):
-            warnings.append(consent)
-        if source["state"] in ("held", "paused"):
-            details = f" ({render.clean(source['state_reason'])})" if source["state_reason"] else ""
-            warnings.append(f"{name}: {source['state']}{details}; resume with `catchment sources resume {name}`")
+        name = source.name
+        if source.consent and (consent := _consent(name, source.consent)):
+            yield consent
+        if source.state in ("held", "paused"):
+            details = f" ({render.clean(source.state_reason)})" if source.state_reason else ""
+            yield f"{name}: {source.state}{details}; resume with `catchment sources resume {name}`"
         # Then the error of the last sync and the state of the folder are the same fact.
-        is_told = source["state"] == "held" and source["state_reason"]
-        if source["last_sync"] and source["last_sync"]["error"] and not is_told:
-            warnings.append(f"{name}: last sync failed: {render.clean(source['last_sync']['error'])}")
-        if source["watch"] and source["watch"]["reason"] and not is_told:
-            warnings.append(f"{name}: {render.clean(source['watch']['reason'])}; {source['watch']['remedy']}")
-        if source["held_deletions"]:
-            deletions = render.count(source["held_deletions"], "deletion")
-            warnings.append(f"{name}: {deletions} held for confirmation; see `catchment deletions list {name}`")
-        if quarantined:
-            warnings.append(f"{name}: {quarantined} in quarantine; see `catchment quarantine list --source {name}`")
-    return warnings
+        is_told = source.state == "held" and source.state_reason
+        if source.last_sync and source.last_sync.error and not is_told:
+            yield f"{name}: last sync failed: {render.clean(source.last_sync.error)}"
+        if source.watch and source.watch.reason and not is_told:
+            yield f"{name}: {render.clean(source.watch.reason)}; {source.watch.remedy}"
+        if source.held_deletions:
+            deletions = render.count(source.held_deletions, "deletion")
+            yield f"{name}: {deletions} held for confirmation; see `catchment deletions list {name}`"
+        if source.quarantined:
+            yield f"{name}: {source.quarantined} in quarantine; see `catchment quarantine list --source {name}`"

@@ -9,7 +9,7 @@ from console import arguments, render, session
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catchment.status import Finding
+    from catchment.views.health import Finding
 
 
 def health(as_json: arguments.Json = False) -> int:
@@ -27,7 +27,7 @@ def health(as_json: arguments.Json = False) -> int:
 
 def show(findings: Sequence[Finding], as_json: bool) -> int:
     """Print findings with their remedies. Return the exit code."""
-    from catchment.status import Verdict, worst
+    from catchment.views.health import Verdict, worst
 
     verdict = worst(findings)
     if as_json:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 
-from catchment import status
 from catchment.errors import CatchmentError
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.search.meaning.meaning_status import MeaningStatus
-from catchment.status import Finding
+from catchment.views import health
+from catchment.views.health import Finding
 from deployments.server.client import Client, api
 from deployments.server.environment import POOL
 from deployments.server.running import Running
@@ -20,14 +20,16 @@ from deployments.server.running import Running
 _ENDED = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 
 
-def examine(home: Home, state: Running) -> list[Finding]:
-    """Check the last runs of `embed` and `upkeep`. Raises TryAgain."""
-    with api(state) as client:
-        embed, upkeep = _failure(client, "embed"), _failure(client, "upkeep")
-    findings = [status.upkeep(upkeep)] if upkeep else []
+def examine(home: Home, state: Running | None = None) -> list[Finding]:
+    """Check the embeddings and, if the server runs, the last runs of `embed` and `upkeep`. Raises TryAgain."""
+    embed = upkeep = ""
+    if state is not None:
+        with api(state) as client:
+            embed, upkeep = _failure(client, "embed"), _failure(client, "upkeep")
+    findings = [health.upkeep(upkeep)] if upkeep else []
     # Another check reports a ledger that cannot be read.
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        findings.append(status.embeddings(MeaningStatus.read(home, ledger), embed))
+        findings.append(health.embeddings(MeaningStatus.read(home, ledger), embed))
     return findings
 
 

@@ -1,6 +1,6 @@
 """The checks of `catchment health`: server, scheduler, worker, web process, watcher, sources; and its artifact in the UI.
 
-The verdicts and their wording are in `catchment.status`. Rarer problems are checked by `deployments.health.doctor`.
+The verdicts and their wording are in `catchment.views.health`. Rarer problems are checked by `deployments.health.doctor`.
 """
 
 from __future__ import annotations
@@ -14,22 +14,24 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from catchment import status
 from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
+from catchment.runtime import watch_status
 from catchment.runtime.home import Home
-from catchment.search.meaning import meaning_status
+from catchment.runtime.server_report import ServerReport
+from catchment.runtime.watch_status import Watching, WatchState
+from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.remote import WebAddress, is_live, last_start
-from catchment.status import Finding, SchedulePlan, SourceHealth, Verdict
 from catchment.sync.preflight import scopes_of
-from catchment.worker_status import WorkerStatus
+from catchment.views import health
+from catchment.views.health import Finding, SchedulePlan, SourceHealth, Verdict
+from catchment.views.sources import state_of
 from deployments.health import background
 from deployments.server.client import Client, api, everything, read_blocks_of
 from deployments.server.environment import POOL
+from deployments.server.planned import latest_report
 from deployments.server.running import Running, running, transition
 from deployments.sources.sources_file import SourceEntry, SourcesFile
-from deployments.watch import status as watch_status
-from deployments.watch.status import Watching, WatchState
 
 _PROBE_SECONDS = 10.0
 _KEY = "health"
@@ -44,14 +46,15 @@ T = TypeVar("T")
 def examine(home: Home) -> list[Finding]:
     """Run all checks. Takes up to ten seconds if sources do not answer: they are probed in parallel."""
     now = datetime.now(UTC)
-    findings = [status.disk(home.path), status.ledger(home, status.last_check(home), now)]
-    findings += status.meaning(meaning_status.trouble(home))
+    findings = [health.disk(home.path), health.ledger(home, health.last_check(home), now)]
     changes = transition(home)
     state = None if changes else running(home)
-    findings += _served(home, state, now) if state else [status.server(False, False, changes)]
+    findings += (
+        _served(home, state, now) if state else [health.server(False, False, changes), *background.examine(home)]
+    )
     if state:
         is_alive = WebAddress.read(home) is not None
-        findings.append(status.web(state.started, last_start(home), is_alive, is_live(home), now))
+        findings.append(health.web(state.started, last_start(home), is_alive, is_live(home), now))
     try:
         entries = SourcesFile.load(home.sources_file).entries
     except CatchmentError as error:
@@ -59,16 +62,16 @@ def examine(home: Home) -> list[Finding]:
         return [*findings, Finding("sources", Verdict.FAIL, problem, remedy or "catchment config validate")]
     watched = watch_status.read(home) if state else None
     if state:
-        findings.append(status.watcher(sum(entry.watch for entry in entries), watched is not None))
+        findings.append(health.watcher(sum(entry.watch for entry in entries), watched is not None))
         read_blocks_of(state)
     elsewhere = changes is not None or (state is not None and state.pid != os.getpid())
-    standings = _standings(home, entries, watched, elsewhere=elsewhere)
-    return findings + [status.source(standing, now) for standing in standings]
+    standings = _standings(home, entries, watched, latest_report(home), elsewhere=elsewhere)
+    return findings + [health.source(standing, now) for standing in standings]
 
 
 def publish(state: Running, findings: list[Finding]) -> None:
     """Write the findings to the health artifact of the UI, and replace the previous ones. Raises TryAgain."""
-    shown = {"data": table(findings, datetime.now(UTC)), "description": f"Health: {status.worst(findings)}"}
+    shown = {"data": table(findings, datetime.now(UTC)), "description": f"Health: {health.worst(findings)}"}
     with api(state) as client:
         before = {"artifacts": {"key": {"any_": [_KEY]}}, "sort": "CREATED_DESC", "limit": 1}
         if found := _filter(client, "artifacts", before):
@@ -101,9 +104,9 @@ def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
             plan, heard = _plan(client, now), _heard(client)
         behind = background.examine(home, state)
     except TryAgain:
-        return [status.server(True, False)]
-    online = status.worker(heard, WorkerStatus.read(home), now)
-    return [status.server(True, True), status.scheduler(plan, now), online, *behind]
+        return [health.server(True, False), *background.examine(home)]
+    online = health.worker(heard, WorkerStatus.read(home), now)
+    return [health.server(True, True), health.scheduler(plan, now), online, *behind]
 
 
 def _plan(client: Client, now: datetime) -> SchedulePlan:
@@ -140,7 +143,12 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _standings(
-    home: Home, entries: tuple[SourceEntry, ...], watched: Mapping[str, WatchState] | None, *, elsewhere: bool
+    home: Home,
+    entries: tuple[SourceEntry, ...],
+    watched: Mapping[str, WatchState] | None,
+    report: ServerReport | None,
+    *,
+    elsewhere: bool,
 ) -> list[SourceHealth]:
     # A variable that is set for `up` may be unset for this caller, such as a cron job.
     unset = {entry.name: variable for entry in entries if elsewhere and (variable := _unset(entry))}
@@ -150,8 +158,8 @@ def _standings(
     # Another check reports a ledger that cannot be read.
     with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home)) as ledger:
         known = {source.name: source for source in ledger.sources.all()}
-        return [_standing(entry, known.get(entry.name), ledger, reached, watched, unset) for entry in entries]
-    return [_standing(entry, None, None, reached, watched, unset) for entry in entries]
+        return [_standing(entry, known.get(entry.name), ledger, reached, watched, report, unset) for entry in entries]
+    return [_standing(entry, None, None, reached, watched, report, unset) for entry in entries]
 
 
 def _unset(entry: SourceEntry) -> str | None:
@@ -182,6 +190,7 @@ def _standing(
     ledger: Ledger | None,
     reached: Mapping[str, CatchmentError | None],
     watched: Mapping[str, WatchState] | None,
+    report: ServerReport | None,
     unset: Mapping[str, str],
 ) -> SourceHealth:
     recent = ledger.syncs.recent(source.id, limit=_PAGE) if ledger and source else []
@@ -192,11 +201,12 @@ def _standing(
     failed = None if ended is None or fine else ended.error or ended.outcome
     watch = watched.get(entry.name) if watched and entry.watch else None
     badly = watch is not None and watch.state is not Watching.WATCHING
+    standing, reason = state_of(entry.name, source, report)
     silent = SourceUnavailable(f"no answer within {_PROBE_SECONDS:.0f} s; check that its disk is connected")
     return SourceHealth(
         entry.name,
-        source.state if source else "paused" if entry.paused else "active",
-        source.state_reason if source else None,
+        "paused" if source is None and entry.paused else standing,
+        reason,
         reached.get(entry.name, silent),
         last_good,
         failed,

@@ -5,16 +5,18 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 
-from catchment import status
 from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger
+from catchment.runtime import watch_status
 from catchment.runtime.home import Home
-from catchment.search.meaning import meaning_status
-from catchment.status import Finding, Verdict
+from catchment.runtime.server_report import SWITCHED_OFF
+from catchment.views import health
+from catchment.views.health import Finding, Verdict
+from catchment.views.sources import state_of
 from deployments.health import background, leftovers, logins, machine
+from deployments.server.planned import latest_report
 from deployments.server.running import running
 from deployments.sources.sources_file import SourceEntry, SourcesFile
-from deployments.watch import status as watch_status
 
 
 def examine(home: Home) -> list[Finding]:
@@ -22,15 +24,16 @@ def examine(home: Home) -> list[Finding]:
     state = running(home)
     entries, findings = _entries(home)
     findings += [_inotify(home, entries), *machine.disks(home, entries), *_consents(home), *_jobs(home)]
-    findings += status.meaning(meaning_status.trouble(home))
     if not any(finding.probe == "sources" for finding in findings):
-        findings += _sources(home, entries)
+        findings += _sources(home, entries) + _switched_off(home)
     findings += logins.examine(home, entries, state)
     homes = leftovers.by_home()
     mine = homes.pop(home.path, [])
     findings += [leftovers.files(home), leftovers.processes(home, mine), machine.port(home, state is not None, homes)]
     findings += [machine.clocks(home, state), *machine.growth(home), *machine.versions(home)]
-    if state is not None:
+    if state is None:
+        findings += background.examine(home)
+    else:
         try:
             findings += leftovers.in_prefect(home, state) + background.examine(home, state)
         except TryAgain:
@@ -58,21 +61,30 @@ def _sources(home: Home, entries: tuple[SourceEntry, ...]) -> list[Finding]:
     """Whether sources.yaml and the library have the same sources. Commands change one after the other."""
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
         if ledger.is_restore_unfinished:
-            return [status.unfinished_restore()]
-        return status.differences({entry.name: entry.kind for entry in entries}, ledger.sources.all())
+            return [health.unfinished_restore()]
+        return health.differences({entry.name: entry.kind for entry in entries}, ledger.sources.all())
+    return []
+
+
+def _switched_off(home: Home) -> list[Finding]:
+    """Report the sources that are active in the library, but paused in Prefect."""
+    report = latest_report(home)
+    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
+        sources = {source.name: source for source in ledger.sources.all()}
+        return health.switched_off(name for name in sources if state_of(name, sources[name], report)[1] == SWITCHED_OFF)
     return []
 
 
 def _consents(home: Home) -> list[Finding]:
     # `catchment health` reports a ledger that is missing or cannot be read.
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        return status.consents(ledger.consents.all(), datetime.now(UTC))
+        return health.consents(ledger.consents.all(), datetime.now(UTC))
     return []
 
 
 def _jobs(home: Home) -> list[Finding]:
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        return status.released(ledger.queue.released(status.RELEASED_OFTEN))
+        return health.released(ledger.queue.released(health.RELEASED_OFTEN))
     return []
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import psutil
 
+from catchment.runtime import watch_status
 from catchment.runtime.home import Home
-from catchment.status import Finding, Verdict
-from catchment.worker_status import WorkerStatus
+from catchment.runtime.worker_status import WorkerStatus
+from catchment.views.health import Finding, Verdict
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import Running, running, starting, state_file
-from deployments.watch import status
 from tasks.run_states import ACTIVE, AWAITING_RETRY
 
 _STILL_FOR = timedelta(minutes=1)
@@ -59,7 +59,7 @@ def _stale(home: Home) -> list[Path]:
         return []
     recorded = {
         state_file(home): running(home),
-        status.report_file(home): status.read(home),
+        watch_status.report_file(home): watch_status.read(home),
         home.run / "worker.json": WorkerStatus.read(home),
     }
     return [path for path, state in recorded.items() if state is None and path.exists()]

@@ -10,7 +10,7 @@ from catchment.errors import CatchmentError
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.secret_references import resolve
-from catchment.status import Finding, Verdict
+from catchment.views.health import Finding, Verdict
 from connectors.imap.auth import MARK, TokenExpiry, expiry_of
 from connectors.imap.settings import ImapSettings
 from deployments.server.client import read_blocks_of

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from catchment.errors import CatchmentError, SchemaMismatch, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
-from catchment.status import Finding, Verdict
+from catchment.views.health import Finding, Verdict
 from connectors.local_files import FolderSettings
 from deployments.server.client import api
 from deployments.server.environment import TRIED_PREFECT

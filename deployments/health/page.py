@@ -1,4 +1,6 @@
-"""The health page in the Prefect UI: `python -m deployments.health.page` runs the checks once and publishes the result.
+"""The health page in the Prefect UI: `python -m deployments.health.page` runs the checks once, and publishes the result.
+
+The result is also in `run/health.json`, which can be read while the server is down.
 
 Exits with 1 if a check fails, or the result could not be published.
 """
@@ -6,11 +8,12 @@ Exits with 1 if a check fails, or the result could not be published.
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 
 from catchment.errors import CatchmentError
 from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
-from catchment.status import Verdict, worst
+from catchment.views.health import HealthReport, Verdict, worst
 from deployments.health.checks import examine, publish
 from deployments.server.running import running
 
@@ -20,6 +23,7 @@ def main() -> int:
     become_child("health")
     home = Home.default()
     findings = examine(home)
+    HealthReport(datetime.now(UTC), tuple(findings)).write(home)
     try:
         if state := running(home):
             publish(state, findings)

@@ -26,7 +26,7 @@ from prefect.exceptions import ObjectNotFound
 
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
-from catchment.worker_status import WorkerStatus
+from catchment.runtime.worker_status import WorkerStatus
 from deployments.runs.admission import Limit, MachineReading, WaitingRun, admit
 from deployments.sources.profile import Profile, profile
 from tasks.run_states import AWAITING_SLOT
@@ -41,7 +41,7 @@ _SUSPECTS = "suspects"
 
 
 class Occupancy:
-    """The run slots of one worker. `home`: where to write the status file (`catchment.worker_status`); None writes none.
+    """The run slots of one worker. `home`: where to write the status file (`WorkerStatus`); None writes none.
 
     `most`: the limit that the worker was started with; by default the limit of its pool, else `RUNS_AT_ONCE`. Runs of sources
     for which `is_suspect` is true start one at a time.

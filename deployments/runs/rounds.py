@@ -6,6 +6,7 @@ The functions below the rounds release jobs in the ledger. Each opens the ledger
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Set
 from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
@@ -20,6 +21,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.process import alive
 from connectors import connector_class, kinds
 from deployments.runs import recovery
+from deployments.server.planned import read_report
 from deployments.server.running import running
 from deployments.sources.sources_file import SourcesFile
 from tasks.embed import request_embedding
@@ -29,6 +31,8 @@ _SOON_SECONDS = 3.0
 """Time until the next round after an incomplete one."""
 _FIRST_SECONDS = 10.0
 """Time for the first round, during which no run starts."""
+_REPORT_SECONDS = 90.0
+"""Time between two reports of the server's plans: each can cost it half a second."""
 _LOOK_BACK = timedelta(minutes=10)
 """Maximum age of a crash that is resumed. The first round resumes crashes of any age."""
 
@@ -57,6 +61,7 @@ class RecoveryRounds:
         self._warn = warn
         self._since: timedelta | None = None
         self._has_requested = False
+        self._report_at = 0.0
 
     async def first(self, client: PrefectClient) -> None:
         """Correct the states of runs before the worker takes any: no run that the server believes active can be alive."""
@@ -69,6 +74,7 @@ class RecoveryRounds:
         while True:
             is_correct = await self._correct(client)
             await self.reclaim()
+            await self._report()
             is_resumed = await self._resume(client)
             if is_resumed and not self._has_requested:
                 self._has_requested = True
@@ -114,6 +120,14 @@ class RecoveryRounds:
                 await request_embedding()
         except CatchmentError as error:
             self._put_off(error)
+
+    async def _report(self) -> None:
+        """Write what only the server knows to a file, for readers without Prefect and for the time while the server is down."""
+        if time.monotonic() < self._report_at or (state := running(self._home)) is None:
+            return
+        if report := await asyncio.to_thread(read_report, state):
+            await asyncio.to_thread(report.write, self._home)
+            self._report_at = time.monotonic() + _REPORT_SECONDS
 
     def _put_off(self, error: Exception) -> None:
         self._warn(f"Recovery postponed ({type(error).__name__}: {error})")

@@ -1,17 +1,16 @@
-"""The runs of a source's deployment: start one and wait for it; the next ones; pause and resume. Does not import Prefect."""
+"""The runs of a source's deployment: start one and wait for it; pause and resume. Does not import Prefect."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
-from catchment.errors import NotFound, TryAgain
+from catchment.errors import NotFound, Refused, TryAgain
+from catchment.runtime.server_report import SWITCHED_OFF
 from deployments.server.client import Client, ServerError, ServerUnreachable, api
-from deployments.server.environment import POOL
 from deployments.server.running import Running
 from tasks.run_states import COALESCED, FINAL
 
@@ -20,11 +19,6 @@ _FIRST_PAUSE, _LONGER, _LONGEST_PAUSE = 0.1, 1.25, 0.5
 
 _SILENCE = 60.0
 """Seconds without an answer of the server before waiting fails. A killed server is back by then, and the run continues."""
-
-_PLANNED_SECONDS = 2.0
-_PAGE = 100
-_PAGES = 5
-"""Pages read. A source whose next run is after these has none here; that takes hundreds of earlier runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +41,7 @@ class RunView:
 def start_sync(running: Running, kind: str, name: str, *, deep: bool = False, plan: str | None = None) -> str:
     """Request a sync of a source now, with the saved plan `plan` if given. Returns the ID of its run.
 
-    Raises NotFound if the source is not deployed.
+    Raises NotFound if the source is not deployed, Refused if its deployment is switched off in Prefect.
     """
     body: dict[str, Any] = {"state": {"type": "SCHEDULED"}}
     parameters: dict[str, Any] = {"deep": True} if deep else {}
@@ -57,6 +51,8 @@ def start_sync(running: Running, kind: str, name: str, *, deep: bool = False, pl
         body["parameters"] = parameters
     with api(running) as client:
         deployment = _deployment(client, kind, name)
+        if deployment["paused"]:
+            raise Refused(f"{name}: paused ({SWITCHED_OFF}); resume with `catchment sources resume {name}`")
         answer = client.post(f"/deployments/{deployment['id']}/create_flow_run", json=body).raise_for_status()
         return str(answer.json()["id"])
 
@@ -153,57 +149,3 @@ def _view(running: Running, client: Client, run_id: str) -> RunView:
         state.get("message") or "",
         running.run_url(run_id),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedRun:
-    """A scheduled run, at an aware time. `why` is "schedule", "retry" (of items) or "asked for"."""
-
-    source: str
-    at: datetime
-    why: str
-
-    def as_json(self) -> dict[str, Any]:
-        """The fields in JSON output, except the source."""
-        return {"at": self.at, "why": self.why}
-
-
-def planned(state: Running, name: str, most: int) -> list[PlannedRun] | None:
-    """Return the next runs of a source, at most `most`, soonest first; None if the server does not answer in time."""
-    found = _ask(state, {"deployments": {"name": {"any_": [name]}}, "limit": most})
-    return None if found is None else [_planned(run) for run in found]
-
-
-def next_runs(state: Running) -> dict[str, PlannedRun] | None:
-    """Return the next run of each source that has one; None if the server does not answer in time."""
-    soonest: dict[str, PlannedRun] = {}
-    for page in range(_PAGES):
-        found = _ask(state, {"limit": _PAGE, "offset": page * _PAGE})
-        if found is None:
-            return None
-        for run in map(_planned, found):
-            soonest.setdefault(run.source, run)
-        if len(found) < _PAGE:
-            break
-    return soonest
-
-
-def _ask(state: Running, which: dict[str, Any]) -> list[dict[str, Any]] | None:
-    query = {
-        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
-        "work_pools": {"name": {"any_": [POOL]}},
-        "sort": "EXPECTED_START_TIME_ASC",
-        **which,
-    }
-    try:
-        with api(state, timeout=_PLANNED_SECONDS) as client:
-            found: list[dict[str, Any]] = client.post("/flow_runs/filter", json=query).raise_for_status().json()
-    except TryAgain:
-        return None
-    return found
-
-
-def _planned(run: dict[str, Any]) -> PlannedRun:
-    name = str(run["parameters"].get("name", ""))
-    why = "schedule" if run["auto_scheduled"] else "retry" if run["name"].endswith(": retries") else "asked for"
-    return PlannedRun(name, datetime.fromisoformat(run["expected_start_time"]), why)

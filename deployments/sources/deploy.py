@@ -22,7 +22,10 @@ from deployments.sources.sources_file import SourcesFile
 _REFUSALS = {400, 404, 409, 422}
 
 Record = dict[str, dict[str, Any]]
-"""The last deploy of each deployment, by `flow/name`: the digest of its definition, and its schedules by slug."""
+"""The last deploy of each deployment, by `flow/name`: the digest of its definition, and its schedules by slug.
+
+`on`: whether a command paused or resumed it since, while the server did not run.
+"""
 
 
 def deploy(home: Home, running: Running, names: Collection[str] | None = None, *, file: Path | None = None) -> None:
@@ -53,6 +56,12 @@ def deploy(home: Home, running: Running, names: Collection[str] | None = None, *
         for wanted in chosen:
             flow = flows[wanted.flow]
             _Deploy(client, wanted, flow, path.name).bring_up_to_date(present.get((flow, wanted.name)), record)
+
+
+def switch_later(home: Home, kind: str, name: str, *, on: bool) -> None:
+    """Let the next deploy pause or resume a source's deployment, because the server does not run now."""
+    with _exclusive(home) as record:
+        record.setdefault(f"sync-{kind}/{name}", {})["on"] = on
 
 
 def undeploy(home: Home, running: Running, name: str) -> None:
@@ -144,6 +153,10 @@ class _Deploy:
         """Create or update the deployment unless the last deploy was of the same definition, and record it."""
         key = f"{self._wanted.flow}/{self._wanted.name}"
         last = record.get(key, {})
+        if present is not None and "on" in last:
+            action = "resume_deployment" if last["on"] else "pause_deployment"
+            self._client.post(f"/deployments/{present['id']}/{action}").raise_for_status()
+            del last["on"]
         if present is not None and last.get("digest") == self._wanted.digest:
             return
         record.pop(key, None)

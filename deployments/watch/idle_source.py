@@ -12,13 +12,13 @@ from contextlib import closing, suppress
 from catchment.errors import CatchmentError, LoginFailed
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
+from catchment.runtime.watch_status import Watching, WatchState
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
 from deployments.server.client import read_blocks_of
 from deployments.server.running import running
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch.debounce import Debounce
-from deployments.watch.status import Watching, WatchState
 from deployments.watch.tree import Descriptor, WatchEvent
 
 _FIRST_PAUSE, _LAST_PAUSE = 5.0, 600.0

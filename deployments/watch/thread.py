@@ -7,8 +7,8 @@ from logging import Logger
 
 from catchment.runtime.home import Home
 from catchment.runtime.restarts import RestartPause
+from catchment.runtime.watch_status import Watching, WatchState, read, report_file, write
 from deployments.watch.changes import ChangedPaths
-from deployments.watch.status import Watching, WatchState, read, report_file, write
 from deployments.watch.watcher import Watcher
 
 _STOP_SECONDS = 5.0

@@ -12,13 +12,13 @@ from watchdog.observers.inotify_c import InotifyFD
 
 from catchment.errors import CatchmentError, TryAgain
 from catchment.runtime.home import Home
+from catchment.runtime.watch_status import Watching, WatchState, read, write
 from connectors.local_files import FolderSettings
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch.changes import ChangedPaths
 from deployments.watch.debounce import Debounce
 from deployments.watch.rules import CloneRules, FolderRules
 from deployments.watch.source import WatchedSource
-from deployments.watch.status import Watching, WatchState, read, write
 from deployments.watch.sync_requests import Server
 from deployments.watch.tree import Descriptor, WatchEvent
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from catchment.runtime.home import Home
+from catchment.runtime.watch_status import Watching, WatchState
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch.debounce import Debounce
-from deployments.watch.status import Watching, WatchState
 from deployments.watch.tree import Descriptor, WatchEvent
 from deployments.watch.webhook import is_served
 

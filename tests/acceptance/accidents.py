@@ -16,7 +16,7 @@ from catchment.ledger import Ledger
 from catchment.model import JobState
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity, pid_of
-from catchment.worker_status import WorkerStatus
+from catchment.runtime.worker_status import WorkerStatus
 from deployments.supervisor.processes import descendants
 from tests.acceptance.person import PROJECT, Person
 from tests.hits import find_hits

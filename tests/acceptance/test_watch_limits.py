@@ -13,7 +13,7 @@ import pytest
 
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
-from deployments.watch.status import report_file
+from catchment.runtime.watch_status import report_file
 from tests.acceptance import document
 from tests.acceptance.accidents import FREQUENT_CHECKS
 from tests.acceptance.person import COMMAND, PROJECT, Person, upright

@@ -18,9 +18,10 @@ import pytest
 from benchmarks.saving import EDITORS, Save
 from catchment.ledger import Ledger
 from catchment.model import JobState
+from catchment.runtime import watch_status
 from catchment.runtime.home import Home
 from deployments.server.client import api
-from deployments.watch import automation, status
+from deployments.watch import automation
 from deployments.watch.sync_requests import Server
 from tests.acceptance.accidents import FREQUENT_CHECKS
 from tests.acceptance.person import Person, upright, without_meaning
@@ -227,27 +228,27 @@ def test_save_during_a_worker_crash_is_found(person: Person, at_rest: Vault) -> 
     word = at_rest.write("4/Note 40.md", "saved while nobody looked")
     os.kill(worker.pid, signal.SIGKILL)
     at_rest.await_found(word, "4/Note 40.md")
-    until(lambda: watched(person), lambda state: state is status.Watching.WATCHING)
+    until(lambda: watched(person), lambda state: state is watch_status.Watching.WATCHING)
 
 
 def test_missing_root_keeps_its_documents_and_is_watched_on_return(person: Person, at_rest: Vault) -> None:
     documents = at_rest.documents()
     away = at_rest.root.with_name("unplugged")
     at_rest.root.rename(away)
-    until(lambda: watched(person), lambda state: state is status.Watching.GONE)
+    until(lambda: watched(person), lambda state: state is watch_status.Watching.GONE)
     assert at_rest.documents() == documents
     (away / "0" / "Note 4.md").write_text(f"written elsewhere {(word := new_word())}")
     away.rename(at_rest.root)
     at_rest.await_found(word, "0/Note 4.md")
-    until(lambda: watched(person), lambda state: state is status.Watching.WATCHING)
+    until(lambda: watched(person), lambda state: state is watch_status.Watching.WATCHING)
     assert at_rest.documents() == documents
     later = at_rest.write("0/Note 4.md", "and is watched again")
     at_rest.await_found(later, "0/Note 4.md")
 
 
-def watched(person: Person) -> status.Watching | None:
+def watched(person: Person) -> watch_status.Watching | None:
     """Return the state of the vault's watch as the live watcher reports it."""
-    said = (status.read(Home(person.home)) or {}).get(_NAME)
+    said = (watch_status.read(Home(person.home)) or {}).get(_NAME)
     return said.state if said else None
 
 

@@ -8,27 +8,26 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catchment import status as probes
 from catchment.errors import TryAgain
-from catchment.runtime import secret_references
+from catchment.runtime import secret_references, watch_status
 from catchment.runtime.home import Home
+from catchment.runtime.watch_status import Watching, WatchState
 from catchment.search import remote
 from catchment.search.remote import WebAddress
-from catchment.status import Finding, Verdict
+from catchment.views import health as probes
+from catchment.views.health import Finding, HealthReport, Verdict
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
 from deployments.health import checks, page
 from deployments.server import client
 from deployments.server.running import Running, record, running, supervisor_lock
 from deployments.sources.sources_file import SourceEntry, SourcesFile
-from deployments.watch import status
-from deployments.watch.status import Watching, WatchState
 from tests.console.standin import Standin, moment, run, serving
 
 if TYPE_CHECKING:
@@ -58,7 +57,8 @@ def test_all_is_well(cli: Cli, server: Standin) -> None:
 def test_when_nothing_runs_health_fails_and_says_what_to_do(cli: Cli, filled: Path) -> None:
     response = cli("health", "--json")
     assert (response.code, response.json["verdict"]) == (1, "fail")
-    assert verdicts(response) == {"disk": "ok", "ledger": "ok", "server": "fail", "source notes": "ok"}
+    expected = {"disk": "ok", "ledger": "ok", "server": "fail", "embeddings": "ok", "source notes": "ok"}
+    assert verdicts(response) == expected
     assert "catchment up --detach" in cli("health").out
 
 
@@ -130,7 +130,7 @@ def test_a_source_that_is_watched_badly_is_a_warning(cli: Cli, server: Standin, 
     file = filled / "sources.yaml"
     file.write_text(re.sub(r"( +)- obsidian\n", r"\1- obsidian\n\1- watch\n", file.read_text()))
     assert verdicts(cli("health", "--json"))["watcher"] == "warn"
-    status.write(Home(filled), {"notes": WatchState(Watching.GONE, "folder not found", "mount its disk")})
+    watch_status.write(Home(filled), {"notes": WatchState(Watching.GONE, "folder not found", "mount its disk")})
     response = cli("health", "--json")
     assert verdicts(response)["watcher"] == "ok"
     assert response.json["findings"][-1] == {
@@ -195,7 +195,9 @@ def test_the_artifact_names_no_path(cli: Cli, server: Standin, filled: Path, vau
         assert os.sep not in text.replace("logs/worker.log", "")
 
 
-def test_page_is_refreshed_once_and_tells_whether_all_is_well(server: Standin, filled: Path, vault: Path) -> None:
+def test_page_is_refreshed_once_and_tells_whether_all_is_well(
+    cli: Cli, server: Standin, filled: Path, vault: Path
+) -> None:
     shown: list[dict[str, Any]] = []
     server.answers["/artifacts/filter"] = lambda _: [{"id": "seven"}]
     server.answers["/artifacts/seven"] = lambda body: shown.append(body) or {}
@@ -203,6 +205,10 @@ def test_page_is_refreshed_once_and_tells_whether_all_is_well(server: Standin, f
     vault.rename(vault.with_name("unmounted"))
     assert page.main() == 1
     assert len(shown) == 2
+    report = HealthReport.read(Home(filled))
+    assert report is not None and probes.worst(report.findings) is Verdict.FAIL
+    assert datetime.now(UTC) - report.at < timedelta(minutes=1)
+    assert "Health: 1 check failed " in cli("status").out
 
 
 @pytest.mark.parametrize("command", ["health", "doctor"])

@@ -52,15 +52,16 @@ def test_status_shows_why_there_is_no_model(cli: Cli, filled: Path) -> None:
 @pytest.mark.parametrize("command", ["health", "doctor"])
 def test_health_and_doctor_tell_why_there_is_no_model(cli: Cli, filled: Path, command: str) -> None:
     def findings() -> list[dict[str, str]]:
-        return [finding for finding in cli(command, "--json").json["findings"] if finding["probe"] == "meaning"]
+        return [finding for finding in cli(command, "--json").json["findings"] if finding["probe"] == "embeddings"]
 
-    assert findings() == []
+    assert [finding["verdict"] for finding in findings()] == ["ok"]
     meaning_status.record(Home(filled).make(), _REASON)
     (finding,) = findings()
-    problem = "search by meaning: the model's server does not answer"
+    total = cli("status", "--json").json["meaning"]["total"]
+    problem = f"0 of {total} passages embedded; search by meaning: the model's server does not answer"
     assert (finding["verdict"], finding["said"], finding["remedy"]) == ("warn", problem, "start it")
     cli("model", "off")
-    assert findings() == []
+    assert [finding["verdict"] for finding in findings()] == ["ok"]
 
 
 def test_status_counts_the_passages_that_the_model_refused(cli: Cli, filled: Path) -> None:

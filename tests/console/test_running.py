@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
+from catchment.runtime.server_report import ServerReport
+from deployments.runs import runs
 from deployments.sources.deploy import is_deployed
 from deployments.sources.sources_file import SourcesFile
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,6 +69,39 @@ def test_a_source_is_added_synced_searched_paused_and_removed(online: Cli, serve
     assert online("sync", "console-papers").code == 4
     assert online("search", "source:console-papers").code == 2, "it is not known any more"
     assert "bees.md" not in [hit["item"] for hit in online("search", "excluder", "--json").json]
+
+
+def test_switch_in_prefect_pauses_a_source_until_it_is_resumed(online: Cli, server: Running, tmp_path: Path) -> None:
+    (tmp_path / "papers").mkdir()
+    name, remedy = "console-switched", "resume with `catchment sources resume console-switched`"
+    assert online("sources", "add", "local_files", str(tmp_path / "papers"), "--name", name, "--every", "1d").code == 0
+    runs.pause(server, "local_files", name)
+
+    refused = online("sync", name)
+    assert (refused.code, refused.err) == (5, f"catchment: {name}: paused (switched off in Prefect); {remedy}\n")
+    assert f"skipped {name}: paused (switched off in Prefect)" in online("sync", "--all").err
+    assert f"{name}: paused (switched off in Prefect); {remedy}" in online("status").out
+    [source] = [one for one in online("status", "--json").json["sources"] if one["name"] == name]
+    assert (source["state"], source["state_reason"], source["next_run"]) == ("paused", "switched off in Prefect", None)
+    assert online("sources", "show", name, "--json").json["state"] == "paused"
+    assert (
+        online("sources", "next", name).err == f"{name}: no run planned (paused, switched off in Prefect); {remedy}\n"
+    )
+    for command in ("health", "doctor"):
+        found = [one for one in online(command, "--json").json["findings"] if one["probe"] == f"source {name}"]
+        assert [(one["verdict"], one["remedy"]) for one in found] == [("warn", f"catchment sources resume {name}")]
+
+    assert online("sources", "resume", name).code == 0
+    assert online("sync", name, "--wait").code == 0
+    assert online("sources", "next", name).out
+    [source] = [one for one in online("status", "--json").json["sources"] if one["name"] == name]
+    assert (source["state"], source["next_run"]["why"]) == ("active", "schedule")
+    assert online("sources", "remove", name, "--yes").code == 0
+
+
+def test_worker_reports_what_the_server_says_of_the_sources(server: Running, server_home: Home) -> None:
+    found = until(lambda: ServerReport.read(server_home))
+    assert datetime.now(UTC) - found.at < timedelta(minutes=10)
 
 
 def test_up_says_that_it_runs_already(online: Cli, server: Running) -> None:

@@ -16,13 +16,14 @@ import pytest
 from catchment.ledger import Ledger
 from catchment.pacing import HostLimits
 from catchment.pacing.metered import Ask, Report
+from catchment.runtime import watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
-from catchment.worker_status import WorkerStatus
+from catchment.runtime.server_report import PlannedRun, ServerReport
+from catchment.runtime.watch_status import Watching, WatchState
+from catchment.runtime.worker_status import WorkerStatus
 from console.render import clock
 from deployments.server.running import Running, record, supervisor_lock
-from deployments.watch import status
-from deployments.watch.status import Watching, WatchState
 from tests.console.standin import Standin, run, serving
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def test_status_says_when_a_source_runs_next(cli: Cli, server: Standin) -> None:
 
 def test_status_says_how_a_source_is_watched(cli: Cli, server: Standin, filled: Path) -> None:
     state = WatchState(Watching.LIMITED, "on NFS", "add a schedule", 7)
-    status.write(Home(filled), {"notes": state})
+    watch_status.write(Home(filled), {"notes": state})
     [source] = cli("status", "--json").json["sources"]
     assert source["watch"] == {
         "state": "limited",
@@ -181,7 +182,7 @@ def test_the_next_runs_are_listed_with_their_reasons(cli: Cli, server: Standin) 
 
 def test_held_source_tells_its_reason_once_and_no_next_run(cli: Cli, server: Standin, filled: Path) -> None:
     server.answers["/flow_runs/filter"] = [run("notes", 600)]
-    status.write(Home(filled), {"notes": WatchState(Watching.GONE, "folder not found", "mount its disk", 0)})
+    watch_status.write(Home(filled), {"notes": WatchState(Watching.GONE, "folder not found", "mount its disk", 0)})
     with closing(Ledger.open(Home(filled).database_url)) as ledger:
         source = ledger.sources.get("notes").id
         failed = ledger.syncs.begin(source, run=None, owner=identity(), code_version="1", alive=lambda _: True)
@@ -197,12 +198,28 @@ def test_held_source_tells_its_reason_once_and_no_next_run(cli: Cli, server: Sta
 
 def test_resumed_source_is_synced_at_once(cli: Cli, server: Standin) -> None:
     server.answers |= {
-        "/deployments/name/sync-obsidian/notes": {"id": "d"},
+        "/deployments/name/sync-obsidian/notes": {"id": "d", "paused": False},
         "/deployments/d/resume_deployment": {},
         "/deployments/d/create_flow_run": {"id": "r"},
     }
     assert cli("sources", "resume", "notes").out == "notes: resumed\n"
     assert server.asked[-1][1] == "/deployments/d/create_flow_run"
+
+
+def test_last_report_of_the_worker_tells_while_the_server_is_down(cli: Cli, filled: Path) -> None:
+    now = datetime.now(UTC)
+    runs = (PlannedRun(now - timedelta(minutes=1), "schedule"), PlannedRun(now + timedelta(minutes=10), "retry"))
+    ServerReport(now - timedelta(hours=2), ("notes",), {"notes": runs}).write(Home(filled))
+    [source] = cli("status", "--json").json["sources"]
+    assert (source["state"], source["state_reason"], source["next_run"]) == ("paused", "switched off in Prefect", None)
+    shown = cli("sources", "next", "notes", "--json")
+    assert [run["why"] for run in shown.json] == ["retry"], "the first is over"
+    assert shown.err == "Catchment is not running; planned 2 h ago, started only while it runs\n"
+    # The server is down, but the worker lives.
+    WorkerStatus(identity(), now, 1, 4, 0.1, 0.1, 0).write(Home(filled))
+    assert cli("status", "--json").json["sources"][0]["next_run"]["why"] == "retry"
+    (filled / "run" / "server.json").write_text('{"at": "of another version"}')
+    assert cli("status", "--json").json["sources"][0]["state"] == "active"
 
 
 def test_without_a_planned_run_it_says_why(cli: Cli, server: Standin) -> None:

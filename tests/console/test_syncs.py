@@ -56,7 +56,7 @@ def test_a_state_is_told_in_words() -> None:
 @pytest.fixture
 def server(filled: Path) -> Iterator[Standin]:
     with serving(filled) as standin:
-        standin.answers["/deployments/name/sync-obsidian/notes"] = {"id": "d1"}
+        standin.answers["/deployments/name/sync-obsidian/notes"] = {"id": "d1", "paused": False}
         standin.answers["/deployments/d1/create_flow_run"] = {"id": "run-1"}
         yield standin
 

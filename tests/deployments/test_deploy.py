@@ -26,7 +26,7 @@ from deployments.runs import runs
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import child_environment
 from deployments.server.running import Running
-from deployments.sources.deploy import deploy, is_deployed, undeploy
+from deployments.sources.deploy import deploy, is_deployed, switch_later, undeploy
 from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
 from deployments.supervisor.supervisor import up
 from tests.deployments.conftest import STANDIN
@@ -317,6 +317,22 @@ def test_changes_of_the_operator_stay_while_the_file_is_unchanged(
         client.patch(f"/deployments/{_deployment(server, 'edited')['id']}", json={"tags": ["mine"]}).raise_for_status()
     deploy_standin("edited")
     assert _deployment(server, "edited")["tags"] == ["mine"]
+
+
+def test_pause_and_resume_of_a_stopped_system_reach_the_server_later(
+    server_home: Home, server: Running, deploy_standin: Callable[..., None]
+) -> None:
+    deploy_standin("switched")
+    for on in (False, True):
+        set_otherwise = runs.pause if on else runs.resume
+        set_otherwise(server, "standin", "switched")
+        switch_later(server_home, "standin", "switched", on=on)
+        deploy_standin("switched")
+        assert _deployment(server, "switched")["paused"] is not on
+        # The next deploy leaves the switch as the operator sets it.
+        set_otherwise(server, "standin", "switched")
+        deploy_standin("switched")
+        assert _deployment(server, "switched")["paused"] is on
 
 
 def test_deploy_that_loses_the_server_is_completed_by_the_next(

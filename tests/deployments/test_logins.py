@@ -16,7 +16,7 @@ from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.runtime import secret_references
 from catchment.runtime.home import Home
-from catchment.status import Finding, Verdict
+from catchment.views.health import Finding, Verdict
 from connectors.imap.auth import MARK, TokenExpiry
 from connectors.imap.settings import ImapSettings
 from deployments.health import doctor, logins

@@ -24,9 +24,9 @@ from catchment.runtime.process import pid_of
 from catchment.search.remote import WebAddress
 from catchment.settings import Home
 from deployments.runs import runs
-from deployments.runs.runs import planned
 from deployments.server.client import api
 from deployments.server.environment import auth_string, child_environment
+from deployments.server.planned import read_report
 from deployments.server.running import Running, record, running, state_file, supervisor_lock, ui_login
 from deployments.supervisor.supervisor import down, up
 from tests.waiting import PATIENCE, until
@@ -225,7 +225,7 @@ def test_source_without_deployment_is_not_found(server: Running) -> None:
 @pytest.mark.server
 def test_schedule_plans_the_next_run(server: Running, deploy_standin: Callable[..., None]) -> None:
     deploy_standin("planned", schedules=_HOURLY)
-    [run] = until(lambda: planned(server, "planned", 1))
+    [run] = until(lambda: (heard := read_report(server, "planned", 1)) and heard.runs.get("planned", ()))
     assert run.why == "schedule"
     assert run.at.tzinfo is not None
     assert run.at > _now()

@@ -18,8 +18,8 @@ import pytest
 from catchment.search.remote import WebAddress
 from catchment.settings import Home
 from deployments.runs import runs
-from deployments.runs.runs import planned
 from deployments.server.client import api
+from deployments.server.planned import read_report
 from deployments.server.running import Running, running, starting
 from deployments.sources.deploy import deploy
 from deployments.supervisor.supervisor import down
@@ -90,7 +90,7 @@ def test_killed_up_leaves_no_process_and_no_active_run(
     start()
     state = _running(home)
     assert runs.view(state, run).state_type == "CANCELLED"
-    assert planned(state, "long", 1)
+    assert _planned(state)
     with api(state) as client:
         # The worker is ready before it has dropped the overdue runs.
         until(lambda: sum(client.get(f"/flow_runs/{one}").is_success for one in overdue) <= 1)
@@ -171,11 +171,16 @@ def test_invalid_sources_file_is_reported_and_stops_no_process(
     assert ready == f"Catchment is running: {url}"
 
 
+def _planned(state: Running) -> bool:
+    heard = read_report(state, "long", 1)
+    return heard is not None and "long" in heard.runs
+
+
 def _long_run(home: Home, state: Running, folder: Path) -> str:
     file = folder / "prefect.yaml"
     file.write_text(_FILE)
     deploy(home, state, file=file)
-    until(lambda: planned(state, "long", 1))
+    until(lambda: _planned(state))
     run = runs.start_sync(state, "standin", "long")
     until(lambda: runs.view(state, run).state_type == "RUNNING")
     return run

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import pytest
 
-from catchment import status
 from catchment.errors import LoginFailed, SourceUnavailable
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
-from catchment.status import Finding, LastCheck, SchedulePlan, SourceHealth, Verdict
-from catchment.worker_status import WorkerStatus
+from catchment.runtime.worker_status import WorkerStatus
+from catchment.views import health
+from catchment.views.health import Finding, LastCheck, SchedulePlan, SourceHealth, Verdict
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
@@ -43,7 +43,7 @@ class Usage(NamedTuple):
 def test_web_process_is_checked(
     up: datetime, started: datetime | None, is_alive: bool, responds: bool, verdict: Verdict, message: str
 ) -> None:
-    found = status.web(up, started, is_alive, responds, NOW)
+    found = health.web(up, started, is_alive, responds, NOW)
     assert (found.verdict, found.message) == (verdict, message)
     assert bool(found.remedy) is (verdict is WARN or "restarted" in message)
 
@@ -53,31 +53,31 @@ def test_the_disk_warns_below_5_gb_and_fails_when_it_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: float, verdict: Verdict
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(free))
-    found = status.disk(tmp_path)
+    found = health.disk(tmp_path)
     assert (found.verdict, bool(found.remedy)) == (verdict, verdict is not OK)
 
 
 def test_missing_home_fails_the_disk_probe(tmp_path: Path) -> None:
-    found = status.disk(tmp_path / "unmounted")
+    found = health.disk(tmp_path / "unmounted")
     assert found.verdict is FAIL
     assert "create it" in found.remedy and "mount" in found.remedy, "it may be the first time, or the disk"
 
 
 def test_intact_ledger_passes_and_damaged_ledger_fails_with_remedy(home: Home) -> None:
-    assert status.ledger(home, None, NOW).verdict is OK
+    assert health.ledger(home, None, NOW).verdict is OK
     Ledger.open(home.database_url).close()
-    assert status.ledger(home, None, NOW).message == "OK; integrity check runs daily (none yet)"
-    assert status.ledger(home, LastCheck(ago(hours=3), 0), NOW).message.endswith("integrity check passed 3 h ago")
-    assert status.ledger(home, LastCheck(ago(hours=3), 2), NOW).verdict is FAIL
+    assert health.ledger(home, None, NOW).message == "OK; integrity check runs daily (none yet)"
+    assert health.ledger(home, LastCheck(ago(hours=3), 0), NOW).message.endswith("integrity check passed 3 h ago")
+    assert health.ledger(home, LastCheck(ago(hours=3), 2), NOW).verdict is FAIL
     (home.path / "ledger.db").write_bytes(b"this was a ledger\n" * 1000)
-    found = status.ledger(home, None, NOW)
+    found = health.ledger(home, None, NOW)
     assert (found.verdict, "backup" in found.remedy) == (FAIL, True)
 
 
 def test_integrity_check_result_is_remembered(home: Home) -> None:
-    assert status.last_check(home) is None
-    status.record_check(home, 3)
-    found = status.last_check(home)
+    assert health.last_check(home) is None
+    health.record_check(home, 3)
+    found = health.last_check(home)
     assert found is not None
     assert found.broken == 3
     assert [path.name for path in home.run.iterdir()] == ["ledger-check.json"]
@@ -87,7 +87,7 @@ def test_integrity_check_result_is_remembered(home: Home) -> None:
     ("running", "answers", "verdict"), [(True, True, OK), (True, False, FAIL), (False, False, FAIL)]
 )
 def test_server_without_a_response_fails(running: bool, answers: bool, verdict: Verdict) -> None:
-    assert status.server(running, answers).verdict is verdict
+    assert health.server(running, answers).verdict is verdict
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_server_without_a_response_fails(running: bool, answers: bool, verdict: 
     ],
 )
 def test_late_scheduler_is_a_warning(plan: SchedulePlan, verdict: Verdict, message: str) -> None:
-    found = status.scheduler(plan, NOW)
+    found = health.scheduler(plan, NOW)
     assert (found.verdict, message in found.message) == (verdict, True), found
 
 
@@ -109,18 +109,18 @@ def test_late_scheduler_is_a_warning(plan: SchedulePlan, verdict: Verdict, messa
     ("heard", "verdict"), [(None, FAIL), (ago(seconds=91), FAIL), (ago(seconds=89), OK), (ago(seconds=-2), OK)]
 )
 def test_worker_without_a_heartbeat_for_90_seconds_fails(heard: datetime | None, verdict: Verdict) -> None:
-    assert status.worker(heard, None, NOW).verdict is verdict
+    assert health.worker(heard, None, NOW).verdict is verdict
 
 
 def test_worker_reports_its_run_limit() -> None:
     fewer = WorkerStatus("", NOW, limit=1, cap=4, cpu=0.9, memory=0.5, waiting=2, runs=("run",))
     message = "online; 1 running, 2 waiting, at most 1 at once (reduced from 4: processor 90%, memory 50% in use)"
-    assert status.worker(NOW, fewer, NOW).message == message
+    assert health.worker(NOW, fewer, NOW).message == message
 
 
 @pytest.mark.parametrize(("wanted", "alive", "verdict"), [(0, False, OK), (1, True, OK), (2, False, WARN)])
 def test_missing_watcher_matters_only_to_watched_sources(wanted: int, alive: bool, verdict: Verdict) -> None:
-    assert status.watcher(wanted, alive).verdict is verdict
+    assert health.watcher(wanted, alive).verdict is verdict
 
 
 def standing(**more: object) -> SourceHealth:
@@ -136,6 +136,15 @@ def standing(**more: object) -> SourceHealth:
         (
             standing(state="paused", trouble=SourceUnavailable("Vault is gone")),
             Finding("source notes", OK, "paused; last good sync 3 min ago", "catchment sources resume notes"),
+        ),
+        (
+            standing(state="paused", reason="switched off in Prefect"),
+            Finding(
+                "source notes",
+                WARN,
+                "paused (switched off in Prefect); last good sync 3 min ago",
+                "catchment sources resume notes",
+            ),
         ),
         (
             standing(trouble=SourceUnavailable("Vault is gone; mount its disk")),
@@ -172,10 +181,10 @@ def standing(**more: object) -> SourceHealth:
     ],
 )
 def test_source_verdict_is_its_first_problem(one: SourceHealth, expected: Finding) -> None:
-    assert status.source(one, NOW) == expected
+    assert health.source(one, NOW) == expected
 
 
 def test_overall_verdict_is_the_worst_finding() -> None:
     findings = [Finding("one", OK, ""), Finding("two", FAIL, ""), Finding("three", WARN, "")]
-    assert [status.worst(findings[:n]) for n in range(4)] == [OK, OK, FAIL, FAIL]
-    assert status.worst(findings[::2]) is WARN
+    assert [health.worst(findings[:n]) for n in range(4)] == [OK, OK, FAIL, FAIL]
+    assert health.worst(findings[::2]) is WARN

@@ -17,12 +17,12 @@ from catchment.ledger import BucketRow, Ledger
 from catchment.model import Change, Item, Priority, RawContent
 from catchment.pacing import HostLimits, Pace
 from catchment.pacing.operator_rules import Rule
-from catchment.pauses import Pause, paused_sources
 from catchment.settings import Home, Policy
 from catchment.sync.eta import MeasuredPace as Measured
 from catchment.sync.eta import completion_time, estimate
 from catchment.sync.preflight import WHOLE
 from catchment.sync.source_sync import SourceSync, open_sync
+from catchment.views.throttling import Pause, paused_sources
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -229,7 +229,7 @@ def test_blocked_sources_are_reported_by_name(home: Home, remote: Remote, ledger
     for _ in range(5):
         ledger.pacing.failed(remote.limits(), "papers", login=False)
     found = paused_sources(ledger)["papers"]
-    assert found.reason == "repeated failures"
+    assert found.why == "repeated failures"
     assert found.until is not None and found.until > datetime.now(UTC)
 
 

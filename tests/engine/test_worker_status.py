@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 import pytest
 
 from catchment.runtime.process import identity
+from catchment.runtime.worker_status import WorkerStatus
 from catchment.settings import Home
-from catchment.worker_status import WorkerStatus
 
 
 def _places(worker: str) -> WorkerStatus:

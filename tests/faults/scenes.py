@@ -12,7 +12,6 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from catchment import status
 from catchment.content.cache import Cache
 from catchment.errors import LoginFailed, NotFound, NotNow, SourceUnavailable
 from catchment.ledger import Ledger
@@ -32,6 +31,7 @@ from catchment.sync.plan import load_plan, make_plan, save_plan
 from catchment.sync.preflight import WHOLE
 from catchment.sync.prove import prove, repair
 from catchment.sync.revoke import Extent, revoke
+from catchment.views import health
 from console.data import backup
 from tests.faults.desk import PATIENT, SOURCE, Desk
 
@@ -331,7 +331,7 @@ def upkeep(desk: Desk) -> None:
         ledger.undo.purge(NOW, 0)
         forget_done(cache, ledger)
         broken = len(ledger.check())
-    status.record_check(desk.home, broken)
+    health.record_check(desk.home, broken)
 
 
 def vacuumed(desk: Desk) -> None:

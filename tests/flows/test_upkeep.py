@@ -9,7 +9,7 @@ import pytest
 
 from catchment.ledger import Ledger
 from catchment.settings import Home
-from catchment.status import last_check
+from catchment.views.health import last_check
 from flows.upkeep import upkeep
 from tests.flows.conftest import Window
 from tests.flows.test_sync import sync

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from catchment.errors import CatchmentError
 from catchment.ledger import OFF, Ledger
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
@@ -41,13 +40,6 @@ class MeaningStatus:
         share = f"{self.total:,}" if self.done == self.total else f"{self.done:,} of {self.total:,}"
         refused = f", {self.refused:,} refused by the model" if self.refused else ""
         return f"search by meaning: {share} passages{refused}"
-
-
-def trouble(home: Home) -> str:
-    """Return why the wanted model cannot be used; "" if it can, without a library, or if search by meaning is off."""
-    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        return MeaningStatus.read(home, ledger).reason
-    return ""
 
 
 def record(home: Home, reason: str) -> None:

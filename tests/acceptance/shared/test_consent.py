@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from catchment.runtime.home import Home
-from deployments.watch.status import read
+from catchment.runtime.watch_status import read
 from tests.acceptance.person import Person
 from tests.connectors.imap.dovecot import USER, Dovecot, message, serving
 from tests.waiting import until

@@ -15,7 +15,7 @@ from contextlib import closing
 import pytest
 
 from catchment.runtime.home import Home
-from deployments.watch.status import Watching, read
+from catchment.runtime.watch_status import Watching, read
 from tests.acceptance.person import COMMAND, Person
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.server import TOKEN, GitHubServer, Repo, serving_hub

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from catchment.runtime.home import Home
+from catchment.runtime.watch_status import read
 from deployments.server.client import api
-from deployments.watch.status import read
 from tests.acceptance.person import Person
 from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
 from tests.normalize.samples import pdf

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from catchment.runtime.home import Home
-from catchment.worker_status import WorkerStatus
+from catchment.runtime.worker_status import WorkerStatus
 from deployments.runs.admission import HOT_CPU
 from deployments.server.client import api
 from tests.acceptance import document

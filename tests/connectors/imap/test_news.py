@@ -15,12 +15,12 @@ from imapclient import IMAPClient
 from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime import secret_references
+from catchment.runtime.watch_status import Watching
 from catchment.settings import Home
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch.idle_source import WatchedMailbox
-from deployments.watch.status import Watching
 from deployments.watch.tree import WatchEvent
 from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
 from tests.connectors.imap.library import consent

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from catchment.runtime.home import Home
+from catchment.runtime.watch_status import WatchState, read
 from connectors.local_files import LocalFilesSettings
 from deployments.server.running import Running, record, supervisor_lock
 from deployments.sources.prefect_file import Schedule
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch import debounce
 from deployments.watch.changes import ChangedPaths
-from deployments.watch.status import WatchState, read
 from deployments.watch.watcher import Watcher
 from tests.waiting import PATIENCE
 

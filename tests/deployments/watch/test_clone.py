@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from catchment.runtime.home import Home
+from catchment.runtime.watch_status import Watching, WatchState
 from connectors.github.git.clone import store
 from connectors.github.settings import GitHubSettings
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch.rules import CloneRules
-from deployments.watch.status import Watching, WatchState
 from tests.connectors.github.repository import Repository
 from tests.deployments.watch.conftest import StandinServer, state_of, watching
 from tests.waiting import until

@@ -13,10 +13,10 @@ import pytest
 from watchdog.observers.inotify_c import CallbackId, InotifyFD, Mask, WatchCallback, WatchDescriptor
 
 from catchment.runtime.home import Home
+from catchment.runtime.watch_status import Watching, read
 from deployments.watch import source as source_module
 from deployments.watch import watcher as watcher_module
 from deployments.watch.disks import network_disk
-from deployments.watch.status import Watching, read
 from deployments.watch.tree import WatchEvent, WatchTree
 from tests.deployments.watch.conftest import StandinServer, add_source, state_of, watching
 from tests.waiting import PATIENCE, until

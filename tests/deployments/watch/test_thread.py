@@ -11,7 +11,7 @@ import pytest
 
 from catchment.runtime import restarts
 from catchment.runtime.home import Home
-from deployments.watch.status import Watching, read
+from catchment.runtime.watch_status import Watching, read
 from deployments.watch.thread import WatcherThread
 from deployments.watch.watcher import Watcher
 from tests.deployments.watch.conftest import StandinServer, add_source, state_of

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from catchment.runtime.home import Home
+from catchment.runtime.watch_status import Watching, read
 from connectors.local_files import LocalFilesSettings
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch import watcher as watcher_module
-from deployments.watch.status import Watching, read
 from tests.deployments.watch.conftest import (
     HOURLY,
     StandinServer,

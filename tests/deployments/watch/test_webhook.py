@@ -16,10 +16,10 @@ import pytest
 
 from catchment.errors import Refused
 from catchment.runtime.home import Home
+from catchment.runtime.watch_status import Watching
 from connectors.github.settings import GitHubSettings
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch import webhook
-from deployments.watch.status import Watching
 from deployments.watch.webhook import Gate, Receiver, is_served
 from tests.deployments.watch.conftest import StandinServer, state_of, watching
 from tests.waiting import until

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from catchment.runtime.process import pid_of
-from catchment.worker_status import WorkerStatus
+from catchment.runtime.worker_status import WorkerStatus
 from deployments.server.environment import POOL
 from tests.deployments.worker.conftest import Pool
 from tests.waiting import PATIENCE, have_exited, until

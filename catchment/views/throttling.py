@@ -14,7 +14,7 @@ from catchment.pacing.operator_rules import ALL, scope
 class Pause:
     """Reason for a pause and its end (aware UTC); None if it lasts until an operator lifts it."""
 
-    reason: str
+    why: str
     until: datetime | None
 
 
@@ -29,10 +29,10 @@ class QuotaStatus:
 
 @dataclass(frozen=True, slots=True)
 class HostStatus:
-    """Pause and quota of a host. `name` includes a hash of the login, if there is one."""
+    """Pause and quota of a host. `host` includes a hash of the login, if there is one."""
 
-    name: str
-    pause: Pause | None
+    host: str
+    rests: Pause | None
     quota: QuotaStatus | None
 
 

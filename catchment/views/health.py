@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -17,8 +18,9 @@ from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import OFF, Consent, Ledger, Source
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
+from catchment.runtime.server_report import SWITCHED_OFF
+from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
-from catchment.worker_status import WorkerStatus
 
 _LITTLE = 5_000_000_000
 _FULL = 100_000_000
@@ -59,6 +61,30 @@ class LastCheck:
 
     at: datetime
     broken: int
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReport:
+    """The findings of the last check in the background, and its time (aware). It takes up to ten seconds, so it is kept."""
+
+    at: datetime
+    findings: tuple[Finding, ...]
+
+    @classmethod
+    def read(cls, home: Home) -> HealthReport | None:
+        """Return the last report, of any age; None without one."""
+        try:
+            fields = json.loads(_report_file(home).read_bytes())
+            rows = ({**row, "verdict": Verdict(row["verdict"])} for row in fields["findings"])
+            return cls(datetime.fromisoformat(fields["at"]), tuple(Finding(**row) for row in rows))
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            # Written by another version.
+            return None
+
+    def write(self, home: Home) -> None:
+        """Replace the report. A full disk is ignored: the report ages until the next one."""
+        with suppress(OSError):
+            atomic_files.write(_report_file(home), json.dumps(asdict(self), default=datetime.isoformat).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,15 +224,12 @@ def web(up_since: datetime, started: datetime | None, is_alive: bool, responds: 
     return Finding("web", Verdict.WARN, text, "it restarts within a minute; if this persists, see `catchment logs web`")
 
 
-def meaning(reason: str) -> list[Finding]:
-    """Return a finding if search by meaning has no model now. `reason`: why, with the remedy, or ""."""
-    problem, _, remedy = reason.partition("; ")
-    return [Finding("meaning", Verdict.WARN, problem, remedy)] if reason else []
-
-
 def embeddings(meaning: MeaningStatus, failure: str) -> Finding:
-    """Check that the passages are embedded. `failure`: why the last run of `embed` failed; empty if it did not."""
+    """Check that there is a model, and that the passages are embedded. `failure`: why the last run of `embed` failed, or ""."""
     text = f"{meaning.done:,} of {meaning.total:,} passages embedded"
+    if meaning.reason:
+        problem, _, remedy = meaning.reason.partition("; ")
+        return Finding("embeddings", Verdict.WARN, f"{text}; {problem}", remedy)
     if meaning.setting == OFF or meaning.done >= meaning.total or not failure:
         return Finding("embeddings", Verdict.OK, text)
     remedy = f"a new run continues; to start it now: catchment model {meaning.setting}"
@@ -234,6 +257,9 @@ def source(health: SourceHealth, now: datetime) -> Finding:
     probe = f"source {health.name}"
     good = "never synced" if health.last_good is None else f"last good sync {_span(now - health.last_good)} ago"
     again = f"catchment sources resume {health.name}"
+    if health.state == "paused" and health.reason == SWITCHED_OFF:
+        # A pause by a command has a reason and is in the history; this one may be an accident.
+        return Finding(probe, Verdict.WARN, f"paused ({SWITCHED_OFF}); {good}", again)
     if health.state == "paused":
         return Finding(probe, Verdict.OK, f"paused; {good}", again)
     if health.trouble is not None:
@@ -249,6 +275,12 @@ def source(health: SourceHealth, now: datetime) -> Finding:
     # The source's own syncs report whether the variable is set where they run.
     result = f"not tested, because {health.unset} is not set here" if health.unset else "can be read"
     return Finding(probe, Verdict.OK, f"{result}; {good}")
+
+
+def switched_off(names: Iterable[str]) -> list[Finding]:
+    """Report the sources that are paused in Prefect, although no command paused them."""
+    text = f"paused ({SWITCHED_OFF}), so it is not synced"
+    return [Finding(f"source {name}", Verdict.WARN, text, f"catchment sources resume {name}") for name in names]
 
 
 def unfinished_restore() -> Finding:
@@ -334,6 +366,10 @@ def record_check(home: Home, broken: int) -> None:
     file = _checked(home)
     text = json.dumps({"at": datetime.now(UTC).isoformat(), "broken": broken})
     atomic_files.write(file, text.encode())
+
+
+def _report_file(home: Home) -> Path:
+    return home.run / "health.json"
 
 
 def _checked(home: Home) -> Path:

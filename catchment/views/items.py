@@ -1,15 +1,51 @@
-"""The state of an item as a sentence: whether it is in the library, and why not."""
+"""Why an item is in the library, or why not: its state as a sentence, its last sync and its history."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
+from catchment.ledger import Consent, Event, ItemRow, Ledger, SyncRow
 from catchment.model import JobState
 
-if TYPE_CHECKING:
-    from catchment.ledger import ItemRow, Ledger
+_SYNCS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ItemWhy:
+    """How an item entered the library, or why it is not there.
+
+    Attributes:
+        because: The reason in words.
+        attempts, next_attempt: Of its present job; `next_attempt` only if it waits for one.
+        consents: All consents to its source.
+        sync: The sync that listed it last, if it is one of the last 500 of its source.
+        history: Its events, oldest first.
+    """
+
+    item: ItemRow
+    because: str
+    attempts: int
+    next_attempt: datetime | None
+    consents: tuple[Consent, ...]
+    sync: SyncRow | None
+    history: tuple[Event, ...]
+
+
+def why(ledger: Ledger, item: ItemRow, when: Callable[[datetime | None], str]) -> ItemWhy:
+    """Explain an item. `when` formats the time of the next attempt."""
+    job = ledger.queue.job(item.job) if item.job is not None else None
+    recent = ledger.syncs.recent(ledger.sources.get(item.source).id, limit=_SYNCS)
+    return ItemWhy(
+        item,
+        because(ledger, item, when),
+        job.attempt if job else 0,
+        item.not_before if item.job_state is JobState.RETRYING else None,
+        tuple(ledger.consents.all(item.source)),
+        next((row for row in recent if row.id == item.sync_id), None),
+        tuple(ledger.history.of_item(item.id)),
+    )
 
 
 def because(ledger: Ledger, item: ItemRow, when: Callable[[datetime | None], str]) -> str:

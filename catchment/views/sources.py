@@ -1,0 +1,145 @@
+"""The standing of each source: its state, limits, last sync, watch and next run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from catchment.ledger import ConsentState, Ledger, Outcome, Source, SourceState
+from catchment.model import JobState
+from catchment.runtime import watch_status
+from catchment.runtime.home import Home
+from catchment.runtime.server_report import SWITCHED_OFF, PlannedRun, ServerReport
+from catchment.runtime.watch_status import WatchState
+from catchment.runtime.worker_status import WorkerStatus
+from catchment.views import throttling
+from catchment.views.throttling import Pause, QuotaStatus
+
+_UNFINISHED = (JobState.PENDING, JobState.RUNNING, JobState.RETRYING)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentStanding:
+    """The consent to a source: of several scopes, one without consent, or else the first to expire."""
+
+    state: ConsentState
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastSync:
+    """The last sync that is no undo. `outcome` is None while it runs; `expected` only until it ends."""
+
+    outcome: Outcome | None
+    began: datetime
+    expected: datetime | None
+    ended: datetime | None
+    summary: Mapping[str, int]
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStanding:
+    """A source with all facts about it. The fields are those of `status --json`.
+
+    Attributes:
+        state, state_reason: Also "paused" if its deployment is switched off in Prefect.
+        jobs: Number of jobs by state.
+        rule, rests, quota: Its limits in words, the reason why it waits now, and the rest of its hourly quota.
+        next_run: None if no run is planned, or no worker would start it.
+    """
+
+    name: str
+    kind: str
+    state: SourceState
+    state_reason: str | None
+    documents: int
+    jobs: Mapping[JobState, int]
+    held_deletions: int
+    consent: ConsentStanding | None
+    rule: str | None
+    rests: Pause | None
+    quota: QuotaStatus | None
+    last_sync: LastSync | None
+    watch: WatchState | None
+    next_run: PlannedRun | None
+
+    @property
+    def waiting(self) -> int:
+        """Number of unfinished jobs."""
+        return sum(self.jobs.get(state, 0) for state in _UNFINISHED)
+
+    @property
+    def quarantined(self) -> int:
+        """Number of jobs in quarantine."""
+        return self.jobs.get(JobState.QUARANTINED, 0)
+
+    @property
+    def lacks_consent(self) -> bool:
+        """Whether it may not be read."""
+        return self.consent is None or self.consent.state is not ConsentState.GIVEN
+
+
+def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) -> list[SourceStanding]:
+    """Return the standing of every source, by name.
+
+    `report`: a new report of the server. Without it, the worker's last one is used; its runs count only while the worker lives.
+    """
+    if report is None and (report := ServerReport.read(home)) and WorkerStatus.read(home) is None:
+        report = ServerReport(report.at, report.paused)
+    documents, jobs = ledger.library.counts(), ledger.queue.counts()
+    held = {hold.source: hold.count for hold in ledger.intake.holds()}
+    pauses, rules = throttling.paused_sources(ledger), throttling.rules(ledger)
+    quotas, consents = throttling.quotas(ledger), _consents(ledger)
+    watched, now = watch_status.read(home) or {}, datetime.now(UTC)
+    found = []
+    for source in ledger.sources.all():
+        name = source.name
+        state, reason = state_of(name, source, report)
+        found.append(
+            SourceStanding(
+                name,
+                source.kind,
+                state,
+                reason,
+                documents[name].documents if name in documents else 0,
+                jobs.get(name, {}),
+                held.get(name, 0),
+                consents.get(name),
+                rules.get(name),
+                pauses.get(name),
+                quotas.get(name),
+                _last_sync(ledger, source),
+                watched.get(name),
+                next(iter(report.coming(name, now)), None) if report and source.state == "active" else None,
+            )
+        )
+    return found
+
+
+def state_of(name: str, source: Source | None, report: ServerReport | None) -> tuple[SourceState, str | None]:
+    """Return the state of a source, and why. A pause or hold in the ledger comes first. `source`: None if never synced."""
+    state, reason = (source.state, source.state_reason) if source else ("active", None)
+    if state == "active" and report is not None and name in report.paused:
+        return "paused", SWITCHED_OFF
+    return state, reason
+
+
+def _consents(ledger: Ledger) -> dict[str, ConsentStanding]:
+    consents: dict[str, ConsentStanding] = {}
+    for consent in ledger.consents.all():
+        entry = ConsentStanding(consent.state, consent.expires)
+        before = consents.setdefault(consent.source, entry)
+        ends_first = entry.until is not None and (before.until is None or entry.until < before.until)
+        if before.state is ConsentState.GIVEN and (entry.state is not ConsentState.GIVEN or ends_first):
+            consents[consent.source] = entry
+    return consents
+
+
+def _last_sync(ledger: Ledger, source: Source) -> LastSync | None:
+    last = next((sync for sync in ledger.syncs.recent(source.id) if not sync.is_undo), None)
+    if last is None:
+        return None
+    expected = last.expected if last.outcome in (None, "yielded") else None
+    return LastSync(last.outcome, last.began, expected, last.ended, last.summary, last.error)

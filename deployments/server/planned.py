@@ -1,0 +1,74 @@
+"""The next runs of the sources and the pauses of their deployments, as only the server knows them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from catchment.errors import TryAgain
+from catchment.runtime.home import Home
+from catchment.runtime.server_report import PlannedRun, ServerReport
+from deployments.server.client import Client, api
+from deployments.server.environment import POOL
+from deployments.server.running import Running, running
+
+_SECONDS = 2.0
+_SYNCS = {"name": {"like_": "sync-"}}
+"""The flows of sources."""
+_PAGE = 100
+_PAGES = 5
+"""Pages read. A source whose next run is after these has none here; that takes hundreds of earlier runs."""
+
+
+def read_report(state: Running, source: str | None = None, runs: int = 5) -> ServerReport | None:
+    """Return the pauses and the next runs of all sources, or of one; at most so many runs of each.
+
+    Returns None if the server does not answer in time.
+    """
+    now = datetime.now(UTC)
+    named: dict[str, Any] = {} if source is None else {"name": {"any_": [source]}}
+    try:
+        with api(state, timeout=_SECONDS) as client:
+            return ServerReport(now, _paused(client, named), _next_runs(client, named, runs))
+    except TryAgain:
+        return None
+
+
+def latest_report(home: Home, source: str | None = None, runs: int = 0) -> ServerReport | None:
+    """Return a new report as `read_report` does or, if the server does not answer, the last one of the worker; else None.
+
+    The worker's report is up to two minutes old, so it may not show the effect of the last command.
+    """
+    state = running(home)
+    return (read_report(state, source, runs) if state else None) or ServerReport.read(home)
+
+
+def _paused(client: Client, named: dict[str, Any]) -> tuple[str, ...]:
+    query = {"flows": _SYNCS, "deployments": {**named, "paused": {"eq_": True}}}
+    found = client.post("/deployments/filter", json=query).raise_for_status().json()
+    return tuple(sorted(one["name"] for one in found))
+
+
+def _next_runs(client: Client, named: dict[str, Any], most: int) -> dict[str, tuple[PlannedRun, ...]]:
+    query = {
+        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+        "work_pools": {"name": {"any_": [POOL]}},
+        "flows": _SYNCS,
+        "deployments": named,
+        "sort": "EXPECTED_START_TIME_ASC",
+        "limit": most if named else _PAGE,
+    }
+    soonest: dict[str, tuple[PlannedRun, ...]] = {}
+    for page in range((1 if named else _PAGES) if most else 0):
+        found = client.post("/flow_runs/filter", json={**query, "offset": page * _PAGE}).raise_for_status().json()
+        for run in found:
+            name = str(run["parameters"].get("name", ""))
+            soonest[name] = (*soonest.get(name, ()), _planned(run))[:most]
+        if len(found) < _PAGE:
+            break
+    return soonest
+
+
+def _planned(run: dict[str, Any]) -> PlannedRun:
+    why = "schedule" if run["auto_scheduled"] else "retry" if run["name"].endswith(": retries") else "asked for"
+    return PlannedRun(datetime.fromisoformat(run["expected_start_time"]), why)
