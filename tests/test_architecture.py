@@ -81,6 +81,7 @@ ROOMS = {
         "results": set(),
         "ledger": _BASICS | {"runtime", "pacing", "results"},
         "sync": _BELOW_SYNC,
+        "actions": _BELOW_SYNC | {"sync"},
         "worker_status": _BASICS | {"runtime"},
         "meaning": _BASICS | {"runtime", "ledger"},
         "meaning_status": _BASICS | {"runtime", "ledger"},

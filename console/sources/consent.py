@@ -16,10 +16,10 @@ from console.help_pages import CommandGroup
 from console.sources import source_lifecycle
 
 if TYPE_CHECKING:
+    from catchment.actions.revoke import Extent, PurgeProof
     from catchment.contracts import Connector
     from catchment.ledger import Consent, Ledger, Source
     from catchment.runtime.home import Home
-    from catchment.sync.revoke import Extent, PurgeProof
     from deployments.sources.sources_file import SourceEntry
 
 app = CommandGroup("List, give and revoke consent to read a source.\n\nExample: catchment consent give mail --for 90d")
@@ -114,7 +114,7 @@ def revoke(
 
     Example: catchment consent revoke mail --scope attachments
     """
-    from catchment.sync import revoke
+    from catchment.actions import revoke
 
     with session.writing() as ledger:
         source = source_lifecycle.known(ledger, name)
@@ -212,9 +212,9 @@ def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 def _extent(ledger: Ledger, source: Source, scope: str | None) -> Extent:
     """Return the data to delete: the whole source or one scope. Raises NotFound for an unknown scope."""
+    from catchment.actions.revoke import Extent
     from catchment.contracts import Guarded
     from catchment.sync.preflight import WHOLE
-    from catchment.sync.revoke import Extent
 
     known = {consent.scope for consent in ledger.consents.all(source.name, every=True)}
     if scope is None:

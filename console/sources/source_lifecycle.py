@@ -143,7 +143,7 @@ def require_consent(entry: SourceEntry) -> None:
 
 def withdraw(name: str, actor: str, reason: str) -> None:
     """Remove a source from the file, the server and the library. Can be repeated after an interruption."""
-    from catchment.sync.revoke import forget_files
+    from catchment.actions.revoke import forget_files
 
     home = session.home()
     with session.writing() as ledger:

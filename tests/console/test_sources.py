@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from catchment.actions import revoke
 from catchment.ledger.items.consents import Consents
 from catchment.ledger.items.purge import Purging
 from catchment.runtime.home import Home
-from catchment.sync import revoke
 from deployments.server.running import Running, record, supervisor_lock
 from deployments.sources.sources_file import SourcesFile
 

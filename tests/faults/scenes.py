@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from catchment import status
+from catchment.actions.revoke import Extent, revoke
 from catchment.content.cache import Cache
 from catchment.errors import LoginFailed, NotFound, NotNow, SourceUnavailable
 from catchment.ledger import Ledger
@@ -31,7 +32,6 @@ from catchment.sync.batch import forget_done
 from catchment.sync.plan import load_plan, make_plan, save_plan
 from catchment.sync.preflight import WHOLE
 from catchment.sync.prove import prove, repair
-from catchment.sync.revoke import Extent, revoke
 from console.data import backup
 from tests.faults.desk import PATIENT, SOURCE, Desk
 
