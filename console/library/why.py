@@ -16,7 +16,6 @@ from catchment.item_status import because, plain
 from catchment.model import Failure, JobState, KnownItem, Skip, Upsert
 from catchment.runtime.home import expanded
 from console import arguments, render, session
-from console.sources import source_lifecycle
 from console.trouble import jobs
 
 if TYPE_CHECKING:
@@ -41,9 +40,9 @@ def why(
 
     Example: catchment why ~/Vault/Bees.md
     """
-    entries = source_lifecycle.entries()
+    entries = session.desk().entries()
     if source and source not in entries:
-        source_lifecycle.entry(source)
+        session.desk().entry(source)
     inside = _inside(path, entries, source)
     items: list[dict[str, Any]] = []
     # Without a ledger no item is known, and the reasons below cover that.
@@ -195,10 +194,12 @@ def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str,
 
 def _lacking_consent(entries: Mapping[str, SourceEntry]) -> list[str]:
     """Return a message for each source without consent: its items are unknown."""
+    from catchment.actions import consents
+
     messages = []
     for entry in entries.values():
         try:
-            source_lifecycle.require_consent(entry)
+            consents.require(session.desk(), entry)
         except NoConsent as error:
             messages.append(str(error))
     return messages

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,10 +10,10 @@ from catchment.errors import BadInput, NotFound
 from catchment.model import Priority
 from console import arguments, render, session
 from console.help_pages import CommandGroup
-from console.sources import consent, source_lifecycle, upcoming
+from console.sources import consent, upcoming
 
 if TYPE_CHECKING:
-    from catchment.ledger import Source, SyncRow
+    from catchment.ledger import SyncRow
     from deployments.sources.sources_file import SourceEntry
 
 app = CommandGroup("Add, inspect, pause and remove sources.\n\nExample: catchment sources list")
@@ -80,10 +79,13 @@ def add(
     given = {**arguments.settings(assignments or []), **arguments.secrets(secrets or [])}
     if priority:
         given["priority"] = priority
-    entry = source_lifecycle.prepare(
-        kind, location, name, given, source_lifecycle.Timing(every, cron, rrule, watch, debounce)
-    )
-    result = source_lifecycle.commit(entry, consent.agreement(entry, given=agreed, length=agreed_for))
+    from catchment.actions import sources
+    from deployments.sources.entries import Timing, prepare
+
+    entry = prepare(kind, location, name, given, Timing(every, cron, rrule, watch, debounce))
+    until = consent.end_of(agreed_for)
+    agreed = consent.is_agreed(entry, given=agreed, until=until)
+    result = sources.add(session.desk(), entry, session.operator(), consented=agreed, until=until)
     render.say(f"added {name}: {render.clean(result)}")
     if session.running():
         render.say(f"Sync it now: `catchment sync {name} --wait`")
@@ -97,7 +99,7 @@ def list_sources(as_json: arguments.Json = False) -> None:
 
     Example: catchment sources list --json
     """
-    entries = source_lifecycle.entries()
+    entries = session.desk().entries()
     states = _states()
     rows = [_row(entry, states) for entry in entries.values()]
     if as_json:
@@ -115,7 +117,7 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
 
     Example: catchment sources show notes
     """
-    entry = source_lifecycle.entry(name)
+    entry = session.desk().entry(name)
     shown = _row(entry, _states())
     planned = None
     if server := session.running():
@@ -144,23 +146,21 @@ def pause(name: session.SourceName, reason: arguments.Why = "") -> None:
 
     Example: catchment sources pause notes --reason "moving house"
     """
-    with session.writing() as ledger:
-        source = source_lifecycle.known(ledger, name)
-        ledger.sources.pause(name, session.operator(), reason)
-    _switch(source, on=False)
+    from catchment.actions import sources
+
+    sources.pause(session.desk(), name, session.operator(), reason)
     render.say(f"{name}: paused; resume with `catchment sources resume {name}`")
 
 
 @app.command()
-def resume(name: session.SourceName) -> None:
-    """Resume a source that is paused or held.
+def resume(name: session.SourceName, reason: arguments.Why = "") -> None:
+    """Resume a source that is paused or held, and sync it.
 
     Example: catchment sources resume notes
     """
-    with session.writing() as ledger:
-        source = source_lifecycle.known(ledger, name)
-        ledger.sources.resume(name, session.operator())
-    _switch(source, on=True)
+    from catchment.actions import sources
+
+    sources.resume(session.desk(), name, session.operator(), reason)
     render.say(f"{name}: resumed")
 
 
@@ -176,13 +176,14 @@ def remove(
 
     Example: catchment sources remove notes
     """
-    if name not in source_lifecycle.entries() and name not in _states():
-        source_lifecycle.entry(name)
+    from catchment.actions import sources
+
+    sources.require(session.desk(), name)
     if not yes:
         if not render.interactive():
             raise BadInput("not a terminal; pass --yes to remove without confirmation")
         typer.confirm(f"Remove {name} and its documents from the library?", abort=True, err=True)
-    source_lifecycle.withdraw(name, session.operator(), reason)
+    sources.remove(session.desk(), name, session.operator(), reason)
     render.say(f"removed {name}")
 
 
@@ -192,21 +193,12 @@ def probe(name: session.SourceName) -> None:
 
     Example: catchment sources test notes
     """
-    entry = source_lifecycle.entry(name)
-    source_lifecycle.require_consent(entry)
-    render.say(render.clean(source_lifecycle.probe(entry)))
+    from catchment.actions import consents
 
-
-def _switch(source: Source, *, on: bool) -> None:
-    """Show the pause in the Prefect UI. The ledger decides: every sync checks it first."""
-    server = session.running()
-    if server is None:
-        return
-    from deployments.runs import runs
-
-    # A source that is not deployed yet cannot be paused there.
-    with suppress(NotFound):
-        (runs.resume if on else runs.pause)(server, source.kind, source.name)
+    desk = session.desk()
+    entry = desk.entry(name)
+    consents.require(desk, entry)
+    render.say(render.clean(desk.connector(entry).probe()))
 
 
 def _row(entry: SourceEntry, states: dict[str, str]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import typer
 
 from catchment.errors import NotFound, TryAgain
 from console import arguments, render, session
-from console.sources import source_lifecycle
 
 _PLANNING_SECONDS = 8.0
 """The server plans the runs of a new schedule in its next round, which it does every five seconds."""
@@ -26,7 +25,7 @@ def preview(
 
     Example: catchment sources next notes --limit 3
     """
-    entry = source_lifecycle.entry(name)
+    entry = session.desk().entry(name)
     from deployments.server.planned import planned
 
     server, state = session.needs_server(), _state(name)

@@ -207,7 +207,7 @@ def discarded(desk: Desk) -> None:
     """One entry is discarded, the others after an age limit."""
     with desk.ledger() as ledger:
         for entry in ledger.quarantine.list()[:1]:
-            ledger.quarantine.discard(entry.job, "operator", "of no use")
+            ledger.quarantine.discard([entry.job], "operator", "of no use")
         ledger.quarantine.purge(NOW, "operator")
 
 
