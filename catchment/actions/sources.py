@@ -17,7 +17,10 @@ from catchment.ledger import Ledger, Source
 
 @dataclass(frozen=True, slots=True)
 class ChangedSetting:
-    """A setting with another value, by its dotted key. `is_identity`: it decides which place the source reads."""
+    """A setting by its dotted key, "schedule" or "watch" (watched, quiet seconds), with its two values.
+
+    `is_identity`: it decides which place the source reads.
+    """
 
     key: str
     before: Any
@@ -60,9 +63,9 @@ def differences(old: WrittenSource, new: WrittenSource) -> list[ChangedSetting]:
         if before.get(key) != after.get(key)
     ]
     if old.schedules != new.schedules:
-        found.append(ChangedSetting("schedule", old, new))
+        found.append(ChangedSetting("schedule", old.schedules, new.schedules))
     if (old.watch, old.quiet) != (new.watch, new.quiet):
-        found.append(ChangedSetting("watch", old.watch, new.watch))
+        found.append(ChangedSetting("watch", (old.watch, old.quiet), (new.watch, new.quiet)))
     return found
 
 

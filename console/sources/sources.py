@@ -1,4 +1,4 @@
-"""`catchment sources`: add, list, pause, resume, test and remove sources."""
+"""`catchment sources`: add, change, list, pause, resume, test and remove sources."""
 
 from __future__ import annotations
 
@@ -13,10 +13,19 @@ from console.help_pages import CommandGroup
 from console.sources import consent, upcoming
 
 if TYPE_CHECKING:
+    from catchment.actions.sources import ChangedSetting
     from catchment.ledger import SyncRow
     from deployments.sources.sources_file import SourceEntry
 
 app = CommandGroup("Add, inspect, pause and remove sources.\n\nExample: catchment sources list")
+
+Every = Annotated[str | None, typer.Option(metavar="DURATION", help="Interval between syncs: 15m, 2h, 1d.")]
+Cron = Annotated[str | None, typer.Option(metavar="CRON", help='Cron schedule: "0 7 * * *".')]
+Rrule = Annotated[str | None, typer.Option(metavar="RRULE", help="Recurrence rule (RFC 5545).")]
+Quiet = Annotated[
+    float | None,
+    typer.Option(min=0, max=120, metavar="SECONDS", help="Quiet period after a change. Default: 0.3 to 1."),
+]
 
 
 def _kinds(incomplete: str) -> list[str]:
@@ -40,14 +49,11 @@ def add(
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="Short name: lower-case letters, digits, - and _.")
     ],
-    every: Annotated[str | None, typer.Option(metavar="DURATION", help="Interval between syncs: 15m, 2h, 1d.")] = None,
-    cron: Annotated[str | None, typer.Option(metavar="CRON", help='Cron schedule: "0 7 * * *".')] = None,
-    rrule: Annotated[str | None, typer.Option(metavar="RRULE", help="Recurrence rule (RFC 5545).")] = None,
+    every: Every = None,
+    cron: Cron = None,
+    rrule: Rrule = None,
     watch: Annotated[bool, typer.Option("--watch", help="Also sync when a file changes.")] = False,
-    debounce: Annotated[
-        float | None,
-        typer.Option(min=0, max=120, metavar="SECONDS", help="Quiet period after a change. Default: 0.3 to 1."),
-    ] = None,
+    debounce: Quiet = None,
     priority: Annotated[Priority | None, typer.Option(help="Priority of its items. Default: normal.")] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the connector. Repeatable.")
@@ -91,6 +97,53 @@ def add(
         render.say(f"Sync it now: `catchment sync {name} --wait`")
     else:
         render.say("Start Catchment to sync it: `catchment up --detach`")
+
+
+@app.command("set")
+def set_source(
+    *,
+    name: session.SourceName,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE...", help="Settings, as for `sources add --set`; null removes a value."),
+    ] = None,
+    every: Every = None,
+    cron: Cron = None,
+    rrule: Rrule = None,
+    watch: Annotated[
+        bool | None, typer.Option("--watch/--no-watch", help="Also sync when a file changes, or no longer.")
+    ] = None,
+    debounce: Quiet = None,
+    priority: Annotated[Priority | None, typer.Option(help="Priority of its items.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    reason: arguments.Why = "",
+) -> None:
+    """Change settings, schedule or watching of a source.
+
+    Edits sources.yaml, keeping its comments, and deploys the change if Catchment runs. What identifies the source, such as its
+    folder, cannot be changed (exit code 5).
+
+    Example: catchment sources set notes exclude=*.tmp limits.max_mb=20 --every 1h --dry-run
+    """
+    from catchment.actions import sources
+    from deployments.sources.entries import Timing, revise
+
+    desk = session.desk()
+    given = arguments.settings(assignments or []) | ({"priority": priority} if priority else {})
+    timing = Timing(every, cron, rrule, watch, debounce)
+    if not given and timing == Timing():
+        raise BadInput("KEY=VALUE: nothing to change; see `catchment sources set --help`")
+    entry = revise(old := desk.entry(name), given, timing)
+    changed = sources.differences(old, entry)
+    if dry_run:
+        _show_changes(changed)
+        sources.require_same_place(name, changed)
+        render.say(f"{name}: nothing was changed (--dry-run)" if changed else f"{name}: nothing to change")
+        return
+    sources.change(desk, entry, session.operator(), reason)
+    _show_changes(changed)
+    later = "" if session.running() else "; `catchment up` applies it"
+    render.say(f"{name}: changed{later}" if changed else f"{name}: nothing to change")
 
 
 @app.command("list")
@@ -154,7 +207,7 @@ def pause(name: session.SourceName, reason: arguments.Why = "") -> None:
 
 @app.command()
 def resume(name: session.SourceName, reason: arguments.Why = "") -> None:
-    """Resume a source that is paused or held, and sync it.
+    """Resume a paused or held source, and sync it if Catchment runs.
 
     Example: catchment sources resume notes
     """
@@ -199,6 +252,23 @@ def probe(name: session.SourceName) -> None:
     entry = desk.entry(name)
     consents.require(desk, entry)
     render.say(render.clean(desk.connector(entry).probe()))
+
+
+def _show_changes(changed: list[ChangedSetting]) -> None:
+    if changed:
+        rows = [
+            (one.key, _value(one.key, one.before), _value(one.key, one.after), "yes" if one.is_identity else "no")
+            for one in changed
+        ]
+        render.show_table(("SETTING", "NOW", "NEW", "IDENTITY"), rows)
+
+
+def _value(key: str, value: Any) -> str:
+    if key == "schedule":
+        return arguments.timing(value, watch=False)
+    if key == "watch":
+        return arguments.timing((), *value) if value[0] else "no"
+    return arguments.flat({key: value}).get(key) or "-"
 
 
 def _row(entry: SourceEntry, states: dict[str, str]) -> dict[str, Any]:

@@ -75,14 +75,14 @@ class LocalDesk:
     @contextmanager
     def changing(self, entry: SourceEntry) -> Iterator[None]:
         with SourcesFile.changing(self.home.sources_file) as file:
-            before = file.change(entry)
+            take_back = file.change(entry)
         try:
             self._deploy(entry.name)
             yield
         except BaseException:
             with suppress(CatchmentError):
                 with SourcesFile.changing(self.home.sources_file) as file:
-                    file.change(before)
+                    take_back(file)
                 self._deploy(entry.name)
             raise
 

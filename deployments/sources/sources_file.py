@@ -6,7 +6,7 @@ Adding and removing a source edit the text and keep the rest of it, comments inc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,10 +137,13 @@ class SourcesFile:
         rest = tuple(entry for entry in self._entries if entry.name != name)
         self._become(without_entry(self._file, index), rest)
 
-    def change(self, entry: SourceEntry) -> SourceEntry:
-        """Give the source of this name other settings, schedules and watching. Returns the previous entry. Raises NotFound."""
+    def change(self, entry: SourceEntry) -> Callable[[SourcesFile], None]:
+        """Give the source of this name other settings, schedules and watching. Raises NotFound.
+
+        Returns a function that takes the change back, also in a file that others have edited since.
+        """
         index = self._index(entry.name)
-        before, file = self._entries[index], cast(Outline, self._file)
+        before, original, file = self._entries[index], self._file, cast(Outline, self._file)
         settings = {**entry.settings.model_dump(mode="json"), **_differing(entry.settings)}
         changes: list[tuple[Location, Any]] = [
             (("parameters", "settings", key), settings[key])
@@ -158,7 +161,14 @@ class SourcesFile:
             except ConfigError:
                 raise self._uneditable() from None
         self._become(file.text, tuple(entry if known is before else known for known in self._entries))
-        return before
+
+        def take_back(later: SourcesFile) -> None:
+            if later._file.text == file.text:
+                later._become(original.text, _entries(original))
+            else:
+                later.change(before)
+
+        return take_back
 
     def _index(self, name: str) -> int:
         index = next((index for index, entry in enumerate(self._entries) if entry.name == name), None)
