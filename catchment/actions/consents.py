@@ -10,7 +10,7 @@ from catchment.actions import revoke as purge
 from catchment.actions.desk import Desk, E, known
 from catchment.actions.revoke import Extent, PurgeProof
 from catchment.contracts import Guarded
-from catchment.errors import NoConsent, NotFound
+from catchment.errors import NotFound
 from catchment.ledger import Ledger
 from catchment.sync.preflight import WHOLE, consented, scopes_of
 
@@ -18,13 +18,6 @@ from catchment.sync.preflight import WHOLE, consented, scopes_of
 def requested(desk: Desk[E], entry: E) -> Mapping[str, str]:
     """Return descriptions of what a source is set to read, by scope."""
     return scopes_of(desk.connector(entry)) or {WHOLE: "the configured files on this machine"}
-
-
-def require_agreement(desk: Desk[E], entry: E, *, agreed: bool) -> None:
-    """Raise NoConsent if the operator did not agree and the source reads data from outside this machine."""
-    scopes = scopes_of(desk.connector(entry))
-    if scopes and not agreed:
-        raise NoConsent(f"{entry.name}: no consent to read {', '.join(scopes)}; pass --consent to give it")
 
 
 def require(desk: Desk[E], entry: E) -> None:
@@ -59,7 +52,7 @@ def revoke(
     *,
     scope: str | None = None,
     on_progress: Callable[[int], None] = lambda _items: None,
-) -> tuple[Extent, PurgeProof]:
+) -> PurgeProof:
     """Withdraw consent to a source or one scope of it, delete the data, and verify the deletion.
 
     May be repeated to finish an interrupted deletion. Raises NotFound for an unknown source or scope, TryAgain if a running
@@ -67,7 +60,7 @@ def revoke(
     """
     with desk.writing() as ledger:
         what = extent(desk, ledger, name, scope)
-        return what, purge.revoke(desk.home, ledger, known(desk, ledger, name), what, actor, on_progress, reason)
+        return purge.revoke(desk.home, ledger, ledger.sources.get(name), what, actor, on_progress, reason)
 
 
 def extent(desk: Desk[E], ledger: Ledger, name: str, scope: str | None) -> Extent:

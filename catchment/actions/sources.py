@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from catchment.actions import consents, syncs
+from catchment.actions import syncs
 from catchment.actions.desk import Desk, E, WrittenSource, known
 from catchment.actions.revoke import forget_files
-from catchment.errors import CatchmentError, NotFound, Refused, TryAgain
+from catchment.errors import CatchmentError, NoConsent, NotFound, Refused, TryAgain
 from catchment.ledger import Ledger, Source
+from catchment.sync.preflight import WHOLE, scopes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +42,17 @@ def add(
 
     Raises NoConsent, BadInput if the name is taken, SourceError, Refused during a removal of the name, or TryAgain.
     """
-    scopes = consents.requested(desk, entry)
-    consents.require_agreement(desk, entry, agreed=consented)
-    description = desk.connector(entry).probe()
+    connector = desk.connector(entry)
+    scopes = scopes_of(connector)
+    if scopes and not consented:
+        raise NoConsent(f"{entry.name}: no consent to read {', '.join(scopes)}; pass --consent to give it")
+    description = connector.probe()
     with desk.writing() as ledger:
         _refuse_during_removal(ledger, entry.name)
         is_written = desk.entries().get(entry.name) == entry and not ledger.consents.agreed(entry.name)
         with desk.adding(entry, is_written=is_written):
             source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority, actor, reason)
-            ledger.consents.give(source.id, frozenset(scopes), actor, until, reason)
+            ledger.consents.give(source.id, frozenset(scopes or {WHOLE}), actor, until, reason)
     return description
 
 

@@ -122,7 +122,7 @@ def revoke(
         render.rewrite(f"{name}: {render.count(items, 'item')} deleted")
 
     try:
-        extent, proof = consents.revoke(desk, name, session.operator(), scope=scope, on_progress=count)
+        proof = consents.revoke(desk, name, session.operator(), scope=scope, on_progress=count)
     finally:
         render.rewrite("")
     if as_json:

@@ -124,9 +124,10 @@ def _add(source: _Source) -> None:
 
 def _sync(server: Running, source: _Source) -> bool:
     """Sync a source with progress lines. Return whether it completed."""
-    from deployments.runs.runs import start_sync, view
+    from catchment.actions import syncs
+    from deployments.runs.runs import view
 
-    started, shown = start_sync(server, source.kind, source.name), ""
+    started, shown = syncs.start(session.desk(), source.name, session.operator()), ""
     while True:
         run = view(server, started)
         line = f"{source.name}: {_progress(source.name, run)}"

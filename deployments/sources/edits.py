@@ -53,33 +53,25 @@ def with_value(file: Outline, location: Location, value: Any) -> str:
     *parents, key = location
     parent, data = _at(file, parents)
     if not isinstance(parent, yaml.MappingNode) or parent.flow_style:
-        # An entry that is itself written in one line stays as it is.
-        return (
-            with_value(file, tuple(parents), {**(data or {}), key: value})
-            if isinstance(parents[-1], str)
-            else file.text
-        )
-    block = _dump({key: value}).splitlines(keepends=True)
+        if not isinstance(parents[-1], str):
+            return file.text  # the whole entry is in one line
+        return with_value(file, tuple(parents), {**(data or {}), key: value})
+    first, *rest = _dump({key: value}).splitlines(keepends=True)
     text = file.text if file.text.endswith("\n") else file.text + "\n"
     lines = text.splitlines(keepends=True)
     column = parent.value[0][0].start_mark.column
-    present = next(((inner, node) for inner, node in parent.value if inner.value == key), None)
-    if present is None:
-        after = _last_line(parent) + 1
-        return "".join([*lines[:after], *(" " * column + line for line in block), *lines[after:]])
-    name, node = present
-    start, end = node.start_mark, node.end_mark
-    if (
-        isinstance(node, yaml.ScalarNode)
-        and start.line == end.line == name.end_mark.line
-        and not isinstance(value, list | dict)
-    ):
-        new = block[0].partition(":")[2].strip()
-        return f"{file.text[: name.end_mark.index]}: {new}{file.text[end.index :]}"
-    head = lines[name.start_mark.line][:column]
-    after = max(name.start_mark.line, _last_line(node)) + 1
-    rest = [" " * column + line for line in block[1:]]
-    return "".join([*lines[: name.start_mark.line], head + block[0], *rest, *lines[after:]])
+    start = end = _last_line(parent) + 1
+    head = " " * column
+    for name, node in parent.value:
+        if name.value == key:
+            is_scalar = isinstance(node, yaml.ScalarNode) and not isinstance(value, list | dict)
+            if is_scalar and node.end_mark.line == name.end_mark.line:
+                # Keeps a comment behind the value.
+                new = first.partition(":")[2].strip()
+                return f"{text[: name.end_mark.index]}: {new}{text[node.end_mark.index :]}"
+            start, end = name.start_mark.line, max(name.start_mark.line, _last_line(node)) + 1
+            head = lines[start][:column]
+    return "".join([*lines[:start], head + first, *(" " * column + line for line in rest), *lines[end:]])
 
 
 def _at(file: Outline, location: Sequence[int | str]) -> tuple[yaml.Node | None, Any]:

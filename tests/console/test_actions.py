@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -219,6 +221,13 @@ def test_resume_and_pause_need_no_running_system(desk: LocalDesk) -> None:
     assert sources.resume(desk, "notes", WHO) is None
     with desk.reading() as ledger:
         assert ledger.sources.get("notes").state == "active"
+
+
+def test_desk_does_not_import_prefect() -> None:
+    """The web process hands it to the actions, and must stay small."""
+    modules = "deployments.sources.desk, deployments.sources.deploy, deployments.runs.runs, catchment.actions.sources"
+    script = f"import sys, {modules}; sys.exit('prefect' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_running_sync_is_cancelled_by_its_source(filled: Path, server: Standin, desk: LocalDesk) -> None:

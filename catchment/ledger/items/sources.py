@@ -58,14 +58,14 @@ class Sources:
                 writing.execute(
                     insert(sources).values(id=number, name=name, kind=kind, priority=priority.value, state="active")
                 )
-                writing.record("added", actor=actor, source_id=number, reason=reason)
+                writing.record("added", actor=actor, source_id=number, reason=reason or None)
             elif old.state != "removed" and old.kind != kind:
                 raise Refused(f"{name}: exists as a source of kind {old.kind}; remove it first, or choose another name")
             else:
                 values: dict[str, Any] = {"kind": kind, "priority": priority.value}
                 if old.state == "removed":
                     values |= {"state": "active", "state_reason": None, "failures": 0, "root": None}
-                    writing.record("added", actor=actor, source_id=old.id, reason=reason)
+                    writing.record("added", actor=actor, source_id=old.id, reason=reason or None)
                 writing.execute(update(sources).where(sources.c.id == old.id).values(values))
         return self.get(name)
 
@@ -86,7 +86,7 @@ class Sources:
 
     def resume(self, name: str, actor: str, reason: str | None = None) -> None:
         """Resume a paused or held source, and reset its failures and its circuit breaker."""
-        self._set_state(name, "active", actor, reason, failures=0)
+        self._set_state(name, "active", actor, reason or None, failures=0)
 
     def hold(self, name: str, actor: str, reason: str) -> None:
         """Hold a failing source until an operator resumes it. A paused source stays paused."""
