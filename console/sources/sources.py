@@ -263,12 +263,15 @@ def _show_changes(changed: list[ChangedSetting]) -> None:
         render.show_table(("SETTING", "NOW", "NEW", "IDENTITY"), rows)
 
 
-def _value(key: str, value: Any) -> str:
+def _value(key: str, value: Any) -> object:
     if key == "schedule":
         return arguments.timing(value, watch=False)
     if key == "watch":
         return arguments.timing((), *value) if value[0] else "no"
-    return arguments.flat({key: value}).get(key) or "-"
+    if isinstance(value, bool):
+        return str(value).lower()
+    shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+    return "-" if shown in (None, "") else shown
 
 
 def _row(entry: SourceEntry, states: dict[str, str]) -> dict[str, Any]:

@@ -258,6 +258,7 @@ def test_setting_is_changed_and_the_rest_of_the_file_stays(filled: Path, cli: Cl
     assert (shown["schedule"], shown["settings"]["limits"]) == ("every 1 h", {"memory_mb": 512})
     assert shown["settings"]["exclude"] == []
     assert "nothing to change" in cli("sources", "set", "notes", "exclude=").out
+    assert re.search("assistants +true +false +no", cli("sources", "set", "notes", "assistants=false", "--dry-run").out)
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])
