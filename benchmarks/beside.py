@@ -19,13 +19,14 @@ from zlib import crc32
 from benchmarks.measure import hardware
 from benchmarks.notes import generate
 from benchmarks.system import BUILD, empty, started
+from catchment.actions import sources
 from catchment.ledger import EmbeddingCounts, Ledger
 from catchment.settings import Home
-from console.sources.consent import agreement
-from console.sources.source_lifecycle import Timing, commit, prepare
+from console import session
 from deployments.runs.runs import start_embedding, start_sync, wait
 from deployments.server.client import api
 from deployments.server.running import Running
+from deployments.sources.entries import Timing, prepare
 
 _NOTES = 2_000
 _REST = 3.0
@@ -59,7 +60,7 @@ def _sync(home: Home, server: Running, folder: Path, notes: int) -> float:
     """Add a vault of new notes as a source. Returns the seconds of its first sync, from its begin to its end in the ledger."""
     generate(folder, notes, seed=crc32(folder.name.encode()))
     entry = prepare("obsidian", str(folder), folder.name, {}, Timing())
-    commit(entry, agreement(entry, given=True))
+    sources.add(session.desk(), entry, "benchmark")
     time.sleep(_REST)
     run = wait(server, start_sync(server, "obsidian", folder.name))
     with closing(Ledger.inspect(home.database_url)) as ledger:

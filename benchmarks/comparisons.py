@@ -12,9 +12,10 @@ from pathlib import Path
 from benchmarks.measure import Case
 from benchmarks.notes import edit, generate
 from benchmarks.system import started
+from catchment.actions import sources
 from catchment.settings import Home
-from console.sources.consent import agreement
-from console.sources.source_lifecycle import Timing, commit, prepare
+from console import session
+from deployments.sources.entries import Timing, prepare
 
 _CHANGED_EVERY = 67
 """Every 67th note: 1.5 %."""
@@ -149,7 +150,7 @@ def _recovery(place: Path, interrupted: int) -> Comparison:
 
 def _add(kind: str, folder: Path, name: str) -> None:
     entry = prepare(kind, str(folder), name, {}, Timing())
-    commit(entry, agreement(entry, given=True))
+    sources.add(session.desk(), entry, "benchmark")
 
 
 def _python(module: str, *arguments: object) -> list[str]:

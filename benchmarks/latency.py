@@ -26,13 +26,14 @@ from benchmarks.notes import edit_one, generate
 from benchmarks.runs import compare_workers
 from benchmarks.saving import EDITORS
 from benchmarks.system import BUILD, empty, started
+from catchment.actions import sources
 from catchment.ledger import Ledger, Query, Term
 from catchment.settings import Home
-from console.sources.consent import agreement
-from console.sources.source_lifecycle import Timing, commit, prepare
+from console import session
 from deployments.runs.runs import start_sync, wait
 from deployments.server.client import Client, api
 from deployments.server.running import Running
+from deployments.sources.entries import Timing, prepare
 
 _SOURCE = "notes"
 _LOOK_SECONDS = 0.02
@@ -76,7 +77,7 @@ def main() -> None:
 
 def _measure(home: Home, server: Running, vault: Path, asked: argparse.Namespace) -> dict[str, Any]:
     entry = prepare("obsidian", str(vault), _SOURCE, {}, Timing(every="1h", watch=True))
-    commit(entry, agreement(entry, given=True))
+    sources.add(session.desk(), entry, "benchmark")
     wait(server, start_sync(server, "obsidian", _SOURCE))
     saves = _save(home, server, vault, asked)
     # Queries to the server would slow down a run in progress.

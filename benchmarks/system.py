@@ -12,11 +12,12 @@ from pathlib import Path
 import psutil
 
 from benchmarks.notes import generate
+from catchment.actions import sources
 from catchment.settings import Home
-from console.sources.consent import agreement
-from console.sources.source_lifecycle import Timing, commit, prepare
+from console import session
 from deployments.runs.runs import start_sync, wait
 from deployments.server.running import Running, running
+from deployments.sources.entries import Timing, prepare
 from deployments.supervisor.supervisor import down, up
 
 BUILD = Path("build").absolute()
@@ -65,7 +66,7 @@ def add_vault(home: Home, folder: Path, name: str, notes: int, *, watch: bool) -
     """Add a vault of this number of notes as a source, and sync it."""
     generate(folder, notes)
     entry = prepare("obsidian", str(folder), name, {}, Timing(watch=watch))
-    commit(entry, agreement(entry, given=True))
+    sources.add(session.desk(), entry, "benchmark")
     state = state_of(home)
     wait(state, start_sync(state, "obsidian", name))
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -16,10 +15,8 @@ from catchment.runtime.home import expanded
 from console import render
 
 if TYPE_CHECKING:
-    from catchment.settings import SourceSettings
     from deployments.sources.prefect_file import Schedule
 
-Settings = TypeVar("Settings", bound="SourceSettings")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="A reason, recorded in the history.")]
 
@@ -100,29 +97,6 @@ def located(reference: str) -> str:
     scheme, _, location = reference.partition(":")
     path = expanded(Path(location))
     return f"file:{path.absolute()}" if scheme == "file" and location and not path.is_absolute() else reference
-
-
-def typed(model: type[Settings], given: Mapping[str, Any]) -> Settings:
-    """Validate settings. For a list, a single text stands for one element and an empty text for none.
-
-    Raises BadInput with the name of the setting, and a similar name if it is unknown.
-    """
-    from pydantic import ValidationError
-
-    from catchment.settings import explain
-
-    lists = [name for name, field in model.model_fields.items() if get_origin(field.annotation) is tuple]
-    single = {name: (text,) if text else () for name in lists if isinstance(text := given.get(name), str)}
-    try:
-        return model.model_validate({**given, **single})
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        name = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            close = get_close_matches(name, model.model_fields, 1)
-            hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(sorted(model.model_fields))}"
-            raise BadInput(f"{name}: unknown setting; {hint}") from None
-        raise BadInput(f"{name or 'settings'}: {explain(first)}") from None
 
 
 def summary(counts: Mapping[str, int]) -> str:

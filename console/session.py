@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catchment.errors import BadInput, CatchmentError, LedgerUnavailable, NotFound, TryAgain
+from catchment.errors import BadInput, CatchmentError, LedgerUnavailable, NotFound
 from console import render
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
     from catchment.runtime.home import Home
+    from deployments.runs.desk import LocalDesk
     from deployments.server.running import Running
 
 _FULL_DISK_BYTES = 64 * 1024
@@ -124,11 +125,16 @@ def transition() -> str | None:
 
 def needs_server() -> Running:
     """Return the running server. Raises TryAgain if Catchment is not running, starting or stopping."""
-    if changes := transition():
-        raise TryAgain(f"still {changes}; try again in a minute")
-    if server := running():
-        return server
-    raise TryAgain("not running; start Catchment with `catchment up --detach`")
+    from deployments.server.running import require_running
+
+    return require_running(home())
+
+
+def desk() -> LocalDesk:
+    """Return what the operator's actions need (`catchment.actions`)."""
+    from deployments.runs.desk import LocalDesk
+
+    return LocalDesk(home(), reading, writing)
 
 
 def run_address(run: str | None) -> str | None:

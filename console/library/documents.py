@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.errors import MeaningOff
-from catchment.views import resolver
 from console import arguments, render, session
 from console.library import message
-from console.sources import source_lifecycle
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger, Shown
     from catchment.search.results import Hit
+    from catchment.settings import SourceSettings
     from catchment.views.documents import DocumentView
 
 Document = Annotated[
@@ -101,10 +100,16 @@ def related(document: Document, as_json: arguments.Json = False) -> None:
 
 def named(ledger: Ledger, name: str) -> Shown:
     """Return the document with this name, and report others that have it in part. Raises NotFound or Ambiguous."""
-    found = resolver.document(ledger, name, source_lifecycle.settings)
+    from catchment.views import resolver
+
+    found = resolver.document(ledger, name, _settings)
     for row in found.others[:_OTHERS]:
         render.note(render.clean(f"{name}: also document {row.document} ({row.source}: {row.locator})"))
     return ledger.library.document(found.number)
+
+
+def _settings() -> dict[str, SourceSettings]:
+    return {name: entry.settings for name, entry in session.desk().entries().items()}
 
 
 def _near(ledger: Ledger, shown: Shown) -> list[Hit]:

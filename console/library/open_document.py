@@ -19,7 +19,6 @@ from catchment.errors import CatchmentError, NotFound, Refused
 from catchment.model import PART
 from console import render, session
 from console.library.documents import Document, named
-from console.sources import source_lifecycle
 
 if TYPE_CHECKING:
     from catchment.ledger import Shown
@@ -59,7 +58,7 @@ def _address(shown: Shown) -> str:
     url = shown.metadata.get("url")
     if isinstance(url, str) and urlsplit(url).scheme in _PAGES:
         return url
-    entry = source_lifecycle.entries().get(shown.source)
+    entry = session.desk().entries().get(shown.source)
     root = getattr(entry.settings, "root", None) if entry else None
     if entry is None or root is None:
         subject = "message" if shown.conversation else "document"

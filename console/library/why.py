@@ -13,9 +13,7 @@ import typer
 from catchment.errors import NoConsent, NotFound
 from catchment.model import Failure, KnownItem, Skip, Upsert
 from catchment.runtime.home import expanded
-from catchment.views import resolver
 from console import arguments, render, session
-from console.sources import source_lifecycle
 from console.trouble import jobs
 
 if TYPE_CHECKING:
@@ -41,9 +39,11 @@ def why(
 
     Example: catchment why ~/Vault/Bees.md
     """
-    entries = source_lifecycle.entries()
+    from catchment.views import resolver
+
+    entries = session.desk().entries()
     if source and source not in entries:
-        source_lifecycle.entry(source)
+        session.desk().entry(source)
     settings = {name: entry.settings for name, entry in entries.items() if source in (None, name)}
     items: list[dict[str, Any]] = []
     # Without a ledger no item is known, and the reasons below cover that.
@@ -124,6 +124,8 @@ def _print(item: Mapping[str, Any]) -> None:
 
 def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str, str]) -> list[str]:
     """Return the reasons why a path is not in the library. Raises NotFound if it is unknown and does not exist."""
+    from catchment.views import resolver
+
     file = resolver.spelled(expanded(Path(path)))
     exists = os.path.lexists(file)
     if not exists and (hindrance := obstacle(file)):
@@ -143,10 +145,12 @@ def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str,
 
 def _lacking_consent(entries: Mapping[str, SourceEntry]) -> list[str]:
     """Return a message for each source without consent: its items are unknown."""
+    from catchment.actions import consents
+
     messages = []
     for entry in entries.values():
         try:
-            source_lifecycle.require_consent(entry)
+            consents.require(session.desk(), entry)
         except NoConsent as error:
             messages.append(str(error))
     return messages

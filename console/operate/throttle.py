@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -86,10 +85,9 @@ def set_rule(
     }
     if not given:
         raise BadInput("options: none given; see `catchment throttle set --help`")
-    with session.writing() as ledger:
-        canonical = _scope(ledger, scope)
-        rule = replace(ledger.throttles.get(canonical), **given)
-        ledger.throttles.put(canonical, rule, session.operator(), reason)
+    from catchment.actions import limits
+
+    canonical, rule = limits.change(session.desk(), scope, session.operator(), reason, **given)
     render.say(f"{canonical}: {rule}")
 
 
@@ -101,14 +99,9 @@ def clear(scope: Scope, reason: arguments.Why = "") -> None:
 
     Example: catchment throttle clear mail
     """
-    from catchment.pacing.operator_rules import Rule
+    from catchment.actions import limits
 
-    with session.writing() as ledger:
-        canonical = _scope(ledger, scope)
-        if ledger.throttles.get(canonical) == Rule():
-            raise NotFound(f"{canonical}: no limits set; see `catchment throttle show`")
-        ledger.throttles.put(canonical, Rule(), session.operator(), reason)
-    render.say(f"{canonical}: limits removed")
+    render.say(f"{limits.clear(session.desk(), scope, session.operator(), reason)}: limits removed")
 
 
 @app.command()
@@ -141,13 +134,9 @@ def reset_breaker(
 
     Example: catchment throttle reset-breaker mail
     """
-    with session.writing() as ledger:
-        keys = [row.key for row in ledger.pacing.breakers() if name in (row.key, row.key.partition(":")[2])]
-        if not keys:
-            raise NotFound(f"{name}: no circuit breaker has recorded a failure; see `catchment throttle show`")
-        for key in keys:
-            ledger.pacing.reset(key, session.operator())
-    render.say(f"{', '.join(keys)}: closed")
+    from catchment.actions import limits
+
+    render.say(f"{', '.join(limits.reset_breaker(session.desk(), name, session.operator()))}: closed")
 
 
 @app.command()
@@ -212,36 +201,12 @@ def overview(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
 
 
 def _pause(name: str, on: bool, reason: str) -> None:
-    with session.writing() as ledger:
-        canonical = _scope(ledger, name)
-        ledger.throttles.put(canonical, replace(ledger.throttles.get(canonical), paused=on), session.operator(), reason)
+    from catchment.actions import limits
+
+    canonical, _ = limits.change(session.desk(), name, session.operator(), reason, paused=on)
     render.say(
         f"{canonical}: paused; resume with `catchment throttle resume {name}`" if on else f"{canonical}: resumed"
     )
-
-
-def _scope(ledger: Ledger, name: str) -> str:
-    """Return the canonical scope: "all", "kind:KIND" or "source:NAME". Raises BadInput, NotFound."""
-    from catchment.pacing.operator_rules import ALL, scope
-    from connectors import kinds
-
-    prefix, colon, rest = name.partition(":")
-    name = rest if colon else name
-    if name == ALL and not colon:
-        return ALL
-    if colon and prefix not in ("kind", "source"):
-        raise BadInput(f"{prefix}:{name}: not a scope; use all, kind:{name} or source:{name}")
-    is_kind = name in kinds() and prefix != "source"
-    is_source = prefix != "kind" and any(source.name == name for source in ledger.sources.all())
-    if is_kind and is_source and not colon:
-        raise BadInput(f"{name}: both a source and a kind; use source:{name} or kind:{name}")
-    if is_kind:
-        return scope(kind=name)
-    if not is_source:
-        if prefix == "kind" and colon:
-            raise NotFound(f"{name}: no such kind; choose {', '.join(kinds())}")
-        ledger.sources.get(name)
-    return scope(source=name)
 
 
 def _print(state: Mapping[str, list[dict[str, Any]]]) -> None:

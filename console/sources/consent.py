@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,13 +12,11 @@ import typer
 from catchment.errors import BadInput, NoConsent, NotFound
 from console import arguments, render, session
 from console.help_pages import CommandGroup
-from console.sources import source_lifecycle
 
 if TYPE_CHECKING:
-    from catchment.contracts import Connector
-    from catchment.ledger import Consent, Ledger, Source
+    from catchment.actions.revoke import Extent, PurgeProof
+    from catchment.ledger import Consent
     from catchment.runtime.home import Home
-    from catchment.sync.revoke import Extent, PurgeProof
     from deployments.sources.sources_file import SourceEntry
 
 app = CommandGroup("List, give and revoke consent to read a source.\n\nExample: catchment consent give mail --for 90d")
@@ -31,14 +28,6 @@ HowLong = Annotated[
 _KEPT = """\
 The data stays in the library on this machine; nothing at the source is changed.
 To withdraw consent and delete the data: `catchment consent revoke {name}`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """The scopes that the operator agreed to. `until` is aware UTC, or None if the consent does not expire."""
-
-    scopes: frozenset[str]
-    until: datetime | None
 
 
 @app.command("list")
@@ -63,8 +52,10 @@ def show(name: session.SourceName, as_json: arguments.Json = False) -> None:
 
     Example: catchment consent show mail
     """
-    entry = source_lifecycle.entry(name)
-    descriptions = requested(entry)
+    from catchment.actions.consents import requested
+
+    desk = session.desk()
+    descriptions = requested(desk, desk.entry(name))
     given = {consent.scope: _row(consent) for consent in _all(name)}
     rows = [
         {"scope": scope, "reads": descriptions.get(scope), **given.get(scope, {})}
@@ -89,13 +80,12 @@ def give(name: session.SourceName, length: HowLong = None) -> None:
 
     Example: catchment consent give mail --for 90d
     """
-    entry = source_lifecycle.entry(name)
-    agreed = Agreement(frozenset(requested(entry)), _until(length))
-    with session.writing() as ledger:
-        source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
-        ledger.consents.give(source.id, agreed.scopes, session.operator(), agreed.until)
-    end = f" until {render.local(agreed.until)}" if agreed.until else ""
-    render.say(f"{name}: consent given{end} ({', '.join(sorted(agreed.scopes))})")
+    from catchment.actions import consents
+
+    until = end_of(length)
+    scopes = consents.give(session.desk(), name, session.operator(), until=until)
+    end = f" until {render.local(until)}" if until else ""
+    render.say(f"{name}: consent given{end} ({', '.join(sorted(scopes))})")
 
 
 @app.command()
@@ -114,27 +104,27 @@ def revoke(
 
     Example: catchment consent revoke mail --scope attachments
     """
-    from catchment.sync import revoke
+    from catchment.actions import consents
 
+    desk = session.desk()
     with session.writing() as ledger:
-        source = source_lifecycle.known(ledger, name)
-        extent = _extent(ledger, source, scope)
-        if not yes:
-            if not render.interactive():
-                raise BadInput("not a terminal; pass --yes to revoke without confirmation")
-            subject = name if extent.whole else f"the {scope} of {name}"
-            typer.confirm(f"Permanently delete all data of {subject} from the library?", abort=True, err=True)
-        last = ledger.syncs.last(source.id)
-        if last is not None and last.outcome is None:
-            render.note(f"{name}: waiting for the running sync to stop; this may take a minute")
+        extent = consents.extent(desk, ledger, name, scope)
+        last = ledger.syncs.last(ledger.sources.get(name).id)
+    if not yes:
+        if not render.interactive():
+            raise BadInput("not a terminal; pass --yes to revoke without confirmation")
+        subject = name if extent.whole else f"the {scope} of {name}"
+        typer.confirm(f"Permanently delete all data of {subject} from the library?", abort=True, err=True)
+    if last is not None and last.outcome is None:
+        render.note(f"{name}: waiting for the running sync to stop; this may take a minute")
 
-        def count(items: int) -> None:
-            render.rewrite(f"{name}: {render.count(items, 'item')} deleted")
+    def count(items: int) -> None:
+        render.rewrite(f"{name}: {render.count(items, 'item')} deleted")
 
-        try:
-            proof = revoke.revoke(session.home(), ledger, source, extent, session.operator(), count)
-        finally:
-            render.rewrite("")
+    try:
+        proof = consents.revoke(desk, name, session.operator(), scope=scope, on_progress=count)
+    finally:
+        render.rewrite("")
     if as_json:
         render.show_json(_proof(name, extent, proof))
     else:
@@ -142,44 +132,30 @@ def revoke(
     return 0 if proof.holds else 1
 
 
-def requested(entry: SourceEntry) -> Mapping[str, str]:
-    """Return descriptions of what a source is set to read, by scope."""
-    from catchment.sync.preflight import WHOLE, scopes_of
-
-    return scopes_of(_connector(entry)) or {WHOLE: "the configured files on this machine"}
-
-
-def agreement(entry: SourceEntry, *, given: bool = False, length: str | None = None) -> Agreement:
-    """Return the consent to a new source. Ask for it if the source reads data from outside this machine.
+def is_agreed(entry: SourceEntry, *, given: bool = False, until: datetime | None = None) -> bool:
+    """Ask for consent to a new source if it reads data from outside this machine. Return whether it was given.
 
     Args:
         given: True if the operator passed --consent.
 
-    Raises NoConsent if the operator declines, or without a terminal.
+    Raises NoConsent if the operator declines. Without a terminal nothing is asked, and the action refuses.
     """
     from catchment.sync.preflight import scopes_of
 
-    until = _until(length)
-    scopes = scopes_of(_connector(entry))
-    if scopes and not given:
-        if not render.interactive():
-            raise NoConsent(f"{entry.name}: no consent to read {', '.join(scopes)}; pass --consent to give it")
-        render.note(f"{entry.name} regularly reads{f' until {render.local(until)}' if until else ''}:")
-        for scope, description in scopes.items():
-            render.note(f"  {scope}: {description}")
-        render.note(_KEPT.format(name=entry.name))
-        if not typer.confirm("Do you agree?", err=True):
-            raise NoConsent(f"{entry.name}: no consent given; the source was not added")
-    return Agreement(frozenset(requested(entry)), until)
+    scopes = scopes_of(session.desk().connector(entry))
+    if given or not scopes or not render.interactive():
+        return given
+    render.note(f"{entry.name} regularly reads{f' until {render.local(until)}' if until else ''}:")
+    for scope, description in scopes.items():
+        render.note(f"  {scope}: {description}")
+    render.note(_KEPT.format(name=entry.name))
+    if not typer.confirm("Do you agree?", err=True):
+        raise NoConsent(f"{entry.name}: no consent given; the source was not added")
+    return True
 
 
-def _connector(entry: SourceEntry) -> Connector:
-    from connectors import connector_class
-
-    return connector_class(entry.kind)(entry.settings)
-
-
-def _until(length: str | None) -> datetime | None:
+def end_of(length: str | None) -> datetime | None:
+    """Return the end of a consent of this duration. Raises BadInput."""
     return None if length is None else arguments.end(length)
 
 
@@ -208,25 +184,6 @@ def _row(consent: Consent) -> dict[str, Any]:
 def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     until = row["until"] if row["until"] or row["consent"] != "given" else "no expiry"
     return (row["source"], row["scope"], row["consent"], until, row["given"], row["by"])
-
-
-def _extent(ledger: Ledger, source: Source, scope: str | None) -> Extent:
-    """Return the data to delete: the whole source or one scope. Raises NotFound for an unknown scope."""
-    from catchment.contracts import Guarded
-    from catchment.sync.preflight import WHOLE
-    from catchment.sync.revoke import Extent
-
-    known = {consent.scope for consent in ledger.consents.all(source.name, every=True)}
-    if scope is None:
-        return Extent(frozenset(known or {WHOLE}), lambda _locator: True, whole=True)
-    connector = _connector(source_lifecycle.entry(source.name))
-    scopes: Collection[str] = {*known, *(connector.scopes() if isinstance(connector, Guarded) else ())}
-    if scope not in scopes:
-        raise NotFound(f"{source.name}: no scope {scope!r}; choose {', '.join(sorted(scopes)) or WHOLE}")
-    if not isinstance(connector, Guarded) or not connector.scopes():
-        return Extent(frozenset({scope}), lambda _locator: True, whole=True)
-    scope_of = connector.scope_of
-    return Extent(frozenset({scope}), lambda locator: scope_of(locator) == scope, whole=False)
 
 
 def _proof(name: str, extent: Extent, proof: PurgeProof) -> dict[str, Any]:

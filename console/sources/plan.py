@@ -11,11 +11,11 @@ import typer
 from catchment.errors import BadInput
 from catchment.runtime.home import expanded
 from console import arguments, render, session
-from console.sources import source_lifecycle
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
     from catchment.sync.plan import Plan
+    from deployments.runs.desk import LocalDesk
     from deployments.sources.sources_file import SourceEntry
 
 _SHOWN = 50
@@ -35,9 +35,10 @@ def plan(
 
     Example: catchment plan notes --out notes.plan
     """
-    entry = source_lifecycle.entry(name)
+    desk = session.desk()
+    entry = desk.entry(name)
     with session.writing() as ledger:
-        preview = _make_plan(ledger, entry, deep=deep)
+        preview = _make_plan(desk, ledger, entry, deep=deep)
     content = preview.to_json()
     if out is not None:
         _write(expanded(out), content)
@@ -49,15 +50,13 @@ def plan(
         render.say(f"To apply this plan: `catchment sync {name} --plan {shlex.quote(str(out))}`")
 
 
-def _make_plan(ledger: Ledger, entry: SourceEntry, *, deep: bool) -> Plan:
+def _make_plan(desk: LocalDesk, ledger: Ledger, entry: SourceEntry, *, deep: bool) -> Plan:
+    from catchment.actions.desk import known
     from catchment.sync.plan import make_plan
-    from connectors import connector_class
 
-    source_lifecycle.read_blocks()
-    connector = connector_class(entry.kind)
+    connector = desk.connector(entry)
     policy = entry.settings.policy(connector.policy)
-    source = source_lifecycle.known(ledger, entry.name)
-    return make_plan(session.home(), ledger, source, connector(entry.settings), policy, deep=deep)
+    return make_plan(desk.home, ledger, known(desk, ledger, entry.name), connector, policy, deep=deep)
 
 
 def _show(preview: Plan) -> None:

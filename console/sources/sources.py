@@ -1,8 +1,7 @@
-"""`catchment sources`: add, list, pause, resume, test and remove sources."""
+"""`catchment sources`: add, change, list, pause, resume, test and remove sources."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,14 +11,23 @@ from catchment.errors import BadInput, NotFound
 from catchment.model import Priority
 from console import arguments, render, session
 from console.help_pages import CommandGroup
-from console.sources import consent, source_lifecycle, upcoming
+from console.sources import consent, upcoming
 
 if TYPE_CHECKING:
-    from catchment.ledger import Source, SyncRow
+    from catchment.actions.sources import ChangedSetting
+    from catchment.ledger import SyncRow
     from catchment.runtime.server_report import ServerReport
     from deployments.sources.sources_file import SourceEntry
 
 app = CommandGroup("Add, inspect, pause and remove sources.\n\nExample: catchment sources list")
+
+Every = Annotated[str | None, typer.Option(metavar="DURATION", help="Interval between syncs: 15m, 2h, 1d.")]
+Cron = Annotated[str | None, typer.Option(metavar="CRON", help='Cron schedule: "0 7 * * *".')]
+Rrule = Annotated[str | None, typer.Option(metavar="RRULE", help="Recurrence rule (RFC 5545).")]
+Quiet = Annotated[
+    float | None,
+    typer.Option(min=0, max=120, metavar="SECONDS", help="Quiet period after a change. Default: 0.3 to 1."),
+]
 
 
 def _kinds(incomplete: str) -> list[str]:
@@ -43,14 +51,11 @@ def add(
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="Short name: lower-case letters, digits, - and _.")
     ],
-    every: Annotated[str | None, typer.Option(metavar="DURATION", help="Interval between syncs: 15m, 2h, 1d.")] = None,
-    cron: Annotated[str | None, typer.Option(metavar="CRON", help='Cron schedule: "0 7 * * *".')] = None,
-    rrule: Annotated[str | None, typer.Option(metavar="RRULE", help="Recurrence rule (RFC 5545).")] = None,
+    every: Every = None,
+    cron: Cron = None,
+    rrule: Rrule = None,
     watch: Annotated[bool, typer.Option("--watch", help="Also sync when a file changes.")] = False,
-    debounce: Annotated[
-        float | None,
-        typer.Option(min=0, max=120, metavar="SECONDS", help="Quiet period after a change. Default: 0.3 to 1."),
-    ] = None,
+    debounce: Quiet = None,
     priority: Annotated[Priority | None, typer.Option(help="Priority of its items. Default: normal.")] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the connector. Repeatable.")
@@ -82,15 +87,65 @@ def add(
     given = {**arguments.settings(assignments or []), **arguments.secrets(secrets or [])}
     if priority:
         given["priority"] = priority
-    entry = source_lifecycle.prepare(
-        kind, location, name, given, source_lifecycle.Timing(every, cron, rrule, watch, debounce)
-    )
-    result = source_lifecycle.commit(entry, consent.agreement(entry, given=agreed, length=agreed_for))
+    from catchment.actions import sources
+    from deployments.sources.entries import Timing, prepare
+
+    entry = prepare(kind, location, name, given, Timing(every, cron, rrule, watch, debounce))
+    until = consent.end_of(agreed_for)
+    agreed = consent.is_agreed(entry, given=agreed, until=until)
+    result = sources.add(session.desk(), entry, session.operator(), consented=agreed, until=until)
     render.say(f"added {name}: {render.clean(result)}")
     if session.running():
         render.say(f"Sync it now: `catchment sync {name} --wait`")
     else:
         render.say("Start Catchment to sync it: `catchment up --detach`")
+
+
+@app.command("set")
+def set_source(
+    *,
+    name: session.SourceName,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE...", help="Settings, as for `sources add --set`; null removes a value."),
+    ] = None,
+    every: Every = None,
+    cron: Cron = None,
+    rrule: Rrule = None,
+    watch: Annotated[
+        bool | None, typer.Option("--watch/--no-watch", help="Also sync when a file changes, or no longer.")
+    ] = None,
+    debounce: Quiet = None,
+    priority: Annotated[Priority | None, typer.Option(help="Priority of its items.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    reason: arguments.Why = "",
+) -> None:
+    """Change settings, schedule or watching of a source.
+
+    Edits sources.yaml, keeping its comments, and deploys the change if Catchment runs. What identifies the source, such as its
+    folder, cannot be changed (exit code 5).
+
+    Example: catchment sources set notes exclude=*.tmp limits.max_mb=20 --every 1h --dry-run
+    """
+    from catchment.actions import sources
+    from deployments.sources.entries import Timing, revise
+
+    desk = session.desk()
+    given = arguments.settings(assignments or []) | ({"priority": priority} if priority else {})
+    timing = Timing(every, cron, rrule, watch, debounce)
+    if not given and timing == Timing():
+        raise BadInput("KEY=VALUE: nothing to change; see `catchment sources set --help`")
+    entry = revise(old := desk.entry(name), given, timing)
+    changed = sources.differences(old, entry)
+    if dry_run:
+        _show_changes(changed)
+        sources.require_same_place(name, changed)
+        render.say(f"{name}: nothing was changed (--dry-run)" if changed else f"{name}: nothing to change")
+        return
+    sources.change(desk, entry, session.operator(), reason)
+    _show_changes(changed)
+    later = "" if session.running() else "; `catchment up` applies it"
+    render.say(f"{name}: changed{later}" if changed else f"{name}: nothing to change")
 
 
 @app.command("list")
@@ -99,9 +154,9 @@ def list_sources(as_json: arguments.Json = False) -> None:
 
     Example: catchment sources list --json
     """
-    entries = source_lifecycle.entries()
     from deployments.server.planned import latest_report
 
+    entries = session.desk().entries()
     states = _states(latest_report(session.home()))
     rows = [_row(entry, states) for entry in entries.values()]
     if as_json:
@@ -119,8 +174,9 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
 
     Example: catchment sources show notes
     """
-    entry = source_lifecycle.entry(name)
     from deployments.server.planned import latest_report
+
+    entry = session.desk().entry(name)
 
     report = latest_report(session.home(), name, runs=1)
     shown = _row(entry, _states(report))
@@ -149,23 +205,21 @@ def pause(name: session.SourceName, reason: arguments.Why = "") -> None:
 
     Example: catchment sources pause notes --reason "moving house"
     """
-    with session.writing() as ledger:
-        source = source_lifecycle.known(ledger, name)
-        ledger.sources.pause(name, session.operator(), reason)
-    _switch(source, on=False)
+    from catchment.actions import sources
+
+    sources.pause(session.desk(), name, session.operator(), reason)
     render.say(f"{name}: paused; resume with `catchment sources resume {name}`")
 
 
 @app.command()
-def resume(name: session.SourceName) -> None:
-    """Resume a source that is paused or held, and sync it now if Catchment runs.
+def resume(name: session.SourceName, reason: arguments.Why = "") -> None:
+    """Resume a paused or held source, and sync it if Catchment runs.
 
     Example: catchment sources resume notes
     """
-    with session.writing() as ledger:
-        source = source_lifecycle.known(ledger, name)
-        ledger.sources.resume(name, session.operator())
-    _switch(source, on=True)
+    from catchment.actions import sources
+
+    sources.resume(session.desk(), name, session.operator(), reason)
     render.say(f"{name}: resumed")
 
 
@@ -181,13 +235,14 @@ def remove(
 
     Example: catchment sources remove notes
     """
-    if name not in source_lifecycle.entries() and name not in _states(None):
-        source_lifecycle.entry(name)
+    from catchment.actions import sources
+
+    sources.require(session.desk(), name)
     if not yes:
         if not render.interactive():
             raise BadInput("not a terminal; pass --yes to remove without confirmation")
         typer.confirm(f"Remove {name} and its documents from the library?", abort=True, err=True)
-    source_lifecycle.withdraw(name, session.operator(), reason)
+    sources.remove(session.desk(), name, session.operator(), reason)
     render.say(f"removed {name}")
 
 
@@ -197,24 +252,32 @@ def probe(name: session.SourceName) -> None:
 
     Example: catchment sources test notes
     """
-    entry = source_lifecycle.entry(name)
-    source_lifecycle.require_consent(entry)
-    render.say(render.clean(source_lifecycle.probe(entry)))
+    from catchment.actions import consents
+
+    desk = session.desk()
+    entry = desk.entry(name)
+    consents.require(desk, entry)
+    render.say(render.clean(desk.connector(entry).probe()))
 
 
-def _switch(source: Source, *, on: bool) -> None:
-    """Show the pause in the Prefect UI, or its end with a sync. The ledger decides: every sync checks it first."""
-    server = session.running()
-    if server is None:
-        from deployments.sources.deploy import switch_later
+def _show_changes(changed: list[ChangedSetting]) -> None:
+    if changed:
+        rows = [
+            (one.key, _value(one.key, one.before), _value(one.key, one.after), "yes" if one.is_identity else "no")
+            for one in changed
+        ]
+        render.show_table(("SETTING", "NOW", "NEW", "IDENTITY"), rows)
 
-        switch_later(session.home(), source.kind, source.name, on=on)
-        return
-    from deployments.runs import runs
 
-    # A source that is not deployed yet cannot be paused there.
-    with suppress(NotFound):
-        (runs.resume if on else runs.pause)(server, source.kind, source.name)
+def _value(key: str, value: Any) -> object:
+    if key == "schedule":
+        return arguments.timing(value, watch=False)
+    if key == "watch":
+        return arguments.timing((), *value) if value[0] else "no"
+    if isinstance(value, bool):
+        return str(value).lower()
+    shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+    return "-" if shown in (None, "") else shown
 
 
 def _row(entry: SourceEntry, states: dict[str, str]) -> dict[str, Any]:

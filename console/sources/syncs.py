@@ -16,13 +16,10 @@ import typer
 from catchment.errors import BadInput, CatchmentError, NotFound, Refused, TryAgain
 from catchment.runtime.home import expanded
 from console import arguments, render, session
-from console.sources import source_lifecycle
 
 if TYPE_CHECKING:
     from catchment.ledger import Source, SyncRow
     from deployments.runs.runs import RunView
-    from deployments.server.running import Running
-    from deployments.sources.sources_file import SourceEntry
 
 
 _STALLED_SECONDS = 30.0
@@ -59,37 +56,35 @@ def sync(
         if plan is not None:
             raise BadInput("--plan: cannot be combined with --all; name the source of the plan")
         return _sync_all(wait=wait, deep=deep, as_json=as_json)
-    entry = source_lifecycle.entry(name)
-    _check_runnable(entry)
-    server = session.needs_server()
-    from deployments.runs import runs
+    from catchment.actions import syncs
 
     started = datetime.now(UTC)
-    plan_id, deep = (None, deep) if plan is None else _store_plan(plan, name)
-    run = runs.start_sync(server, entry.kind, name, deep=deep, plan=plan_id)
+    run = syncs.start(
+        session.desk(), name, session.operator(), deep=deep, plan=None if plan is None else _read_plan(plan, name)
+    )
     if wait:
         return _wait(name, run, started, render.show_json if as_json else None)
     if as_json:
         render.show_json({"source": name, "run": run})
     else:
-        _show_started(name, server)
+        _show_started(name)
     return 0
 
 
 def _sync_all(*, wait: bool, deep: bool, as_json: bool) -> int:
     """Start a sync of every source, and wait for all of them if requested. Return the worst exit code."""
-    entries = source_lifecycle.entries().values()
-    if not entries:
+    desk = session.desk()
+    names = list(desk.entries())
+    if not names:
         raise NotFound("no sources yet; see `catchment sources add --help`")
-    server = session.needs_server()
-    from deployments.runs import runs
+    session.needs_server()
+    from catchment.actions import syncs
 
     started, codes = datetime.now(UTC), {0}
     running: dict[str, str] = {}
-    for entry in entries:
+    for name in names:
         try:
-            _check_runnable(entry)
-            running[entry.name] = runs.start_sync(server, entry.kind, entry.name, deep=deep)
+            running[name] = syncs.start(desk, name, session.operator(), deep=deep)
         except Refused as error:
             render.note(f"skipped {render.clean(error)}")
         except (NotFound, TryAgain) as error:
@@ -109,12 +104,12 @@ def _sync_all(*, wait: bool, deep: bool, as_json: bool) -> int:
         render.show_json(results)
     elif not wait:
         for name in running:
-            _show_started(name, server)
+            _show_started(name)
     return 1 if 1 in codes else max(codes)
 
 
-def _show_started(name: str, server: Running) -> None:
-    render.say(f"{name}: started; follow it at {server.url} or with `catchment status`")
+def _show_started(name: str) -> None:
+    render.say(f"{name}: started; follow it at {session.needs_server().url} or with `catchment status`")
 
 
 def _wait(name: str, run: str, started: datetime, publish: Publish | None) -> int:
@@ -129,28 +124,12 @@ def _wait(name: str, run: str, started: datetime, publish: Publish | None) -> in
     return _report(name, view, started, publish)
 
 
-def _store_plan(file: Path, name: str) -> tuple[str, bool]:
-    """Store a plan for the run. Return its ID and whether it was made by comparing contents."""
-    from catchment.sync import plan
-
+def _read_plan(file: Path, name: str) -> bytes:
     file = expanded(file)
     try:
-        data = file.read_bytes()
+        return file.read_bytes()
     except FileNotFoundError:
         raise NotFound(f"{file.name}: no such file; make a plan with `catchment plan {name} --out FILE`") from None
-    home = session.home()
-    plan_id = plan.save_plan(home, data)
-    return plan_id, plan.load_plan(home, plan_id, name).deep
-
-
-def _check_runnable(entry: SourceEntry) -> None:
-    """Raise TryAgain if the source is held, Refused if it is paused or has no consent."""
-    name, source = entry.name, _source(entry.name)
-    if source is not None and source.state in ("held", "paused"):
-        details = f" ({render.clean(source.state_reason)})" if source.state_reason else ""
-        error = TryAgain if source.state == "held" else Refused
-        raise error(f"{name}: {source.state}{details}; resume with `catchment sources resume {name}`")
-    source_lifecycle.require_consent(entry)
 
 
 def _source(name: str) -> Source | None:
@@ -168,7 +147,10 @@ def _report(name: str, view: RunView, started: datetime, publish: Publish | None
     source = _source(name)
     last = _last(source, started)
     if view.state_name == SKIPPED.name:
-        source_lifecycle.require_consent(source_lifecycle.entry(name))
+        from catchment.actions import consents
+
+        desk = session.desk()
+        consents.require(desk, desk.entry(name))
         raise TryAgain(render.clean(view.message))
     is_completed = view.state_type == "COMPLETED"
     if publish:

@@ -12,7 +12,6 @@ import typer
 
 from catchment.errors import NotFound, TryAgain
 from console import arguments, render, session
-from console.sources import source_lifecycle
 
 if TYPE_CHECKING:
     from catchment.runtime.server_report import PlannedRun, ServerReport
@@ -33,7 +32,7 @@ def preview(
 
     Example: catchment sources next notes --limit 3
     """
-    entry = source_lifecycle.entry(name)
+    entry = session.desk().entry(name)
     if session.running() is None and session.transition() is None:
         runs, state = _last_planned(name, most), "active"
     else:

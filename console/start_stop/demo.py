@@ -21,8 +21,6 @@ from catchment.runtime.home import Home, expanded
 from console import render, session
 from console.library.documents import related
 from console.library.search import find, show_hit, show_understanding
-from console.sources import consent, source_lifecycle
-from console.sources.source_lifecycle import Timing
 
 if TYPE_CHECKING:
     from deployments.runs.runs import RunView
@@ -84,7 +82,7 @@ def demo(
         server = session.running()
         if server is None:
             raise CatchmentError("server: exited after starting; see logs/server.log in the demo's folder")
-        completed, is_first = [], not source_lifecycle.entries()
+        completed, is_first = [], not session.desk().entries()
         for added in sources:
             _add(added)
             completed.append(_sync(server, added))
@@ -114,17 +112,22 @@ def _own(source: Path) -> _Source:
 
 
 def _add(source: _Source) -> None:
-    if source.name not in source_lifecycle.entries():
+    from catchment.actions import sources
+    from deployments.sources.entries import Timing, prepare
+
+    desk = session.desk()
+    if source.name not in desk.entries():
         given = {"exclude": list(source.exclude)} if source.exclude else {}
-        entry = source_lifecycle.prepare(source.kind, str(source.folder), source.name, given, Timing())
-        render.say(f"Added {source.name}: {source_lifecycle.commit(entry, consent.agreement(entry))}")
+        entry = prepare(source.kind, str(source.folder), source.name, given, Timing())
+        render.say(f"Added {source.name}: {sources.add(desk, entry, session.operator())}")
 
 
 def _sync(server: Running, source: _Source) -> bool:
     """Sync a source with progress lines. Return whether it completed."""
-    from deployments.runs.runs import start_sync, view
+    from catchment.actions import syncs
+    from deployments.runs.runs import view
 
-    started, shown = start_sync(server, source.kind, source.name), ""
+    started, shown = syncs.start(session.desk(), source.name, session.operator()), ""
     while True:
         run = view(server, started)
         line = f"{source.name}: {_progress(source.name, run)}"

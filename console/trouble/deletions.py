@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from catchment.errors import NotFound
 from console import arguments, render, session
 from console.help_pages import CommandGroup
-
-if TYPE_CHECKING:
-    from catchment.ledger import Ledger
 
 app = CommandGroup("Confirm or drop held deletions.\n\nExample: catchment deletions list")
 
@@ -54,7 +50,7 @@ def apply(name: session.SourceName, reason: arguments.Why = "") -> None:
     Example: catchment deletions apply notes
     """
     with session.writing() as ledger:
-        number = ledger.intake.apply_hold(_held(ledger, name), session.operator(), reason)
+        number = ledger.intake.apply_hold(ledger.sources.get(name).id, session.operator(), reason)
     render.say(f"{name}: {render.count(number, 'document')} deleted")
 
 
@@ -65,12 +61,5 @@ def drop(name: session.SourceName, reason: arguments.Why = "") -> None:
     Example: catchment deletions drop notes
     """
     with session.writing() as ledger:
-        number = ledger.intake.drop_hold(_held(ledger, name), session.operator(), reason)
+        number = ledger.intake.drop_hold(ledger.sources.get(name).id, session.operator(), reason)
     render.say(f"{name}: {render.count(number, 'deletion')} discarded; the next sync compares again")
-
-
-def _held(ledger: Ledger, name: str) -> int:
-    source = ledger.sources.get(name)
-    if not ledger.intake.holds(source.id):
-        raise NotFound(f"{name}: no held deletions; see `catchment deletions list`")
-    return source.id

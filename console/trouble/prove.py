@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import NotFound
+from catchment.errors import NotFound, Refused, TryAgain
 from console import arguments, render, session
-from console.sources import source_lifecycle
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
     from catchment.sync.prove import FolderProof, Proven
+    from deployments.runs.desk import LocalDesk
     from deployments.sources.sources_file import SourceEntry
 
 _FOLDERS_SHOWN = 20
@@ -36,9 +36,10 @@ def prove(
 
     Example: catchment prove notes --repair
     """
-    entry = source_lifecycle.entry(name)
+    desk = session.desk()
+    entry = desk.entry(name)
     with session.writing() as ledger:
-        proof, held = _compare(ledger, entry, deep=deep, repair=repair)
+        proof, held = _compare(desk, ledger, entry, deep=deep, repair=repair)
     output = _json(proof) | ({"texts_compared": proof.texts} if deep else {}) | ({"held": held} if repair else {})
     if as_json:
         render.show_json(output)
@@ -68,29 +69,27 @@ def prove(
     return 1 if held or unread else 0
 
 
-def _compare(ledger: Ledger, entry: SourceEntry, *, deep: bool, repair: bool) -> tuple[Proven, int]:
+def _compare(desk: LocalDesk, ledger: Ledger, entry: SourceEntry, *, deep: bool, repair: bool) -> tuple[Proven, int]:
+    from catchment.actions.desk import known
     from catchment.sync import prove
-    from connectors import connector_class
 
-    source_lifecycle.read_blocks()
-    connector = connector_class(entry.kind)
+    connector = desk.connector(entry)
     policy = entry.settings.policy(connector.policy)
-    source = source_lifecycle.known(ledger, entry.name)
-    proof = prove.prove(session.home(), ledger, source, connector(entry.settings), policy, deep=deep)
+    source = known(desk, ledger, entry.name)
+    proof = prove.prove(desk.home, ledger, source, connector, policy, deep=deep)
     held = prove.repair(ledger, source, proof, session.operator()) if repair and not proof.holds else 0
     return proof, held
 
 
 def _request_sync(entry: SourceEntry) -> bool:
-    server = session.running()
-    if server is None:
-        return False
-    from deployments.runs import runs
+    from catchment.actions import syncs
 
+    if session.running() is None:
+        return False
     try:
-        runs.start_sync(server, entry.kind, entry.name)
-    except NotFound:
-        return False  # not deployed yet
+        syncs.start(session.desk(), entry.name, session.operator(), "repair")
+    except (NotFound, Refused, TryAgain):
+        return False  # for example, not deployed yet
     return True
 
 

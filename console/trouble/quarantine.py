@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import BadInput, NotFound, Reason
-from catchment.model import JobState
+from catchment.errors import BadInput, Reason
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 
@@ -27,7 +26,6 @@ ForCause = Annotated[
 ForReason = Annotated[
     Reason | None, typer.Option(metavar="REASON", help="Only this reason, as `quarantine list` shows it.")
 ]
-_MISSING = "missing at the source; see `catchment quarantine list` and `catchment deletions list`"
 
 
 @app.command("list")
@@ -104,16 +102,14 @@ def retry(
         raise BadInput("JOB: name jobs, or pass --all (and --reason, --source or --cluster to select), but not both")
     if jobs and (reason or source or cluster):
         raise BadInput("--reason, --source, --cluster: only with --all; remove them or the job numbers")
-    with session.writing() as ledger:
-        if source:
-            ledger.sources.get(source)
-        chosen = jobs or [entry.job for entry in ledger.quarantine.list(source, reason, cluster)]
-        number = ledger.quarantine.retry(chosen, session.operator())
-    if jobs and not number:
-        raise NotFound(f"JOB: none is in quarantine, or they are {_MISSING}")
+    from catchment.actions import quarantine
+
+    number, remaining = quarantine.retry(
+        session.desk(), session.operator(), jobs=jobs or (), source=source, cause=reason, cluster=cluster
+    )
     render.say(f"{render.count(number, 'item')} queued; process them now with `catchment sync NAME`")
-    if remaining := len(set(chosen)) - number:
-        render.note(f"{render.count(remaining, 'job is', 'jobs are')} not in quarantine, or {_MISSING}")
+    if remaining:
+        render.note(f"{render.count(remaining, 'job is', 'jobs are')} not in quarantine, or {quarantine.MISSING}")
 
 
 @app.command()
@@ -134,11 +130,8 @@ def discard(jobs: Jobs, reason: arguments.Why = "") -> None:
     Example: catchment quarantine discard 42 43
     """
     with session.writing() as ledger:
-        # Jobs that are not in quarantine first: they raise before anything is discarded.
-        chosen = sorted(set(jobs), key=lambda job: ledger.queue.job(job).state is JobState.QUARANTINED)
-        for job in chosen:
-            ledger.quarantine.discard(job, session.operator(), reason)
-    render.say(f"{render.count(len(chosen), 'item')} discarded")
+        number = ledger.quarantine.discard(jobs, session.operator(), reason)
+    render.say(f"{render.count(number, 'item')} discarded")
 
 
 @app.command()

@@ -116,10 +116,18 @@ def pause(running: Running, kind: str, name: str) -> None:
     _switch(running, kind, name, "pause_deployment")
 
 
-def resume(running: Running, kind: str, name: str) -> str:
-    """Resume a source's schedules, and request the sync that the pause put off. Returns the ID of its run."""
+def resume(running: Running, kind: str, name: str) -> None:
+    """Resume a source's schedules. Idempotent."""
     _switch(running, kind, name, "resume_deployment")
-    return start_sync(running, kind, name)
+
+
+def cancel(running: Running, run_id: str) -> None:
+    """Ask the worker to cancel a run, as the Cancel button does. Raises NotFound."""
+    with api(running) as client:
+        answer = client.post(f"/flow_runs/{run_id}/set_state", json={"state": {"type": "CANCELLING"}})
+        if answer.is_missing:
+            raise NotFound("the run no longer exists on the server")
+        answer.raise_for_status()
 
 
 def _switch(running: Running, kind: str, name: str, action: str) -> None:

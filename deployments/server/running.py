@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
+from catchment.errors import TryAgain
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
@@ -77,6 +78,15 @@ def transition(home: Home) -> str | None:
     if (state := running(home)) is not None:
         return "stopping" if state.stopping else None
     return None if starting(home) is None else "starting"
+
+
+def require_running(home: Home) -> Running:
+    """Return the running system. Raises TryAgain if Catchment is not running, starting or stopping."""
+    if changes := transition(home):
+        raise TryAgain(f"still {changes}; try again in a minute")
+    if server := running(home):
+        return server
+    raise TryAgain("not running; start Catchment with `catchment up --detach`")
 
 
 def holder(home: Home) -> str | None:

@@ -6,28 +6,27 @@ Adding and removing a source edit the text and keep the rest of it, comments inc
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from catchment.errors import BadInput, ConfigError, NotFound
 from catchment.runtime import atomic_files
 from catchment.settings import SourceName, SourceSettings
 from deployments.server.environment import POOL
+from deployments.sources.edits import with_entry, with_value, without_entry
 from deployments.sources.prefect_file import (
     Deployment,
+    Location,
     Outline,
     PrefectFile,
     Schedule,
     checked,
     complaint,
-    find,
     outline,
 )
 from deployments.sources.schedules import local_zone, seconds
@@ -130,15 +129,52 @@ class SourcesFile:
             ) from None
         if any(known.name == entry.name for known in self._entries):
             raise BadInput(f"{entry.name!r}: already exists; choose another name, or remove that source first")
-        self._become(_with_entry(self._file, _written(entry)), (*self._entries, entry))
+        self._become(with_entry(self._file, _written(entry)), (*self._entries, entry))
 
     def remove(self, name: str) -> None:
         """Remove a source from the file. Raises NotFound."""
+        index = self._index(name)
+        rest = tuple(entry for entry in self._entries if entry.name != name)
+        self._become(without_entry(self._file, index), rest)
+
+    def change(self, entry: SourceEntry) -> Callable[[SourcesFile], None]:
+        """Give the source of this name other settings, schedules and watching. Raises NotFound.
+
+        Returns a function that takes the change back, also in a file that others have edited since.
+        """
+        index = self._index(entry.name)
+        before, original, file = self._entries[index], self._file, cast(Outline, self._file)
+        settings = {**entry.settings.model_dump(mode="json"), **_differing(entry.settings)}
+        changes: list[tuple[Location, Any]] = [
+            (("parameters", "settings", key), settings[key])
+            for key in type(entry.settings).model_fields
+            if getattr(entry.settings, key) != getattr(before.settings, key)
+        ]
+        if entry.schedules != before.schedules:
+            changes.append((("schedules",), [_schedule(schedule) for schedule in entry.schedules]))
+        if (entry.watch, entry.quiet) != (before.watch, before.quiet):
+            tags = [tag for tag in self._file.deployments[index].tags if tag.partition(":")[0] != _WATCH]
+            changes.append((("tags",), [*tags, *_watch_tag(entry)]))
+        for location, value in changes:
+            try:
+                file = outline(with_value(file, ("deployments", index, *location), value), file.name)
+            except ConfigError:
+                raise self._uneditable() from None
+        self._become(file.text, tuple(entry if known is before else known for known in self._entries))
+
+        def take_back(later: SourcesFile) -> None:
+            if later._file.text == file.text:
+                later._become(original.text, _entries(original))
+            else:
+                later.change(before)
+
+        return take_back
+
+    def _index(self, name: str) -> int:
         index = next((index for index, entry in enumerate(self._entries) if entry.name == name), None)
         if index is None:
             raise NotFound(f"{name!r}: no such source; see `catchment sources list`")
-        rest = tuple(entry for entry in self._entries if entry.name != name)
-        self._become(_without_entry(self._file, index), rest)
+        return index
 
     @property
     def is_older(self) -> bool:
@@ -162,8 +198,11 @@ class SourcesFile:
         except ConfigError:
             entries = ()
         if entries != expected:
-            raise ConfigError(f"{self._file.name} cannot be edited by this command as it is written; edit it by hand")
+            raise self._uneditable()
         self._file, self._entries = file, entries
+
+    def _uneditable(self) -> ConfigError:
+        return ConfigError(f"{self._file.name} cannot be edited by this command as it is written; edit it by hand")
 
 
 def schedule_of(every: str | None = None, cron: str | None = None, rrule: str | None = None) -> tuple[Schedule, ...]:
@@ -254,12 +293,11 @@ def _watching(file: PrefectFile, index: int, tags: Sequence[str]) -> tuple[bool,
 
 
 def _written(entry: SourceEntry) -> dict[str, Any]:
-    settings = entry.settings.model_dump(mode="json", exclude_defaults=True)
     written: dict[str, Any] = {
         "name": entry.name,
         "entrypoint": entrypoint(entry.kind),
         "tags": [_SOURCE, entry.kind, *_watch_tag(entry)],
-        "parameters": {"name": entry.name, "settings": settings},
+        "parameters": {"name": entry.name, "settings": _differing(entry.settings)},
     }
     if entry.schedules:
         written["schedules"] = [_schedule(schedule) for schedule in entry.schedules]
@@ -269,6 +307,11 @@ def _written(entry: SourceEntry) -> dict[str, Any]:
     written["concurrency_limit"] = {"limit": 1, "collision_strategy": "ENQUEUE"}
     written["work_pool"] = {"name": POOL}
     return written
+
+
+def _differing(settings: SourceSettings) -> dict[str, Any]:
+    """The settings that differ from their defaults."""
+    return settings.model_dump(mode="json", exclude_defaults=True)
 
 
 def _watch_tag(entry: SourceEntry) -> list[str]:
@@ -282,45 +325,3 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
     if schedule.interval is not None:
         fields["interval"] = int(schedule.interval.total_seconds())
     return fields
-
-
-def _with_entry(file: PrefectFile, entry: dict[str, Any]) -> str:
-    block = yaml.safe_dump([entry], sort_keys=False, allow_unicode=True, width=10_000)
-    text = file.text if not file.text or file.text.endswith("\n") else file.text + "\n"
-    key, node = find(file.root, ("deployments",))
-    if key is None:
-        return f"{text}deployments:\n{textwrap.indent(block, '  ')}"
-    if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
-        lines = text.splitlines(keepends=True)
-        after = _last_line(node) + 1
-        indent = " " * node.start_mark.column
-        return "".join([*lines[:after], textwrap.indent(block, indent), *lines[after:]])
-    # Replace `deployments: []`, or an empty value, by the entry on the lines below.
-    start, end = key.end_mark.index, node.end_mark.index
-    head = file.text[start:end].partition(":")[0] + ":"
-    rest = file.text[end:].partition("\n")
-    return f"{file.text[:start]}{head}{rest[0]}\n{textwrap.indent(block, '  ')}{rest[2]}"
-
-
-def _without_entry(file: PrefectFile, index: int) -> str:
-    key, node = find(file.root, ("deployments",))
-    lines = file.text.splitlines(keepends=True)
-    item = node.value[index]
-    del lines[item.start_mark.line : _last_line(item) + 1]
-    if len(node.value) == 1 and key is not None:
-        line = key.start_mark.line
-        lines[line] = lines[line].replace(":", ": []", 1)
-    return "".join(lines)
-
-
-def _last_line(node: yaml.Node) -> int:
-    """The last line of a value. The end mark of a YAML block lies after the comments that follow it."""
-    inner: Sequence[yaml.Node] = ()
-    if isinstance(node, yaml.SequenceNode) and not node.flow_style:
-        inner = node.value
-    elif isinstance(node, yaml.MappingNode) and not node.flow_style:
-        inner = [part for pair in node.value for part in pair]
-    if inner:
-        return max(_last_line(part) for part in inner if part.start_mark.line >= node.start_mark.line)
-    end: int = node.end_mark.line
-    return end - 1 if node.end_mark.column == 0 and end > node.start_mark.line else end

@@ -78,7 +78,7 @@ def serving(folder: Path) -> Iterator[Standin]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = do_PATCH = respond  # noqa: N815 - names required by http.server
+        do_GET = do_POST = do_PATCH = do_DELETE = respond  # noqa: N815 - names required by http.server
 
         def date_time_string(self, timestamp: float | None = None) -> str:
             return standin.date or super().date_time_string(timestamp)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deployments.runs import runs
+from deployments.runs.desk import LocalDesk
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli
@@ -41,8 +41,7 @@ def test_a_source_is_proved_and_what_differs_is_queued(
     ]
     asked: list[object] = []
     monkeypatch.setattr("console.session.running", object)
-    monkeypatch.setattr("console.sources.source_lifecycle.read_blocks", lambda: None)
-    monkeypatch.setattr(runs, "start_sync", lambda *words: asked.append(words[1:]))
+    monkeypatch.setattr(LocalDesk, "start", lambda _, *words, **__: asked.append(words))
     assert "sync requested" in cli("prove", "papers", "--repair").out
     assert asked == [("local_files", "papers")]
     assert cli("prove", "paper").code == 4

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from catchment.actions import sources
 from catchment.ledger.items.consents import Consents
 from catchment.ledger.items.purge import Purging
 from catchment.runtime.home import Home
-from catchment.sync import revoke
 from deployments.server.running import Running, record, supervisor_lock
 from deployments.sources.sources_file import SourcesFile
 
@@ -318,7 +318,7 @@ def test_a_removal_that_was_broken_off_is_finished_by_another(
     copy.parent.mkdir(parents=True)
     copy.touch()
     with monkeypatch.context() as patch:
-        patch.setattr(revoke, "forget_files", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        patch.setattr(sources, "forget_files", lambda *_: os.kill(os.getpid(), signal.SIGINT))
         assert cli("sources", "remove", "notes", "--yes").code == 130
     assert cli("sources", "remove", "notes", "--yes").code == 0
     assert not copy.exists()

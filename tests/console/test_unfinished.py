@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from catchment.actions import sources
 from catchment.ledger import Ledger
 from catchment.ledger.admin import backup as copies
 from catchment.model import Priority
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
+from console import session
 from console.data import backup
-from console.sources import source_lifecycle
 from deployments.sources.sources_file import SourcesFile
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def test_removal_killed_anywhere_is_named_and_finished(cli: Cli, filled: Path, t
         number += 1
         shutil.rmtree(filled)
         shutil.copytree(before, filled)
-        is_killed = _killed(lambda: source_lifecycle.withdraw("notes", "operator", ""), number)
+        is_killed = _killed(lambda: sources.remove(session.desk(), "notes", "operator"), number)
         listed, written = _state(filled)
         if listed != written:
             named += 1

@@ -13,6 +13,7 @@ from catchment.errors import BadInput
 from catchment.settings import LimitChanges, SourceSettings
 from connectors.local_files import LocalFilesSettings
 from console import arguments
+from deployments.sources.entries import typed
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_settings_are_typed_by_their_yaml_and_reach_inside_by_dots() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "read"),
+    ("given", "read"),
     [
         ("*.tmp", "*.tmp"),
         ("**/build/", "**/build/"),
@@ -68,16 +69,14 @@ def test_settings_are_typed_by_their_yaml_and_reach_inside_by_dots() -> None:
         ("", ""),
     ],
 )
-def test_a_pattern_needs_no_quotes(typed: str, read: object) -> None:
-    assert arguments.settings([f"exclude={typed}"]) == {"exclude": read}
+def test_a_pattern_needs_no_quotes(given: str, read: object) -> None:
+    assert arguments.settings([f"exclude={given}"]) == {"exclude": read}
 
 
 def test_one_value_is_enough_where_a_list_is_wanted() -> None:
-    settings = arguments.typed(
-        LocalFilesSettings, {"root": "/papers", "exclude": "*.tmp", "include": ["*.md", "docs/**"]}
-    )
+    settings = typed(LocalFilesSettings, {"root": "/papers", "exclude": "*.tmp", "include": ["*.md", "docs/**"]})
     assert (settings.exclude, settings.include) == (("*.tmp",), ("*.md", "docs/**"))
-    assert arguments.typed(LocalFilesSettings, {"root": "/papers", "exclude": ""}).exclude == ()
+    assert typed(LocalFilesSettings, {"root": "/papers", "exclude": ""}).exclude == ()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +114,7 @@ def test_a_secret_is_taken_by_reference_only_and_never_repeated() -> None:
 )
 def test_a_wrong_setting_is_named_with_what_is_right(given: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        arguments.typed(SourceSettings, given)
+        typed(SourceSettings, given)
 
 
 def test_settings_are_shown_as_they_are_set() -> None:
@@ -147,4 +146,4 @@ def test_a_file_of_a_secret_is_found_from_every_folder() -> None:
 )
 def test_validation_errors_are_in_our_words(given: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=re.escape(message)):
-        arguments.typed(SourceSettings, given)
+        typed(SourceSettings, given)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import stat
 import sys
 import textwrap
@@ -14,6 +15,7 @@ import yaml
 from catchment.errors import BadInput, ConfigError, NotFound
 from connectors.local_files import LocalFilesSettings
 from connectors.obsidian import ObsidianSettings
+from deployments.sources.entries import Timing, revise
 from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
 
 _GOOD = """\
@@ -237,6 +239,71 @@ def test_entry_with_a_used_anchor_is_not_removed(path: Path) -> None:
     with pytest.raises(ConfigError, match="by hand"):
         file.remove("notes")
     assert len(file.entries) == 2
+
+
+_SPELLINGS = {
+    "as it is": _GOOD,
+    "settings in one line": _GOOD.replace(
+        "settings:\n        root: /vault   # on the big disk", "settings: {root: /vault, exclude: [a]}  # flow"
+    ),
+    "parameters in one line": _GOOD.replace(
+        "parameters:\n      name: notes\n      settings:\n        root: /vault   # on the big disk",
+        "parameters: {name: notes, settings: {root: /vault}}",
+    ),
+    "a list below its key": _GOOD.replace(
+        "/vault ", "/vault\n        exclude:\n        - a\n        - b  # why\n       "
+    ),
+    "another order": _GOOD.replace(
+        "  - name: notes\n    entrypoint: flows.obsidian.sync_obsidian\n    tags: [source, obsidian, watch]",
+        "  - tags: [source, mine, watch:5s]\n    name: notes\n    entrypoint: flows.obsidian.sync_obsidian",
+    ),
+    "an empty value": _GOOD.replace("/vault ", "/vault\n        encoding:  # detected\n       "),
+    "no schedules": _GOOD.replace(
+        "    schedules:\n      - interval: 900\n        slug: main\n        timezone: UTC\n", ""
+    ),
+    "no end of the last line": _GOOD.removesuffix("# the end\n").rstrip(),
+    "more of the user": _GOOD.replace("    work_pool", "    triggers:\n      - {enabled: true}\n    work_pool", 1),
+    "windows lines": _GOOD.replace("\n", "\r\n"),
+}
+
+
+@pytest.mark.parametrize("spelling", _SPELLINGS)
+@pytest.mark.parametrize("name", ["notes", "papers"])
+def test_changed_source_keeps_the_rest_of_the_text(path: Path, spelling: str, name: str) -> None:
+    path.write_bytes(f"version: 1\n{_SPELLINGS[spelling]}".encode())
+    text = path.read_text()
+    entries = {entry.name: entry for entry in SourcesFile.load(path).entries}
+    given = {"encoding": "shift_jis", "exclude": ["*.tmp"], "limits": {"max_mb": 20}}
+    new = revise(entries[name], given, Timing(cron="0 7 * * *", watch=name == "papers"))
+    with SourcesFile.changing(path) as file:
+        take_back = file.change(new)
+    assert {entry.name: entry for entry in SourcesFile.load(path).entries} == {**entries, name: new}
+    lost = set(text.splitlines()) - set(path.read_text().splitlines())
+    values = r"(- )?(tags|interval|slug|timezone|encoding|exclude|parameters|settings): ?.*|- [ab]( +# why)?"
+    assert [line for line in lost if not re.fullmatch(values, line.strip())] == []
+    with SourcesFile.changing(path) as file:
+        take_back(file)
+    assert path.read_text() == text
+
+
+def test_change_is_taken_back_although_others_edited_the_file(path: Path) -> None:
+    file = _load(path, _GOOD)
+    before = file.entries
+    take_back = file.change(revise(before[0], {"exclude": "x"}, Timing(every="1h")))
+    file.save()
+    path.write_text(path.read_text() + "# edited since\n")
+    with SourcesFile.changing(path) as later:
+        take_back(later)
+    assert SourcesFile.load(path).entries == before
+    assert path.read_text().endswith("# edited since\n")
+
+
+def test_settings_shared_by_an_anchor_are_not_changed(path: Path) -> None:
+    text = _GOOD.replace("settings:\n", "settings: &all\n").replace('{root: /papers, include: ["*.pdf"]}', "*all")
+    file = _load(path, text)
+    for entry in file.entries:
+        with pytest.raises(ConfigError, match="by hand"):
+            file.change(revise(entry, {"exclude": "x"}, Timing()))
 
 
 def test_names_are_checked_and_unique(path: Path) -> None:

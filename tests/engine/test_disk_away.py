@@ -54,7 +54,7 @@ def test_discarded_item_is_not_retried_when_its_disk_returns(engine: Engine, dis
     disk.break_("board.canvas", "")
     engine.sync("papers")
     (entry,) = engine.ledger.quarantine.list()
-    engine.ledger.quarantine.discard(entry.job, "anna", "not worth it")
+    engine.ledger.quarantine.discard([entry.job], "anna", "not worth it")
     be_away_for_a_sync(engine, disk)
     assert engine.ledger.quarantine.list() == []
 

@@ -210,7 +210,7 @@ def test_quarantined_and_discarded_items_are_reported_once_changed(papers: Paper
     papers.sync()
     assert papers.prove().holds
     [entry] = papers.ledger.quarantine.list()
-    papers.ledger.quarantine.discard(entry.job, "anna", "")
+    papers.ledger.quarantine.discard([entry.job], "anna", "")
     assert papers.prove().holds
     papers.write("board.canvas", "{nor is this one")
     assert found(papers.prove()) == {"board.canvas": "stale"}

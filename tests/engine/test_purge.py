@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from catchment.actions.revoke import Extent, PurgeProof, revoke
 from catchment.content.cache import Cache
 from catchment.errors import NoConsent, TryAgain
 from catchment.ledger import Ledger, Source
@@ -19,7 +20,6 @@ from catchment.search.meaning.fill import fill
 from catchment.search.meaning.models import Refusal, quantized
 from catchment.settings import Home, Policy
 from catchment.sync.preflight import WHOLE
-from catchment.sync.revoke import Extent, PurgeProof, revoke
 from catchment.sync.source_sync import open_sync
 from connectors.local_files import LocalFiles
 from tests.hits import find_hits
@@ -252,7 +252,7 @@ def test_running_sync_ends_before_the_purge(
 def test_unfinished_sync_is_reported_and_cannot_write(
     home: Home, ledger: Ledger, mine: Source, folders: dict[str, LocalFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catchment.sync.revoke._SYNC_ENDS_SECONDS", 0.2)
+    monkeypatch.setattr("catchment.actions.revoke._SYNC_ENDS_SECONDS", 0.2)
     with open_sync(home, folders["mine"], "mine", Policy(), Priority.NORMAL) as sync:
         with pytest.raises(TryAgain, match="repeat the command"):
             purge(home, ledger, mine)

@@ -284,7 +284,7 @@ class WholeEngine(RuleBasedStateMachine):
         entries = self.engine.ledger.quarantine.list()
         if entries:
             entry = entries[which % len(entries)]
-            self.engine.ledger.quarantine.discard(entry.job, "anna", "not worth it")
+            self.engine.ledger.quarantine.discard([entry.job], "anna", "not worth it")
             self.believed[entry.source].given_up[entry.item] = entry.version
             self.believed[entry.source].steady = False
 

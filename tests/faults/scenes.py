@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from catchment.actions.revoke import Extent, revoke
 from catchment.content.cache import Cache
 from catchment.errors import LoginFailed, NotFound, NotNow, SourceUnavailable
 from catchment.ledger import Ledger
@@ -30,7 +31,6 @@ from catchment.sync.batch import forget_done
 from catchment.sync.plan import load_plan, make_plan, save_plan
 from catchment.sync.preflight import WHOLE
 from catchment.sync.prove import prove, repair
-from catchment.sync.revoke import Extent, revoke
 from catchment.views import health
 from console.data import backup
 from tests.faults.desk import PATIENT, SOURCE, Desk
@@ -207,7 +207,7 @@ def discarded(desk: Desk) -> None:
     """One entry is discarded, the others after an age limit."""
     with desk.ledger() as ledger:
         for entry in ledger.quarantine.list()[:1]:
-            ledger.quarantine.discard(entry.job, "operator", "of no use")
+            ledger.quarantine.discard([entry.job], "operator", "of no use")
         ledger.quarantine.purge(NOW, "operator")
 
 

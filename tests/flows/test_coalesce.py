@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
+from catchment.actions import sources
 from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.settings import Home
 from catchment.sync.source_sync import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
-from console.sources.consent import agreement
-from console.sources.source_lifecycle import Timing, commit, prepare
+from console import session
 from deployments.runs.runs import start_sync, view, wait
 from deployments.server.client import api
+from deployments.sources.entries import Timing, prepare
 from deployments.supervisor.supervisor import Running
 from tasks import coalesce
 from tasks.run_states import COALESCED
@@ -40,7 +41,7 @@ def add(
         folder.mkdir()
         (folder / "a.md").write_text("A")
         entry = prepare("local_files", str(folder), name, {}, Timing())
-        commit(entry, agreement(entry, given=True))
+        sources.add(session.desk(), entry, "operator")
         return folder
 
     yield added

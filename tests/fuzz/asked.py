@@ -30,6 +30,7 @@ from connectors import connector_class, kinds
 from connectors.local_files import LocalFilesSettings
 from console import arguments
 from console.main import main
+from deployments.sources.entries import typed
 from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
 from tests.engine.papers import Papers
 from tests.fuzz.promises import storable
@@ -245,7 +246,7 @@ def _settings(data: bytes) -> None:
             assert model.model_validate(taken.model_dump(mode="json")) == taken
         if isinstance(given, dict):
             with suppress(BadInput):
-                arguments.typed(model, given)
+                typed(model, given)
 
 
 def _locations(data: bytes) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text
 
-from catchment.content.parsing import digest
 from catchment.errors import SkipReason
 from catchment.ledger.admin.proof import ItemStatus
 from catchment.model import Skip
+from catchment.sync.prove import _digest
 from tests.ledger.world import PARSE_ERROR, World, note, notes
 
 pytestmark = pytest.mark.databases
@@ -88,5 +88,5 @@ def test_items_marked_for_rereading_are_treated_as_unknown(world: World) -> None
 
 def test_digest_covers_paths_and_contents_but_not_order() -> None:
     rows = [("a", "1"), ("b", "2"), ("c", None)]
-    assert digest(rows) == digest(rows[::-1]) != digest([("a", "2"), ("b", "1")])
-    assert digest([("c", None)]) == ""
+    assert _digest(rows) == _digest(rows[::-1]) != _digest([("a", "2"), ("b", "1")])
+    assert _digest([("c", None)]) == ""

@@ -94,12 +94,12 @@ def test_notes_stay_with_an_entry_through_another_failure(world: World) -> None:
 
 def test_discarded_item_is_ignored_until_it_changes(world: World) -> None:
     (job,) = fail(world, "a.pdf")
-    world.ledger.quarantine.discard(job, "anna", "it is junk")
+    world.ledger.quarantine.discard([job], "anna", "it is junk")
     assert world.ledger.quarantine.list() == []
     assert world.see(note("a.pdf")).unchanged == 1
     assert world.ledger.quarantine.show(job).item == "a.pdf", "the entry is history"
     with pytest.raises(IllegalTransition, match="is cancelled and cannot be discarded"):
-        world.ledger.quarantine.discard(job, "anna", "again")
+        world.ledger.quarantine.discard([job], "anna", "again")
     assert world.see(note("a.pdf", "v2")).enqueued == 1
 
 
@@ -118,7 +118,7 @@ def test_unknown_quarantine_entry_is_reported(world: World) -> None:
     for call in (
         lambda: quarantine.show(1),
         lambda: quarantine.note(1, "x", "anna"),
-        lambda: quarantine.discard(99, "anna", "x"),
+        lambda: quarantine.discard([99], "anna", "x"),
         lambda: quarantine.retry([99], "anna"),
     ):
         with pytest.raises(NotFound):

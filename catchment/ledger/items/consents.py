@@ -89,7 +89,14 @@ class Consents:
             writing.execute(update(consents).where(mine).values(wanted=_columns.scope.in_(scopes)))
 
     def give(
-        self, source_id: int, scopes: Collection[str], by: str, until: datetime | None, *, if_new: bool = False
+        self,
+        source_id: int,
+        scopes: Collection[str],
+        by: str,
+        until: datetime | None,
+        reason: str = "",
+        *,
+        if_new: bool = False,
     ) -> None:
         """Give consent for these scopes, until a time or until it is withdrawn. Replaces earlier consents. Idempotent.
 
@@ -121,9 +128,9 @@ class Consents:
                 writing.execute(delete(marks).where(marks.c.source_id == source_id))
             end = f" until {until:%Y-%m-%d %H:%M} UTC" if until else ""
             for scope in sorted(scopes):
-                writing.record("consent given", actor=by, source_id=source_id, reason=f"{scope}{end}")
+                _tell(writing, "consent given", source_id, by, f"{scope}{end}", reason)
 
-    def withdraw(self, source_id: int, scopes: Collection[str], by: str) -> None:
+    def withdraw(self, source_id: int, scopes: Collection[str], by: str, reason: str = "") -> None:
         """Withdraw consent for these scopes immediately. `Purging` deletes the data. Idempotent."""
         with self._store.write() as writing:
             _make(writing, source_id, scopes)
@@ -133,7 +140,7 @@ class Consents:
                 writing.execute(update(consents).where(mine).values(values).returning(_columns.scope)).scalars().all()
             )
             for scope in sorted(taken):
-                writing.record("consent withdrawn", actor=by, source_id=source_id, reason=scope)
+                _tell(writing, "consent withdrawn", source_id, by, scope, reason)
 
 
 def purged(writing: Writing, source_id: int, scopes: Iterable[str], actor: str) -> None:
@@ -142,6 +149,10 @@ def purged(writing: Writing, source_id: int, scopes: Iterable[str], actor: str) 
         mine = (_columns.source_id == source_id) & (_columns.scope == scope) & _columns.withdrawn_at.is_not(None)
         if writing.execute(update(consents).where(mine).values(purged_at=writing.now)).rowcount:
             writing.record("purged", actor=actor, source_id=source_id, reason=scope)
+
+
+def _tell(writing: Writing, event: str, source_id: int, actor: str, subject: str, reason: str) -> None:
+    writing.record(event, actor=actor, source_id=source_id, reason=f"{subject}; {reason}" if reason else subject)
 
 
 def forget(writing: Writing, source_id: int) -> None:

@@ -195,7 +195,8 @@ def _held(reading: Reading, source_id: int) -> int:
     condition = _is_open(source_id)
     sync_id = reading.execute(select(holds.c.sync_id).where(condition)).scalar()
     if sync_id is None:
-        raise NotFound("no held deletions; see `catchment deletions list`")
+        name = reading.execute(select(sources.c.name).where(sources.c.id == source_id)).scalar()
+        raise NotFound(f"{name}: no held deletions; see `catchment deletions list`")
     return int(sync_id)
 
 

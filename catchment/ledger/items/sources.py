@@ -44,7 +44,9 @@ class Sources:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def put(self, name: str, kind: str, priority: Priority) -> Source:
+    def put(
+        self, name: str, kind: str, priority: Priority, actor: str = "configuration", reason: str | None = None
+    ) -> Source:
         """Add a source, update its priority, or reactivate a removed one. Idempotent.
 
         Raises Refused if the name belongs to a source of another kind.
@@ -56,19 +58,16 @@ class Sources:
                 writing.execute(
                     insert(sources).values(id=number, name=name, kind=kind, priority=priority.value, state="active")
                 )
-                writing.record("added", actor="configuration", source_id=number)
+                writing.record("added", actor=actor, source_id=number, reason=reason or None)
             elif old.state != "removed" and old.kind != kind:
                 raise Refused(f"{name}: exists as a source of kind {old.kind}; remove it first, or choose another name")
             else:
-                self._renew(writing, old, kind, priority)
+                values: dict[str, Any] = {"kind": kind, "priority": priority.value}
+                if old.state == "removed":
+                    values |= {"state": "active", "state_reason": None, "failures": 0, "root": None}
+                    writing.record("added", actor=actor, source_id=old.id, reason=reason or None)
+                writing.execute(update(sources).where(sources.c.id == old.id).values(values))
         return self.get(name)
-
-    def _renew(self, writing: Writing, old: AnyRow, kind: str, priority: Priority) -> None:
-        values: dict[str, Any] = {"kind": kind, "priority": priority.value}
-        if old.state == "removed":
-            values |= {"state": "active", "state_reason": None, "failures": 0, "root": None}
-            writing.record("added", actor="configuration", source_id=old.id)
-        writing.execute(update(sources).where(sources.c.id == old.id).values(values))
 
     def get(self, name: str) -> Source:
         """Return the source with this name. Raises NotFound, with similar names."""
@@ -85,9 +84,9 @@ class Sources:
         """Pause a source until it is resumed. Idempotent."""
         self._set_state(name, "paused", actor, reason)
 
-    def resume(self, name: str, actor: str) -> None:
+    def resume(self, name: str, actor: str, reason: str | None = None) -> None:
         """Resume a paused or held source, and reset its failures and its circuit breaker."""
-        self._set_state(name, "active", actor, None, failures=0)
+        self._set_state(name, "active", actor, reason or None, failures=0)
 
     def hold(self, name: str, actor: str, reason: str) -> None:
         """Hold a failing source until an operator resumes it. A paused source stays paused."""
@@ -112,13 +111,20 @@ class Sources:
             if only_from is not None and source.state != only_from:
                 return
             writing.execute(
-                update(sources).where(sources.c.id == source.id).values(state=state, state_reason=reason, **values)
+                update(sources)
+                .where(sources.c.id == source.id)
+                .values(state=state, state_reason=None if state == "active" else reason, **values)
             )
             if state == "active":
                 breakers.reset(writing, breakers.of_source(name), actor)
             if source.state != state:
                 event = "resumed" if state == "active" else state
                 writing.record(event, actor=actor, source_id=source.id, reason=reason)
+
+    def note(self, name: str, event: str, actor: str, reason: str | None = None) -> None:
+        """Add an operator's action on a source, outside the ledger, to the history. Raises NotFound."""
+        with self._store.write() as writing:
+            writing.record(event, actor=actor, source_id=find_source(writing, name).id, reason=reason or None)
 
     def remove(self, name: str, actor: str, reason: str) -> None:
         """Delete a source with its jobs, documents and cursor. Only the history remains.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -99,20 +99,26 @@ class Quarantine:
             writing.execute(update(quarantine).where(entry).values(notes=to_json(notes)))
             self._record(writing, job_id, "noted", actor)
 
-    def discard(self, job_id: int, actor: str, reason: str) -> None:
-        """Discard an entry until its item changes. The existing document remains. Raises NotFound or IllegalTransition."""
-        with self._store.write() as writing:
-            if not move(writing, jobs.c.id == job_id, {QUARANTINED}, CANCELLED, actor=actor, reason=reason):
-                raise refuse(writing, job_id, "discarded")
-            resolve(writing, [job_id], "discarded")
+    def discard(self, job_ids: Collection[int], actor: str, reason: str) -> int:
+        """Discard entries until their items change. Return their number. The existing documents remain.
 
-    def purge(self, older_than: timedelta, actor: str) -> int:
+        Raises NotFound or IllegalTransition, and discards nothing, if one of them is not in quarantine.
+        """
+        chosen = sorted(set(job_ids))
+        with self._store.write() as writing:
+            for job_id in chosen:
+                if not move(writing, jobs.c.id == job_id, {QUARANTINED}, CANCELLED, actor=actor, reason=reason):
+                    raise refuse(writing, job_id, "discarded")
+            resolve(writing, chosen, "discarded")
+        return len(chosen)
+
+    def purge(self, older_than: timedelta, actor: str, reason: str = "purged") -> int:
         """Discard entries whose last failure is older than this, and delete closed ones. Return their number."""
         with self._store.write() as writing:
             limit = writing.now - older_than // timedelta(microseconds=1)
             old = quarantine.c.last_failed_at <= limit
             entries = jobs.c.id.in_(select(quarantine.c.job_id).where(old, quarantine.c.resolved_at.is_(None)))
-            move(writing, entries, {QUARANTINED}, CANCELLED, actor=actor, reason="purged")
+            move(writing, entries, {QUARANTINED}, CANCELLED, actor=actor, reason=reason)
             return writing.execute(delete(quarantine).where(old)).rowcount
 
     def stats(self) -> dict[str, dict[Reason, int]]:

@@ -74,11 +74,11 @@ def succeeded(writing: Writing, now: int, key: str) -> None:
             _tell(writing, "breaker closed", key, "requests succeed again")
 
 
-def reset(writing: Writing, key: str, actor: str) -> bool:
+def reset(writing: Writing, key: str, actor: str, reason: str = "") -> bool:
     """Clear the failures. Return whether there were any."""
     existed = bool(writing.execute(delete(breakers).where(breakers.c.key == key)).rowcount)
     if existed:
-        _tell(writing, "breaker reset", key, None, actor)
+        _tell(writing, "breaker reset", key, reason, actor)
     return existed
 
 
@@ -117,7 +117,7 @@ def _save(writing: Writing, key: str, breaker: Breaker) -> None:
     writing.execute(insert(breakers).values(key=key, **values))
 
 
-def _tell(writing: Writing, event: str, key: str, reason: str | None, actor: str = "pacing") -> None:
+def _tell(writing: Writing, event: str, key: str, reason: str, actor: str = "pacing") -> None:
     kind, _, name = key.partition(":")
     source_id = None
     if kind == "source":

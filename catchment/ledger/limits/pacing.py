@@ -135,10 +135,10 @@ class Pacing:
             for key in (breakers.of_source(source), breakers.of_host(limits.host)):
                 breakers.succeeded(writing, now, key)
 
-    def reset(self, key: str, actor: str) -> bool:
+    def reset(self, key: str, actor: str, reason: str = "") -> bool:
         """Reset a breaker, given its key ("source:NAME" or "host:HOST"). Return whether it had failures."""
         with self._store.write() as writing:
-            return breakers.reset(writing, key, actor)
+            return breakers.reset(writing, key, actor, reason)
 
     # Status
 

@@ -83,14 +83,20 @@ class _Before:
 
 
 def revoke(
-    home: Home, ledger: Ledger, source: Source, extent: Extent, actor: str, on_progress: Callable[[int], None]
+    home: Home,
+    ledger: Ledger,
+    source: Source,
+    extent: Extent,
+    actor: str,
+    on_progress: Callable[[int], None],
+    reason: str = "",
 ) -> PurgeProof:
     """Withdraw consent, delete the data, and verify the deletion. May be repeated to finish an interrupted purge.
 
     `on_progress` is called with the number of items deleted so far. Raises TryAgain if a sync does not end, LedgerUnavailable.
     """
     purging = ledger.purging
-    ledger.consents.withdraw(source.id, extent.scopes, actor)
+    ledger.consents.withdraw(source.id, extent.scopes, actor, reason)
     _wait_for_sync(ledger, source)
     passages = purging.passages(source.id, extent.covers, _PASSAGES)
     holdings = purging.holdings(source.id, extent.covers)

@@ -1,0 +1,79 @@
+"""Give and revoke the consent to read a source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from datetime import datetime
+
+from catchment.actions import revoke as purge
+from catchment.actions.desk import Desk, E, known
+from catchment.actions.revoke import Extent, PurgeProof
+from catchment.contracts import Guarded
+from catchment.errors import NotFound
+from catchment.ledger import Ledger
+from catchment.sync.preflight import WHOLE, consented, scopes_of
+
+
+def requested(desk: Desk[E], entry: E) -> Mapping[str, str]:
+    """Return descriptions of what a source is set to read, by scope."""
+    return scopes_of(desk.connector(entry)) or {WHOLE: "the configured files on this machine"}
+
+
+def require(desk: Desk[E], entry: E) -> None:
+    """Raise NoConsent unless the source may be read now. The missing consent is recorded as requested."""
+    with suppress(NotFound), desk.reading() as ledger:
+        # Consent covers all requested scopes unless the settings changed since; the sync itself reports that case.
+        if ledger.consents.agreed(entry.name):
+            return
+    with desk.writing() as ledger:
+        source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
+        consented(ledger, source, desk.connector(entry))
+
+
+def give(desk: Desk[E], name: str, actor: str, reason: str = "", *, until: datetime | None = None) -> frozenset[str]:
+    """Give consent to all that a source is set to read, until a time or until it is revoked. Return the scopes. Idempotent.
+
+    Raises NotFound, or Refused while revoked data is being deleted.
+    """
+    entry = desk.entry(name)
+    scopes = frozenset(requested(desk, entry))
+    with desk.writing() as ledger:
+        source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
+        ledger.consents.give(source.id, scopes, actor, until, reason)
+    return scopes
+
+
+def revoke(
+    desk: Desk[E],
+    name: str,
+    actor: str,
+    reason: str = "",
+    *,
+    scope: str | None = None,
+    on_progress: Callable[[int], None] = lambda _items: None,
+) -> PurgeProof:
+    """Withdraw consent to a source or one scope of it, delete the data, and verify the deletion.
+
+    May be repeated to finish an interrupted deletion. Raises NotFound for an unknown source or scope, TryAgain if a running
+    sync does not end.
+    """
+    with desk.writing() as ledger:
+        what = extent(desk, ledger, name, scope)
+        return purge.revoke(desk.home, ledger, ledger.sources.get(name), what, actor, on_progress, reason)
+
+
+def extent(desk: Desk[E], ledger: Ledger, name: str, scope: str | None) -> Extent:
+    """Return the data that a revocation deletes: the whole source or one scope. Raises NotFound if either is unknown."""
+    source = known(desk, ledger, name)
+    known_scopes = {consent.scope for consent in ledger.consents.all(source.name, every=True)}
+    if scope is None:
+        return Extent(frozenset(known_scopes or {WHOLE}), lambda _locator: True, whole=True)
+    connector = desk.connector(desk.entry(name))
+    scopes: Collection[str] = {*known_scopes, *(connector.scopes() if isinstance(connector, Guarded) else ())}
+    if scope not in scopes:
+        raise NotFound(f"{name}: no scope {scope!r}; choose {', '.join(sorted(scopes)) or WHOLE}")
+    if not isinstance(connector, Guarded) or not connector.scopes():
+        return Extent(frozenset({scope}), lambda _locator: True, whole=True)
+    scope_of = connector.scope_of
+    return Extent(frozenset({scope}), lambda locator: scope_of(locator) == scope, whole=False)

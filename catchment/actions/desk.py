@@ -1,0 +1,105 @@
+"""What actions need besides the ledger's rules: the sources file, the connectors and the running system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeVar
+
+from catchment.contracts import Connector
+from catchment.errors import NotFound
+from catchment.ledger import Ledger, Source
+from catchment.settings import Home, SourceSettings
+
+
+class WrittenSource(Protocol):
+    """A source as the sources file has it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def settings(self) -> SourceSettings: ...
+
+    @property
+    def schedules(self) -> Sequence[object]: ...
+
+    @property
+    def watch(self) -> bool: ...
+
+    @property
+    def quiet(self) -> float | None: ...
+
+
+E = TypeVar("E", bound=WrittenSource)
+
+
+class Desk(Protocol[E]):
+    """The surroundings of an action. Every method that needs a running system raises TryAgain if it does not respond."""
+
+    @property
+    def home(self) -> Home: ...
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """The kinds of source."""
+        ...
+
+    def reading(self) -> AbstractContextManager[Ledger]:
+        """Open the ledger for reading. Raises NotFound if there is none yet."""
+        ...
+
+    def writing(self) -> AbstractContextManager[Ledger]:
+        """Open the ledger for changes; create it if necessary."""
+        ...
+
+    def entries(self) -> Mapping[str, E]:
+        """Return the sources of the sources file, by name. Raises ConfigError."""
+        ...
+
+    def entry(self, name: str) -> E:
+        """Return a source of the sources file. Raises NotFound with a similar name."""
+        ...
+
+    def connector(self, entry: E) -> Connector:
+        """Return the connector of a source, able to resolve its secrets."""
+        ...
+
+    def adding(self, entry: E, *, is_written: bool) -> AbstractContextManager[None]:
+        """Write a source to the file, unless `is_written`, and deploy it. A failure of the block removes both again.
+
+        Raises BadInput if the name is taken or invalid.
+        """
+        ...
+
+    def changing(self, entry: E) -> AbstractContextManager[None]:
+        """Change a source in the file and its deployment. A failure of the block restores both. Raises ConfigError."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove the deployment of a source, then its entry in the file. Idempotent."""
+        ...
+
+    def switch(self, kind: str, name: str, *, on: bool) -> None:
+        """Show a pause, or its end, in the Prefect UI. No effect without a running system or a deployment."""
+        ...
+
+    def start(self, kind: str, name: str, *, deep: bool = False, plan: str | None = None) -> str:
+        """Start a sync and return the ID of its run. Raises TryAgain if Catchment is not running, NotFound if not deployed."""
+        ...
+
+    def cancel(self, run: str) -> None:
+        """Ask the system to cancel a run. Raises TryAgain if Catchment is not running, NotFound for an unknown run."""
+        ...
+
+
+def known(desk: Desk[E], ledger: Ledger, name: str) -> Source:
+    """Return the source from the ledger; add it there if it was written to the sources file by hand."""
+    try:
+        return ledger.sources.get(name)
+    except NotFound:
+        written = desk.entry(name)
+        return ledger.sources.put(name, written.kind, written.settings.priority)

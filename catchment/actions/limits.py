@@ -1,0 +1,69 @@
+"""Limits, pauses and circuit breakers: how fast, and whether, sources and hosts are asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from catchment.actions.desk import Desk, E
+from catchment.errors import BadInput, NotFound
+from catchment.ledger import Ledger
+from catchment.pacing.operator_rules import ALL, Rule, scope
+
+
+def change(desk: Desk[E], where: str, actor: str, reason: str = "", **limits: Any) -> tuple[str, Rule]:
+    """Set limits of a scope; those not given stay. Return the canonical scope and its rule.
+
+    Args:
+        where: "all", a kind or a source, where needed as "kind:KIND" or "source:NAME".
+        limits: Fields of `Rule`; `paused=True` pauses the scope.
+
+    Raises BadInput or NotFound.
+    """
+    with desk.writing() as ledger:
+        canonical = _canonical(desk, ledger, where)
+        rule = replace(ledger.throttles.get(canonical), **limits)
+        ledger.throttles.put(canonical, rule, actor, reason)
+    return canonical, rule
+
+
+def clear(desk: Desk[E], where: str, actor: str, reason: str = "") -> str:
+    """Remove all limits of a scope, also a pause. Return the canonical scope. Raises BadInput, or NotFound without limits."""
+    with desk.writing() as ledger:
+        canonical = _canonical(desk, ledger, where)
+        if ledger.throttles.get(canonical) == Rule():
+            raise NotFound(f"{canonical}: no limits set; see `catchment throttle show`")
+        ledger.throttles.put(canonical, Rule(), actor, reason)
+    return canonical
+
+
+def reset_breaker(desk: Desk[E], name: str, actor: str, reason: str = "") -> list[str]:
+    """Close the circuit breakers of a source or host. Return their keys. Raises NotFound."""
+    with desk.writing() as ledger:
+        keys = [row.key for row in ledger.pacing.breakers() if name in (row.key, row.key.partition(":")[2])]
+        if not keys:
+            raise NotFound(f"{name}: no circuit breaker has recorded a failure; see `catchment throttle show`")
+        for key in keys:
+            ledger.pacing.reset(key, actor, reason)
+    return keys
+
+
+def _canonical(desk: Desk[E], ledger: Ledger, name: str) -> str:
+    """Return the canonical scope: "all", "kind:KIND" or "source:NAME". Raises BadInput, NotFound."""
+    prefix, colon, rest = name.partition(":")
+    name = rest if colon else name
+    if name == ALL and not colon:
+        return ALL
+    if colon and prefix not in ("kind", "source"):
+        raise BadInput(f"{prefix}:{name}: not a scope; use all, kind:{name} or source:{name}")
+    is_kind = name in desk.kinds and prefix != "source"
+    is_source = prefix != "kind" and any(source.name == name for source in ledger.sources.all())
+    if is_kind and is_source and not colon:
+        raise BadInput(f"{name}: both a source and a kind; use source:{name} or kind:{name}")
+    if is_kind:
+        return scope(kind=name)
+    if not is_source:
+        if prefix == "kind" and colon:
+            raise NotFound(f"{name}: no such kind; choose {', '.join(desk.kinds)}")
+        ledger.sources.get(name)
+    return scope(source=name)

@@ -1,0 +1,173 @@
+"""Add, change, pause, resume and remove a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from catchment.actions import syncs
+from catchment.actions.desk import Desk, E, WrittenSource, known
+from catchment.actions.revoke import forget_files
+from catchment.errors import CatchmentError, NoConsent, NotFound, Refused, TryAgain
+from catchment.ledger import Ledger, Source
+from catchment.sync.preflight import WHOLE, scopes_of
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSetting:
+    """A setting by its dotted key, "schedule" or "watch" (watched, quiet seconds), with its two values.
+
+    `is_identity`: it decides which place the source reads.
+    """
+
+    key: str
+    before: Any
+    after: Any
+    is_identity: bool = False
+
+
+def add(
+    desk: Desk[E], entry: E, actor: str, reason: str = "", *, consented: bool = False, until: datetime | None = None
+) -> str:
+    """Add a source after checking that it can be read. Return the description of its content.
+
+    A failure leaves no trace. If the process is killed before it recorded the consent, repeating the action completes it.
+
+    Args:
+        consented: The operator agreed to all that the source is set to read. Not needed for files on this machine.
+        until: End of the consent.
+
+    Raises NoConsent, BadInput if the name is taken, SourceError, Refused during a removal of the name, or TryAgain.
+    """
+    connector = desk.connector(entry)
+    scopes = scopes_of(connector)
+    if scopes and not consented:
+        raise NoConsent(f"{entry.name}: no consent to read {', '.join(scopes)}; pass --consent to give it")
+    description = connector.probe()
+    with desk.writing() as ledger:
+        _refuse_during_removal(ledger, entry.name)
+        is_written = desk.entries().get(entry.name) == entry and not ledger.consents.agreed(entry.name)
+        with desk.adding(entry, is_written=is_written):
+            source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority, actor, reason)
+            ledger.consents.give(source.id, frozenset(scopes or {WHOLE}), actor, until, reason)
+    return description
+
+
+def differences(old: WrittenSource, new: WrittenSource) -> list[ChangedSetting]:
+    """Return what differs between two versions of a source: settings, "schedule" and "watch"."""
+    before, after = _leaves(old.settings.model_dump(mode="json")), _leaves(new.settings.model_dump(mode="json"))
+    identity = old.settings.differing(new.settings)
+    found = [
+        ChangedSetting(key, before.get(key), after.get(key), key.partition(".")[0] in identity)
+        for key in {**before, **after}
+        if before.get(key) != after.get(key)
+    ]
+    if old.schedules != new.schedules:
+        found.append(ChangedSetting("schedule", old.schedules, new.schedules))
+    if (old.watch, old.quiet) != (new.watch, new.quiet):
+        found.append(ChangedSetting("watch", (old.watch, old.quiet), (new.watch, new.quiet)))
+    return found
+
+
+def change(desk: Desk[E], entry: E, actor: str, reason: str = "") -> list[ChangedSetting]:
+    """Give a source the settings, schedules and watching of `entry`. Return what changed. A failure leaves no trace.
+
+    Raises NotFound, Refused if another place would be read or the source is being removed, ConfigError or TryAgain.
+    """
+    changed = differences(desk.entry(entry.name), entry)
+    require_same_place(entry.name, changed)
+    if changed:
+        with desk.writing() as ledger:
+            _refuse_during_removal(ledger, entry.name)
+            with desk.changing(entry):
+                keys = ", ".join(one.key for one in changed)
+                ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
+                ledger.sources.note(entry.name, "changed", actor, f"{keys}; {reason}" if reason else keys)
+    return changed
+
+
+def require_same_place(name: str, changed: list[ChangedSetting]) -> None:
+    """Raise Refused if a difference would make it another source."""
+    if keys := [one.key for one in changed if one.is_identity]:
+        raise Refused(
+            f"{name}: cannot change {', '.join(keys)}, which identifies the source; add another source, or remove "
+            f"this one first: catchment sources remove {name}"
+        )
+
+
+def pause(desk: Desk[E], name: str, actor: str, reason: str = "") -> None:
+    """Stop syncing a source until it is resumed; its documents stay. Raises NotFound or TryAgain."""
+    with desk.writing() as ledger, _switched(desk, known(desk, ledger, name), on=False):
+        ledger.sources.pause(name, actor, reason)
+
+
+def resume(desk: Desk[E], name: str, actor: str, reason: str = "") -> str | None:
+    """Resume a source that is paused or held, and sync it.
+
+    Return the ID of the run, or None if no sync could start, for example because Catchment is not running. Raises NotFound
+    or TryAgain.
+    """
+    with desk.writing() as ledger, _switched(desk, known(desk, ledger, name), on=True):
+        ledger.sources.resume(name, actor, reason)
+    with suppress(NotFound, Refused, TryAgain):
+        return syncs.start(desk, name, actor, reason)
+    return None
+
+
+def remove(desk: Desk[E], name: str, actor: str, reason: str = "") -> None:
+    """Remove a source from the file, the server and the library. Can be repeated after an interruption. Raises NotFound."""
+    require(desk, name)
+    with desk.writing() as ledger:
+        # Before the file forgets the source, so that `status` and `doctor` name an interrupted removal.
+        with suppress(NotFound):
+            ledger.sources.begin_removal(name, actor)
+        desk.remove(name)
+        # Before the ledger forgets the source, so that an interrupted removal can be repeated.
+        forget_files(desk.home, name)
+        # A source that was written by hand and never synced is not in the ledger.
+        with suppress(NotFound):
+            ledger.sources.remove(name, actor, reason)
+        # A running sync may have written more files.
+        forget_files(desk.home, name)
+
+
+def require(desk: Desk[E], name: str) -> None:
+    """Raise NotFound unless the sources file or the library has the source."""
+    if name in desk.entries():
+        return
+    with suppress(NotFound), desk.reading() as ledger:
+        ledger.sources.get(name)
+        return
+    desk.entry(name)
+
+
+@contextmanager
+def _switched(desk: Desk[E], source: Source, *, on: bool) -> Iterator[None]:
+    """Show a pause or its end in the Prefect UI; restore it if the block fails. The ledger decides: every sync checks it."""
+    desk.switch(source.kind, source.name, on=on)
+    try:
+        yield
+    except BaseException:
+        with suppress(CatchmentError):
+            desk.switch(source.kind, source.name, on=source.state == "active")
+        raise
+
+
+def _refuse_during_removal(ledger: Ledger, name: str) -> None:
+    if ledger.sources.is_being_removed(name):
+        remedy = f"wait, or finish an interrupted removal with `catchment sources remove {name}`"
+        raise Refused(f"{name}: being removed; {remedy}")
+
+
+def _leaves(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return settings by dotted key."""
+    result: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            result |= _leaves(value, f"{prefix}{key}.")
+        else:
+            result[prefix + key] = value
+    return result

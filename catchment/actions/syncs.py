@@ -1,0 +1,60 @@
+"""Start and cancel a sync."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from catchment.actions import consents
+from catchment.actions.desk import Desk, E, known
+from catchment.errors import NotFound, Refused, TryAgain
+from catchment.sync.plan import load_plan, save_plan
+
+
+def start(
+    desk: Desk[E], name: str, actor: str, reason: str = "", *, deep: bool = False, plan: bytes | None = None
+) -> str:
+    """Start a sync of a source. Return the ID of its run.
+
+    Args:
+        deep: Compare contents instead of sizes and times. A plan decides this itself.
+        plan: A plan of this source; only its changes are applied.
+
+    Raises NotFound, Refused if the source is paused, NoConsent, TryAgain if it is held or Catchment is not running, BadInput.
+    """
+    entry = desk.entry(name)
+    require_runnable(desk, entry)
+    plan_id = None
+    if plan is not None:
+        plan_id = save_plan(desk.home, plan)
+        deep = load_plan(desk.home, plan_id, name).deep
+    run = desk.start(entry.kind, name, deep=deep, plan=plan_id)
+    with desk.writing() as ledger:
+        known(desk, ledger, name)
+        ledger.sources.note(name, "sync requested", actor, reason)
+    return run
+
+
+def cancel(desk: Desk[E], name: str, actor: str, reason: str = "") -> str:
+    """Cancel the running sync of a source, which stops after its current step. Return the ID of its run.
+
+    Raises NotFound if no sync of it is running, or TryAgain if Catchment is not running.
+    """
+    with desk.writing() as ledger:
+        last = ledger.syncs.last(ledger.sources.get(name).id)
+        if last is None or last.outcome is not None or last.run is None:
+            raise NotFound(f"{name}: no sync is running; see `catchment status`")
+        desk.cancel(last.run)
+        ledger.sources.note(name, "cancel requested", actor, reason)
+        return last.run
+
+
+def require_runnable(desk: Desk[E], entry: E) -> None:
+    """Raise TryAgain if the source is held, Refused if it is paused, NoConsent if it may not be read."""
+    source = None
+    with suppress(NotFound), desk.reading() as ledger:
+        source = ledger.sources.get(entry.name)
+    if source is not None and source.state in ("held", "paused"):
+        details = f" ({source.state_reason})" if source.state_reason else ""
+        error = TryAgain if source.state == "held" else Refused
+        raise error(f"{entry.name}: {source.state}{details}; resume with `catchment sources resume {entry.name}`")
+    consents.require(desk, entry)

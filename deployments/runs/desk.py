@@ -1,0 +1,129 @@
+"""The desk of the operator's actions on this machine: the sources file, the connectors, and Prefect's API over HTTP.
+
+Does not import Prefect, so that every process can hand it to `catchment.actions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from catchment.errors import CatchmentError, NotFound
+from catchment.settings import Home
+from connectors import connector_class, kinds
+from deployments.server.running import require_running, running
+from deployments.sources.sources_file import SourceEntry, SourcesFile
+
+if TYPE_CHECKING:
+    from catchment.contracts import Connector
+    from catchment.ledger import Ledger
+
+Opening = Callable[[], AbstractContextManager["Ledger"]]
+
+
+class LocalDesk:
+    """The `catchment.actions.desk.Desk` of a home.
+
+    Args:
+        reading, writing: Open the ledger; the process decides what it reports, for example a migration.
+    """
+
+    def __init__(self, home: Home, reading: Opening, writing: Opening) -> None:
+        self.home = home
+        self.reading = reading
+        self.writing = writing
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        return kinds()
+
+    def entries(self) -> Mapping[str, SourceEntry]:
+        return {entry.name: entry for entry in SourcesFile.load(self.home.sources_file).entries}
+
+    def entry(self, name: str) -> SourceEntry:
+        known = self.entries()
+        if name in known:
+            return known[name]
+        close = get_close_matches(name, known, 1)
+        hint = f"did you mean {close[0]}?" if close else "see `catchment sources list`"
+        raise NotFound(f"{name!r}: no such source; {hint}")
+
+    def connector(self, entry: SourceEntry) -> Connector:
+        if server := running(self.home):
+            from deployments.server.client import read_blocks_of
+
+            read_blocks_of(server)
+        return connector_class(entry.kind)(entry.settings)
+
+    @contextmanager
+    def adding(self, entry: SourceEntry, *, is_written: bool) -> Iterator[None]:
+        if not is_written:
+            with SourcesFile.changing(self.home.sources_file) as file:
+                file.add(entry)
+        try:
+            self._deploy(entry.name)
+            yield
+        except BaseException:
+            # Report the first error. If the server is unreachable, the next `up` deletes deployments missing in the file.
+            with suppress(CatchmentError):
+                self._erase(entry.name)
+                self._undeploy(entry.name)
+            raise
+
+    @contextmanager
+    def changing(self, entry: SourceEntry) -> Iterator[None]:
+        with SourcesFile.changing(self.home.sources_file) as file:
+            take_back = file.change(entry)
+        try:
+            self._deploy(entry.name)
+            yield
+        except BaseException:
+            with suppress(CatchmentError):
+                with SourcesFile.changing(self.home.sources_file) as file:
+                    take_back(file)
+                self._deploy(entry.name)
+            raise
+
+    def remove(self, name: str) -> None:
+        self._undeploy(name)
+        self._erase(name)
+
+    def switch(self, kind: str, name: str, *, on: bool) -> None:
+        if server := running(self.home):
+            from deployments.runs import runs
+
+            # A source that is not deployed yet cannot be paused there.
+            with suppress(NotFound):
+                (runs.resume if on else runs.pause)(server, kind, name)
+        else:
+            from deployments.sources.deploy import switch_later
+
+            switch_later(self.home, kind, name, on=on)
+
+    def start(self, kind: str, name: str, *, deep: bool = False, plan: str | None = None) -> str:
+        from deployments.runs import runs
+
+        return runs.start_sync(require_running(self.home), kind, name, deep=deep, plan=plan)
+
+    def cancel(self, run: str) -> None:
+        from deployments.runs import runs
+
+        runs.cancel(require_running(self.home), run)
+
+    def _deploy(self, name: str) -> None:
+        if server := running(self.home):
+            from deployments.sources.deploy import deploy
+
+            deploy(self.home, server, [name])
+
+    def _undeploy(self, name: str) -> None:
+        if server := running(self.home):
+            from deployments.sources.deploy import undeploy
+
+            undeploy(self.home, server, name)
+
+    def _erase(self, name: str) -> None:
+        with SourcesFile.changing(self.home.sources_file) as file, suppress(NotFound):
+            file.remove(name)

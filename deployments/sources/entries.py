@@ -1,0 +1,91 @@
+"""New and changed entries of the sources file, from what an operator typed. Nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, TypeVar, get_origin
+
+from pydantic import ValidationError
+
+from catchment.errors import BadInput
+from catchment.settings import SourceSettings, explain
+from connectors import connector_class
+from deployments.sources.prefect_file import Schedule
+from deployments.sources.sources_file import QUIET_AT_MOST, SourceEntry, schedule_of
+
+Settings = TypeVar("Settings", bound=SourceSettings)
+
+_FALLBACK = "15m"
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The schedule options of `sources add` and `sources set`, as typed. `watch`: None leaves it as it is."""
+
+    every: str | None = None
+    cron: str | None = None
+    rrule: str | None = None
+    watch: bool | None = None
+    debounce: float | None = None
+
+
+def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timing: Timing) -> SourceEntry:
+    """Return a new source. Raises BadInput."""
+    connector = connector_class(kind)
+    if not location.strip():
+        # An empty path would mean the current folder.
+        raise BadInput("LOCATION: empty; see `catchment sources add --help`")
+    located = connector.settings.located(location)
+    for key in located:
+        if key in given:
+            raise BadInput(f"{key}: already given by LOCATION; remove --set {key}=…")
+    settings = typed(connector.settings, {**given, **located})
+    return _timed(SourceEntry(name, kind, settings), timing)
+
+
+def revise(entry: SourceEntry, given: Mapping[str, Any], timing: Timing) -> SourceEntry:
+    """Return a source with some settings replaced; a group such as `limits` keeps its other keys. Raises BadInput."""
+    present = entry.settings.model_dump(mode="json", exclude_defaults=True)
+    return _timed(replace(entry, settings=typed(type(entry.settings), _merged(present, given))), timing)
+
+
+def typed(model: type[Settings], given: Mapping[str, Any]) -> Settings:
+    """Validate settings. For a list, a single text stands for one element and an empty text for none.
+
+    Raises BadInput with the name of the setting, and a similar name if it is unknown.
+    """
+    lists = [name for name, field in model.model_fields.items() if get_origin(field.annotation) is tuple]
+    single = {name: (text,) if text else () for name in lists if isinstance(text := given.get(name), str)}
+    try:
+        return model.model_validate({**given, **single})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            close = get_close_matches(name, model.model_fields, 1)
+            hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(sorted(model.model_fields))}"
+            raise BadInput(f"{name}: unknown setting; {hint}") from None
+        raise BadInput(f"{name or 'settings'}: {explain(first)}") from None
+
+
+def _timed(entry: SourceEntry, timing: Timing) -> SourceEntry:
+    watch = entry.watch if timing.watch is None else timing.watch
+    if timing.debounce is not None and not watch:
+        raise BadInput("--debounce: only for watched sources; add --watch")
+    if timing.debounce is not None and not 0 <= timing.debounce <= QUIET_AT_MOST:
+        raise BadInput(f"--debounce: out of range; use 0 to {QUIET_AT_MOST:g} seconds")
+    quiet = (entry.quiet if watch else None) if timing.debounce is None else round(timing.debounce, 3)
+    schedules: tuple[Schedule, ...] = schedule_of(timing.every, timing.cron, timing.rrule) or entry.schedules
+    if timing.watch and not schedules:
+        schedules = schedule_of(_FALLBACK)  # finds changes that the system did not report
+    return replace(entry, schedules=schedules, watch=watch, quiet=quiet)
+
+
+def _merged(present: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    result = {**present, **given}
+    for key, value in given.items():
+        if isinstance(value, Mapping) and isinstance(inner := present.get(key), Mapping):
+            result[key] = _merged(inner, value)
+    return result

@@ -1,0 +1,297 @@
+"""The operator's actions on a real home: each adds its line to the history, and a refused one changes nothing."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import timedelta
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from catchment.actions import consents, limits, quarantine, sources, syncs
+from catchment.errors import NotFound, Refused, TryAgain
+from catchment.ledger import Ledger
+from catchment.model import JobState, Tombstone
+from catchment.runtime.process import alive, identity
+from console import session
+from deployments.runs.desk import LocalDesk
+from deployments.sources.entries import Timing, prepare, revise
+from tests.console.standin import Standin, serving
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.console.conftest import Cli
+
+WHO, WHY = "operator:anna", "because"
+
+
+@pytest.fixture
+def server(filled: Path) -> Iterator[Standin]:
+    with serving(filled) as standin:
+        standin.answers["/deployments/name/sync-obsidian/notes"] = {"id": "d1", "paused": False}
+        for action in ("pause_deployment", "resume_deployment"):
+            standin.answers[f"/deployments/d1/{action}"] = {}
+        standin.answers["/deployments/d1/create_flow_run"] = {"id": "run-1"}
+        for path in ("/flow_runs/run-2/set_state", "/automations/owned-by/prefect.deployment.d2"):
+            standin.answers[path] = {}
+        standin.answers |= {"/flows/": {"id": "f1"}, "/deployments/": {"id": "d2"}}
+        yield standin
+
+
+@pytest.fixture
+def desk(filled: Path) -> LocalDesk:
+    return session.desk()
+
+
+def _job(desk: LocalDesk, state: JobState) -> int:
+    with desk.reading() as ledger:
+        return ledger.queue.jobs(state=state)[0].id
+
+
+def _sync_with_held_deletions(desk: LocalDesk, *, run: str | None = None, end: bool = True) -> int:
+    with desk.writing() as ledger:
+        source = ledger.sources.get("notes").id
+        sync = ledger.syncs.begin(source, run=run, owner=identity(), code_version="0", alive=alive)
+        ledger.intake.record(sync.id, [Tombstone("Hive.md"), Tombstone("Bees/Swarm.md")], {})
+        ledger.intake.settle(sync.id, changed_roots=[""])
+        if end:
+            ledger.syncs.end(sync.id, "completed", {"held": 2})
+        return source
+
+
+def _decide(method: str) -> Callable[[LocalDesk], object]:
+    def act(desk: LocalDesk) -> object:
+        source = _sync_with_held_deletions(desk)
+        return _on_ledger(lambda ledger: getattr(ledger.intake, method)(source, WHO, WHY))(desk)
+
+    return act
+
+
+def _on_ledger(act: Callable[[Ledger], object]) -> Callable[[LocalDesk], object]:
+    def on(desk: LocalDesk) -> object:
+        with desk.writing() as ledger:
+            return act(ledger)
+
+    return on
+
+
+def _add(desk: LocalDesk) -> object:
+    root = desk.entry("notes").settings.root  # type: ignore[attr-defined]
+    return sources.add(desk, prepare("local_files", str(root), "more", {}, Timing()), WHO, WHY)
+
+
+def _change(desk: LocalDesk, **given: Any) -> object:
+    return sources.change(desk, revise(desk.entry("notes"), given, Timing()), WHO, WHY)
+
+
+def _cancel(desk: LocalDesk) -> object:
+    _sync_with_held_deletions(desk, run="run-2", end=False)
+    return syncs.cancel(desk, "notes", WHO, WHY)
+
+
+def _undo(ledger: Ledger) -> object:
+    return ledger.undo.undo(ledger.syncs.recent()[0].id, WHO, WHY, alive)
+
+
+def _clear(desk: LocalDesk) -> object:
+    limits.change(desk, "notes", WHO, per_hour=5)
+    return limits.clear(desk, "notes", WHO, WHY)
+
+
+def _reset(desk: LocalDesk) -> object:
+    with closing(sqlite3.connect(desk.home.path / "ledger.db")) as ledger, ledger:
+        ledger.execute("INSERT INTO breakers (key, failures, opened, locked) VALUES ('host:example.org', 5, 1, 0)")
+    return limits.reset_breaker(desk, "example.org", WHO, WHY)
+
+
+def _resume(desk: LocalDesk) -> object:
+    sources.pause(desk, "notes", WHO)
+    return sources.resume(desk, "notes", WHO, WHY)
+
+
+@dataclass
+class Action:
+    """An action, and the event of its line."""
+
+    act: Callable[[LocalDesk], object]
+    event: str
+
+
+ACTIONS = {
+    "sources.add": Action(_add, "added"),
+    "sources.change": Action(lambda desk: _change(desk, exclude="*.tmp"), "changed"),
+    "sources.pause": Action(lambda desk: sources.pause(desk, "notes", WHO, WHY), "paused"),
+    "sources.resume": Action(_resume, "resumed"),
+    "sources.remove": Action(lambda desk: sources.remove(desk, "notes", WHO, WHY), "removed"),
+    "syncs.start": Action(lambda desk: syncs.start(desk, "notes", WHO, WHY), "sync requested"),
+    "syncs.cancel": Action(_cancel, "cancel requested"),
+    "consents.give": Action(lambda desk: consents.give(desk, "notes", WHO, WHY), "consent given"),
+    "consents.revoke": Action(lambda desk: consents.revoke(desk, "notes", WHO, WHY), "consent withdrawn"),
+    "limits.change": Action(lambda desk: limits.change(desk, "notes", WHO, WHY, per_hour=5), "throttle set"),
+    "limits.clear": Action(_clear, "throttle cleared"),
+    "limits.reset_breaker": Action(_reset, "breaker reset"),
+    "quarantine.retry": Action(lambda desk: quarantine.retry(desk, WHO, WHY), "pending"),
+    "Ledger.quarantine.discard": Action(
+        _on_ledger(lambda ledger: ledger.quarantine.discard([ledger.quarantine.list()[0].job], WHO, WHY)), "cancelled"
+    ),
+    "Ledger.quarantine.note": Action(
+        _on_ledger(lambda ledger: ledger.quarantine.note(ledger.quarantine.list()[0].job, WHY, WHO)),
+        "noted",
+    ),
+    "Ledger.quarantine.purge": Action(
+        _on_ledger(lambda ledger: ledger.quarantine.purge(timedelta(0), WHO, WHY)), "cancelled"
+    ),
+    "Ledger.queue.cancel": Action(
+        lambda desk: _on_ledger(lambda ledger: ledger.queue.cancel(_job(desk, JobState.PENDING), WHO, WHY))(desk),
+        "cancelled",
+    ),
+    "Ledger.undo.undo": Action(_on_ledger(_undo), "undone"),
+    "Ledger.intake.apply_hold": Action(_decide("apply_hold"), "hold applied"),
+    "Ledger.intake.drop_hold": Action(_decide("drop_hold"), "hold dropped"),
+}
+
+
+def _history(home: Path) -> list[tuple[str, str, str | None]]:
+    with closing(sqlite3.connect(home / "ledger.db")) as ledger:
+        return ledger.execute("SELECT actor, event, reason FROM history ORDER BY id").fetchall()
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_action_adds_its_line_to_the_history(filled: Path, server: Standin, desk: LocalDesk, name: str) -> None:
+    action = ACTIONS[name]
+    before = len(_history(filled))
+    action.act(desk)
+    lines = [(event, reason or "") for actor, event, reason in _history(filled)[before:] if actor == WHO]
+    assert any(event == action.event and (WHY in reason or event == "noted") for event, reason in lines), lines
+
+
+def test_every_action_is_listed_in_the_room() -> None:
+    """Each function with an actor is an action, and stands in the package's table and in the test above."""
+    import catchment.actions
+
+    modules: list[ModuleType] = [consents, limits, quarantine, sources, syncs]
+    found = {
+        f"{module.__name__.rpartition('.')[2]}.{name}"
+        for module in modules
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__ == module.__name__ and "actor" in inspect.signature(function).parameters
+    }
+    assert {name for name in ACTIONS if not name.startswith("Ledger.")} == found
+    table = catchment.actions.__doc__ or ""
+    for name in ACTIONS:
+        room, _, function = name.rpartition(".")
+        assert (
+            name if room == "Ledger.undo" else function if room.startswith("Ledger") else f"actions.{room}"
+        ) in table
+
+
+def _state(home: Path) -> tuple[str, list[Any], str]:
+    with closing(sqlite3.connect(home / "ledger.db")) as ledger:
+        rows = ledger.execute("SELECT name, state, priority FROM sources ORDER BY id").fetchall()
+    return (home / "sources.yaml").read_text(), rows, str(_history(home))
+
+
+@pytest.mark.parametrize("name", ["sources.pause", "sources.change", "sources.add", "syncs.start"])
+def test_action_leaves_no_trace_if_the_server_fails(filled: Path, server: Standin, desk: LocalDesk, name: str) -> None:
+    before = _state(filled)
+    server.code = 500
+    with pytest.raises(TryAgain):
+        ACTIONS[name].act(desk)
+    assert _state(filled) == before
+
+
+def test_resumed_source_is_synced_at_once(server: Standin, desk: LocalDesk) -> None:
+    sources.pause(desk, "notes", WHO)
+    assert sources.resume(desk, "notes", WHO) == "run-1"
+    asked = [path for _, path, _ in server.asked]
+    assert asked.index("/deployments/d1/resume_deployment") < asked.index("/deployments/d1/create_flow_run")
+
+
+def test_resume_and_pause_need_no_running_system(desk: LocalDesk) -> None:
+    sources.pause(desk, "notes", WHO)
+    assert sources.resume(desk, "notes", WHO) is None
+    with desk.reading() as ledger:
+        assert ledger.sources.get("notes").state == "active"
+
+
+def test_desk_does_not_import_prefect() -> None:
+    """The web process hands it to the actions, and must stay small."""
+    modules = "deployments.runs.desk, deployments.sources.deploy, deployments.runs.runs, catchment.actions.sources"
+    script = f"import sys, {modules}; sys.exit('prefect' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_running_sync_is_cancelled_by_its_source(filled: Path, server: Standin, desk: LocalDesk) -> None:
+    with pytest.raises(NotFound, match="notes: no sync is running"):
+        syncs.cancel(desk, "notes", WHO)
+    assert _cancel(desk) == "run-2"
+    assert ("POST", "/flow_runs/run-2/set_state", {"state": {"type": "CANCELLING"}}) in server.asked
+
+
+def test_setting_is_changed_and_the_rest_of_the_file_stays(filled: Path, cli: Cli) -> None:
+    file = filled / "sources.yaml"
+    text = file.read_text().replace("    name: notes\n", "    name: notes  # mine\n") + "# the end\n"
+    file.write_text(text)
+    typed = ("sources", "set", "notes", "exclude=*.tmp", "limits.max_mb=20", "--every", "1h", "--priority", "high")
+    dry = cli(*typed, "--dry-run")
+    assert dry.code == 0 and re.search(r"limits.max_mb +- +20.0 +no", dry.out) and "every 1 h" in dry.out
+    assert file.read_text() == text
+    assert cli(*typed, "--reason", "too large").code == 0
+    shown = cli("sources", "show", "notes", "--json").json
+    assert (shown["schedule"], shown["priority"]) == ("every 1 h", "high")
+    assert (shown["settings"]["exclude"], shown["settings"]["limits"]) == (["*.tmp"], {"max_mb": 20.0})
+    assert {"# mine", "# the end"} <= set(re.findall(r"# .*", file.read_text()))
+    reason = "priority, exclude, limits.max_mb, schedule; too large"
+    assert (reason in _history(filled)[-1]) and _history(filled)[-1][1] == "changed"
+    assert cli("sources", "set", "notes", "limits.memory_mb=512", "--watch", "--debounce", "5").code == 0
+    assert cli("sources", "set", "notes", "exclude=", "--no-watch", "limits.max_mb=null").code == 0
+    shown = cli("sources", "show", "notes", "--json").json
+    assert (shown["schedule"], shown["settings"]["limits"]) == ("every 1 h", {"memory_mb": 512})
+    assert shown["settings"]["exclude"] == []
+    assert "nothing to change" in cli("sources", "set", "notes", "exclude=").out
+    assert re.search("assistants +true +false +no", cli("sources", "set", "notes", "assistants=false", "--dry-run").out)
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_another_place_is_another_source(filled: Path, cli: Cli, tmp_path: Path, options: tuple[str, ...]) -> None:
+    before = _state(filled)
+    refused = cli("sources", "set", "notes", f"root={tmp_path}", *options)
+    assert (refused.code, refused.err.count("\n")) == (5, 1)
+    assert "cannot change root" in refused.err and "add another source" in refused.err
+    assert ("yes" in refused.out) == bool(options)
+    assert _state(filled) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("notes",), 2, "nothing to change"),
+        (("notes", "exclud=x"), 2, "did you mean exclude"),
+        (("notes", "limits.max_mb=lots"), 2, "limits.max_mb"),
+        (("notes", "--every", "1h", "--cron", "0 7 * * *"), 2, "one of"),
+        (("notes", "--debounce", "5"), 2, "--watch"),
+        (("note", "exclude=x"), 4, "did you mean notes"),
+    ],
+)
+def test_wrong_change_is_refused(filled: Path, cli: Cli, words: tuple[str, ...], code: int, said: str) -> None:
+    before = _state(filled)
+    refused = cli("sources", "set", *words)
+    assert (refused.code, refused.err.count("\n")) == (code, 1), refused
+    assert said in refused.err
+    assert _state(filled) == before
+
+
+def test_source_being_removed_is_not_changed(desk: LocalDesk) -> None:
+    with desk.writing() as ledger:
+        ledger.sources.begin_removal("notes", WHO)
+    with pytest.raises(Refused, match="being removed"):
+        _change(desk, exclude="*.tmp")
