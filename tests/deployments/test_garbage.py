@@ -51,6 +51,7 @@ def waits(file: Path, how: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", _WAITS, file, how], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.full
 def test_garbage_collection_does_not_block_a_transaction(tmp_path: Path) -> None:
     file = tmp_path / "a.db"
     with sqlite3.connect(file) as made:

@@ -238,8 +238,8 @@ def test_running_sync_ends_before_the_purge(
     assert began.wait(PATIENCE)
     withdraw = ledger.consents.withdraw
 
-    def and_tell(source_id: int, scopes: frozenset[str], by: str) -> None:
-        withdraw(source_id, scopes, by)
+    def and_tell(source_id: int, scopes: frozenset[str], by: str, reason: str) -> None:
+        withdraw(source_id, scopes, by, reason)
         withdrawn.set()
 
     ledger.consents.withdraw = and_tell  # type: ignore[method-assign,assignment]

@@ -291,6 +291,7 @@ def test_common_word_ranks_only_the_latest_matches(world: World, monkeypatch: py
     ],
     ids=range(4),
 )
+@pytest.mark.full
 def test_largest_query_of_each_kind_is_answered(world: World, query: str) -> None:
     put(world, "a.md", "rust and paint")
     assert ask(world, query).total <= 1
