@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _WAITS = """
 import asyncio, gc, sqlite3, sys
 from concurrent.futures import ThreadPoolExecutor
