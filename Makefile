@@ -31,7 +31,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 demo: setup      ## ingest the example vault and this repository, show the result (ARGS=--exit, SOURCE=~/MyVault)
 	$(BIN)/catchment demo $(ARGS) $(if $(SOURCE),--source "$(SOURCE)")
 
-test: setup      ## the quick tests: no other server than one of Prefect, less than three minutes
+test: setup      ## the quick tests: no other server than one of Prefect
 	$(PYTEST) -n 3 -m "not ($(FULL) or soak)" $(ARGS)
 
 test-all: test test-rest  ## all tests: also PostgreSQL, Dovecot, the installed command, a browser, and short faults

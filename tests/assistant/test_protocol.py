@@ -26,6 +26,8 @@ from catchment.runtime.home import Home
 from tests.assistant.conftest import PROJECT, server_parameters
 from tests.web.conftest import served
 
+pytestmark = pytest.mark.full
+
 DOCUMENT = PROJECT / "docs" / "assistants.md"
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("search", {"query": "corroded girder"}),
@@ -142,8 +144,6 @@ from assistant import mcp_server, over_http
 from assistant.shared_library import AssistantLibrary
 from catchment.runtime.home import Home
 from pathlib import Path
-
-pytestmark = pytest.mark.full
 library = AssistantLibrary(Home(Path({str(home.path)!r})))
 for name, given in {CALLS!r}:
     assert not mcp_server.call(library, name, given).is_error, name
