@@ -19,13 +19,16 @@ from multiprocessing.connection import Connection
 from typing import Any
 from uuid import UUID
 
+import httpx
 import psutil
 from prefect import Flow
+from prefect.client.schemas.objects import State
 from prefect.context import AsyncClientContext
 from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow
 
 from deployments.runner.messages import (
+    UNREPORTED,
     Cancel,
     CodeChanged,
     Finished,
@@ -111,7 +114,9 @@ class Runner:
             flow = await asyncio.to_thread(_load, entrypoint)
             flow_run = await self._client.client.read_flow_run(run)
             ending: Any = run_flow(flow, flow_run=flow_run, return_type="state")
-            await ending
+            state: State[Any] = await ending
+            if state.is_failed() and isinstance(await state.aresult(raise_on_failure=False), httpx.HTTPError):
+                return UNREPORTED
         except (Abort, Pause):
             # The server refused a state, for example because the run was cancelled before it started.
             return ""

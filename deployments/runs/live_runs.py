@@ -22,6 +22,7 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import Scheduled
 
 from catchment.errors import CatchmentError
+from deployments.runner.messages import UNREPORTED
 from tasks.run_states import ACTIVE, AWAITING_RETRY, CANCELLED, CRASHED, INTERRUPTED, QUARANTINED, RunState
 
 HELD_AFTER = 2
@@ -63,7 +64,8 @@ class Ending:
         was_cancelled = self.was_cancelled or own.type is StateType.CANCELLING
         # The engine calls a cancelled task a crash, without the reason.
         is_unexplained = own.type is StateType.CRASHED and (bool(self.problem) or was_cancelled)
-        if not (own.type in ACTIVE or own.name == AWAITING_RETRY.name or is_unexplained):
+        is_unreported = own.type is StateType.FAILED and self.problem.endswith(UNREPORTED)
+        if not (own.type in ACTIVE or own.name == AWAITING_RETRY.name or is_unexplained or is_unreported):
             return None
         if was_cancelled:
             return CANCELLED.because(f"Cancelled: {self.problem}" if self.problem else CANCELLED.name)

@@ -57,6 +57,8 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
         # The server requires no CSRF token; otherwise every client would request one first, three times in each run.
         "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",
+        # So the server responds while its disk is full: what it refused for a minute, it may accept then.
+        "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500",
         "PREFECT_CLI_PROMPT": "false",
         "PREFECT_CLI_COLORS": "false",
     }

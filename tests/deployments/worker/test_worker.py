@@ -63,6 +63,13 @@ def test_run_completes(pool: Pool) -> None:
     assert run["infrastructure_pid"] == f"run:{run['id']}"
 
 
+def test_run_whose_end_the_server_refused_is_a_crash(pool: Pool) -> None:
+    run = pool.run("unreported")
+
+    crashed = until(lambda: (found := pool.read(run)) and found["state_type"] == "CRASHED" and found)
+    assert crashed["state"]["message"].startswith("The run could not report its end")
+
+
 def test_all_runs_share_one_process(pool: Pool) -> None:
     first, second = (pool.await_state(pool.run("process_id"), "COMPLETED") for _ in range(2))
 

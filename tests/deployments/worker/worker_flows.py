@@ -8,7 +8,8 @@ import subprocess
 import time
 from typing import Any
 
-from prefect import flow, get_run_logger
+import httpx
+from prefect import flow, flow_engine, get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Completed, State
 
@@ -21,6 +22,22 @@ ANSWER = "the first answer"
 @flow
 async def answer() -> State[Any]:
     return Completed(message=ANSWER)
+
+
+@flow
+async def unreported() -> State[Any]:
+    """Complete, but let the server refuse this state, as it does on a full disk, and accept the next one."""
+    propose, own = flow_engine.propose_state, flow_run.id
+
+    async def refused(client: Any, state: State[Any], *, flow_run_id: Any, **named: Any) -> State[Any]:
+        if str(flow_run_id) != own:
+            return await propose(client, state, flow_run_id=flow_run_id, **named)
+        flow_engine.propose_state = propose
+        request = httpx.Request("POST", "http://127.0.0.1/")
+        raise httpx.HTTPStatusError("full", request=request, response=httpx.Response(500, request=request))
+
+    flow_engine.propose_state = refused
+    return Completed()
 
 
 @flow
