@@ -6,13 +6,13 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 OURS := --no-deps --no-build-isolation --editable .
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
-# The marks of tests that `make test` leaves to `make test-all`; pyproject.toml describes them.
-FULL := server or browser or postgres or acceptance or faults or full
+# The marks of tests that `make test` leaves to `make test-rest`; pyproject.toml describes them.
+REST := server or browser or postgres or acceptance or faults or full
 
 # Without its compiled modules, every process of ours would compile them anew: half of a short command's time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-all test-rest soak fuzz check bench load hazards lock clean
+.PHONY: help setup demo test test-rest test-long test-all soak fuzz check bench load hazards lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -31,14 +31,18 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 demo: setup      ## ingest the example vault and this repository, show the result (ARGS=--exit, SOURCE=~/MyVault)
 	$(BIN)/catchment demo $(ARGS) $(if $(SOURCE),--source "$(SOURCE)")
 
-test: setup      ## the quick tests: no other server than one of Prefect
-	$(PYTEST) -n 3 -m "not ($(FULL) or soak)" $(ARGS)
-
-test-all: test test-rest  ## all tests: also PostgreSQL, Dovecot, the installed command, a browser, and short faults
+test: setup      ## the quick tests, with no other server than one of Prefect (ARGS=tests/ledger)
+	@echo 'About 6,000 quick tests in three processes, four minutes. The tests of one room: make test ARGS=tests/ledger'
+	$(PYTEST) -n 3 -m "not ($(REST) or long or soak)" $(ARGS)
 
 # Half of the time these tests wait for another process.
-test-rest: setup
-	$(PYTEST) -n 4 -m "($(FULL)) and not soak" $(ARGS)
+test-rest: setup ## what .ci/run adds: PostgreSQL, Dovecot, the installed command, a browser, short faults
+	$(PYTEST) -n 4 -m "($(REST)) and not (long or soak)" $(ARGS)
+
+test-long: setup ## the tests that take minutes: killed processes, full disks, clocks that jump, the guides' commands
+	$(PYTEST) -n 4 -m "long and not soak" $(ARGS)
+
+test-all: test test-rest test-long  ## all of these
 
 soak: setup      ## long faults and two thousand syncs, in rounds of 20 minutes; continues where it stopped (ARGS="--rounds 1")
 	$(BIN)/python -m benchmarks.soak $(ARGS)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.acceptance.person import Person, Said
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.long]
+pytestmark = pytest.mark.acceptance
 
 
 @pytest.fixture(scope="module")

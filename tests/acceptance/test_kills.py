@@ -92,8 +92,10 @@ def test_killed_runner_of_four_syncs(person: Person, vault: Path) -> None:
         start_sync(person.running, "obsidian", name)
     until(lambda: all(brought_in(person, name) for name in names))
     worker = person.running.worker_pid
-    kill(executing(person, "fir")[0])
-    for name in names:
+    interrupted = [name for name in names if brought_in(person, name) < _NOTES]
+    kill(executing(person, interrupted[-1])[0])
+    assert len(interrupted) > 1
+    for name in interrupted:
         goes_on(person, name)
         listed = person("jobs", "list", "--source", name, "--limit", "10000", "--json").ok().json
         assert {job["attempts"] for job in listed} == {1}, (

@@ -17,7 +17,7 @@ import pytest
 from tests.acceptance.person import PROJECT, Person, upright
 from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.long]
+pytestmark = pytest.mark.acceptance
 
 
 @pytest.fixture(scope="module")

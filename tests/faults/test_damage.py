@@ -12,7 +12,7 @@ import pytest
 from tests.faults.disk import Fault
 from tests.faults.workshop import Workshop, texts_of
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]
 
 _PAGE = 8192
 _PAGES = 8

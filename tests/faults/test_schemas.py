@@ -31,7 +31,7 @@ from tests.ledger.conftest import postgres  # noqa: F401 - a fixture
 from tests.ledger.test_crashes import in_child
 from tests.ledger.test_file import _schema
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]
 
 _REVISIONS = kept_revisions()
 _REVISION = schema.REVISION

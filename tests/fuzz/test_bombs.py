@@ -10,7 +10,7 @@ from catchment.settings import Home, Limits
 from tests.fuzz.bombs import bombs
 from tests.fuzz.sources import become, peak_memory
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]
 
 _MEGABYTE = 1 << 20
 LIMITS = Limits(memory_mb=768, stall_seconds=300, max_mb=200)

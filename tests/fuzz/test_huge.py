@@ -10,7 +10,7 @@ import pytest
 from catchment.settings import Home, Limits
 from tests.fuzz.sources import become, peak_memory
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]
 
 _MEGABYTE = 1 << 20
 _GIGABYTE = 1 << 30

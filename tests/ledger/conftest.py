@@ -1,4 +1,4 @@
-"""Fresh ledgers for each test: always on SQLite; on PostgreSQL in `make test-all` and `make soak`."""
+"""Fresh ledgers for each test: always on SQLite; on PostgreSQL in `make test-rest` and `make soak`."""
 
 from __future__ import annotations
 

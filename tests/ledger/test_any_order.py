@@ -27,7 +27,7 @@ from catchment.ledger import Batch, Ledger, SkippedOutcome
 from catchment.model import Tombstone, Upsert
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, Clock, World, content, delivered, note
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.long
 
 NAMES = ("a.md", "b.md", "c.md", "d.md")
 LEASE = timedelta(minutes=5)

@@ -14,7 +14,7 @@ from catchment.ledger import Ledger
 from catchment.model import Tombstone, Upsert
 from tests.ledger.world import Clock, World, note
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.long
 
 NAMES = ("a", "b", "c", "d")
 DEED = st.one_of(

@@ -19,7 +19,7 @@ from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from tests.ledger.world import Clock, World, content, delivered, note
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.long
 
 _NOTES = 150
 _COMMAND = [sys.executable, "-P", "-m", "catchment.search.meaning"]

@@ -11,7 +11,7 @@ import yaml
 
 from tests.acceptance.person import PROJECT, Person
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.long]
+pytestmark = pytest.mark.acceptance
 
 _EXPECTED: dict[str, Any] = yaml.safe_load((PROJECT / "examples" / "EXPECTED.yaml").read_text(encoding="utf-8"))
 _IMAGES = {".jpg", ".png"}

@@ -15,7 +15,7 @@ from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serv
 from tests.normalize.samples import pdf
 from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.long]
+pytestmark = pytest.mark.acceptance
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def test_refused_login_pauses_the_source_and_names_the_remedy(person: Person, do
     person("sync", "filed").refused(10, "login refused (AUTHENTICATIONFAILED)", "app password")
     secret.write_text(PASSWORD)
     person("sources", "resume", "filed").ok()
-    assert person.sync("filed")["succeeded"] == 3
+    until(lambda: person.source("filed")["documents"] == 3)
 
 
 def test_failed_addition_of_an_account_reports_the_reason(person: Person, dovecot: Dovecot) -> None:
