@@ -9,9 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-UNREPORTED = "could not report its end, because the Prefect server did not respond"
-"""The problem of a run whose final state the server refused, for example on a full disk. Prefect's engine calls it failed."""
-
 
 @dataclass(frozen=True, slots=True)
 class Start:

@@ -28,7 +28,6 @@ from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow
 
 from deployments.runner.messages import (
-    UNREPORTED,
     Cancel,
     CodeChanged,
     Finished,
@@ -42,6 +41,7 @@ from deployments.runner.messages import (
 from deployments.runner.preload import SourceFiles
 from tasks import activity, hints, open_syncs
 from tasks.activity import CountingExecutor
+from tasks.run_states import UNREPORTED
 
 HEARTBEAT_SECONDS = 1.0
 _COOPERATIVE_SECONDS = 2.0

@@ -22,8 +22,7 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import Scheduled
 
 from catchment.errors import CatchmentError
-from deployments.runner.messages import UNREPORTED
-from tasks.run_states import ACTIVE, AWAITING_RETRY, CANCELLED, CRASHED, INTERRUPTED, QUARANTINED, RunState
+from tasks.run_states import ACTIVE, AWAITING_RETRY, CANCELLED, CRASHED, INTERRUPTED, QUARANTINED, UNREPORTED, RunState
 
 HELD_AFTER = 2
 """Restarts of the runner, without a completed sync in between, after which the source that caused them is held."""

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -24,6 +25,8 @@ from catchment.pacing import windows
 from catchment.runtime.home import Home
 from catchment.search.language import parse_words
 from catchment.search.present import fold, marks, pattern, snippet
+from catchment.search.results import Lanes
+from catchment.search.search import search
 from catchment.settings import SourceSettings
 from catchment.sync.plan import Plan
 from connectors import connector_class, kinds
@@ -35,8 +38,8 @@ from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_
 from tests.engine.papers import Papers
 from tests.fuzz.promises import storable
 from tests.fuzz.target import Target, damaged, shaped, woven
-from tests.hits import find_hits
 
+_NOW = datetime(2026, 6, 1, tzinfo=UTC)
 _SOURCES = """
 deployments:␤
 - name: notes␤  entrypoint: flows.obsidian.sync_obsidian␤
@@ -283,7 +286,7 @@ def _search(data: bytes) -> None:
     """Any text is a valid query or has too many words, and snippets are parts of the document."""
     words = data.decode("utf-8", "replace")
     with suppress(BadInput):
-        for hit in find_hits(library().ledger, words):
+        for hit in search(library().ledger, words, _NOW, lanes=Lanes.WORDS).hits:
             assert hit.item in library().texts
     patterns = [pattern(term) for term in parse_words(storable_text(words)).shown]
     for text in ("The gauge at the weir", words):
