@@ -19,7 +19,6 @@ import pytest
 from catchment.actions import consents, jobs, limits, quarantine, sources, syncs
 from catchment.actions.quarantine import Selection
 from catchment.errors import NotFound, Refused, TryAgain
-from catchment.ledger import Ledger
 from catchment.model import JobState, Tombstone
 from catchment.runtime.process import alive, identity
 from console import session

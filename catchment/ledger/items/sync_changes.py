@@ -6,14 +6,15 @@ path whose document is at an added one is *moved*.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy import ColumnElement, case, exists, func, literal, literal_column, select
 
-from catchment.ledger.db.database import Reading, among
+from catchment.ledger.db.database import Reading, among, as_map
 from catchment.ledger.db.pages import ListPage, cut
 from catchment.ledger.db.schema import before_images as images
 from catchment.ledger.db.schema import documents, history, items, moves
@@ -71,55 +72,48 @@ class SyncChanges:
         every, old = self._reading.execute(select(*columns).where(self._own)).one()
         if not old:
             return ChangeCounts(every, 0, 0, 0)
-        moved = len(self._moved())
-        stays = self._had_document(None)
-        statement = select(func.count(), func.coalesce(func.sum(stays.c.stays), 0)).select_from(stays)
-        examined, changed = self._reading.execute(statement).one()
-        return ChangeCounts(every - old - moved, changed, moved, examined - changed - moved, old <= _MOST)
+        moved, gone = len(self._moved), len(self._gone)
+        return ChangeCounts(every - old - moved, min(old, _MOST) - gone, moved, gone - moved, old <= _MOST)
 
     def page(self, kind: ChangeKind, after: str | None, limit: int) -> ListPage[PathChange]:
         """Return a part of the paths of one kind, in their order. A part may be shorter than `limit`."""
-        counts = self.counts()
-        total: int = getattr(counts, kind.value)
-        moved = self._moved() if counts.moved else {}
-        rows: Sequence[tuple[str, str | None]]
+        total: int = getattr(self.counts(), kind.value)
+        rest = None
         match kind:
             case ChangeKind.MOVED:
-                rows = sorted((path, None) for path in moved if after is None or path > after)[: limit + 1]
+                paths = sorted(path for path in self._moved if after is None or path > after)[: limit + 1]
             case ChangeKind.ADDED:
-                rows = self._new(after, limit, moved)
+                paths = self._new(after, limit)
             case _:
-                return self._old(kind, after, limit, total, set(moved.values()))
-        return cut(rows, limit, total, self._shown([path for path, _ in rows], moved), lambda row: str(row[0]))
+                paths, rest = self._old(after, limit, 1 if kind is ChangeKind.CHANGED else 0)
+        page = cut(paths, limit, total, self._shown(paths), str)
+        return page if page.next is not None or rest is None else replace(page, next=rest)
 
-    def _new(self, after: str | None, limit: int, moved: Mapping[str, str]) -> list[tuple[str, str | None]]:
-        own = self._own & images.c.content_id.is_(None) & ~among(self._reading, images.c.path, list(moved))
+    def _new(self, after: str | None, limit: int) -> Sequence[str]:
+        own = self._own & images.c.content_id.is_(None) & ~among(self._reading, images.c.path, list(self._moved))
         statement = select(images.c.path).where(own if after is None else own & (images.c.path > after))
-        paths = self._reading.execute(statement.order_by(images.c.path).limit(limit + 1)).scalars()
-        return [(path, None) for path in paths]
+        return self._reading.execute(statement.order_by(images.c.path).limit(limit + 1)).scalars().all()
 
-    def _old(
-        self, kind: ChangeKind, after: str | None, limit: int, total: int, moved_away: set[str]
-    ) -> ListPage[PathChange]:
-        """Return paths with a document before the sync. Examines a limited number of them."""
+    def _old(self, after: str | None, limit: int, stays: int) -> tuple[Sequence[str], str | None]:
+        """Return paths with a document before the sync, and the last path that was examined, unless it was the last of all."""
         own = self._had_document(after)
-        mine = own.c.stays == (1 if kind is ChangeKind.CHANGED else 0)
-        if kind is ChangeKind.DELETED:
-            mine &= ~among(self._reading, own.c.path, moved_away)
-        statement = select(own.c.path, own.c.title).where(mine).order_by(own.c.path).limit(limit + 1)
-        rows = [(row.path, row.title) for row in self._reading.execute(statement)]
-        page = cut(rows, limit, total, self._shown([path for path, _ in rows], {}), lambda row: str(row[0]))
-        if page.next is not None:
-            return page
-        last = self._reading.execute(select(func.count(), func.max(own.c.path)).select_from(own)).one()
-        return ListPage(page.rows, page.total, last[1] if last[0] == _MOST else None)
+        mine = (own.c.stays == stays) & ~among(self._reading, own.c.path, list(self._moved.values()))
+        statement = select(own.c.path).where(mine).order_by(own.c.path).limit(limit + 1)
+        examined, last = self._reading.execute(select(func.count(), func.max(own.c.path)).select_from(own)).one()
+        return self._reading.execute(statement).scalars().all(), last if examined == _MOST else None
+
+    @cached_property
+    def _gone(self) -> Mapping[str, int]:
+        """The contents of the first paths that have no document after the sync, by path."""
+        own = self._had_document(None)
+        return as_map(self._reading.execute(select(own.c.path, own.c.content_id).where(own.c.stays == 0)))
 
     def _had_document(self, after: str | None) -> Any:
         """Return a subquery of the first paths with a document before the sync, and whether (1, 0) one `stays` after it."""
         own = self._own & images.c.content_id.is_not(None)
         if after is not None:
             own &= images.c.path > after
-        columns = images.c.path, images.c.title, images.c.content_id
+        columns = images.c.path, images.c.content_id
         first = select(*columns).where(own).order_by(images.c.path).limit(_MOST).subquery()
         later = images.alias("later")
         next_state = (
@@ -132,44 +126,52 @@ class SyncChanges:
         live = case((exists(_live(self._source_id, first.c.path)), 1), else_=0)
         return select(first, func.coalesce(next_state, live).label("stays")).subquery()
 
-    def _moved(self) -> dict[str, str]:
-        """Return the path before the move by the path after it, of documents that a listing or their content shows as moved."""
+    @cached_property
+    def _moved(self) -> Mapping[str, str]:
+        """The path before the move by the path after it, of documents that a listing or their content shows as moved."""
+        if not self._gone:
+            return {}
+        new = images.alias("new")
+        is_new = _of(new, self._source_id, self._sync_id) & new.c.content_id.is_(None)
         by_listing = (
-            select(items.c.locator, moves.c.locator.label("old"))
+            select(new.c.path, moves.c.locator)
             .join_from(moves, history, history.c.id == moves.c.history_id)
             .join(items, items.c.id == moves.c.item_id)
+            .join(new, is_new & (new.c.path == items.c.locator))
             .where(history.c.sync_id == self._sync_id)
         )
-        gone = self._had_document(None)
-        new = images.alias("new")
         by_content = (
-            select(documents.c.path, gone.c.path.label("old"))
-            .join_from(gone, documents, documents.c.content_id == gone.c.content_id)
-            .join(new, _of(new, self._source_id, self._sync_id) & (new.c.path == documents.c.path))
-            .where(gone.c.stays == 0, documents.c.source_id == self._source_id, documents.c.removed_at.is_(None))
-            .where(new.c.content_id.is_(None))
+            select(new.c.path, documents.c.content_id)
+            .join_from(documents, new, is_new & (new.c.path == documents.c.path))
+            .where(documents.c.source_id == self._source_id, documents.c.removed_at.is_(None))
+            .where(among(self._reading, documents.c.content_id, set(self._gone.values())))
+            .order_by(new.c.path)
         )
-        away = set(self._reading.execute(select(gone.c.path).where(gone.c.stays == 0)).scalars())
+        left = dict(self._gone)
         found: dict[str, str] = {}
-        for statement in (by_listing, by_content):
-            for path, old in self._reading.execute(statement):
-                if old in away and path not in found:
-                    found[path] = old
-                    away.discard(old)
+        for path, old in self._reading.execute(by_listing):
+            if left.pop(old, None) is not None:
+                found[path] = old
+        by_its_content = {content: path for path, content in left.items()}
+        for path, content in self._reading.execute(by_content):
+            if path not in found and (moved_from := by_its_content.pop(content, None)) is not None:
+                found[path] = moved_from
         return found
 
-    def _shown(self, paths: Sequence[str], moved: Mapping[str, str]) -> Any:
-        """Return a function that describes a row (path, title of the deleted document)."""
+    def _shown(self, paths: Sequence[str]) -> Callable[[str], PathChange]:
+        """Return a function that describes a path."""
         columns = items.c.locator, documents.c.id, documents.c.title
         now = select(*columns).join_from(items, documents, documents.c.item_id == items.c.id)
         mine = (items.c.source_id == self._source_id) & among(self._reading, items.c.locator, paths)
         live = now.where(mine, literal_column(_PRESENT), documents.c.removed_at.is_(None))
         rows = {row.locator: row for row in self._reading.execute(live)}
+        before = select(images.c.path, images.c.title).where(self._own & among(self._reading, images.c.path, paths))
+        titles = as_map(self._reading.execute(before))
 
-        def shown(row: tuple[str, str | None]) -> PathChange:
-            path, title = row
+        def shown(path: str) -> PathChange:
             there = rows.get(path)
-            return PathChange(path, there.title if there else title, there.id if there else None, moved.get(path))
+            title = there.title if there else titles.get(path)
+            return PathChange(path, title, there.id if there else None, self._moved.get(path))
 
         return shown
 

@@ -242,7 +242,7 @@ def _grouped(cluster: str | None) -> Select[Any]:
             own.c.cluster,
             sources.c.name,
             func.count().label("number"),
-            func.min(own.c.failed_at).label("first"),
+            func.min(func.coalesce(own.c.failed_at, own.c.finished_at)).label("first"),
             func.max(own.c.finished_at).label("last"),
             func.max(own.c.id).filter(own.c.place == 1).label("example"),
         )
