@@ -18,8 +18,9 @@ import pytest
 
 from catchment.actions import consents, jobs, limits, quarantine, sources, syncs
 from catchment.actions.quarantine import Selection
-from catchment.errors import NotFound, Refused, TryAgain
-from catchment.model import JobState, Tombstone
+from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
+from catchment.ledger import FailureInfo
+from catchment.model import Item, JobState, Tombstone, Upsert
 from catchment.runtime.process import alive, identity
 from console import session
 from deployments.runs.desk import LocalDesk
@@ -281,3 +282,72 @@ def test_source_being_removed_is_not_changed(desk: LocalDesk) -> None:
         ledger.sources.begin_removal("notes", WHO)
     with pytest.raises(Refused, match="being removed"):
         _change(desk, exclude="*.tmp")
+
+
+def _fail_more(desk: LocalDesk, number: int) -> None:
+    error = FailureInfo(Reason.PARSE_ERROR, FailureClass.PERMANENT, "ParseError", "cut")
+    with desk.writing() as ledger:
+        source = ledger.sources.get("notes").id
+        sync = ledger.syncs.begin(source, run=None, owner=identity(), code_version="0", alive=alive)
+        ledger.intake.record(sync.id, [Upsert(Item(f"{n}.pdf", "", "v1")) for n in range(number)], {})
+        batch = ledger.queue.claim(source, number, owner=identity(), fresh=True)
+        for job in batch.jobs:
+            ledger.queue.fail(batch.token, job.id, error, retry_at=None)
+        ledger.syncs.end(sync.id, "completed", {})
+
+
+@pytest.mark.parametrize("name", ["retry", "discard", "note"])
+def test_all_that_match_is_refused_if_the_number_changed(filled: Path, desk: LocalDesk, name: str) -> None:
+    act: Callable[[Selection], object] = {
+        "retry": lambda which: quarantine.retry(desk, which, WHO, WHY),
+        "discard": lambda which: quarantine.discard(desk, which, WHO, WHY),
+        "note": lambda which: quarantine.note(desk, which, WHY, WHO),
+    }[name]
+    _fail_more(desk, 19)
+    with desk.reading() as ledger:
+        number = len(ledger.quarantine.matching("notes"))
+    assert number == 20
+    before = _history(filled)
+    for seen in (18, 23):
+        with pytest.raises(Refused, match=f"20 items match now instead of {seen}"):
+            act(Selection(source="notes", expected=seen))
+    assert _history(filled) == before
+    act(Selection(source="notes", cause=Reason.PARSE_ERROR, expected=21))
+    assert sum(actor == WHO for actor, _, _ in _history(filled)) == 20
+
+
+def test_selection_names_jobs_or_a_filter(filled: Path, desk: LocalDesk) -> None:
+    job = _job(desk, JobState.QUARANTINED)
+    before = _history(filled)
+    with pytest.raises(BadInput, match="not both"):
+        quarantine.retry(desk, Selection([job], source="notes"), WHO)
+    with pytest.raises(NotFound, match="no such source"):
+        quarantine.discard(desk, Selection(source="other"), WHO)
+    with pytest.raises(NotFound, match="job 999"):
+        quarantine.note(desk, Selection([job, 999]), WHY, WHO)
+    with pytest.raises(BadInput, match="empty"):
+        quarantine.note(desk, Selection([job]), " ", WHO)
+    assert _history(filled) == before
+
+
+def test_deletions_are_confirmed_only_as_they_were_seen(filled: Path, desk: LocalDesk) -> None:
+    _sync_with_held_deletions(desk)
+    before = _history(filled)
+    with pytest.raises(Refused, match="2 deletions are held now instead of 3"):
+        sources.apply_deletions(desk, "notes", WHO, expected=3)
+    assert _history(filled) == before
+    assert sources.apply_deletions(desk, "notes", WHO, expected=2) == 2
+    with pytest.raises(NotFound, match="no held deletions"):
+        sources.apply_deletions(desk, "notes", WHO, expected=2)
+
+
+@pytest.mark.parametrize("action", [jobs.cancel, jobs.prioritize])
+def test_finished_job_is_neither_cancelled_nor_prioritized(
+    filled: Path, desk: LocalDesk, action: Callable[..., None]
+) -> None:
+    before = _history(filled)
+    with pytest.raises(IllegalTransition):
+        action(desk, _job(desk, JobState.SUCCEEDED), WHO)
+    with pytest.raises(NotFound):
+        action(desk, 999, WHO)
+    assert _history(filled) == before

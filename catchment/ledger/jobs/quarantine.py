@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Select, bindparam, delete, func, literal_column, select, update
+from sqlalchemy import ColumnElement, Select, bindparam, delete, func, literal, literal_column, select, update
 
 from catchment.errors import FailureClass, IllegalTransition, NotFound, Reason
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json, from_micros, to_json
@@ -172,7 +172,7 @@ class Quarantine:
         after: str | None = None,
         limit: int = 50,
     ) -> ListPage[QuarantineEntry]:
-        """Return a part of `list`, in its order."""
+        """Return a part of `list`, in its order, without tracebacks."""
         matching = _matching(source, reason, cluster)
         # The entry's own columns follow its traceback. The same times are in its job.
         key = jobs.c.finished_at, jobs.c.id
@@ -180,7 +180,7 @@ class Quarantine:
         with self._store.read() as reading:
             found = reading.execute(part).all()
             total = reading.execute(matching.with_only_columns(func.count())).scalar_one()
-            entries = _entries().where(quarantine.c.job_id.in_([row.id for row in found]))
+            entries = _entries(literal("")).where(quarantine.c.job_id.in_([row.id for row in found]))
             rows = {row.job_id: row for row in reading.execute(entries)}
         return cut(found, limit, total, lambda row: _entry(rows[row.id]), lambda row: key_of(row.finished_at, row.id))
 
@@ -275,10 +275,11 @@ def _of_sources(*columns: Any) -> Select[Any]:
     )
 
 
-def _entries() -> Select[Any]:
+def _entries(traceback: ColumnElement[str] = quarantine.c.traceback) -> Select[Any]:
     return (
         _of_sources(
-            quarantine,
+            *(column for column in quarantine.c if column.name != "traceback"),
+            traceback.label("traceback"),
             sources.c.name.label("source"),
             sources.c.kind,
             jobs.c.item_id,
