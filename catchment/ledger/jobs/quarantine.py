@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import builtins
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, bindparam, delete, func, literal, literal_column, select, update
 
 from catchment.errors import FailureClass, IllegalTransition, NotFound, Reason
-from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json, from_micros, to_json
+from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, as_map, from_json, from_micros, to_json
 from catchment.ledger.db.job_states import CANCELLED, PENDING, QUARANTINED, in_parts, move, refuse
 from catchment.ledger.db.pages import ListPage, before, cut, key_of
 from catchment.ledger.db.records import Cluster, QuarantineEntry
@@ -147,14 +147,17 @@ class Quarantine:
 
     def clusters(self, cluster: str | None = None) -> builtins.list[Cluster]:
         """Return the open entries grouped by cause, or only one group; largest first."""
+        which = quarantine.c.resolved_at.is_(None)
+        if cluster is not None:
+            which &= quarantine.c.cluster == cluster
         with self._store.read() as reading:
-            rows = reading.execute(_grouped(cluster)).all()
-            latest = _entries().where(quarantine.c.job_id.in_([row.example for row in rows if row.example]))
-            examples = {row.cluster: row for row in reading.execute(latest)}
-        groups: defaultdict[str, builtins.list[AnyRow]] = defaultdict(list)
-        for row in rows:
-            groups[row.cluster].append(row)
-        found = [_cluster(examples[name], group) for name, group in groups.items()]
+            names = as_map(reading.execute(select(sources.c.id, sources.c.name)))
+            groups: defaultdict[str, builtins.list[AnyRow]] = defaultdict(list)
+            for row in reading.execute(_grouped(which)):
+                groups[row.cluster].append(row)
+            latest = {name: max(row.last for row in group) for name, group in groups.items()}
+            examples = _examples(reading, which, latest)
+        found = [_cluster(examples[name], group, names) for name, group in groups.items()]
         return sorted(found, key=lambda cluster: (-cluster.count, cluster.id))
 
     def causes(self) -> int:
@@ -226,39 +229,40 @@ def _matching(source: str | None, reason: Reason | None, cluster: str | None) ->
     return statement
 
 
-def _grouped(cluster: str | None) -> Select[Any]:
-    """Count the open entries by cluster and source. `example`: the latest of its cluster, in the row of its source."""
-    order = jobs.c.finished_at.desc(), jobs.c.id.desc()
-    place = func.row_number().over(partition_by=quarantine.c.cluster, order_by=order)
-    times = jobs.c.id, jobs.c.source_id, jobs.c.failed_at, jobs.c.finished_at
-    each = (
-        select(quarantine.c.cluster, *times, place.label("place"))
-        .join_from(quarantine, jobs, jobs.c.id == quarantine.c.job_id)
-        .where(quarantine.c.resolved_at.is_(None))
-    )
-    own = (each if cluster is None else each.where(quarantine.c.cluster == cluster)).subquery()
+def _grouped(which: ColumnElement[bool]) -> Select[Any]:
+    """Count entries by cluster and source. The times are those of the jobs: the entry's own ones follow its traceback."""
+    first = func.min(func.coalesce(jobs.c.failed_at, jobs.c.finished_at)).label("first")
     return (
-        select(
-            own.c.cluster,
-            sources.c.name,
-            func.count().label("number"),
-            func.min(func.coalesce(own.c.failed_at, own.c.finished_at)).label("first"),
-            func.max(own.c.finished_at).label("last"),
-            func.max(own.c.id).filter(own.c.place == 1).label("example"),
-        )
-        .join(sources, sources.c.id == own.c.source_id)
-        .group_by(own.c.cluster, sources.c.name)
+        select(quarantine.c.cluster, jobs.c.source_id, func.count().label("number"), first)
+        .add_columns(func.max(jobs.c.finished_at).label("last"))
+        .join_from(quarantine, jobs, jobs.c.id == quarantine.c.job_id)
+        .where(which)
+        .group_by(quarantine.c.cluster, jobs.c.source_id)
     )
 
 
-def _cluster(latest: AnyRow, group: Sequence[AnyRow]) -> Cluster:
+def _examples(reading: Reading, which: ColumnElement[bool], latest: Mapping[str, int]) -> dict[str, AnyRow]:
+    """Return the entry of each cluster that failed last, at this time."""
+    failed = jobs.c.finished_at
+    statement = (
+        select(quarantine.c.cluster, failed, func.max(jobs.c.id))
+        .join_from(quarantine, jobs, jobs.c.id == quarantine.c.job_id)
+        .where(which, among(reading, failed, set(latest.values())))
+        .group_by(quarantine.c.cluster, failed)
+    )
+    numbers = [number for name, moment, number in reading.execute(statement) if latest[name] == moment]
+    entries = _entries().where(among(reading, quarantine.c.job_id, numbers))
+    return {row.cluster: row for row in reading.execute(entries)}
+
+
+def _cluster(latest: AnyRow, group: Sequence[AnyRow], names: Mapping[int, str]) -> Cluster:
     return Cluster(
         id=latest.cluster,
         reason=Reason(latest.reason),
         error=latest.error,
         message=latest.message,
         retry_helps=latest.retry_helps,
-        by_source={row.name: row.number for row in group},
+        by_source={names[row.source_id]: row.number for row in group},
         first=from_micros(min(row.first for row in group)),
         last=from_micros(max(row.last for row in group)),
         example=latest.job_id,
