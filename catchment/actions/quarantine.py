@@ -49,7 +49,7 @@ def retry(desk: Desk[E], which: Selection, actor: str, reason: str = "") -> tupl
 
     Return the number of items, and of those that cannot be retried.
 
-    Raises NotFound for an unknown source, or if none of the jobs can be retried; Refused as `Selection` says.
+    Raises NotFound for an unknown source, or if none of the jobs can be retried; Refused by `Selection`.
     """
     with desk.writing() as ledger:
         chosen = which.chosen(ledger)
@@ -62,14 +62,14 @@ def retry(desk: Desk[E], which: Selection, actor: str, reason: str = "") -> tupl
 def discard(desk: Desk[E], which: Selection, actor: str, reason: str = "") -> int:
     """Discard quarantined items until they change; their documents stay. Return their number.
 
-    Raises NotFound or IllegalTransition, and discards nothing, if a job is not in quarantine; Refused as `Selection` says.
+    Raises NotFound or IllegalTransition, without any change, if a job is not in quarantine; Refused by `Selection`.
     """
     with desk.writing() as ledger:
         return ledger.quarantine.discard(which.chosen(ledger), actor, reason)
 
 
 def note(desk: Desk[E], which: Selection, text: str, actor: str) -> int:
-    """Add a note to quarantined items. Return their number. Raises NotFound or Refused as `discard` does, BadInput."""
+    """Add a note to quarantined items. Return their number. Raises NotFound, Refused or BadInput."""
     if not text.strip():
         raise BadInput("note: empty; write a text")
     with desk.writing() as ledger:

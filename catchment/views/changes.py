@@ -1,4 +1,4 @@
-"""What may have changed since a moment, so that a live page renews only those parts. Cheap: it is asked every second."""
+"""The parts of the system that may have changed since a moment, for live pages. Cheap enough to be called every second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catchment.runtime.server_report import ServerReport
 from catchment.views.health import HealthReport
 
 _MANY = 1_000
-"""Events that are read; if there are more, anything may have changed."""
+"""Events that are read; with more, every part counts as changed."""
 _ONLY_PROGRESS = frozenset(
     {"running", "retrying", "succeeded", "skipped", "moved", "missing", "returned", "sync requested"}
 )
@@ -54,7 +54,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What may have changed. `sources`: the names of the sources whose rows may have."""
+    """The parts that may have changed. `sources`: the names of such sources."""
 
     trouble: bool
     sources: tuple[str, ...]
@@ -75,7 +75,7 @@ def moment(ledger: Ledger, home: Home) -> Moment:
 
 
 def since(ledger: Ledger, before: Moment, now: Moment) -> Changed:
-    """Return what may have changed between two moments.
+    """Return the parts that may have changed between two moments.
 
     The end of a blackout window or of a breaker's rest is not a change of the ledger; renew the trouble once a minute.
     """

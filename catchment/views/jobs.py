@@ -48,7 +48,7 @@ class JobView:
         run: The ID of the Prefect run that found it, if known.
         attempts: Its attempts, oldest first.
         history: Its events, oldest first.
-        actions: What an operator can do with it now.
+        actions: The actions that an operator can take now.
     """
 
     job: JobRow
@@ -90,7 +90,7 @@ def job(ledger: Ledger, number: int) -> JobView:
 
 
 def attempts(history: Iterable[Event]) -> tuple[Attempt, ...]:
-    """Return the attempts that the events of a job tell of, oldest first."""
+    """Return the attempts in the events of a job, oldest first."""
     found: list[Attempt] = []
     states = {state.value for state in JobState}
     for event in history:

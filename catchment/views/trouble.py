@@ -1,4 +1,4 @@
-"""What needs a person, worst first: failed checks, stopped sources, open breakers, held deletions, and quarantine by cause.
+"""Problems that need a person, worst first: failed checks, held sources, open breakers, held deletions, quarantine by cause.
 
 Pauses and blackout windows are listed last. They are intended, so the badge does not count them.
 """
@@ -37,7 +37,7 @@ _HELP = {
 
 
 class TroubleKind(StrEnum):
-    """What a trouble is about, worst first. The subject is that of each kind."""
+    """Kind of a trouble, worst first. `subject` identifies the trouble within its kind."""
 
     CHECK = "check"
     """A failed check; the subject is its probe."""
@@ -50,21 +50,21 @@ class TroubleKind(StrEnum):
     CLUSTER = "cluster"
     """Quarantined items with the same cause."""
     PAUSED = "paused"
-    """A paused source, or the scope of a paused rule. Needs nobody."""
+    """A paused source, or the scope of a paused rule. Needs no action."""
     BLACKOUT = "blackout"
-    """The scope of a rule with a current blackout window. Needs nobody."""
+    """The scope of a rule with a current blackout window. Needs no action."""
 
 
 @dataclass(frozen=True, slots=True)
 class TroubleRow:
-    """Something that does not work or waits.
+    """A problem, or an intended pause.
 
     Attributes:
         subject: Identifies it within its kind.
-        title: What happened, in one line.
+        title: The problem in one line.
         count: Number of items, deletions or failures; 0 where none are counted.
         who, why: The actor of the decision, and the reason that was given, as the history has them.
-        help: What would help.
+        help: The remedy.
         needs_person: Whether the badge counts it.
     """
 
@@ -91,7 +91,7 @@ class TroubleView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """Quarantined items with the same cause, what would help, and a part of the items, latest failure first."""
+    """Quarantined items with the same cause, the remedy, and a part of the items, latest failure first."""
 
     cluster: Cluster
     help: str
@@ -130,7 +130,7 @@ class DeletionsView:
 
 
 def trouble(ledger: Ledger, home: Home) -> TroubleView:
-    """Return all that does not work or waits."""
+    """Return all problems and pauses."""
     facts = _facts(ledger, home)
     clusters = ledger.quarantine.clusters()
     urgent = [
@@ -188,7 +188,7 @@ def deletions(
 
 
 def helps(reason: Reason) -> str:
-    """Return what would help against failures with this reason."""
+    """Return the remedy for failures with this reason."""
     return _HELP[reason]
 
 
@@ -202,7 +202,7 @@ class _Facts(NamedTuple):
 
 
 def _facts(ledger: Ledger, home: Home) -> _Facts:
-    """Return what needs a person, but for the quarantine, each once: a held source explains its breaker and its check."""
+    """Return each problem once, without the quarantine: a held source explains its breaker and its failed check."""
     report = HealthReport.read(home)
     sources = ledger.sources.all()
     held = [source for source in sources if source.state == "held"]

@@ -25,7 +25,7 @@ class ListPage(Generic[R]):
 def cut(
     found: Sequence[Any], limit: int, total: int, read: Callable[[Any], R], key: Callable[[Any], str]
 ) -> ListPage[R]:
-    """Return the first `limit` of the rows as a page; one more row tells that there is another page."""
+    """Return the first `limit` of the rows as a page; a further row means that another page exists."""
     shown = found[:limit]
     return ListPage(tuple(map(read, shown)), total, key(shown[-1]) if len(found) > limit else None)
 

@@ -1,4 +1,4 @@
-"""What a sync changed in the library, by path: read from its before-images, so it is known as long as the sync can be undone.
+"""The changes of a sync in the library, by path. Read from its before-images, so they are known while it can be undone.
 
 A path is *added* if it had no document before the sync, *deleted* if it had none after it, and *changed* otherwise. A deleted
 path whose document is at an added one is *moved*.
@@ -25,7 +25,7 @@ _MOST = 5_000
 
 
 class ChangeKind(StrEnum):
-    """What happened at a path."""
+    """Kind of a change at a path."""
 
     ADDED = "added"
     CHANGED = "changed"

@@ -28,6 +28,7 @@ from catchment.ledger.db.pages import ListPage, before, cut, key_of
 from catchment.ledger.db.records import Outcome, Sync, SyncRow
 from catchment.ledger.db.schema import jobs, sources, syncs
 from catchment.ledger.items.sync_changes import ChangeCounts, ChangeKind, PathChange, SyncChanges
+from catchment.ledger.jobs import listing
 from catchment.model import JobState
 
 
@@ -187,15 +188,10 @@ class Syncs:
     def work(self, sync_id: int) -> SyncWork:
         """Return the jobs that a sync found, by their present state, and when they were found and finished."""
         times = func.min(jobs.c.enqueued_at), func.max(jobs.c.enqueued_at), func.max(jobs.c.finished_at)
-        statement = select(jobs.c.state, func.count(), *times).where(jobs.c.sync_id == sync_id).group_by(jobs.c.state)
+        statement = select(*times, *listing.by_state()).where(jobs.c.sync_id == sync_id)
         with self._store.read() as reading:
-            rows = reading.execute(statement).all()
-        return SyncWork(
-            {JobState(row[0]): row[1] for row in rows},
-            maybe_time(min((row[2] for row in rows), default=None)),
-            maybe_time(max((row[3] for row in rows), default=None)),
-            maybe_time(max((row[4] for row in rows if row[4] is not None), default=None)),
-        )
+            first, last, finished, *by_state = reading.execute(statement).one()
+        return SyncWork(listing.numbers(by_state), maybe_time(first), maybe_time(last), maybe_time(finished))
 
     def change_counts(self, sync_id: int) -> ChangeCounts:
         """Return the number of paths that a sync changed, by kind. All are 0 once its undo data has expired."""

