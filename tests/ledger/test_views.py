@@ -22,7 +22,7 @@ from catchment.views import changes, jobs, library, sources, syncs, throttling, 
 from catchment.views.health import Finding, HealthReport, Verdict
 from catchment.views.trouble import TroubleKind
 from tests.ledger.test_quarantine import fail
-from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, locators, note, notes
+from tests.ledger.world import PARSE_ERROR, START, TIMEOUT, World, locators, note, notes
 
 FOLDER = Finding("source notes", Verdict.FAIL, "folder not found", "mount its disk")
 DISK = Finding("disk", Verdict.FAIL, "0.1 GB free", "make room")
@@ -303,18 +303,15 @@ def test_source_shows_its_backlog_and_what_it_holds(world: World, home: Home) ->
 
 
 def test_latest_documents_come_in_parts(world: World) -> None:
-    from sqlalchemy import update
-
-    from catchment.ledger.db.schema import documents
-
-    world.ingest(*notes(5))
-    with world.ledger._store.write() as writing:
-        dated = update(documents).where(documents.c.id < 5)
-        writing.execute(dated.values(moment=documents.c.id % 2))
+    world.see(*notes(5))
+    batch = world.claim()
+    days = [START + timedelta(days=number % 2) if number < 4 else None for number in range(5)]
+    done = [replace(world.done(job), modified=day) for job, day in zip(batch.jobs, days, strict=True)]
+    world.ledger.queue.deliver(batch.token, done)
     first = library.latest(world.ledger, limit=3)
     rest = library.latest(world.ledger, after=first.next)
-    assert [row.document for row in (*first.rows, *rest.rows)] == [3, 1, 4, 2]
-    assert (first.total, rest.next, first.rows[0].opening) == (4, None, "What 2 says in v1")
+    assert [row.document for row in (*first.rows, *rest.rows)] == [4, 2, 3, 1]
+    assert (first.total, rest.next, first.rows[0].opening) == (4, None, "What 3 says in v1")
     counts = library.counts(world.ledger)
     assert (counts.sources, counts.kinds, counts.types) == ({"notes": 5}, {"obsidian": 5}, {"text/markdown": 5})
 

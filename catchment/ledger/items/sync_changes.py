@@ -90,14 +90,14 @@ class SyncChanges:
         return page if page.next is not None or rest is None else replace(page, next=rest)
 
     def _new(self, after: str | None, limit: int) -> Sequence[str]:
-        own = self._own & images.c.content_id.is_(None) & ~among(self._reading, images.c.path, list(self._moved))
+        own = self._own & images.c.content_id.is_(None) & among(self._reading, images.c.path, list(self._moved)).is_(False)
         statement = select(images.c.path).where(own if after is None else own & (images.c.path > after))
         return self._reading.execute(statement.order_by(images.c.path).limit(limit + 1)).scalars().all()
 
     def _old(self, after: str | None, limit: int, stays: int) -> tuple[Sequence[str], str | None]:
         """Return paths with a document before the sync, and the last path that was examined, unless it was the last of all."""
         own = self._had_document(after)
-        mine = (own.c.stays == stays) & ~among(self._reading, own.c.path, list(self._moved.values()))
+        mine = (own.c.stays == stays) & among(self._reading, own.c.path, list(self._moved.values())).is_(False)
         statement = select(own.c.path).where(mine).order_by(own.c.path).limit(limit + 1)
         examined, last = self._reading.execute(select(func.count(), func.max(own.c.path)).select_from(own)).one()
         return self._reading.execute(statement).scalars().all(), last if examined == _MOST else None
