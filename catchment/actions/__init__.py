@@ -7,7 +7,7 @@ repeated to finish), and adds its line to the history. A `Desk` is handed in for
     apply_deletions, drop_deletions: held deletions    actions.sources
     start, cancel or undo a sync                       actions.syncs
     give or revoke consent                             actions.consents
-    set, clear, pause, resume limits; reset a breaker  actions.limits
+    change (also pause) or clear limits; reset_breaker  actions.limits
     retry, discard, note, purge quarantined items      actions.quarantine
     cancel or prioritize a job                         actions.jobs
 """

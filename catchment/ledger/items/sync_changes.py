@@ -81,7 +81,9 @@ class SyncChanges:
         rest = None
         match kind:
             case ChangeKind.MOVED:
-                paths = sorted(path for path in self._moved if after is None or path > after)[: limit + 1]
+                paths: Sequence[str] = sorted(path for path in self._moved if after is None or path > after)[
+                    : limit + 1
+                ]
             case ChangeKind.ADDED:
                 paths = self._new(after, limit)
             case _:
@@ -90,7 +92,11 @@ class SyncChanges:
         return page if page.next is not None or rest is None else replace(page, next=rest)
 
     def _new(self, after: str | None, limit: int) -> Sequence[str]:
-        own = self._own & images.c.content_id.is_(None) & among(self._reading, images.c.path, list(self._moved)).is_(False)
+        own = (
+            self._own
+            & images.c.content_id.is_(None)
+            & among(self._reading, images.c.path, list(self._moved)).is_(False)
+        )
         statement = select(images.c.path).where(own if after is None else own & (images.c.path > after))
         return self._reading.execute(statement.order_by(images.c.path).limit(limit + 1)).scalars().all()
 

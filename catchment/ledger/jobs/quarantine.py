@@ -147,7 +147,7 @@ class Quarantine:
 
     def clusters(self, cluster: str | None = None) -> builtins.list[Cluster]:
         """Return the open entries grouped by cause, or only one group; largest first."""
-        which = quarantine.c.resolved_at.is_(None)
+        which: ColumnElement[bool] = quarantine.c.resolved_at.is_(None)
         if cluster is not None:
             which &= quarantine.c.cluster == cluster
         with self._store.read() as reading:
