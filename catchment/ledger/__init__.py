@@ -20,9 +20,8 @@ from catchment.ledger.db.connections import sqlite_file, time_limit, without_pas
 from catchment.ledger.db.database import Store, from_micros
 from catchment.ledger.db.driver_errors import DAMAGED
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.lookup import match_name
+from catchment.ledger.db.lookup import ListPage, match_name
 from catchment.ledger.db.monotonic_clock import MonotonicClock
-from catchment.ledger.db.pages import ListPage
 from catchment.ledger.db.records import (
     Acks,
     Batch,
@@ -61,7 +60,7 @@ from catchment.ledger.items.sync_changes import ChangeCounts, ChangeKind, PathCh
 from catchment.ledger.items.syncs import Syncs, SyncWork
 from catchment.ledger.jobs.auto_retry import Circumstances, first_change
 from catchment.ledger.jobs.history import History
-from catchment.ledger.jobs.listing import JobFilter
+from catchment.ledger.jobs.job_lists import JobFilter
 from catchment.ledger.jobs.quarantine import Quarantine
 from catchment.ledger.jobs.queue import Queue
 from catchment.ledger.library.contents import storable_text

@@ -11,9 +11,8 @@ from sqlalchemy import ColumnElement, delete, func, insert, literal_column, sele
 from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_micros, maybe_time
 from catchment.ledger.db.job_states import CANCELLED, QUARANTINED, UNFINISHED, in_parts, in_small_parts, move
-from catchment.ledger.db.lookup import find_open_sync
+from catchment.ledger.db.lookup import ListPage, cut, find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
-from catchment.ledger.db.pages import ListPage, cut
 from catchment.ledger.db.records import Hold, Settled
 from catchment.ledger.db.schema import DELETED, MISSING, documents, history, holds, items, jobs, marks, sources
 from catchment.ledger.items.recording import VERSIONED

@@ -10,8 +10,8 @@ from sqlalchemy import delete, select
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import Store, Writing, among
 from catchment.ledger.db.job_states import in_parts
+from catchment.ledger.db.lookup import ListPage
 from catchment.ledger.db.monotonic_clock import MonotonicClock
-from catchment.ledger.db.pages import ListPage
 from catchment.ledger.db.records import Hold, IntakeCounts, ItemRow, Settled
 from catchment.ledger.db.schema import items
 from catchment.ledger.db.schema import marks as marks_table

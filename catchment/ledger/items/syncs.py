@@ -23,12 +23,11 @@ from catchment.ledger.db.database import (
     to_micros,
 )
 from catchment.ledger.db.job_states import PENDING, RUNNING, move
-from catchment.ledger.db.lookup import find_open_sync
-from catchment.ledger.db.pages import ListPage, before, cut, key_of
+from catchment.ledger.db.lookup import ListPage, before, cut, find_open_sync, key_of
 from catchment.ledger.db.records import Outcome, Sync, SyncRow
 from catchment.ledger.db.schema import jobs, sources, syncs
 from catchment.ledger.items.sync_changes import ChangeCounts, ChangeKind, PathChange, SyncChanges
-from catchment.ledger.jobs import listing
+from catchment.ledger.jobs import job_lists
 from catchment.model import JobState
 
 
@@ -188,10 +187,10 @@ class Syncs:
     def work(self, sync_id: int) -> SyncWork:
         """Return the jobs that a sync found, by their present state, and when they were found and finished."""
         times = func.min(jobs.c.enqueued_at), func.max(jobs.c.enqueued_at), func.max(jobs.c.finished_at)
-        statement = select(*times, *listing.by_state()).where(jobs.c.sync_id == sync_id)
+        statement = select(*times, *job_lists.by_state()).where(jobs.c.sync_id == sync_id)
         with self._store.read() as reading:
             first, last, finished, *by_state = reading.execute(statement).one()
-        return SyncWork(listing.numbers(by_state), maybe_time(first), maybe_time(last), maybe_time(finished))
+        return SyncWork(job_lists.numbers(by_state), maybe_time(first), maybe_time(last), maybe_time(finished))
 
     def change_counts(self, sync_id: int) -> ChangeCounts:
         """Return the number of paths that a sync changed, by kind. All are 0 once its undo data has expired."""

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, delete, func, literal, 
 from catchment.errors import FailureClass, IllegalTransition, NotFound, Reason
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, as_map, from_json, from_micros, to_json
 from catchment.ledger.db.job_states import CANCELLED, PENDING, QUARANTINED, in_parts, move, refuse
-from catchment.ledger.db.pages import ListPage, before, cut, key_of
+from catchment.ledger.db.lookup import ListPage, before, cut, key_of
 from catchment.ledger.db.records import Cluster, QuarantineEntry
 from catchment.ledger.db.schema import documents, items, jobs, quarantine, sources
 from catchment.ledger.jobs.auto_retry import CHANGED, Circumstances, first_change

@@ -30,9 +30,8 @@ from catchment.ledger.db.job_states import (
     refuse,
     states,
 )
-from catchment.ledger.db.lookup import find_open_sync
+from catchment.ledger.db.lookup import ListPage, find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
-from catchment.ledger.db.pages import ListPage
 from catchment.ledger.db.records import (
     Acks,
     Batch,
@@ -44,9 +43,9 @@ from catchment.ledger.db.records import (
     Waiting,
 )
 from catchment.ledger.db.schema import FRESH, TRIED, jobs, sources
-from catchment.ledger.jobs import delivery, listing
+from catchment.ledger.jobs import delivery, job_lists
 from catchment.ledger.jobs.failures import quarantine_rows
-from catchment.ledger.jobs.listing import JobFilter
+from catchment.ledger.jobs.job_lists import JobFilter
 from catchment.ledger.jobs.ready import claimed, first_ready, ready_in
 from catchment.ledger.limits.throttles import Quota
 from catchment.model import JobState
@@ -296,7 +295,7 @@ class Queue:
     def job(self, job_id: int) -> JobRow:
         """Return a job. Raises NotFound."""
         with self._store.read() as reading:
-            return listing.job(reading, job_id)
+            return job_lists.job(reading, job_id)
 
     def jobs(
         self,
@@ -308,7 +307,7 @@ class Queue:
     ) -> list[JobRow]:
         """Return the latest jobs, newest first, optionally of one source, in one state, or enqueued since a time."""
         with self._store.read() as reading:
-            return listing.latest(reading, JobFilter(source, state, since=since), limit)
+            return job_lists.latest(reading, JobFilter(source, state, since=since), limit)
 
     def page(
         self, which: JobFilter, *, after: str | None = None, limit: int = 50
@@ -318,17 +317,17 @@ class Queue:
         Raises BadInput for an unknown `after`.
         """
         with self._store.read() as reading:
-            return listing.page(reading, which, after, limit)
+            return job_lists.page(reading, which, after, limit)
 
     def counts(self) -> dict[str, dict[JobState, int]]:
         """Return the number of current jobs by source and state, including states without jobs."""
         with self._store.read() as reading:
-            return listing.counts(reading)
+            return job_lists.counts(reading)
 
     def oldest(self) -> dict[str, datetime]:
         """Return when the oldest unfinished job of each source was enqueued. Sources without one are omitted."""
         with self._store.read() as reading:
-            return listing.oldest(reading)
+            return job_lists.oldest(reading)
 
 
 _jobs = jobs.c

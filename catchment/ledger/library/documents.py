@@ -12,7 +12,7 @@ from sqlalchemy import Select, func, select
 from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, from_micros, maybe_time
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.pages import ListPage, before, cut, key_of
+from catchment.ledger.db.lookup import ListPage, before, cut, key_of
 from catchment.ledger.db.records import ContentFacts, LibraryCounts, Named, Ranked, Ranking, Shown
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, links, mails, sources
 from catchment.ledger.library import mail_relations, matches, query_sql

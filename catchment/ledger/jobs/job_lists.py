@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Select, func, literal_column, select
 
 from catchment.ledger.db.database import AnyRow, Reading, from_micros, maybe_micros, maybe_time
 from catchment.ledger.db.job_states import refuse
-from catchment.ledger.db.pages import ListPage, before, cut, key_of
+from catchment.ledger.db.lookup import ListPage, before, cut, key_of
 from catchment.ledger.db.records import JobRow
 from catchment.ledger.db.schema import FRESH, RUNNING, TRIED, items, jobs, sources
 from catchment.model import JobState
