@@ -1,39 +1,82 @@
-"""Retry quarantined items. The other actions on them are methods of `Ledger.quarantine`, since they need no selection."""
+"""Retry, discard and annotate quarantined items: chosen ones, or all that match a filter."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 
 from catchment.actions.desk import Desk, E
-from catchment.errors import NotFound, Reason
+from catchment.errors import BadInput, NotFound, Reason, Refused
+from catchment.ledger import Ledger
 
 MISSING = "missing at the source; see `catchment quarantine list` and `catchment deletions list`"
+_TOLERANCE = 10
+"""The number of matching items may differ by a tenth from what the operator saw."""
 
 
-def retry(
-    desk: Desk[E],
-    actor: str,
-    reason: str = "",
-    *,
-    jobs: Sequence[int] = (),
-    source: str | None = None,
-    cause: Reason | None = None,
-    cluster: str | None = None,
-) -> tuple[int, int]:
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Quarantined items: the named jobs, or, without any, all entries of the source, cause and cluster.
+
+    `expected`: the number of matching entries that the operator saw. If it has changed by more than a tenth, the action is
+    refused.
+    """
+
+    jobs: Sequence[int] = ()
+    source: str | None = None
+    cause: Reason | None = None
+    cluster: str | None = None
+    expected: int | None = None
+
+    def chosen(self, ledger: Ledger) -> list[int]:
+        """Return the jobs. Raises NotFound for an unknown source, Refused for another number than expected, BadInput."""
+        if self.jobs:
+            if self.source or self.cause or self.cluster:
+                raise BadInput("jobs: name jobs or a filter, not both")
+            return sorted(set(self.jobs))
+        if self.source:
+            ledger.sources.get(self.source)
+        found = ledger.quarantine.matching(self.source, self.cause, self.cluster)
+        if self.expected is not None and abs(len(found) - self.expected) * _TOLERANCE > self.expected:
+            problem = f"{len(found)} items match now instead of {self.expected}"
+            raise Refused(f"quarantine: {problem}; nothing was changed, look again and repeat")
+        return found
+
+
+def retry(desk: Desk[E], which: Selection, actor: str, reason: str = "") -> tuple[int, int]:
     """Queue quarantined items again, to be processed by the next sync of their source.
-
-    Args:
-        jobs: The jobs to retry; without any, all entries of the source, cause and cluster.
 
     Return the number of items, and of those that cannot be retried.
 
-    Raises NotFound for an unknown source, or if none of the jobs can be retried.
+    Raises NotFound for an unknown source, or if none of the jobs can be retried; Refused by `Selection`.
     """
     with desk.writing() as ledger:
-        if source:
-            ledger.sources.get(source)
-        chosen = jobs or [entry.job for entry in ledger.quarantine.list(source, cause, cluster)]
+        chosen = which.chosen(ledger)
         number = ledger.quarantine.retry(chosen, actor, reason or None)
-    if jobs and not number:
+    if which.jobs and not number:
         raise NotFound(f"JOB: none is in quarantine, or they are {MISSING}")
-    return number, len(set(chosen)) - number
+    return number, len(chosen) - number
+
+
+def discard(desk: Desk[E], which: Selection, actor: str, reason: str = "") -> int:
+    """Discard quarantined items until they change; their documents stay. Return their number.
+
+    Raises NotFound or IllegalTransition, without any change, if a job is not in quarantine; Refused by `Selection`.
+    """
+    with desk.writing() as ledger:
+        return ledger.quarantine.discard(which.chosen(ledger), actor, reason)
+
+
+def note(desk: Desk[E], which: Selection, text: str, actor: str) -> int:
+    """Add a note to quarantined items. Return their number. Raises NotFound, Refused or BadInput."""
+    if not text.strip():
+        raise BadInput("note: empty; write a text")
+    with desk.writing() as ledger:
+        return ledger.quarantine.note(which.chosen(ledger), text, actor)
+
+
+def purge(desk: Desk[E], older_than: timedelta, actor: str, reason: str = "purged") -> int:
+    """Discard entries whose last failure is older than this, and forget closed ones. Return their number."""
+    with desk.writing() as ledger:
+        return ledger.quarantine.purge(older_than, actor, reason)

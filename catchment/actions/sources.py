@@ -1,4 +1,4 @@
-"""Add, change, pause, resume and remove a source."""
+"""Add, change, pause, resume and remove a source; decide on its held deletions."""
 
 from __future__ import annotations
 
@@ -117,6 +117,24 @@ def resume(desk: Desk[E], name: str, actor: str, reason: str = "") -> str | None
     return None
 
 
+def apply_deletions(desk: Desk[E], name: str, actor: str, reason: str = "", *, expected: int | None = None) -> int:
+    """Confirm the held deletions of a source, and remove the documents. Return the number of items.
+
+    Items that a later sync finds again are restored. `expected`: the number that the operator saw; if it has changed, the
+    action is refused.
+
+    Raises NotFound, or Refused.
+    """
+    with desk.writing() as ledger:
+        return ledger.intake.apply_hold(_with_deletions(ledger, name, expected), actor, reason)
+
+
+def drop_deletions(desk: Desk[E], name: str, actor: str, reason: str = "") -> int:
+    """Discard the held deletions of a source; the next sync compares again. Return the number of items. Raises NotFound."""
+    with desk.writing() as ledger:
+        return ledger.intake.drop_hold(_with_deletions(ledger, name, None), actor, reason)
+
+
 def remove(desk: Desk[E], name: str, actor: str, reason: str = "") -> None:
     """Remove a source from the file, the server and the library. Can be repeated after an interruption. Raises NotFound."""
     require(desk, name)
@@ -154,6 +172,15 @@ def _switched(desk: Desk[E], source: Source, *, on: bool) -> Iterator[None]:
         with suppress(CatchmentError):
             desk.switch(source.kind, source.name, on=source.state == "active")
         raise
+
+
+def _with_deletions(ledger: Ledger, name: str, expected: int | None) -> int:
+    source_id = ledger.sources.get(name).id
+    number = sum(hold.count for hold in ledger.intake.holds(source_id))
+    if expected is not None and number not in (0, expected):
+        problem = f"{number} deletions are held now instead of {expected}"
+        raise Refused(f"{name}: {problem}; nothing was changed, look again and repeat")
+    return source_id
 
 
 def _refuse_during_removal(ledger: Ledger, name: str) -> None:

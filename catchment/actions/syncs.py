@@ -1,13 +1,18 @@
-"""Start and cancel a sync."""
+"""Start, cancel and undo a sync."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from catchment.actions import consents
 from catchment.actions.desk import Desk, E, known
 from catchment.errors import NotFound, Refused, TryAgain
+from catchment.runtime import process
 from catchment.sync.plan import load_plan, save_plan
+
+if TYPE_CHECKING:
+    from catchment.ledger import Undone
 
 
 def start(
@@ -46,6 +51,16 @@ def cancel(desk: Desk[E], name: str, actor: str, reason: str = "") -> str:
         desk.cancel(last.run)
         ledger.sources.note(name, "cancel requested", actor, reason)
         return last.run
+
+
+def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> Undone:
+    """Undo the changes of a sync in the library, except where they were overwritten. The source is not changed.
+
+    May be repeated to finish an interrupted undo. Raises NotFound if the sync cannot be undone, TryAgain while a sync of the
+    source is running.
+    """
+    with desk.writing() as ledger:
+        return ledger.undo.undo(number, actor, reason, process.alive)
 
 
 def require_runnable(desk: Desk[E], entry: E) -> None:

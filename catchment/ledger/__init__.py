@@ -20,7 +20,7 @@ from catchment.ledger.db.connections import sqlite_file, time_limit, without_pas
 from catchment.ledger.db.database import Store, from_micros
 from catchment.ledger.db.driver_errors import DAMAGED
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.lookup import match_name
+from catchment.ledger.db.lookup import ListPage, match_name
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (
     Acks,
@@ -52,16 +52,19 @@ from catchment.ledger.db.records import (
     Waiting,
 )
 from catchment.ledger.items.consents import Consent, Consents, ConsentState
+from catchment.ledger.items.deletion_guard import HeldFolder, HeldItem
 from catchment.ledger.items.intake import Intake
 from catchment.ledger.items.purge import Holdings, Purging, items_in_copy
 from catchment.ledger.items.sources import Sources
-from catchment.ledger.items.syncs import Syncs
+from catchment.ledger.items.sync_changes import ChangeCounts, ChangeKind, PathChange
+from catchment.ledger.items.syncs import Syncs, SyncWork
 from catchment.ledger.jobs.auto_retry import Circumstances, first_change
 from catchment.ledger.jobs.history import History
+from catchment.ledger.jobs.job_lists import JobFilter
 from catchment.ledger.jobs.quarantine import Quarantine
 from catchment.ledger.jobs.queue import Queue
 from catchment.ledger.library.contents import storable_text
-from catchment.ledger.library.documents import Library
+from catchment.ledger.library.documents import LatestDocument, Library
 from catchment.ledger.library.embeddings import (
     DEFAULT_MODEL,
     FEW,
@@ -295,6 +298,8 @@ __all__ = [
     "AnyOf",
     "Batch",
     "BucketRow",
+    "ChangeCounts",
+    "ChangeKind",
     "Circumstances",
     "ClaimedJob",
     "Cluster",
@@ -309,19 +314,25 @@ __all__ = [
     "FailureInfo",
     "Filter",
     "FilterName",
+    "HeldFolder",
+    "HeldItem",
     "Hold",
     "Holdings",
     "IntakeCounts",
     "ItemRow",
     "ItemStatus",
+    "JobFilter",
     "JobRow",
     "Kept",
+    "LatestDocument",
     "Ledger",
     "LibraryCounts",
+    "ListPage",
     "Match",
     "Named",
     "Outcome",
     "Passage",
+    "PathChange",
     "PlannedAction",
     "QuarantineEntry",
     "Query",
@@ -339,6 +350,7 @@ __all__ = [
     "Stored",
     "Sync",
     "SyncRow",
+    "SyncWork",
     "Term",
     "UndoAction",
     "Undone",

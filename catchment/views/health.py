@@ -31,6 +31,8 @@ _SILENT = timedelta(seconds=90)
 """Three missed reports; a worker reports every 30 s."""
 _WEB_START = timedelta(minutes=2)
 """The web process starts last, after the worker and the deployments."""
+_RECENT = timedelta(minutes=6)
+"""The checks in the background run every five minutes."""
 RELEASED_OFTEN = 6
 """Claims after which a pending job is reported: twice the attempts of the default policy."""
 _JOBS_NAMED = 5
@@ -80,6 +82,12 @@ class HealthReport:
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             # Written by another version.
             return None
+
+    def failures(self, now: datetime) -> tuple[Finding, ...]:
+        """Return the failed checks; none if the report is older than the interval of the checks."""
+        if now - self.at > _RECENT:
+            return ()
+        return tuple(finding for finding in self.findings if finding.verdict is Verdict.FAIL)
 
     def write(self, home: Home) -> None:
         """Replace the report. A full disk is ignored: the report ages until the next one."""

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
-from catchment.ledger import ConsentState, Ledger, Outcome, Source, SourceState
+from catchment.ledger import ConsentState, Ledger, Outcome, Source, SourceState, SyncRow
 from catchment.model import JobState
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF, PlannedRun, ServerReport
 from catchment.runtime.watch_status import WatchState
 from catchment.runtime.worker_status import WorkerStatus
+from catchment.settings import SourceSettings
 from catchment.views import throttling
 from catchment.views.throttling import Pause, QuotaStatus
 
+_SYNCS = 10
 _UNFINISHED = (JobState.PENDING, JobState.RUNNING, JobState.RETRYING)
 
 
@@ -81,6 +84,66 @@ class SourceStanding:
         return self.consent is None or self.consent.state is not ConsentState.GIVEN
 
 
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A source in a list. `oldest`: when its oldest unfinished job was enqueued. `last_good`: its last completed sync."""
+
+    standing: SourceStanding
+    oldest: datetime | None
+    last_good: SyncRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView:
+    """A source on its own page.
+
+    Attributes:
+        runs: Its next runs, soonest first, as the server planned them at `planned`; None if that is not known.
+        expected: When its running or interrupted sync will be done, if known.
+        types, size: Number of documents by media type, and the bytes of its items, as far as they are known.
+        syncs: Its latest syncs, newest first.
+        settings: As they are written; secrets are references.
+    """
+
+    line: SourceLine
+    runs: tuple[PlannedRun, ...]
+    planned: datetime | None
+    expected: datetime | None
+    types: Mapping[str, int]
+    size: int
+    syncs: tuple[SyncRow, ...]
+    settings: Mapping[str, Any]
+
+
+def lines(ledger: Ledger, home: Home, report: ServerReport | None = None) -> list[SourceLine]:
+    """Return every source, by name, with its backlog and its last good sync. `report`: as for `standings`."""
+    oldest = ledger.queue.oldest()
+    ids = {source.name: source.id for source in ledger.sources.all()}
+    return [
+        SourceLine(one, oldest.get(one.name), ledger.syncs.last_good(ids[one.name]))
+        for one in standings(ledger, home, report)
+        if one.name in ids
+    ]
+
+
+def source(ledger: Ledger, home: Home, name: str, settings: SourceSettings) -> SourceView:
+    """Return a source with what it holds and its settings. Raises NotFound if it was never synced."""
+    known = ledger.sources.get(name)
+    line = next(line for line in lines(ledger, home) if line.standing.name == name)
+    report, last = ServerReport.read(home), line.standing.last_sync
+    is_active = line.standing.state == "active"
+    return SourceView(
+        line,
+        tuple(report.coming(name, ledger.now())) if report and is_active else (),
+        report.at if report else None,
+        last.expected if last else None,
+        ledger.library.types(known.id),
+        ledger.sources.size(known.id),
+        tuple(ledger.syncs.recent(known.id, _SYNCS)),
+        settings.model_dump(mode="json", exclude_none=True),
+    )
+
+
 def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) -> list[SourceStanding]:
     """Return the standing of every source, by name.
 
@@ -88,7 +151,7 @@ def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) ->
     """
     if report is None and (report := ServerReport.read(home)) and WorkerStatus.read(home) is None:
         report = ServerReport(report.at, report.paused)
-    documents, jobs = ledger.library.counts(), ledger.queue.counts()
+    documents, jobs = ledger.library.sizes(), ledger.queue.counts()
     held = {hold.source: hold.count for hold in ledger.intake.holds()}
     pauses, rules = throttling.paused_sources(ledger), throttling.rules(ledger)
     quotas, consents = throttling.quotas(ledger), _consents(ledger)
@@ -103,7 +166,7 @@ def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) ->
                 source.kind,
                 state,
                 reason,
-                documents[name].documents if name in documents else 0,
+                documents.get(name, 0),
                 jobs.get(name, {}),
                 held.get(name, 0),
                 consents.get(name),

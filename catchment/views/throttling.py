@@ -1,13 +1,14 @@
-"""Read-only overview of pauses, rules and quotas that currently hold back sources and hosts."""
+"""Read-only overview of the rules, quotas, rates and circuit breakers that currently hold back sources and hosts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime
 
 from catchment.ledger import Ledger
 from catchment.pacing.breaker import Position
-from catchment.pacing.operator_rules import ALL, scope
+from catchment.pacing.operator_rules import ALL, Rule, scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class HostStatus:
 
 def paused_sources(ledger: Ledger) -> dict[str, Pause]:
     """Return every source that a rule or its own circuit breaker currently pauses, by name."""
-    breakers = _open_breakers(ledger)
+    breakers = _pauses(ledger)
     pauses = {}
     for source in ledger.sources.all():
         if (pause := breakers.get(f"source:{source.name}")) is not None:
@@ -77,9 +78,7 @@ def quotas(ledger: Ledger) -> dict[str, QuotaStatus]:
 
 def hosts(ledger: Ledger) -> list[HostStatus]:
     """Return the hosts that are paused or have an hourly quota."""
-    breakers = {
-        key.removeprefix("host:"): pause for key, pause in _open_breakers(ledger).items() if key.startswith("host:")
-    }
+    breakers = {key.removeprefix("host:"): pause for key, pause in _pauses(ledger).items() if key.startswith("host:")}
     result = []
     for row in ledger.pacing.buckets():
         pause = breakers.pop(row.key.partition("#")[0], None)
@@ -93,10 +92,110 @@ def hosts(ledger: Ledger) -> list[HostStatus]:
     return [*result, *(HostStatus(name, pause, None) for name, pause in breakers.items())]
 
 
-def _open_breakers(ledger: Ledger) -> dict[str, Pause]:
-    """Return the reasons of all open circuit breakers, by key."""
-    return {
-        row.key: Pause("login refused" if row.locked else "repeated failures", row.until)
+@dataclass(frozen=True, slots=True)
+class OpenBreaker:
+    """An open circuit breaker. `until`: when it permits a probe; None if it must be reset."""
+
+    key: str
+    why: str
+    failures: int
+    opened: datetime | None
+    until: datetime | None
+
+
+def open_breakers(ledger: Ledger) -> list[OpenBreaker]:
+    """Return all open circuit breakers, by key."""
+    return [
+        OpenBreaker(
+            row.key, "login refused" if row.locked else "repeated failures", row.failures, row.opened, row.until
+        )
         for row in ledger.pacing.breakers()
         if row.position is Position.OPEN
-    }
+    ]
+
+
+def _pauses(ledger: Ledger) -> dict[str, Pause]:
+    return {one.key: Pause(one.why, one.until) for one in open_breakers(ledger)}
+
+
+@dataclass(frozen=True, slots=True)
+class RuleStatus:
+    """A rule and its scope. `begun_this_hour` jobs were started in the hour of its quota, which ends at `hour_ends`."""
+
+    scope: str
+    rule: Rule
+    since: datetime
+    begun_this_hour: int
+    hour_ends: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostRate:
+    """How fast a host may be asked: requests per second, burst, tokens left, and the factor that its answers led to.
+
+    `left` of `allowed` requests remain until `until`.
+    """
+
+    host: str
+    rate: int
+    burst: int
+    tokens: float
+    multiplier: float
+    not_before: datetime | None
+    allowed: int | None
+    left: int | None
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostTransfers:
+    """Number of transfers of a host that run and wait, and how many may run at once."""
+
+    host: str
+    transferring: int
+    waiting: int
+    at_once: int
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerStatus:
+    """A circuit breaker with failures. `until_reset`: it stays open until it is reset, because a login was refused."""
+
+    name: str
+    state: str
+    failures: int
+    opened: datetime | None
+    until: datetime | None
+    until_reset: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Throttling:
+    """All limits and what they do now. The fields are those of `throttle show --json`."""
+
+    rules: tuple[RuleStatus, ...] = ()
+    hosts: tuple[HostRate, ...] = ()
+    places: tuple[HostTransfers, ...] = ()
+    breakers: tuple[BreakerStatus, ...] = ()
+
+
+def overview(ledger: Ledger) -> Throttling:
+    """Return the rules, the rate and transfers of each host, and the circuit breakers."""
+    places: dict[str, Counter[bool]] = {}
+    at_once: dict[str, int] = {}
+    for place in ledger.pacing.places():
+        places.setdefault(place.host, Counter())[place.held] += 1
+        at_once.setdefault(place.host, place.at_once)
+    hosts = (
+        replace(HostRate(*astuple(row)), tokens=round(row.tokens, 1), multiplier=round(row.multiplier, 2))
+        for row in ledger.pacing.buckets()
+    )
+    return Throttling(
+        tuple(RuleStatus(row.scope, row.rule, row.changed, row.begun, row.until) for row in ledger.throttles.all()),
+        tuple(hosts),
+        tuple(HostTransfers(host, its[True], its[False], at_once[host]) for host, its in places.items()),
+        tuple(
+            BreakerStatus(row.key, row.position.value, row.failures, row.opened, row.until, row.locked)
+            for row in ledger.pacing.breakers()
+        ),
+    )

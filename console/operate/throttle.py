@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +16,7 @@ from console.help_pages import CommandGroup
 from console.trouble import jobs
 
 if TYPE_CHECKING:
-    from catchment.ledger import Ledger
+    from catchment.views.throttling import Throttling
 
 app = CommandGroup("View and set rate limits, quotas and blackout windows.\n\nExample: catchment throttle show")
 
@@ -31,11 +33,12 @@ def show(as_json: arguments.Json = False) -> None:
 
     Example: catchment throttle show
     """
-    try:
-        with session.reading() as ledger:
-            state = overview(ledger)
-    except NotFound:
-        state = {"rules": [], "hosts": [], "places": [], "breakers": []}
+    from catchment.views import throttling
+
+    found = throttling.Throttling()
+    with suppress(NotFound), session.reading() as ledger:
+        found = throttling.overview(ledger)
+    state = _json(found)
     if as_json:
         render.show_json(state)
     elif any(state.values()):
@@ -158,46 +161,14 @@ def history(
         render.note("no limits were changed and no circuit breaker has opened")
 
 
-def overview(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
-    """Return the state of throttling in the form of `throttle show --json`."""
-    places: dict[str, dict[str, Any]] = {}
-    for place in ledger.pacing.places():
-        counts = places.setdefault(
-            place.host, {"host": place.host, "transferring": 0, "waiting": 0, "at_once": place.at_once}
-        )
-        counts["transferring" if place.held else "waiting"] += 1
-    return {
-        "rules": [
-            {"scope": r.scope, **r.rule.as_json(), "since": r.changed, "begun_this_hour": r.begun, "hour_ends": r.until}
-            for r in ledger.throttles.all()
-        ],
-        "hosts": [
-            {
-                "host": b.key,
-                "rate": b.rate,
-                "burst": b.burst,
-                "tokens": round(b.tokens, 1),
-                "multiplier": round(b.multiplier, 2),
-                "not_before": b.not_before,
-                "allowed": b.allowed,
-                "left": b.left,
-                "until": b.until,
-            }
-            for b in ledger.pacing.buckets()
-        ],
-        "places": list(places.values()),
-        "breakers": [
-            {
-                "name": b.key,
-                "state": b.position.value,
-                "failures": b.failures,
-                "opened": b.opened,
-                "until": b.until,
-                "until_reset": b.locked,
-            }
-            for b in ledger.pacing.breakers()
-        ],
-    }
+def _json(found: Throttling) -> dict[str, list[dict[str, Any]]]:
+    rules = [
+        {"scope": one.scope, **one.rule.as_json()}
+        | {"since": one.since, "begun_this_hour": one.begun_this_hour, "hour_ends": one.hour_ends}
+        for one in found.rules
+    ]
+    lists = {name: [asdict(row) for row in getattr(found, name)] for name in ("hosts", "places", "breakers")}
+    return {"rules": rules, **lists}
 
 
 def _pause(name: str, on: bool, reason: str) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _SOON_DAYS = 7
 _WATCH_SECONDS = 2.0
-_RECENT = timedelta(minutes=6)
-"""The checks run every five minutes."""
 
 
 def status(
@@ -95,17 +93,13 @@ def _ask(server: Running) -> ServerReport | None:
 
 def _health() -> str:
     """Return a line on the checks that failed when they last ran in the background; empty if none did lately."""
-    from catchment.views.health import HealthReport, Verdict
+    from catchment.views.health import HealthReport
 
-    report, now = HealthReport.read(session.home()), datetime.now(UTC)
-    if report is None or now - report.at > _RECENT:
+    report = HealthReport.read(session.home())
+    failed = len(report.failures(datetime.now(UTC))) if report else 0
+    if report is None or not failed:
         return ""
-    failed = sum(finding.verdict is Verdict.FAIL for finding in report.findings)
-    return (
-        f"Health: {render.count(failed, 'check')} failed {render.when(report.at)}; see `catchment health`"
-        if failed
-        else ""
-    )
+    return f"Health: {render.count(failed, 'check')} failed {render.when(report.at)}; see `catchment health`"
 
 
 def _worker(worker: WorkerStatus | None) -> dict[str, Any] | None:

@@ -49,8 +49,9 @@ def apply(name: session.SourceName, reason: arguments.Why = "") -> None:
 
     Example: catchment deletions apply notes
     """
-    with session.writing() as ledger:
-        number = ledger.intake.apply_hold(ledger.sources.get(name).id, session.operator(), reason)
+    from catchment.actions import sources
+
+    number = sources.apply_deletions(session.desk(), name, session.operator(), reason)
     render.say(f"{name}: {render.count(number, 'document')} deleted")
 
 
@@ -60,6 +61,7 @@ def drop(name: session.SourceName, reason: arguments.Why = "") -> None:
 
     Example: catchment deletions drop notes
     """
-    with session.writing() as ledger:
-        number = ledger.intake.drop_hold(ledger.sources.get(name).id, session.operator(), reason)
+    from catchment.actions import sources
+
+    number = sources.drop_deletions(session.desk(), name, session.operator(), reason)
     render.say(f"{name}: {render.count(number, 'deletion')} discarded; the next sync compares again")

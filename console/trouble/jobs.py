@@ -67,9 +67,11 @@ def show_job(
 
     Example: catchment jobs show 42
     """
+    from catchment.views import jobs as views
+
     with session.reading() as ledger:
-        row = ledger.queue.job(job)
-        history = [event_json(event) for event in ledger.history.of_job(job)]
+        view = views.job(ledger, job)
+    row, history = view.job, [event_json(event) for event in view.history]
     shown = _job(row)
     if as_json:
         render.show_json({**shown, "history": history})
@@ -119,6 +121,6 @@ def _job(row: JobRow) -> dict[str, Any]:
         "attempts": row.attempt,
         "error": row.error,
         "enqueued": row.enqueued,
-        "next_attempt": row.not_before if row.state is JobState.RETRYING else None,
+        "next_attempt": row.next_attempt,
         "finished": row.finished,
     }

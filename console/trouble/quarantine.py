@@ -104,9 +104,8 @@ def retry(
         raise BadInput("--reason, --source, --cluster: only with --all; remove them or the job numbers")
     from catchment.actions import quarantine
 
-    number, remaining = quarantine.retry(
-        session.desk(), session.operator(), jobs=jobs or (), source=source, cause=reason, cluster=cluster
-    )
+    which = quarantine.Selection(jobs or (), source, reason, cluster)
+    number, remaining = quarantine.retry(session.desk(), which, session.operator())
     render.say(f"{render.count(number, 'item')} queued; process them now with `catchment sync NAME`")
     if remaining:
         render.note(f"{render.count(remaining, 'job is', 'jobs are')} not in quarantine, or {quarantine.MISSING}")
@@ -118,8 +117,9 @@ def note(job: Job, text: Annotated[str, typer.Argument(metavar="TEXT", help="Tex
 
     Example: catchment quarantine note 42 "encrypted, ask Ada"
     """
-    with session.writing() as ledger:
-        ledger.quarantine.note(job, text, session.operator())
+    from catchment.actions import quarantine
+
+    quarantine.note(session.desk(), quarantine.Selection([job]), text, session.operator())
     render.say("note added")
 
 
@@ -129,8 +129,9 @@ def discard(jobs: Jobs, reason: arguments.Why = "") -> None:
 
     Example: catchment quarantine discard 42 43
     """
-    with session.writing() as ledger:
-        number = ledger.quarantine.discard(jobs, session.operator(), reason)
+    from catchment.actions import quarantine
+
+    number = quarantine.discard(session.desk(), quarantine.Selection(jobs), session.operator(), reason)
     render.say(f"{render.count(number, 'item')} discarded")
 
 
@@ -145,8 +146,9 @@ def purge(
     Example: catchment quarantine purge --older-than 30d
     """
     age = arguments.length(older_than)
-    with session.writing() as ledger:
-        number = ledger.quarantine.purge(age, session.operator())
+    from catchment.actions import quarantine
+
+    number = quarantine.purge(session.desk(), age, session.operator())
     render.say(f"{render.count(number, 'entry', 'entries')} purged")
 
 

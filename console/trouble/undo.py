@@ -39,10 +39,9 @@ def undo(
         with session.reading() as ledger:
             undone = ledger.undo.preview(sync)
     else:
-        from catchment.runtime.process import alive
+        from catchment.actions import syncs
 
-        with session.writing() as ledger:
-            undone = ledger.undo.undo(sync, session.operator(), reason, alive)
+        undone = syncs.undo(session.desk(), sync, session.operator(), reason)
     if as_json:
         actions = [{"do": action, "item": path} for path, action in undone.actions.items()]
         render.show_json({"source": undone.source, "sync": sync, "undo": undone.number, "deeds": actions})

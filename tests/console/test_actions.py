@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catchment.actions import consents, limits, quarantine, sources, syncs
-from catchment.errors import NotFound, Refused, TryAgain
-from catchment.ledger import Ledger
-from catchment.model import JobState, Tombstone
+from catchment.actions import consents, jobs, limits, quarantine, sources, syncs
+from catchment.actions.quarantine import Selection
+from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
+from catchment.ledger import FailureInfo
+from catchment.model import Item, JobState, Tombstone, Upsert
 from catchment.runtime.process import alive, identity
 from console import session
 from deployments.runs.desk import LocalDesk
@@ -68,20 +69,12 @@ def _sync_with_held_deletions(desk: LocalDesk, *, run: str | None = None, end: b
         return source
 
 
-def _decide(method: str) -> Callable[[LocalDesk], object]:
+def _decide(decision: Callable[..., int]) -> Callable[[LocalDesk], object]:
     def act(desk: LocalDesk) -> object:
-        source = _sync_with_held_deletions(desk)
-        return _on_ledger(lambda ledger: getattr(ledger.intake, method)(source, WHO, WHY))(desk)
+        _sync_with_held_deletions(desk)
+        return decision(desk, "notes", WHO, WHY)
 
     return act
-
-
-def _on_ledger(act: Callable[[Ledger], object]) -> Callable[[LocalDesk], object]:
-    def on(desk: LocalDesk) -> object:
-        with desk.writing() as ledger:
-            return act(ledger)
-
-    return on
 
 
 def _add(desk: LocalDesk) -> object:
@@ -98,8 +91,10 @@ def _cancel(desk: LocalDesk) -> object:
     return syncs.cancel(desk, "notes", WHO, WHY)
 
 
-def _undo(ledger: Ledger) -> object:
-    return ledger.undo.undo(ledger.syncs.recent()[0].id, WHO, WHY, alive)
+def _undo(desk: LocalDesk) -> object:
+    with desk.reading() as ledger:
+        number = ledger.syncs.recent()[0].id
+    return syncs.undo(desk, number, WHO, WHY)
 
 
 def _clear(desk: LocalDesk) -> object:
@@ -139,24 +134,17 @@ ACTIONS = {
     "limits.change": Action(lambda desk: limits.change(desk, "notes", WHO, WHY, per_hour=5), "throttle set"),
     "limits.clear": Action(_clear, "throttle cleared"),
     "limits.reset_breaker": Action(_reset, "breaker reset"),
-    "quarantine.retry": Action(lambda desk: quarantine.retry(desk, WHO, WHY), "pending"),
-    "Ledger.quarantine.discard": Action(
-        _on_ledger(lambda ledger: ledger.quarantine.discard([ledger.quarantine.list()[0].job], WHO, WHY)), "cancelled"
+    "quarantine.retry": Action(lambda desk: quarantine.retry(desk, Selection(), WHO, WHY), "pending"),
+    "quarantine.discard": Action(lambda desk: quarantine.discard(desk, Selection(), WHO, WHY), "cancelled"),
+    "quarantine.note": Action(lambda desk: quarantine.note(desk, Selection(), WHY, WHO), "noted"),
+    "quarantine.purge": Action(lambda desk: quarantine.purge(desk, timedelta(0), WHO, WHY), "cancelled"),
+    "jobs.cancel": Action(lambda desk: jobs.cancel(desk, _job(desk, JobState.PENDING), WHO, WHY), "cancelled"),
+    "jobs.prioritize": Action(
+        lambda desk: jobs.prioritize(desk, _job(desk, JobState.RETRYING), WHO, WHY), "prioritized"
     ),
-    "Ledger.quarantine.note": Action(
-        _on_ledger(lambda ledger: ledger.quarantine.note(ledger.quarantine.list()[0].job, WHY, WHO)),
-        "noted",
-    ),
-    "Ledger.quarantine.purge": Action(
-        _on_ledger(lambda ledger: ledger.quarantine.purge(timedelta(0), WHO, WHY)), "cancelled"
-    ),
-    "Ledger.queue.cancel": Action(
-        lambda desk: _on_ledger(lambda ledger: ledger.queue.cancel(_job(desk, JobState.PENDING), WHO, WHY))(desk),
-        "cancelled",
-    ),
-    "Ledger.undo.undo": Action(_on_ledger(_undo), "undone"),
-    "Ledger.intake.apply_hold": Action(_decide("apply_hold"), "hold applied"),
-    "Ledger.intake.drop_hold": Action(_decide("drop_hold"), "hold dropped"),
+    "syncs.undo": Action(_undo, "undone"),
+    "sources.apply_deletions": Action(_decide(sources.apply_deletions), "hold applied"),
+    "sources.drop_deletions": Action(_decide(sources.drop_deletions), "hold dropped"),
 }
 
 
@@ -178,20 +166,19 @@ def test_every_action_is_listed_in_the_room() -> None:
     """Each function with an actor is an action, and stands in the package's table and in the test above."""
     import catchment.actions
 
-    modules: list[ModuleType] = [consents, limits, quarantine, sources, syncs]
+    modules: list[ModuleType] = [consents, jobs, limits, quarantine, sources, syncs]
     found = {
         f"{module.__name__.rpartition('.')[2]}.{name}"
         for module in modules
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__ and "actor" in inspect.signature(function).parameters
     }
-    assert {name for name in ACTIONS if not name.startswith("Ledger.")} == found
+    assert ACTIONS.keys() == found
     table = catchment.actions.__doc__ or ""
     for name in ACTIONS:
-        room, _, function = name.rpartition(".")
-        assert (
-            name if room == "Ledger.undo" else function if room.startswith("Ledger") else f"actions.{room}"
-        ) in table
+        room, _, function = name.partition(".")
+        verbs = [line for line in table.splitlines() if line.endswith(f"actions.{room}")]
+        assert any(re.search(rf"\b{function.partition('_')[0]}", line) for line in verbs), name
 
 
 def _state(home: Path) -> tuple[str, list[Any], str]:
@@ -295,3 +282,72 @@ def test_source_being_removed_is_not_changed(desk: LocalDesk) -> None:
         ledger.sources.begin_removal("notes", WHO)
     with pytest.raises(Refused, match="being removed"):
         _change(desk, exclude="*.tmp")
+
+
+def _fail_more(desk: LocalDesk, number: int) -> None:
+    error = FailureInfo(Reason.PARSE_ERROR, FailureClass.PERMANENT, "ParseError", "cut")
+    with desk.writing() as ledger:
+        source = ledger.sources.get("notes").id
+        sync = ledger.syncs.begin(source, run=None, owner=identity(), code_version="0", alive=alive)
+        ledger.intake.record(sync.id, [Upsert(Item(f"{n}.pdf", "", "v1")) for n in range(number)], {})
+        batch = ledger.queue.claim(source, number, owner=identity(), fresh=True)
+        for job in batch.jobs:
+            ledger.queue.fail(batch.token, job.id, error, retry_at=None)
+        ledger.syncs.end(sync.id, "completed", {})
+
+
+@pytest.mark.parametrize("name", ["retry", "discard", "note"])
+def test_all_that_match_is_refused_if_the_number_changed(filled: Path, desk: LocalDesk, name: str) -> None:
+    act: Callable[[Selection], object] = {
+        "retry": lambda which: quarantine.retry(desk, which, WHO, WHY),
+        "discard": lambda which: quarantine.discard(desk, which, WHO, WHY),
+        "note": lambda which: quarantine.note(desk, which, WHY, WHO),
+    }[name]
+    _fail_more(desk, 19)
+    with desk.reading() as ledger:
+        number = len(ledger.quarantine.matching("notes"))
+    assert number == 20
+    before = _history(filled)
+    for seen in (18, 23):
+        with pytest.raises(Refused, match=f"20 items match now instead of {seen}"):
+            act(Selection(source="notes", expected=seen))
+    assert _history(filled) == before
+    act(Selection(source="notes", cause=Reason.PARSE_ERROR, expected=21))
+    assert sum(actor == WHO for actor, _, _ in _history(filled)) == 20
+
+
+def test_selection_names_jobs_or_a_filter(filled: Path, desk: LocalDesk) -> None:
+    job = _job(desk, JobState.QUARANTINED)
+    before = _history(filled)
+    with pytest.raises(BadInput, match="not both"):
+        quarantine.retry(desk, Selection([job], source="notes"), WHO)
+    with pytest.raises(NotFound, match="no such source"):
+        quarantine.discard(desk, Selection(source="other"), WHO)
+    with pytest.raises(NotFound, match="job 999"):
+        quarantine.note(desk, Selection([job, 999]), WHY, WHO)
+    with pytest.raises(BadInput, match="empty"):
+        quarantine.note(desk, Selection([job]), " ", WHO)
+    assert _history(filled) == before
+
+
+def test_deletions_are_confirmed_only_as_they_were_seen(filled: Path, desk: LocalDesk) -> None:
+    _sync_with_held_deletions(desk)
+    before = _history(filled)
+    with pytest.raises(Refused, match="2 deletions are held now instead of 3"):
+        sources.apply_deletions(desk, "notes", WHO, expected=3)
+    assert _history(filled) == before
+    assert sources.apply_deletions(desk, "notes", WHO, expected=2) == 2
+    with pytest.raises(NotFound, match="no held deletions"):
+        sources.apply_deletions(desk, "notes", WHO, expected=2)
+
+
+@pytest.mark.parametrize("action", [jobs.cancel, jobs.prioritize])
+def test_finished_job_is_neither_cancelled_nor_prioritized(
+    filled: Path, desk: LocalDesk, action: Callable[..., None]
+) -> None:
+    before = _history(filled)
+    with pytest.raises(IllegalTransition):
+        action(desk, _job(desk, JobState.SUCCEEDED), WHO)
+    with pytest.raises(NotFound):
+        action(desk, 999, WHO)
+    assert _history(filled) == before

@@ -1,4 +1,4 @@
-"""Lookup of sources and items by name, and of the open sync that a transaction writes for.
+"""Lookup of sources and items by name, of the open sync that a transaction writes for, and of a part of a long list by key.
 
 An item can be named by its locator, the end of its locator, or its file name without the suffix. Unicode normalization is
 ignored: some disks store "é" as one code point, others as two, with no visible difference.
@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, bindparam, or_, select
+from sqlalchemy import ColumnElement, and_, bindparam, or_, select, true
 
-from catchment.errors import NotFound, StaleLease
+from catchment.errors import BadInput, NotFound, StaleLease
 from catchment.ledger.db.database import AnyRow, Reading, Writing
 from catchment.ledger.db.schema import sources, syncs
+
+R = TypeVar("R")
 
 _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
 _open_sync = (
@@ -117,3 +120,42 @@ def find_open_sync(writing: Writing, sync_id: int) -> AnyRow:
     if row is None:
         raise StaleLease(f"Sync {sync_id} is not open; nothing was changed")
     return row
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage(Generic[R]):
+    """A part of a list. `total`: length of the whole list. `next`: key of the next part; None if this is the last one."""
+
+    rows: tuple[R, ...]
+    total: int
+    next: str | None
+
+
+def cut(
+    found: Sequence[Any], limit: int, total: int, read: Callable[[Any], R], key: Callable[[Any], str]
+) -> ListPage[R]:
+    """Return the first `limit` of the rows as a page; a further row means that another page exists."""
+    shown = found[:limit]
+    return ListPage(tuple(map(read, shown)), total, key(shown[-1]) if len(found) > limit else None)
+
+
+def before(key: str | None, *columns: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return the condition that a row follows the key in the descending order of these numbers. Raises BadInput."""
+    if key is None:
+        return true()
+    try:
+        values = [int(part) for part in key.split(".")]
+    except ValueError:
+        values = []
+    if len(values) != len(columns) or any(abs(value) >= 1 << 63 for value in values):
+        raise BadInput("after: not a key of this list; use `next` of the previous page")
+    conditions = []
+    for place, column in enumerate(columns):
+        equal = [columns[earlier] == values[earlier] for earlier in range(place)]
+        conditions.append(and_(*equal, column < values[place]))
+    return or_(*conditions)
+
+
+def key_of(*values: int) -> str:
+    """Return the key of a row in the order of these numbers."""
+    return ".".join(map(str, values))

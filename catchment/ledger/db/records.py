@@ -232,6 +232,11 @@ class JobRow:
     error: str | None
     sync_id: int | None
 
+    @property
+    def next_attempt(self) -> datetime | None:
+        """When it is tried again, if it waits for that."""
+        return self.not_before if self.state is JobState.RETRYING else None
+
 
 @dataclass(frozen=True, slots=True)
 class QuarantineEntry:
@@ -263,14 +268,35 @@ class QuarantineEntry:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Quarantined items with the same cause."""
+    """Quarantined items with the same cause.
+
+    Attributes:
+        reason, error, message, retry_helps: Of the latest failure.
+        by_source: Number of items by source.
+        first, last: Time of the first and of the latest failure.
+        example, item: The job that failed last, and its item.
+    """
 
     id: str
     reason: Reason
     error: str
     message: str
-    count: int
-    sources: tuple[str, ...]
+    retry_helps: bool
+    by_source: Mapping[str, int]
+    first: datetime
+    last: datetime
+    example: int
+    item: str
+
+    @property
+    def count(self) -> int:
+        """Number of items."""
+        return sum(self.by_source.values())
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The sources of the items, in order."""
+        return tuple(sorted(self.by_source))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, update
 
 from catchment.errors import NotFound
-from catchment.ledger.db.database import Reading, Store, Writing, among, from_micros
+from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_micros, maybe_time
 from catchment.ledger.db.job_states import CANCELLED, QUARANTINED, UNFINISHED, in_parts, in_small_parts, move
-from catchment.ledger.db.lookup import find_open_sync
+from catchment.ledger.db.lookup import ListPage, cut, find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import Hold, Settled
-from catchment.ledger.db.schema import DELETED, MISSING, history, holds, items, jobs, marks, sources
+from catchment.ledger.db.schema import DELETED, MISSING, documents, history, holds, items, jobs, marks, sources
 from catchment.ledger.items.recording import VERSIONED
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import withdraw
@@ -25,6 +26,25 @@ _LONG = timedelta(hours=1) // timedelta(microseconds=1)
 _FORGOTTEN_AT_ONCE = 500
 _DELETED_AT_ONCE = 5_000
 """Transaction size. Larger ones would block other writers for seconds: 20,000 purged items, or 50,000 deleted ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFolder:
+    """A folder with held deletions, and their number."""
+
+    folder: str
+    deletions: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldItem:
+    """An item whose deletion is held. `document` and `title`: what would be deleted; None without a document."""
+
+    id: int
+    item: str
+    modified: datetime | None
+    document: int | None
+    title: str | None
 
 
 class Deletions:
@@ -87,6 +107,34 @@ class Deletions:
                 for row in reading.execute(statement)
             ]
 
+    def held_folders(self, source_id: int, after: str | None, limit: int) -> ListPage[HeldFolder]:
+        """Implement `Intake.held_folders`."""
+        folder = items.c.container
+        counted = select(folder, func.count().label("number")).where(_is_missing(source_id)).group_by(folder)
+        part = counted.order_by(folder).limit(limit + 1)
+        with self._store.read() as reading:
+            found = reading.execute(part if after is None else part.where(folder > after)).all()
+            folders = select(func.count(folder.distinct())).where(_is_missing(source_id))
+            total = reading.execute(folders).scalar_one()
+        return cut(found, limit, total, lambda row: HeldFolder(row.container, row.number), lambda row: row.container)
+
+    def held_items(self, source_id: int, folder: str | None, after: str | None, limit: int) -> ListPage[HeldItem]:
+        """Implement `Intake.held_items`."""
+        which = _is_missing(source_id)
+        if folder is not None:
+            which &= items.c.container == folder
+        part = (
+            select(items.c.id, items.c.locator, items.c.modified, documents.c.id.label("document"), documents.c.title)
+            .outerjoin(documents, (documents.c.item_id == items.c.id) & documents.c.removed_at.is_(None))
+            .where(which)
+            .order_by(items.c.locator)
+            .limit(limit + 1)
+        )
+        with self._store.read() as reading:
+            found = reading.execute(part if after is None else part.where(items.c.locator > after)).all()
+            total = reading.execute(select(func.count()).select_from(items).where(which)).scalar_one()
+        return cut(found, limit, total, _held_item, lambda row: row.locator)
+
     def apply(self, source_id: int, actor: str, reason: str) -> int:
         """Implement `Intake.apply_hold`."""
         with self._store.read() as reading:
@@ -130,6 +178,14 @@ class Deletions:
                 count += len(still)
             self._store.let_others_write()
         return count
+
+
+def _is_missing(source_id: int) -> ColumnElement[bool]:
+    return (items.c.source_id == source_id) & literal_column(MISSING)
+
+
+def _held_item(row: AnyRow) -> HeldItem:
+    return HeldItem(row.id, row.locator, maybe_time(row.modified), row.document, row.title)
 
 
 def _missing(reading: Reading, source_id: int, among_ids: Sequence[int] | None = None) -> Sequence[int]:

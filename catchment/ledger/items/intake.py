@@ -10,12 +10,13 @@ from sqlalchemy import delete, select
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import Store, Writing, among
 from catchment.ledger.db.job_states import in_parts
+from catchment.ledger.db.lookup import ListPage
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import Hold, IntakeCounts, ItemRow, Settled
 from catchment.ledger.db.schema import items
 from catchment.ledger.db.schema import marks as marks_table
 from catchment.ledger.items import item_lookup
-from catchment.ledger.items.deletion_guard import Deletions
+from catchment.ledger.items.deletion_guard import Deletions, HeldFolder, HeldItem
 from catchment.ledger.items.known import KnownSource
 from catchment.ledger.items.recording import Recording
 from catchment.model import Failure, Skip, Tombstone, Upsert
@@ -77,6 +78,16 @@ class Intake:
         """Return the deletions that wait for an operator's decision."""
         return self._deletions.holds(source_id)
 
+    def held_folders(self, source_id: int, *, after: str | None = None, limit: int = 50) -> ListPage[HeldFolder]:
+        """Return the folders with missing items, by name. These are the held deletions, if there is a hold."""
+        return self._deletions.held_folders(source_id, after, limit)
+
+    def held_items(
+        self, source_id: int, folder: str | None = None, *, after: str | None = None, limit: int = 50
+    ) -> ListPage[HeldItem]:
+        """Return the missing items, by path, optionally of one folder without those inside it."""
+        return self._deletions.held_items(source_id, folder, after, limit)
+
     def apply_hold(self, source_id: int, actor: str, reason: str) -> int:
         """Carry out held deletions and accept the present root. Return the number of items. Raises NotFound without a hold."""
         return self._deletions.apply(source_id, actor, reason)
@@ -96,6 +107,11 @@ class Intake:
         """
         with self._store.read() as reading:
             return item_lookup.find(reading, text, source)
+
+    def item(self, item_id: int) -> ItemRow | None:
+        """Return an item by its ID, in any state; None if it was purged."""
+        with self._store.read() as reading:
+            return item_lookup.by_id(reading, item_id)
 
     def of_document(self, document: int) -> ItemRow | None:
         """Return the item of a document; None without such a document."""

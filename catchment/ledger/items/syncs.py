@@ -3,16 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Select, func, insert, select, update
 
-from catchment.errors import NotNow, TryAgain
-from catchment.ledger.db.database import Store, Writing, from_json, from_micros, maybe_micros, maybe_time, to_json
+from catchment.errors import NotFound, NotNow, TryAgain
+from catchment.ledger.db.database import (
+    AnyRow,
+    Reading,
+    Store,
+    Writing,
+    from_json,
+    from_micros,
+    maybe_micros,
+    maybe_time,
+    to_json,
+    to_micros,
+)
 from catchment.ledger.db.job_states import PENDING, RUNNING, move
-from catchment.ledger.db.lookup import find_open_sync
+from catchment.ledger.db.lookup import ListPage, before, cut, find_open_sync, key_of
 from catchment.ledger.db.records import Outcome, Sync, SyncRow
 from catchment.ledger.db.schema import jobs, sources, syncs
+from catchment.ledger.items.sync_changes import ChangeCounts, ChangeKind, PathChange, SyncChanges
+from catchment.ledger.jobs import job_lists
+from catchment.model import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class SyncWork:
+    """The jobs that a sync found, by state; when it found the first and the last; and when the last finished. Aware UTC."""
+
+    jobs: Mapping[JobState, int]
+    first_found: datetime | None
+    last_found: datetime | None
+    finished: datetime | None
 
 
 class Syncs:
@@ -124,38 +150,101 @@ class Syncs:
             found: Mapping[str, str] = from_json(reading.execute(statement).scalar())
             return found
 
-    def recent(self, source_id: int | None = None, limit: int = 20) -> list[SyncRow]:
-        """Return the latest syncs, newest first."""
-        statement = (
-            select(syncs, sources.c.name.label("source"))
-            .join(sources, sources.c.id == syncs.c.source_id)
-            .order_by(syncs.c.id.desc())
-            .limit(limit)
-        )
-        if source_id is not None:
-            statement = statement.where(syncs.c.source_id == source_id)
+    def recent(self, source_id: int | None = None, limit: int = 20, *, since: datetime | None = None) -> list[SyncRow]:
+        """Return the latest syncs, newest first. `since`: only those that were open at this time, or started later."""
+        statement = _rows(source_id).limit(limit)
+        if since is not None:
+            ended = func.coalesce(syncs.c.ended_at, syncs.c.began_at) >= to_micros(since)
+            statement = statement.where(syncs.c.outcome.is_(None) | ended)
         with self._store.read() as reading:
-            return [
-                SyncRow(
-                    row.id,
-                    row.source_id,
-                    row.source,
-                    row.run,
-                    row.owner,
-                    row.code_version,
-                    row.outcome,
-                    from_micros(row.began_at),
-                    maybe_time(row.expected_at),
-                    maybe_time(row.ended_at),
-                    from_json(row.summary),
-                    row.error,
-                )
-                for row in reading.execute(statement)
-            ]
+            return [_row(row) for row in reading.execute(statement)]
+
+    def page(self, source_id: int | None = None, *, after: str | None = None, limit: int = 50) -> ListPage[SyncRow]:
+        """Return the syncs of a source or of all in parts, newest first."""
+        counted = select(func.count()).select_from(syncs)
+        if source_id is not None:
+            counted = counted.where(syncs.c.source_id == source_id)
+        with self._store.read() as reading:
+            found = reading.execute(_rows(source_id).where(before(after, syncs.c.id)).limit(limit + 1)).all()
+            return cut(found, limit, reading.execute(counted).scalar_one(), _row, lambda row: key_of(row.id))
+
+    def get(self, sync_id: int) -> SyncRow:
+        """Return a sync, also of a removed source. Raises NotFound."""
+        with self._store.read() as reading:
+            row = reading.execute(_rows().where(syncs.c.id == sync_id)).first()
+        if row is None:
+            raise NotFound(f"sync {sync_id}: not found; see `catchment sources show NAME`")
+        return _row(row)
+
+    def last_good(self, source_id: int) -> SyncRow | None:
+        """Return the latest completed sync of a source that is not an undo."""
+        undo = syncs.c.summary.like('%"undoes"%')
+        which = (syncs.c.outcome == "completed") & (syncs.c.summary.is_(None) | ~undo)
+        with self._store.read() as reading:
+            row = reading.execute(_rows(source_id).where(which).limit(1)).first()
+        return None if row is None else _row(row)
+
+    def work(self, sync_id: int) -> SyncWork:
+        """Return the jobs that a sync found, by their present state, and when they were found and finished."""
+        times = func.min(jobs.c.enqueued_at), func.max(jobs.c.enqueued_at), func.max(jobs.c.finished_at)
+        statement = select(*times, *job_lists.by_state()).where(jobs.c.sync_id == sync_id)
+        with self._store.read() as reading:
+            first, last, finished, *by_state = reading.execute(statement).one()
+        return SyncWork(job_lists.numbers(by_state), maybe_time(first), maybe_time(last), maybe_time(finished))
+
+    def change_counts(self, sync_id: int) -> ChangeCounts:
+        """Return the number of paths that a sync changed, by kind. All are 0 once its undo data has expired."""
+        with self._store.read() as reading:
+            return _changes(reading, sync_id).counts()
+
+    def changes(
+        self, sync_id: int, kind: ChangeKind, *, after: str | None = None, limit: int = 50
+    ) -> ListPage[PathChange]:
+        """Return a part of the paths that a sync changed, in their order. It may be shorter than `limit`."""
+        with self._store.read() as reading:
+            return _changes(reading, sync_id).page(kind, after, limit)
+
+    def moment(self) -> tuple[int, tuple[int, ...]]:
+        """Return the number of the latest sync, and the open ones: they differ after a start and after an end."""
+        with self._store.read() as reading:
+            latest = reading.execute(select(func.max(syncs.c.id))).scalar() or 0
+            still_open = select(syncs.c.id).where(syncs.c.outcome.is_(None)).order_by(syncs.c.id)
+            return latest, tuple(reading.execute(still_open).scalars())
 
     def last(self, source_id: int) -> SyncRow | None:
         """Return the latest sync of a source, open or closed."""
         return next(iter(self.recent(source_id, 1)), None)
+
+
+def _changes(reading: Reading, sync_id: int) -> SyncChanges:
+    source_id = reading.execute(select(syncs.c.source_id).where(syncs.c.id == sync_id)).scalar()
+    return SyncChanges(reading, source_id or 0, sync_id)
+
+
+def _rows(source_id: int | None = None) -> Select[Any]:
+    statement = (
+        select(syncs, sources.c.name.label("source"))
+        .join(sources, sources.c.id == syncs.c.source_id)
+        .order_by(syncs.c.id.desc())
+    )
+    return statement if source_id is None else statement.where(syncs.c.source_id == source_id)
+
+
+def _row(row: AnyRow) -> SyncRow:
+    return SyncRow(
+        row.id,
+        row.source_id,
+        row.source,
+        row.run,
+        row.owner,
+        row.code_version,
+        row.outcome,
+        from_micros(row.began_at),
+        maybe_time(row.expected_at),
+        maybe_time(row.ended_at),
+        from_json(row.summary),
+        row.error,
+    )
 
 
 def close_crashed(writing: Writing, source_id: int, sync_id: int, owner: str) -> None:

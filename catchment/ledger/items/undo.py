@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from catchment import __version__
 from catchment.errors import NotFound, TryAgain
@@ -23,14 +23,16 @@ from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among,
 from catchment.ledger.db.job_states import CANCELLED, SKIPPED, SUCCEEDED, in_parts, in_small_parts
 from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
+from catchment.ledger.db.schema import BEING_DELETED, documents, items, jobs, sources, syncs
 from catchment.ledger.db.schema import before_images as images
-from catchment.ledger.db.schema import documents, items, jobs, sources, syncs
 from catchment.ledger.items.syncs import close_crashed
 from catchment.ledger.jobs.delivery import complete
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.model import JobState
 from catchment.runtime import process
 
+_EFFECTS = ("succeeded", "moved", "deleted", "undoes")
+"""Figures of a summary that stand for changes of documents."""
 _READ_AT_ONCE = 50_000
 _ROWS_AT_ONCE = 1_000
 
@@ -83,6 +85,29 @@ class Undo:
             source, before = _found(reading, sync_id)
             places = _places(reading, source.id, sync_id, before)
             return Undone(source.name, sync_id, None, {place.before.path: place.action for place in places})
+
+    def refusal(self, sync_id: int) -> str | None:
+        """Return why a sync cannot be undone now, in words; None if it can."""
+        with self._store.read() as reading:
+            row = reading.execute(select(syncs.c.source_id, syncs.c.summary).where(syncs.c.id == sync_id)).first()
+            if row is None:
+                return "not found"
+            is_open = (syncs.c.source_id == row.source_id) & syncs.c.outcome.is_(None)
+            if reading.execute(select(syncs.c.id).where(is_open)).first() is not None:
+                return "a sync of the source is running"
+            parts = _parts(reading, row.source_id, sync_id)
+            own = (images.c.source_id == row.source_id) & images.c.sync_id.in_(parts)
+            first = reading.execute(select(func.min(images.c.kept_at)).where(own)).scalar()
+            if first is None and not any(from_json(row.summary).get(name) for name in _EFFECTS):
+                return "it changed nothing"
+            return "its undo data expired" if first in (None, BEING_DELETED) else None
+
+    def undone_by(self, sync_id: int) -> int | None:
+        """Return the latest completed undo of a sync; None without one."""
+        which = (syncs.c.summary == to_json({"undoes": sync_id})) & (syncs.c.outcome == "completed")
+        with self._store.read() as reading:
+            number: int | None = reading.execute(select(func.max(syncs.c.id)).where(which)).scalar()
+            return number
 
     def undo(self, sync_id: int, actor: str, reason: str, alive: Callable[[str], bool]) -> Undone:
         """Undo a sync, except at paths that have changed since. Includes the preceding yielded syncs that it continued.

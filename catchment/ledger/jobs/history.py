@@ -49,13 +49,31 @@ class History:
                 item_id = reading.execute(statement).scalar()
         return self._events((history.c.item_id == item_id) & (history.c.job_id == job_id))
 
-    def decisions(self, events: Collection[str], limit: int) -> list[Event]:
-        """Return the latest of these events that concern no item, such as those of sources, hosts and rules; oldest first."""
+    def decisions(self, events: Collection[str], limit: int, source_id: int | None = None) -> list[Event]:
+        """Return the latest of these events that concern no item, such as those of sources, hosts and rules; oldest first.
+
+        `source_id`: only those of this source.
+        """
         which = history.c.item_id.is_(None) & history.c.event.in_(events)
+        if source_id is not None:
+            which &= history.c.source_id == source_id
         with self._store.read() as reading:
             latest = select(history.c.id).where(which).order_by(history.c.id.desc()).limit(limit)
             numbers = reading.execute(latest).scalars().all()
         return self._events(history.c.id.in_(numbers))
+
+    def latest(self) -> int:
+        """Return the number of the latest event; 0 without one."""
+        with self._store.read() as reading:
+            return int(reading.execute(select(chain.c.length)).scalar_one())
+
+    def kinds_since(self, number: int, limit: int) -> list[tuple[str, int | None, int | None]]:
+        """Return the distinct events, with source and attempt, of the `limit` latest after this number."""
+        with self._store.read() as reading:
+            first = max(number, int(reading.execute(select(chain.c.length)).scalar_one()) - limit)
+            columns = history.c.event, history.c.source_id, history.c.attempt
+            rows = reading.execute(select(*columns).where(history.c.id > first).distinct())
+            return [(event, source_id, attempt) for event, source_id, attempt in rows]
 
     def verify(self) -> list[str]:
         """Return the first broken row of the chain (changed, missing or out of order); empty if it is intact."""

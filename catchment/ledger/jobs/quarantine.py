@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import builtins
-from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Select, delete, func, literal_column, select, update
+from sqlalchemy import ColumnElement, Select, bindparam, delete, func, literal, literal_column, select, update
 
 from catchment.errors import FailureClass, IllegalTransition, NotFound, Reason
-from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, from_json, from_micros, to_json
+from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, as_map, from_json, from_micros, to_json
 from catchment.ledger.db.job_states import CANCELLED, PENDING, QUARANTINED, in_parts, move, refuse
+from catchment.ledger.db.lookup import ListPage, before, cut, key_of
 from catchment.ledger.db.records import Cluster, QuarantineEntry
 from catchment.ledger.db.schema import documents, items, jobs, quarantine, sources
 from catchment.ledger.jobs.auto_retry import CHANGED, Circumstances, first_change
@@ -88,16 +89,23 @@ class Quarantine:
         with self._store.write() as writing:
             return sum(_release(writing, ids, "catchment", CHANGED[change]) for change, ids in by_change.items())
 
-    def note(self, job_id: int, text: str, actor: str) -> None:
-        """Add a note to an entry. Raises NotFound."""
+    def note(self, job_ids: int | Collection[int], text: str, actor: str) -> int:
+        """Add a note to entries. Return their number. Raises NotFound, and changes nothing, if a job has no entry."""
+        chosen = [job_ids] if isinstance(job_ids, int) else sorted(set(job_ids))
+        columns = quarantine.c.job_id, quarantine.c.notes, jobs.c.source_id, jobs.c.item_id
+        entries = select(*columns).join(jobs, jobs.c.id == quarantine.c.job_id)
         with self._store.write() as writing:
-            entry = quarantine.c.job_id == job_id
-            row = writing.execute(select(quarantine.c.notes).where(entry)).first()
-            if row is None:
-                raise NotFound(f"job {job_id}: not in quarantine; see `catchment quarantine list`")
-            notes = [*from_json(row.notes), text]
-            writing.execute(update(quarantine).where(entry).values(notes=to_json(notes)))
-            self._record(writing, job_id, "noted", actor)
+            rows = {
+                row.job_id: row for row in writing.execute(entries.where(among(writing, quarantine.c.job_id, chosen)))
+            }
+            if unknown := [job_id for job_id in chosen if job_id not in rows]:
+                raise NotFound(f"job {unknown[0]}: not in quarantine; see `catchment quarantine list`")
+            notes = [{"entry": n, "notes": to_json([*from_json(row.notes), text])} for n, row in rows.items()]
+            if notes:
+                writing.execute(update(quarantine).where(quarantine.c.job_id == bindparam("entry")), notes)
+            for number, row in rows.items():
+                writing.record("noted", actor=actor, source_id=row.source_id, item_id=row.item_id, job_id=number)
+        return len(rows)
 
     def discard(self, job_ids: Collection[int], actor: str, reason: str) -> int:
         """Discard entries until their items change. Return their number. The existing documents remain.
@@ -106,10 +114,12 @@ class Quarantine:
         """
         chosen = sorted(set(job_ids))
         with self._store.write() as writing:
-            for job_id in chosen:
-                if not move(writing, jobs.c.id == job_id, {QUARANTINED}, CANCELLED, actor=actor, reason=reason):
-                    raise refuse(writing, job_id, "discarded")
-            resolve(writing, chosen, "discarded")
+            for part in in_parts(chosen):
+                which = among(writing, jobs.c.id, part)
+                moved = move(writing, which, {QUARANTINED}, CANCELLED, actor=actor, reason=reason)
+                if missing := set(part).difference(row.id for row in moved):
+                    raise refuse(writing, min(missing), "discarded")
+                resolve(writing, part, "discarded")
         return len(chosen)
 
     def purge(self, older_than: timedelta, actor: str, reason: str = "purged") -> int:
@@ -135,38 +145,54 @@ class Quarantine:
                 numbers.setdefault(name, {})[Reason(reason)] = count
         return numbers
 
-    def clusters(self) -> builtins.list[Cluster]:
-        """Return the open entries grouped by cause, largest group first. Messages are those of the latest failure."""
-        rows = (
-            _of_sources(
-                quarantine.c.cluster,
-                quarantine.c.reason,
-                quarantine.c.error,
-                quarantine.c.message,
-                sources.c.name.label("source"),
-            )
-            .where(quarantine.c.resolved_at.is_(None))
-            .order_by(quarantine.c.last_failed_at.desc(), quarantine.c.job_id.desc())
-        )
-        latest: dict[str, AnyRow] = {}
-        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    def clusters(self, cluster: str | None = None) -> builtins.list[Cluster]:
+        """Return the open entries grouped by cause, or only one group; largest first."""
+        which: ColumnElement[bool] = quarantine.c.resolved_at.is_(None)
+        if cluster is not None:
+            which &= quarantine.c.cluster == cluster
         with self._store.read() as reading:
-            for row in reading.execute(rows.execution_options(yield_per=2_000)):
-                latest.setdefault(row.cluster, row)
-                counts[row.cluster][row.source] += 1
-        return sorted(
-            (
-                Cluster(
-                    name, Reason(row.reason), row.error, row.message, counts[name].total(), tuple(sorted(counts[name]))
-                )
-                for name, row in latest.items()
-            ),
-            key=lambda cluster: (-cluster.count, cluster.id),
-        )
+            names = as_map(reading.execute(select(sources.c.id, sources.c.name)))
+            groups: defaultdict[str, builtins.list[AnyRow]] = defaultdict(list)
+            for row in reading.execute(_grouped(which)):
+                groups[row.cluster].append(row)
+            latest = {name: max(row.last for row in group) for name, group in groups.items()}
+            examples = _examples(reading, which, latest)
+        found = [_cluster(examples[name], group, names) for name, group in groups.items()]
+        return sorted(found, key=lambda cluster: (-cluster.count, cluster.id))
 
-    def _record(self, writing: Writing, job_id: int, event: str, actor: str) -> None:
-        job = writing.execute(select(jobs.c.source_id, jobs.c.item_id).where(jobs.c.id == job_id)).one()
-        writing.record(event, actor=actor, source_id=job.source_id, item_id=job.item_id, job_id=job_id)
+    def causes(self) -> int:
+        """Return the number of clusters. Cheap."""
+        with self._store.read() as reading:
+            causes = select(func.count(quarantine.c.cluster.distinct())).where(quarantine.c.resolved_at.is_(None))
+            return int(reading.execute(causes).scalar_one())
+
+    def page(
+        self,
+        source: str | None = None,
+        reason: Reason | None = None,
+        cluster: str | None = None,
+        *,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> ListPage[QuarantineEntry]:
+        """Return a part of `list`, in its order, without tracebacks."""
+        matching = _matching(source, reason, cluster)
+        # The entry's own columns follow its traceback. The same times are in its job.
+        key = jobs.c.finished_at, jobs.c.id
+        part = matching.where(before(after, *key)).order_by(*(column.desc() for column in key)).limit(limit + 1)
+        with self._store.read() as reading:
+            found = reading.execute(part).all()
+            total = reading.execute(matching.with_only_columns(func.count())).scalar_one()
+            entries = _entries(literal("")).where(quarantine.c.job_id.in_([row.id for row in found]))
+            rows = {row.job_id: row for row in reading.execute(entries)}
+        return cut(found, limit, total, lambda row: _entry(rows[row.id]), lambda row: key_of(row.finished_at, row.id))
+
+    def matching(
+        self, source: str | None = None, reason: Reason | None = None, cluster: str | None = None
+    ) -> builtins.list[int]:
+        """Return the jobs of the open entries of a source, reason or cluster, or of all."""
+        with self._store.read() as reading:
+            return [row.id for row in reading.execute(_matching(source, reason, cluster).order_by(jobs.c.id))]
 
 
 def _refused(reading: Reading, job_id: int) -> Exception:
@@ -191,6 +217,59 @@ def _release(writing: Writing, job_ids: Sequence[int], actor: str, reason: str) 
     return moved
 
 
+def _matching(source: str | None, reason: Reason | None, cluster: str | None) -> Select[Any]:
+    """Select the jobs of the open entries that match."""
+    statement = _of_sources(jobs.c.id, jobs.c.finished_at).where(quarantine.c.resolved_at.is_(None))
+    if source is not None:
+        statement = statement.where(sources.c.name == source)
+    if reason is not None:
+        statement = statement.where(quarantine.c.reason == Reason(reason).value)
+    if cluster is not None:
+        statement = statement.where(quarantine.c.cluster == cluster)
+    return statement
+
+
+def _grouped(which: ColumnElement[bool]) -> Select[Any]:
+    """Count entries by cluster and source. The times are those of the jobs: the entry's own ones follow its traceback."""
+    first = func.min(func.coalesce(jobs.c.failed_at, jobs.c.finished_at)).label("first")
+    return (
+        select(quarantine.c.cluster, jobs.c.source_id, func.count().label("number"), first)
+        .add_columns(func.max(jobs.c.finished_at).label("last"))
+        .join_from(quarantine, jobs, jobs.c.id == quarantine.c.job_id)
+        .where(which)
+        .group_by(quarantine.c.cluster, jobs.c.source_id)
+    )
+
+
+def _examples(reading: Reading, which: ColumnElement[bool], latest: Mapping[str, int]) -> dict[str, AnyRow]:
+    """Return the entry of each cluster that failed last, at this time."""
+    failed = jobs.c.finished_at
+    statement = (
+        select(quarantine.c.cluster, failed, func.max(jobs.c.id))
+        .join_from(quarantine, jobs, jobs.c.id == quarantine.c.job_id)
+        .where(which, among(reading, failed, set(latest.values())))
+        .group_by(quarantine.c.cluster, failed)
+    )
+    numbers = [number for name, moment, number in reading.execute(statement) if latest[name] == moment]
+    entries = _entries().where(among(reading, quarantine.c.job_id, numbers))
+    return {row.cluster: row for row in reading.execute(entries)}
+
+
+def _cluster(latest: AnyRow, group: Sequence[AnyRow], names: Mapping[int, str]) -> Cluster:
+    return Cluster(
+        id=latest.cluster,
+        reason=Reason(latest.reason),
+        error=latest.error,
+        message=latest.message,
+        retry_helps=latest.retry_helps,
+        by_source={names[row.source_id]: row.number for row in group},
+        first=from_micros(min(row.first for row in group)),
+        last=from_micros(max(row.last for row in group)),
+        example=latest.job_id,
+        item=latest.locator,
+    )
+
+
 def _of_sources(*columns: Any) -> Select[Any]:
     """Select columns of entries, joined with their jobs and sources."""
     return (
@@ -200,10 +279,11 @@ def _of_sources(*columns: Any) -> Select[Any]:
     )
 
 
-def _entries() -> Select[Any]:
+def _entries(traceback: ColumnElement[str] = quarantine.c.traceback) -> Select[Any]:
     return (
         _of_sources(
-            quarantine,
+            *(column for column in quarantine.c if column.name != "traceback"),
+            traceback.label("traceback"),
             sources.c.name.label("source"),
             sources.c.kind,
             jobs.c.item_id,

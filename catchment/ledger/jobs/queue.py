@@ -6,18 +6,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, false, func, literal_column, select, true, update
+from sqlalchemy import ColumnElement, false, func, literal_column, select, true, update
 
 from catchment.errors import FailureClass, Reason, StaleLease
 from catchment.ledger.db import schema
 from catchment.ledger.db.database import (
-    AnyRow,
     Reading,
     Store,
     Writing,
     among,
-    from_micros,
-    maybe_micros,
     maybe_time,
     to_micros,
 )
@@ -33,7 +30,7 @@ from catchment.ledger.db.job_states import (
     refuse,
     states,
 )
-from catchment.ledger.db.lookup import find_open_sync
+from catchment.ledger.db.lookup import ListPage, find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (
     Acks,
@@ -45,9 +42,10 @@ from catchment.ledger.db.records import (
     SkippedOutcome,
     Waiting,
 )
-from catchment.ledger.db.schema import FRESH, TRIED, items, jobs, sources
-from catchment.ledger.jobs import delivery
+from catchment.ledger.db.schema import FRESH, TRIED, jobs, sources
+from catchment.ledger.jobs import delivery, job_lists
 from catchment.ledger.jobs.failures import quarantine_rows
+from catchment.ledger.jobs.job_lists import JobFilter
 from catchment.ledger.jobs.ready import claimed, first_ready, ready_in
 from catchment.ledger.limits.throttles import Quota
 from catchment.model import JobState
@@ -227,6 +225,23 @@ class Queue:
             if not move(writing, _jobs.id == job_id, UNFINISHED, CANCELLED, actor=actor, reason=reason):
                 raise refuse(writing, job_id, "cancelled")
 
+    def prioritize(self, job_id: int, actor: str, reason: str) -> None:
+        """Let a waiting job be the next of its source. A job that waits for a retry is due now. Raises IllegalTransition."""
+        with self._store.write() as writing:
+            waits = states({PENDING, RETRYING})
+            row = writing.execute(select(_jobs.source_id, _jobs.item_id).where(_jobs.id == job_id, waits)).first()
+            if row is None:
+                raise refuse(writing, job_id, "prioritized")
+            first = [
+                select(func.min(_jobs.due)).where(_jobs.source_id == row.source_id, literal_column(which))
+                for which in (FRESH, TRIED)
+            ]
+            due = min(moment for one in first if (moment := writing.execute(one).scalar()) is not None)
+            values = {"due": min(due, writing.now) - 1, "not_before": writing.now}
+            writing.execute(update(jobs).where(_jobs.id == job_id).values(values))
+            ids = {"source_id": row.source_id, "item_id": row.item_id, "job_id": job_id}
+            writing.record("prioritized", actor=actor, reason=reason or None, **ids)
+
     def recover(
         self, source_id: int | None, alive: Callable[[str], bool], max_attempts: Mapping[str, int] | int
     ) -> Recovered:
@@ -280,10 +295,7 @@ class Queue:
     def job(self, job_id: int) -> JobRow:
         """Return a job. Raises NotFound."""
         with self._store.read() as reading:
-            row = reading.execute(_listing().where(_jobs.id == job_id)).first()
-            if row is None:
-                raise refuse(reading, job_id, "shown")
-            return _job(row)
+            return job_lists.job(reading, job_id)
 
     def jobs(
         self,
@@ -294,36 +306,28 @@ class Queue:
         since: datetime | None = None,
     ) -> list[JobRow]:
         """Return the latest jobs, newest first, optionally of one source, in one state, or enqueued since a time."""
-        statement = _listing().order_by(_jobs.id.desc()).limit(limit)
-        if source is not None:
-            statement = statement.where(sources.c.name == source)
-        if state is not None:
-            statement = statement.where(_jobs.state == JobState(state).value)
-        if since is not None:
-            statement = statement.where(_jobs.enqueued_at >= maybe_micros(since))
         with self._store.read() as reading:
-            return [_job(row) for row in reading.execute(statement)]
+            return job_lists.latest(reading, JobFilter(source, state, since=since), limit)
+
+    def page(
+        self, which: JobFilter, *, after: str | None = None, limit: int = 50
+    ) -> tuple[ListPage[JobRow], Mapping[JobState, int]]:
+        """Return a part of the jobs, newest first, and the number by state of all that pass the other filters.
+
+        Raises BadInput for an unknown `after`.
+        """
+        with self._store.read() as reading:
+            return job_lists.page(reading, which, after, limit)
 
     def counts(self) -> dict[str, dict[JobState, int]]:
         """Return the number of current jobs by source and state, including states without jobs."""
-        counted = (
-            select(_jobs.source_id, _jobs.state, func.count().label("number"))
-            .where(_jobs.current)
-            .group_by(_jobs.source_id, _jobs.state)
-            .subquery()
-        )
-        statement = (
-            select(sources.c.name, counted.c.state, counted.c.number)
-            .join_from(sources, counted, counted.c.source_id == sources.c.id, isouter=True)
-            .where(sources.c.state != "removed")
-        )
-        numbers: dict[str, dict[JobState, int]] = {}
         with self._store.read() as reading:
-            for name, state, count in reading.execute(statement):
-                states = numbers.setdefault(name, dict.fromkeys(JobState, 0))
-                if state is not None:
-                    states[JobState(state)] = count
-        return numbers
+            return job_lists.counts(reading)
+
+    def oldest(self) -> dict[str, datetime]:
+        """Return when the oldest unfinished job of each source was enqueued. Sources without one are omitted."""
+        with self._store.read() as reading:
+            return job_lists.oldest(reading)
 
 
 _jobs = jobs.c
@@ -343,34 +347,3 @@ def _used_up(reading: Reading, max_attempts: Mapping[str, int] | int) -> ColumnE
         if kind in max_attempts:
             spent |= (_jobs.source_id == number) & (_jobs.attempt >= max_attempts[kind])
     return spent
-
-
-def _listing() -> Select[Any]:
-    return (
-        select(jobs, sources.c.name.label("source"), sources.c.kind, items.c.locator)
-        .join(sources, sources.c.id == _jobs.source_id)
-        .join(items, items.c.id == _jobs.item_id)
-    )
-
-
-def _job(row: AnyRow) -> JobRow:
-    return JobRow(
-        id=row.id,
-        source=row.source,
-        kind=row.kind,
-        item_id=row.item_id,
-        item=row.locator,
-        version=row.version,
-        current=row.current,
-        state=JobState(row.state),
-        reason=row.reason,
-        attempt=row.attempt,
-        enqueued=from_micros(row.enqueued_at),
-        not_before=from_micros(row.not_before),
-        finished=maybe_time(row.finished_at),
-        token=row.token,
-        owner=row.owner,
-        lease_until=maybe_time(row.lease_until),
-        error=row.error,
-        sync_id=row.sync_id,
-    )

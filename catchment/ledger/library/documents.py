@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Select, func, select
 
 from catchment.errors import NotFound
-from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, maybe_time
+from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, from_micros, maybe_time
 from catchment.ledger.db.job_states import in_parts
+from catchment.ledger.db.lookup import ListPage, before, cut, key_of
 from catchment.ledger.db.records import ContentFacts, LibraryCounts, Named, Ranked, Ranking, Shown
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, links, mails, sources
 from catchment.ledger.library import mail_relations, matches, query_sql
@@ -19,6 +22,23 @@ from catchment.ledger.library.query import Query, plain_words
 from catchment.model import Document, Entity, EntityKind, Link, LinkKind
 
 _LIVE = documents.c.removed_at.is_(None)
+_OPENING = 400
+"""Characters of a text in a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatestDocument:
+    """A document in the order of time. `moment`: when it was sent or last changed. `opening`: the beginning of its text."""
+
+    document: int
+    title: str
+    source: str
+    kind: str
+    item: str
+    media_type: str
+    author: str | None
+    moment: datetime
+    opening: str
 
 
 class Library:
@@ -119,6 +139,51 @@ class Library:
             ):
                 yield row.item_id, row.locator, _link(row)
 
+    def latest(self, *, after: str | None = None, limit: int = 50) -> ListPage[LatestDocument]:
+        """Return the documents in parts, latest first. Those without a time are omitted."""
+        key = documents.c.moment, documents.c.content_id, documents.c.id
+        opening = func.substr(contents.c.text, 1, _OPENING)
+        part = (
+            select(*key, documents.c.title, sources.c.name, sources.c.kind, items.c.locator, contents.c.media_type)
+            .add_columns(contents.c.author, opening.label("opening"))
+            .join(items, items.c.id == documents.c.item_id)
+            .join(sources, sources.c.id == documents.c.source_id)
+            .join(contents, contents.c.id == documents.c.content_id)
+            .where(_LIVE, documents.c.moment.is_not(None), before(after, *key))
+            .order_by(*(column.desc() for column in key))
+            .limit(limit + 1)
+        )
+        with self._store.read() as reading:
+            found = reading.execute(part).all()
+            dated = select(func.count()).select_from(documents).where(_LIVE, documents.c.moment.is_not(None))
+            total = reading.execute(dated).scalar_one()
+        return cut(found, limit, total, _latest, lambda row: key_of(row.moment, row.content_id, row.id))
+
+    def types(self, source_id: int | None = None) -> dict[str, int]:
+        """Return the number of documents by media type, of a source or of all; most first."""
+        mine = _LIVE & (documents.c.content_id == contents.c.id)
+        if source_id is not None:
+            mine &= documents.c.source_id == source_id
+        # By content, because an index has the types. A text lies between the number and the type in a row.
+        number = func.sum(select(func.count()).select_from(documents).where(mine).scalar_subquery())
+        statement = select(contents.c.media_type, number).group_by(contents.c.media_type)
+        with self._store.read() as reading:
+            found = reading.execute(statement).tuples().all()
+        return {kind: int(count) for kind, count in sorted(found, key=lambda row: (-row[1], row[0])) if count}
+
+    def sizes(self) -> dict[str, int]:
+        """Return the number of documents of each source, by name."""
+        live = select(documents.c.source_id, func.count().label("number")).where(_LIVE).group_by(documents.c.source_id)
+        counted = live.subquery()
+        number = func.coalesce(counted.c.number, 0)
+        statement = (
+            select(sources.c.name, number)
+            .join_from(sources, counted, counted.c.source_id == sources.c.id, isouter=True)
+            .where(sources.c.state != "removed")
+        )
+        with self._store.read() as reading:
+            return as_map(reading.execute(statement))
+
     def counts(self) -> Mapping[str, LibraryCounts]:
         """Return the size of each source's part of the library, by source name."""
         statement = (
@@ -135,6 +200,20 @@ class Library:
         )
         with self._store.read() as reading:
             return {name: LibraryCounts(*numbers) for name, *numbers in reading.execute(statement)}
+
+
+def _latest(row: AnyRow) -> LatestDocument:
+    return LatestDocument(
+        row.id,
+        row.title,
+        row.name,
+        row.kind,
+        row.locator,
+        row.media_type,
+        row.author,
+        from_micros(row.moment),
+        row.opening,
+    )
 
 
 def _documents() -> Select[Any]:

@@ -1,0 +1,17 @@
+"""Cancel and prioritize a job."""
+
+from __future__ import annotations
+
+from catchment.actions.desk import Desk, E
+
+
+def cancel(desk: Desk[E], job: int, actor: str, reason: str = "") -> None:
+    """Cancel an unfinished job. Its item is processed again only when it changes. Raises NotFound or IllegalTransition."""
+    with desk.writing() as ledger:
+        ledger.queue.cancel(job, actor, reason)
+
+
+def prioritize(desk: Desk[E], job: int, actor: str, reason: str = "") -> None:
+    """Let a waiting job be the next of its source, without a pause before a retry. Raises NotFound or IllegalTransition."""
+    with desk.writing() as ledger:
+        ledger.queue.prioritize(job, actor, reason)

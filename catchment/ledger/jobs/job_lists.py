@@ -1,0 +1,151 @@
+"""Lists of jobs: the latest, those that pass filters, and their numbers by source and state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, literal_column, select
+
+from catchment.ledger.db.database import AnyRow, Reading, from_micros, maybe_micros, maybe_time
+from catchment.ledger.db.job_states import refuse
+from catchment.ledger.db.lookup import ListPage, before, cut, key_of
+from catchment.ledger.db.records import JobRow
+from catchment.ledger.db.schema import FRESH, RUNNING, TRIED, items, jobs, sources
+from catchment.model import JobState
+
+_jobs = jobs.c
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """A selection of jobs; None: any. `reason` is that of the present state. `since`: enqueued since then (aware)."""
+
+    source: str | None = None
+    state: JobState | None = None
+    kind: str | None = None
+    reason: str | None = None
+    since: datetime | None = None
+
+
+def job(reading: Reading, job_id: int) -> JobRow:
+    """Return a job. Raises NotFound."""
+    row = reading.execute(_listing().where(_jobs.id == job_id)).first()
+    if row is None:
+        raise refuse(reading, job_id, "shown")
+    return _job(row)
+
+
+def latest(reading: Reading, which: JobFilter, limit: int) -> list[JobRow]:
+    """Return the latest jobs, newest first."""
+    statement = _chosen(reading, _listing(), which).order_by(_jobs.id.desc()).limit(limit)
+    return [_job(row) for row in reading.execute(statement)]
+
+
+def page(
+    reading: Reading, which: JobFilter, after: str | None, limit: int
+) -> tuple[ListPage[JobRow], Mapping[JobState, int]]:
+    """Return a part of the jobs, newest first, and the number by state of all that pass the other filters."""
+    totals = numbers(reading.execute(_chosen(reading, select(*by_state()), replace(which, state=None))).one())
+    total = sum(number for state, number in totals.items() if which.state in (None, state))
+    part = _chosen(reading, _listing(), which).where(before(after, _jobs.id)).order_by(_jobs.id.desc())
+    found = reading.execute(part.limit(limit + 1)).all()
+    return cut(found, limit, total, _job, lambda row: key_of(row.id)), totals
+
+
+def by_state() -> list[ColumnElement[int]]:
+    """Return a column with the number of jobs for each state. In one pass: to group 100,000 rows takes three times as long."""
+    return [func.count().filter(_jobs.state == state.value) for state in JobState]
+
+
+def numbers(row: Sequence[int]) -> dict[JobState, int]:
+    """Return the values of `by_state` by state, without states that no job has."""
+    return {state: number for state, number in zip(JobState, row, strict=True) if number}
+
+
+def counts(reading: Reading) -> dict[str, dict[JobState, int]]:
+    """Return the number of current jobs by source and state, including states without jobs."""
+    counted = (
+        select(_jobs.source_id, _jobs.state, func.count().label("number"))
+        .where(_jobs.current)
+        .group_by(_jobs.source_id, _jobs.state)
+        .subquery()
+    )
+    statement = (
+        select(sources.c.name, counted.c.state, counted.c.number)
+        .join_from(sources, counted, counted.c.source_id == sources.c.id, isouter=True)
+        .where(sources.c.state != "removed")
+    )
+    found: dict[str, dict[JobState, int]] = {}
+    for name, state, count in reading.execute(statement):
+        states = found.setdefault(name, dict.fromkeys(JobState, 0))
+        if state is not None:
+            states[JobState(state)] = count
+    return found
+
+
+def oldest(reading: Reading) -> dict[str, datetime]:
+    """Return when the oldest unfinished job of each source was enqueued."""
+    found: dict[int, int] = {}
+    for state in (FRESH, TRIED, RUNNING):
+        # Numbers ascend with time, and the indexes have them.
+        first = select(_jobs.source_id, func.min(_jobs.id)).where(literal_column(state)).group_by(_jobs.source_id)
+        for source_id, number in reading.execute(first):
+            found[source_id] = min(number, found.get(source_id, number))
+    moments = (
+        select(sources.c.name, _jobs.enqueued_at)
+        .join(sources, sources.c.id == _jobs.source_id)
+        .where(_jobs.id.in_(found.values()))
+    )
+    return {name: from_micros(moment) for name, moment in reading.execute(moments)}
+
+
+def _chosen(reading: Reading, statement: Select[Any], which: JobFilter) -> Select[Any]:
+    if which.source is not None or which.kind is not None:
+        # By number: with a join, the database would sort all jobs of a source instead of reading the latest.
+        named = select(sources.c.id)
+        if which.source is not None:
+            named = named.where(sources.c.name == which.source)
+        if which.kind is not None:
+            named = named.where(sources.c.kind == which.kind)
+        statement = statement.where(_jobs.source_id.in_(reading.execute(named).scalars().all()))
+    if which.state is not None:
+        statement = statement.where(_jobs.state == JobState(which.state).value)
+    if which.reason is not None:
+        statement = statement.where(_jobs.reason == which.reason)
+    if which.since is not None:
+        statement = statement.where(_jobs.enqueued_at >= maybe_micros(which.since))
+    return statement
+
+
+def _listing() -> Select[Any]:
+    return (
+        select(jobs, sources.c.name.label("source"), sources.c.kind, items.c.locator)
+        .join(sources, sources.c.id == _jobs.source_id)
+        .join(items, items.c.id == _jobs.item_id)
+    )
+
+
+def _job(row: AnyRow) -> JobRow:
+    return JobRow(
+        id=row.id,
+        source=row.source,
+        kind=row.kind,
+        item_id=row.item_id,
+        item=row.locator,
+        version=row.version,
+        current=row.current,
+        state=JobState(row.state),
+        reason=row.reason,
+        attempt=row.attempt,
+        enqueued=from_micros(row.enqueued_at),
+        not_before=from_micros(row.not_before),
+        finished=maybe_time(row.finished_at),
+        token=row.token,
+        owner=row.owner,
+        lease_until=maybe_time(row.lease_until),
+        error=row.error,
+        sync_id=row.sync_id,
+    )

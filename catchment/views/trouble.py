@@ -1,0 +1,289 @@
+"""Problems that need a person, worst first: failed checks, held sources, open breakers, held deletions, quarantine by cause.
+
+Pauses and blackout windows are listed last. They are intended, so the badge does not count them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from catchment.errors import NotFound, Reason
+from catchment.ledger import Cluster, HeldFolder, HeldItem, Hold, ItemRow, Ledger, ListPage, QuarantineEntry, Source
+from catchment.pacing.operator_rules import windows_of
+from catchment.pacing.windows import blocked_until
+from catchment.runtime.home import Home
+from catchment.runtime.server_report import SWITCHED_OFF, ServerReport
+from catchment.views.health import Finding, HealthReport
+from catchment.views.throttling import OpenBreaker, open_breakers
+
+_OPENING = 2_000
+"""Characters of the last good version that are shown beside an error."""
+_DECISIONS = 200
+_HELP = {
+    Reason.PARSE_ERROR: "open the file in its own program and save it again; an update with another parser retries it",
+    Reason.PERMISSION_DENIED: "grant access to the item, then retry",
+    Reason.RESOURCE_EXHAUSTED: "check the item, or raise limits.memory_mb of its source, then retry",
+    Reason.CONNECTOR_ERROR: "check that the source responds, then retry",
+    Reason.TIMEOUT: "retry when the machine is less busy, or raise limits.total_seconds of the source",
+    Reason.INVALID_STATE: "wait until the item no longer changes, then retry",
+    Reason.DEPENDENCY_FAILURE: "install the missing program, then retry",
+    Reason.PROCESS_KILLED: "retry once; if it fails again, discard it and report the item's type",
+    Reason.UNKNOWN: "report it with the traceback; an update retries it",
+}
+
+
+class TroubleKind(StrEnum):
+    """Kind of a trouble, worst first. `subject` identifies the trouble within its kind."""
+
+    CHECK = "check"
+    """A failed check; the subject is its probe."""
+    HELD = "held"
+    """A source that is held."""
+    BREAKER = "breaker"
+    """An open circuit breaker of a host, or of a source that is not held; the subject is its key."""
+    DELETIONS = "deletions"
+    """Held deletions of a source."""
+    CLUSTER = "cluster"
+    """Quarantined items with the same cause."""
+    PAUSED = "paused"
+    """A paused source, or the scope of a paused rule. Needs no action."""
+    BLACKOUT = "blackout"
+    """The scope of a rule with a current blackout window. Needs no action."""
+
+
+@dataclass(frozen=True, slots=True)
+class TroubleRow:
+    """A problem, or an intended pause.
+
+    Attributes:
+        subject: Identifies it within its kind.
+        title: The problem in one line.
+        count: Number of items, deletions or failures; 0 where none are counted.
+        who, why: The actor of the decision, and the reason that was given, as the history has them.
+        help: The remedy.
+        needs_person: Whether the badge counts it.
+    """
+
+    kind: TroubleKind
+    subject: str
+    title: str
+    help: str
+    count: int = 0
+    since: datetime | None = None
+    until: datetime | None = None
+    who: str | None = None
+    why: str | None = None
+    needs_person: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TroubleView:
+    """All troubles, worst first. `number`: those that need a person. `checked`: time of the last check of the components."""
+
+    troubles: tuple[TroubleRow, ...]
+    number: int
+    checked: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """Quarantined items with the same cause, the remedy, and a part of the items, latest failure first."""
+
+    cluster: Cluster
+    help: str
+    entries: ListPage[QuarantineEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class GoodVersion:
+    """The last version of an item that could be read. `opening`: the beginning of its text."""
+
+    document: int
+    title: str
+    media_type: str
+    modified: datetime | None
+    characters: int
+    opening: str
+
+
+@dataclass(frozen=True, slots=True)
+class EntryView:
+    """A quarantined item. `item` is None if it was purged, and `good` if the library has no document of it."""
+
+    entry: QuarantineEntry
+    help: str
+    item: ItemRow | None
+    good: GoodVersion | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionsView:
+    """Held deletions of a source: the folders with their numbers, and a part of the items, of all folders or of one."""
+
+    hold: Hold
+    folders: ListPage[HeldFolder]
+    items: ListPage[HeldItem]
+
+
+def trouble(ledger: Ledger, home: Home) -> TroubleView:
+    """Return all problems and pauses."""
+    facts = _facts(ledger, home)
+    clusters = ledger.quarantine.clusters()
+    urgent = [
+        *(
+            TroubleRow(TroubleKind.CHECK, one.probe, one.message, one.remedy, since=facts.checked)
+            for one in facts.failed
+        ),
+        *(_stopped(ledger, source, TroubleKind.HELD) for source in facts.held),
+        *map(_breaker, facts.breakers),
+        *map(_deletions, facts.holds),
+        *map(_cluster, clusters),
+    ]
+    return TroubleView((*urgent, *_intended(ledger, home, facts.sources)), len(urgent), facts.checked)
+
+
+def number(ledger: Ledger, home: Home) -> int:
+    """Return the number of troubles that need a person. Cheap."""
+    facts = _facts(ledger, home)
+    return len(facts.failed) + len(facts.held) + len(facts.breakers) + len(facts.holds) + ledger.quarantine.causes()
+
+
+def cluster(ledger: Ledger, name: str, *, after: str | None = None, limit: int = 50) -> ClusterView:
+    """Return a cluster with a part of its items. Raises NotFound if none of its items is in quarantine."""
+    found = ledger.quarantine.clusters(name)
+    if not found:
+        raise NotFound(f"cluster {name!r}: no item is in quarantine for this cause; see `catchment quarantine stats`")
+    page = ledger.quarantine.page(cluster=name, after=after, limit=limit)
+    return ClusterView(found[0], helps(found[0].reason), page)
+
+
+def entry(ledger: Ledger, job: int) -> EntryView:
+    """Return a quarantine entry beside the item's last good version. Raises NotFound."""
+    found = ledger.quarantine.show(job)
+    good = None
+    if found.document is not None:
+        shown = ledger.library.document(found.document)
+        text, modified = shown.content.text, shown.modified or shown.content.modified
+        good = GoodVersion(shown.document, shown.title, shown.content.media_type, modified, len(text), text[:_OPENING])
+    return EntryView(found, helps(found.reason), ledger.intake.item(found.item_id), good)
+
+
+def deletions(
+    ledger: Ledger, source: str, folder: str | None = None, *, after: str | None = None, limit: int = 50
+) -> DeletionsView:
+    """Return the held deletions of a source, with a part of the items. Raises NotFound.
+
+    `after` continues the items; if it is given, the folders are left out.
+    """
+    known = ledger.sources.get(source)
+    hold = next(iter(ledger.intake.holds(known.id)), None)
+    if hold is None:
+        raise NotFound(f"{source}: no held deletions; see `catchment deletions list`")
+    folders = ledger.intake.held_folders(known.id, limit=limit)
+    return DeletionsView(hold, folders, ledger.intake.held_items(known.id, folder, after=after, limit=limit))
+
+
+def helps(reason: Reason) -> str:
+    """Return the remedy for failures with this reason."""
+    return _HELP[reason]
+
+
+class _Facts(NamedTuple):
+    sources: list[Source]
+    checked: datetime | None
+    failed: list[Finding]
+    held: list[Source]
+    breakers: list[OpenBreaker]
+    holds: list[Hold]
+
+
+def _facts(ledger: Ledger, home: Home) -> _Facts:
+    """Return each problem once, without the quarantine: a held source explains its breaker and its failed check."""
+    report = HealthReport.read(home)
+    sources = ledger.sources.all()
+    held = [source for source in sources if source.state == "held"]
+    explained = {f"source:{source.name}" for source in held}
+    breakers = [one for one in open_breakers(ledger) if one.key not in explained]
+    explained |= {one.key for one in breakers}
+    failed = report.failures(ledger.now()) if report else ()
+    return _Facts(
+        sources,
+        report.at if report else None,
+        [finding for finding in failed if finding.probe.replace(" ", ":", 1) not in explained],
+        held,
+        breakers,
+        ledger.intake.holds(),
+    )
+
+
+def _stopped(ledger: Ledger, source: Source, kind: TroubleKind) -> TroubleRow:
+    """Return a source that is held or paused, with the decision."""
+    decision = next(iter(ledger.history.decisions([source.state], 1, source.id)), None)
+    return TroubleRow(
+        kind,
+        source.name,
+        source.state_reason or ("repeated failures" if kind is TroubleKind.HELD else "paused by an operator"),
+        f"{'correct the cause, then ' if kind is TroubleKind.HELD else ''}catchment sources resume {source.name}",
+        source.failures if kind is TroubleKind.HELD else 0,
+        since=decision.at if decision else None,
+        who=decision.actor if decision else None,
+        why=decision.reason if decision else None,
+        needs_person=kind is TroubleKind.HELD,
+    )
+
+
+def _breaker(found: OpenBreaker) -> TroubleRow:
+    name = found.key.partition(":")[2]
+    again = "it is tried again by itself" if found.until else "nothing is read until it is reset"
+    return TroubleRow(
+        TroubleKind.BREAKER,
+        found.key,
+        f"{name}: {found.why}",
+        f"check its address and login; {again}, or: catchment throttle reset-breaker {name}",
+        found.failures,
+        since=found.opened,
+        until=found.until,
+    )
+
+
+def _deletions(hold: Hold) -> TroubleRow:
+    text = f"catchment deletions apply {hold.source}, or to keep the documents: catchment deletions drop {hold.source}"
+    return TroubleRow(TroubleKind.DELETIONS, hold.source, hold.reason, text, hold.count, since=hold.held)
+
+
+def _cluster(found: Cluster) -> TroubleRow:
+    return TroubleRow(TroubleKind.CLUSTER, found.id, found.message, helps(found.reason), found.count, since=found.first)
+
+
+def _intended(ledger: Ledger, home: Home, sources: Iterable[Source]) -> Iterator[TroubleRow]:
+    """Yield the paused sources, and the rules that pause now."""
+    report = ServerReport.read(home)
+    for source in sources:
+        if source.state == "paused":
+            yield _stopped(ledger, source, TroubleKind.PAUSED)
+        elif report and source.state == "active" and source.name in report.paused:
+            text = f"catchment sources resume {source.name}"
+            yield TroubleRow(TroubleKind.PAUSED, source.name, SWITCHED_OFF, text, needs_person=False)
+    rules, now = ledger.throttles.all(), ledger.now()
+    decisions = ledger.history.decisions(["paused", "throttle set"], _DECISIONS) if rules else []
+    for row in rules:
+        until = blocked_until(windows_of(row.rule), now)
+        if not row.rule.paused and until is None:
+            continue
+        kind = TroubleKind.PAUSED if row.rule.paused else TroubleKind.BLACKOUT
+        latest = [one for one in decisions if (one.reason or "").startswith(f"{row.scope}: ")][-1:]
+        yield TroubleRow(
+            kind,
+            row.scope,
+            "paused by an operator" if row.rule.paused else "blackout window",
+            f"catchment throttle {'resume' if row.rule.paused else 'clear'} {row.scope}",
+            since=row.changed,
+            until=None if row.rule.paused else until,
+            who=latest[0].actor if latest else None,
+            why=latest[0].reason if latest else None,
+            needs_person=False,
+        )
