@@ -289,14 +289,17 @@ class Queue:
         self,
         *,
         source: str | None = None,
+        item: int | None = None,
         state: JobState | None = None,
         limit: int = 100,
         since: datetime | None = None,
     ) -> list[JobRow]:
-        """Return the latest jobs, newest first, optionally of one source, in one state, or enqueued since a time."""
+        """Return the latest jobs, newest first, optionally of one source or item, in one state, or enqueued since a time."""
         statement = _listing().order_by(_jobs.id.desc()).limit(limit)
         if source is not None:
             statement = statement.where(sources.c.name == source)
+        if item is not None:
+            statement = statement.where(_jobs.item_id == item)
         if state is not None:
             statement = statement.where(_jobs.state == JobState(state).value)
         if since is not None:

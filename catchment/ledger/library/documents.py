@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import ColumnElement, Select, func, select
 
 from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, maybe_time
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.records import ContentFacts, LibraryCounts, Named, Ranked, Ranking, Shown
+from catchment.ledger.db.records import (
+    ContentFacts,
+    LibraryCounts,
+    MessageBody,
+    Named,
+    Ranked,
+    Ranking,
+    Shown,
+)
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, links, mails, sources
 from catchment.ledger.library import mail_relations, matches, query_sql
 from catchment.ledger.library.contents import file_name
@@ -19,6 +27,8 @@ from catchment.ledger.library.query import Query, plain_words
 from catchment.model import Document, Entity, EntityKind, Link, LinkKind
 
 _LIVE = documents.c.removed_at.is_(None)
+_NAMES_AT_ONCE = 50
+_MOST_CALLED = 2_000
 
 
 class Library:
@@ -89,27 +99,46 @@ class Library:
             mine = select(mails.c.content_id).where(among(reading, mails.c.thread, conversations))
             return list(reading.execute(mine).scalars())
 
-    def document(self, document_id: int) -> Shown:
-        """Return a document by ID. Raises NotFound."""
+    def document(self, document_id: int, mentions: int | None = None) -> Shown:
+        """Return a document by ID, with at most so many mentions. Raises NotFound."""
         with self._store.read() as reading:
             row = reading.execute(_documents().where(documents.c.id == document_id)).first()
             if row is None:
                 raise NotFound(f"document {document_id}: not found; `catchment search` shows document IDs")
-            return _shown(reading, row)
+            return _shown(reading, row, mentions)
 
     def names(self, source_id: int) -> list[Named]:
         """Return the names of a source's documents, by locator."""
-        statement = (
-            select(items.c.id, items.c.locator, documents.c.title, documents.c.id, documents.c.aliases)
-            .join_from(documents, items, items.c.id == documents.c.item_id)
-            .where(documents.c.source_id == source_id, _LIVE)
-            .order_by(items.c.locator)
-        )
         with self._store.read() as reading:
-            return [
-                Named(item_id, locator, title, document_id, tuple(aliases.split("\n")) if aliases else ())
-                for item_id, locator, title, document_id, aliases in reading.execute(statement)
-            ]
+            return _named(reading, source_id)
+
+    def at(self, source_id: int, locators: Collection[str]) -> list[Named]:
+        """Return the names of the documents of these items, by locator."""
+        with self._store.read() as reading:
+            there = among(reading, items.c.locator, locators) & (items.c.state != "deleted")
+            return _named(reading, source_id, there)
+
+    def called(self, source_id: int, file_names: Iterable[str]) -> list[Named]:
+        """Return the names of the documents with these file names, or these and `.md`; and few others, as candidates.
+
+        Reads the index of names: with 100,000 documents, reading all takes a second.
+        """
+        found: dict[int, Named] = {}
+        with self._store.read() as reading:
+            for part in in_parts({file_name(name) for name in file_names}, _NAMES_AT_ONCE):
+                phrases = [phrase for name in part for phrase in (f"{name}.md", name) if "." in phrase]
+                where = query_sql.with_path(reading, phrases, _MOST_CALLED)
+                found |= {named.document: named for named in _named(reading, source_id, where)}
+        return sorted(found.values(), key=lambda named: named.locator)
+
+    def messages(self, document_ids: Collection[int]) -> dict[int, MessageBody]:
+        """Return the contents of messages with their attachments, by document."""
+        with self._store.read() as reading:
+            rows = reading.execute(_documents().where(among(reading, documents.c.id, document_ids))).all()
+            places = {row.id: (row.source_id, row.locator) for row in rows}
+            content = {places[row.id]: _content(row) for row in rows}
+            attached = mail_relations.attached(reading, content)
+        return {number: MessageBody(content[place], attached.get(place, ())) for number, place in places.items()}
 
     def links(self, source_id: int) -> Iterator[tuple[int, str, Link]]:
         """Yield the links in a source's documents as (item ID, locator, link), ordered by locator."""
@@ -162,17 +191,21 @@ def _documents() -> Select[Any]:
     )
 
 
-def _shown(reading: Reading, row: AnyRow) -> Shown:
-    mine = links.c.content_id == row.content_id
-    found = [_link(r) for r in reading.execute(select(links).where(mine).order_by(links.c.position))]
-    named = [
-        Entity(EntityKind(r.kind), r.value, r.detail, r.start, r.stop, r.confidence)
-        for r in reading.execute(
-            select(entities).where(entities.c.content_id == row.content_id).order_by(entities.c.position)
-        )
+def _named(reading: Reading, source_id: int, where: ColumnElement[bool] = _LIVE) -> list[Named]:
+    statement = (
+        select(items.c.id, items.c.locator, documents.c.title, documents.c.id, documents.c.aliases)
+        .join_from(documents, items, items.c.id == documents.c.item_id)
+        .where(documents.c.source_id == source_id, _LIVE, where)
+        .order_by(items.c.locator)
+    )
+    return [
+        Named(item_id, locator, title, document_id, tuple(aliases.split("\n")) if aliases else ())
+        for item_id, locator, title, document_id, aliases in reading.execute(statement)
     ]
-    mentions = reading.execute(_links_called(file_name(row.locator), row.source_id))
-    content = Document(
+
+
+def _content(row: AnyRow) -> Document:
+    return Document(
         text=row.text,
         media_type=row.media_type,
         title=row.own_title,
@@ -183,6 +216,19 @@ def _shown(reading: Reading, row: AnyRow) -> Shown:
         properties=from_json(row.own_properties),
         warnings=tuple(from_json(row.warnings)),
     )
+
+
+def _shown(reading: Reading, row: AnyRow, most_mentions: int | None) -> Shown:
+    mine = links.c.content_id == row.content_id
+    found = [_link(r) for r in reading.execute(select(links).where(mine).order_by(links.c.position))]
+    named = [
+        Entity(EntityKind(r.kind), r.value, r.detail, r.start, r.stop, r.confidence)
+        for r in reading.execute(
+            select(entities).where(entities.c.content_id == row.content_id).order_by(entities.c.position)
+        )
+    ]
+    mentions = reading.execute(_links_called(file_name(row.locator), row.source_id).limit(most_mentions))
+    content, place = _content(row), (row.source_id, row.locator)
     return Shown(
         document=row.id,
         content_id=row.content_id,
@@ -201,7 +247,7 @@ def _shown(reading: Reading, row: AnyRow) -> Shown:
         places=tuple((p.source, p.item) for p in matches.places_of(reading, [row.content_id])[row.content_id]),
         mentions=tuple((r.locator, _link(r)) for r in mentions),
         conversation=mail_relations.conversation(reading, row.content_id, row.id),
-        attached=mail_relations.attached(reading, row.source_id, row.locator, content),
+        attached=mail_relations.attached(reading, {place: content}).get(place, ()),
         carrier=mail_relations.carrier(reading, row.source_id, row.locator),
     )
 
