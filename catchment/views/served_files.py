@@ -45,7 +45,7 @@ def served_file(ledger: Ledger, settings: Settings, document: int, embed: str | 
     except OSError as error:
         raise missing from error
     name = item.rpartition("/")[2]
-    kind = media_type(data[:_CHUNK], name)
+    kind = media_type(data[:_CHUNK], "")  # without the name, which would decide for a text
     if len(data) > MOST_BYTES or reading.shown_as(kind) is None:
         raise missing
     return ServedFile(name, kind, data)

@@ -115,7 +115,7 @@ def test_dense_text_takes_bounded_work_and_stays_safe(name: str) -> None:
     began = time.process_time()
     written = html(nasty.HEAVY[name][: rendering.MOST_CHARACTERS])
     assert time.process_time() - began < 3
-    assert faults(written[:200_000] if "<pre" not in written[:30] else written) == [] or len(written) > 200_000
+    assert faults(written) == []
 
 
 @pytest.mark.parametrize(

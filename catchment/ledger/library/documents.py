@@ -263,8 +263,10 @@ def _links() -> Select[Any]:
 
 
 def _links_called(name: str, source_id: int) -> Select[Any]:
+    # In a repository, a colon precedes the names of the files in its root.
+    names = {name, name.rpartition(":")[2]}
     # The addition keeps SQLite from querying the links of each document of the source separately.
-    return _links().where(links.c.name == name, documents.c.source_id + 0 == source_id)
+    return _links().where(links.c.name.in_(names), documents.c.source_id + 0 == source_id)
 
 
 def _link(row: AnyRow) -> Link:
