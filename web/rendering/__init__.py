@@ -88,7 +88,7 @@ def _aside(text: str) -> Markup:
 def _rendered(text: str, dialect: Dialect, reading: Reading | None = None) -> Markup:
     text = clean(text)
     try:
-        return HtmlWriter(reading).write(parse(text, dialect))
+        return HtmlWriter(reading, has_line_breaks=dialect.has_line_breaks).write(parse(text, dialect))
     except TooMuchWork:
         return _plain(text)
 

@@ -76,8 +76,9 @@ def _slug(words: str) -> str:
 class HtmlWriter:
     """Writes one text. Without a document, it has no links to other documents, and no ids."""
 
-    def __init__(self, reading: Reading | None) -> None:
+    def __init__(self, reading: Reading | None, *, has_line_breaks: bool) -> None:
         self._reading = reading
+        self._line_end = "<br>\n" if has_line_breaks else "\n"
         self._parts: list[str] = []
         self._ids: set[str] = set()
         self._links: list[bool] = []
@@ -233,7 +234,7 @@ class HtmlWriter:
                 case "text" | "text_special":
                     self._linked_text(token.content)
                 case "softbreak":
-                    self._parts.append("\n")
+                    self._parts.append(self._line_end)
                 case "hardbreak":
                     self._parts.append("<br>\n")
                 case "code_inline":

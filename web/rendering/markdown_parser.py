@@ -37,9 +37,14 @@ class Dialect(StrEnum):
 
     NOTE = "note"
     VAULT = "vault"
-    """A note in Obsidian, where each line end is a line break."""
+    """A note in Obsidian."""
     EXTRACTED = "extracted"
     MAIL = "mail"
+
+    @property
+    def has_line_breaks(self) -> bool:
+        """Whether the end of a line in a paragraph is a line break."""
+        return self in (Dialect.VAULT, Dialect.MAIL)
 
 
 class TooMuchWork(Exception):
@@ -54,7 +59,7 @@ def parse(text: str, dialect: Dialect) -> list[Token]:
 @cache
 def _parser(dialect: Dialect) -> MarkdownIt:
     is_note = dialect in (Dialect.NOTE, Dialect.VAULT)
-    parser = MarkdownIt("js-default", {"html": is_note, "breaks": dialect in (Dialect.VAULT, Dialect.MAIL)})
+    parser = MarkdownIt("js-default", {"html": is_note})
     parser.options.maxNesting = 2 * _DEEPEST
     # Addresses stay as written; the writer decides about them.
     parser.normalizeLink = parser.normalizeLinkText = lambda url: url  # type: ignore[assignment, method-assign]
