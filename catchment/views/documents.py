@@ -71,7 +71,7 @@ def document(shown: Shown) -> DocumentView:
 
 
 def people(content: Document) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return senders, recipients, and those who received a copy."""
+    """Return senders, recipients and copy recipients."""
     senders, recipients, copied = (_texts(content.properties.get(name)) for name in ("from", "to", "cc"))
     return senders, recipients, copied
 

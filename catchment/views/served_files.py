@@ -1,4 +1,4 @@
-"""The bytes of a document's own file, or of one that it embeds, for a browser: pictures and PDF of a folder, nothing else."""
+"""Pictures and PDF files for a browser: the file of a document, or a file that its text embeds."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class ServedFile:
 
 
 def served_file(ledger: Ledger, settings: Settings, document: int, embed: str | None = None) -> ServedFile:
-    """Return the file of a document, or of an embed in it, by the target as written there.
+    """Return the file of a document, or the file that its text embeds with this target.
 
-    Only of a source with consent whose settings name a folder, without following links. Raises NotFound: also for a file
-    that is missing, too large, or neither a picture nor a PDF.
+    Reads only below the folder of a source with consent, and follows no links. Raises NotFound, also if the file is missing,
+    larger than `MOST_BYTES`, or neither a picture nor a PDF.
     """
     shown = ledger.library.document(document, mentions=0)
     missing = NotFound(f"document {document}: has no such picture or PDF")

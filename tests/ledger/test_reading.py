@@ -1,4 +1,4 @@
-"""A document set to be read: links both ways, conversation, copies, versions; and the files that the web process may serve."""
+"""The data of a reading page, and the files that the web process may serve."""
 
 from __future__ import annotations
 

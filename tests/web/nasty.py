@@ -1,4 +1,4 @@
-"""Texts of strangers who mean harm, or whose program does: each must be shown, and none may act."""
+"""Hostile and broken texts for the tests of rendering; `HEAVY` has dense texts by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A judge of HTML that was made from strangers' texts: an HTML5 parser reads it, and only what is listed here may be in it."""
+"""Check HTML made from untrusted text, with an HTML5 parser, against lists of permitted tags, attributes and addresses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CLASS = re.compile(r"[a-z][a-z0-9-]*(?: [a-z][a-z0-9-]*)*")
 
 
 def faults(html: str) -> list[str]:
-    """Return what is not allowed in a piece of HTML; empty if it is safe."""
+    """Return the violations in a piece of HTML; empty if it is safe."""
     tree = LexborHTMLParser(f"<!doctype html><html><head></head><body>{html}</body></html>")
     found: list[str] = []
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""Documents as HTML: what a reader sees, and that no text of a stranger acts, loads or leads where it may not."""
+"""Documents as HTML: structure, links, and the safety of hostile texts."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_footnotes_refer_to_paragraphs_of_their_own() -> None:
 def test_links_lead_to_documents_headings_and_blocks() -> None:
     text = (
         "[[Other#Some Heading!]] [[Other#^peak|p]] [r](docs/other.md#part) "
-        "[[#Below]] [[Nowhere]]\n\n# Below\n\ntext ^peak"
+        "[[#Below]] [[Nowhere]]\n\n# Below\n\ntext ^peak\n\n- item ^low"
     )
     written = html(text)
     assert '<a href="/documents/8#t-some-heading">Other › Some Heading!</a>' in written
@@ -186,7 +186,7 @@ def test_links_lead_to_documents_headings_and_blocks() -> None:
     assert '<a href="/documents/9#t-part">r</a>' in written
     assert '<a href="#t-below">' in written and '<h2 id="t-below">' in written
     assert '<span class="missing">Nowhere</span>' in written
-    assert '<p id="t-block-peak">text</p>' in written
+    assert '<p id="t-block-peak">text</p>' in written and '<li><span id="t-block-low"></span>item' in written
 
 
 def test_picture_of_the_library_is_loaded_from_this_process_only() -> None:

@@ -1,4 +1,4 @@
-"""Turn the text of a document into safe HTML. Nothing in a text is trusted: only `html_writer` makes tags and addresses.
+"""Turn the text of a document into safe HTML. Texts are untrusted: only `html_writer` makes tags and addresses.
 
 Long documents are shown in parts. A part whose structure would take too much work is shown as plain text.
 """
@@ -20,12 +20,12 @@ __all__ = ["MOST_CHARACTERS", "body", "document_address", "file_address", "messa
 MOST_CHARACTERS = 30_000
 """Length of a part: rendered in a tenth of a second, as a page of less than 60 kB."""
 _MOST_BESIDE = 5_000
-"""Shown characters of each message around the one that is read."""
+"""Maximum number of characters of each other message in a conversation."""
 _MOST_STRETCHES = 200
 
 
 def body(reading: Reading, part: int = 1) -> Markup:
-    """Return a part of the text as HTML, counted from 1; the last one if there are fewer."""
+    """Return a part of the text as HTML. Parts are counted from 1; too large a number returns the last part."""
     text, starts = reading.shown.content.text, _starts(reading)
     start = starts[max(0, min(part, len(starts)) - 1)]
     end = next((each for each in starts if each > start), len(text))
@@ -48,7 +48,7 @@ def parts(reading: Reading) -> int:
 def messages(reading: Reading, part: int = 1) -> dict[int, Markup]:
     """Return the texts of the messages of a conversation as HTML, by document, where `reading` has them.
 
-    The one that is read is shown as `body` does, the others shortened.
+    The message of the document is shown as by `body`; the others are shortened.
     """
     return {
         each.message.document: body(reading, part)

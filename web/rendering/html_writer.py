@@ -1,7 +1,7 @@
 """Write HTML from the tokens of a text. Every tag and attribute that a document can have is written here.
 
 Texts are escaped. An address becomes a link only if it leads to a document of the library, or to http, https or mailto
-elsewhere. Remote pictures become links. Ids start with `t-`, so that none is one of the page.
+elsewhere. Remote pictures become links. Ids start with `t-` and never equal an id of the page.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class HtmlWriter:
             case "inline":
                 self._inline(token.children or [])
             case "paragraph" if token.hidden:
-                self._parts.append("" if token.nesting > 0 else "\n")
+                self._hidden(token)
             case "heading":
                 self._heading(token, None)
             case "blockquote":
@@ -155,6 +155,14 @@ class HtmlWriter:
             self._parts.append(f"<sup>{escape(note)}</sup> ")
         else:
             self._put(tag, id=self._block_id(token))
+
+    def _hidden(self, token: Token) -> None:
+        """Write the id of a paragraph that is not written itself, such as that of an item in a dense list."""
+        if token.nesting < 0:
+            self._parts.append("\n")
+        elif name := self._block_id(token):
+            self._put("span", id=name)
+            self._parts.append("</span>")
 
     def _block_id(self, token: Token) -> str | None:
         block = token.meta.get("block")
@@ -284,7 +292,7 @@ class HtmlWriter:
             self._parts.append("</a>")
 
     def _address(self, target: str) -> str | None:
-        """Return the address that a link leads to; None if it leads nowhere, or to where no link may lead."""
+        """Return the address that a link leads to; None if the target is missing or not permitted."""
         target = target.strip()
         if _OUTSIDE.match(target):
             address = quote(target, safe=_KEPT, errors="replace")
@@ -328,7 +336,7 @@ class HtmlWriter:
         self._put("img", src=address, alt=label, width=width[1] if width else None, loading="lazy")
 
     def _image(self, source: str, label: str) -> None:
-        """Write a picture of the library; any other as a link, because loading it would tell its host who reads."""
+        """Write a picture of the library as an image, any other as a link: loading it would inform its host."""
         target = unquote(source.partition("#")[0]).strip()
         if not _SCHEME.match(source) and self._is_picture(target):
             self._picture(
