@@ -80,7 +80,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadingView:
     """Everything that a reading page shows of a document.
 
     Attributes:
@@ -113,14 +113,14 @@ class Reading:
         return self.view.shown
 
 
-def reading(ledger: Ledger, document: int) -> Reading:
+def reading(ledger: Ledger, document: int) -> ReadingView:
     """Return a document set to be read. Raises NotFound."""
     shown = ledger.library.document(document, mentions=MOST_BACKLINKS + 1)
     written = dict.fromkeys(link.target for link in shown.links if link.kind is not LinkKind.URL and link.target)
     targets = resolved(ledger, shown, list(written)[:_MOST_TARGETS])
     item = ledger.intake.of_document(document)
     has_files = PART not in shown.item and not _is_remote(shown)
-    return Reading(
+    return ReadingView(
         view=documents.document(shown),
         kind=_kind(shown.content.media_type),
         file=file_kind(shown.item) if has_files else None,

@@ -14,7 +14,7 @@ from catchment.errors import NotFound
 from catchment.model import Document, Priority
 from catchment.settings import SourceSettings
 from catchment.views import served_files
-from catchment.views.reading import FileKind, Reading, TextKind, reading
+from catchment.views.reading import FileKind, ReadingView, TextKind, reading
 from catchment.views.served_files import ServedFile, served_file
 from connectors.obsidian import ObsidianSettings
 from tests.ledger.test_messages import arrive, eml, quoted
@@ -38,7 +38,7 @@ def put(world: World, notes: Mapping[str, str], metadata: Mapping[str, object] |
     world.ledger.queue.deliver(batch.token, outcomes)
 
 
-def read(world: World, locator: str) -> Reading:
+def read(world: World, locator: str) -> ReadingView:
     number = next(row.document for row in world.ledger.intake.find(locator) if row.document is not None)
     return reading(world.ledger, number)
 

@@ -16,7 +16,7 @@ from catchment.content.normalize.formats import MAIL
 from catchment.ledger import ConversationMessage, Named, Shown
 from catchment.model import Document
 from catchment.views import documents
-from catchment.views.reading import MessageView, Reading, ReadMessage, TextKind
+from catchment.views.reading import MessageView, ReadingView, ReadMessage, TextKind
 from tests.web import nasty
 from tests.web.safety import faults
 from web import rendering
@@ -50,7 +50,7 @@ def read(
     title: str = "A title",
     metadata: Mapping[str, Any] | None = None,
     conversation: Sequence[ReadMessage] = (),
-) -> Reading:
+) -> ReadingView:
     """Return a document with this text, in a library with the files of `LIBRARY`."""
     content = Document(text, media_type)
     extraction = extract(content)
@@ -61,7 +61,7 @@ def read(
         entities=extraction.entities, places=(), mentions=(), attached=(), carrier=None,
         conversation=(itself,) if media_type == MAIL else (),
     )  # fmt: skip
-    return Reading(
+    return ReadingView(
         view=documents.document(shown), kind=KINDS[media_type], file=None, has_files=True, targets=LIBRARY, links_to=(),
         linked_from=(), has_more_links=False, copies=(), conversation=tuple(conversation), origin=None, versions=(),
     )  # fmt: skip

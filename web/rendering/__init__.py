@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from markupsafe import Markup, escape
 
 from catchment.model import EntityKind
-from catchment.views.reading import Reading, TextKind
+from catchment.views.reading import ReadingView, TextKind
 from web.rendering.html_writer import HtmlWriter, clean, document_address, file_address
 from web.rendering.markdown_parser import Dialect, TooMuchWork, parse
 
@@ -24,7 +24,7 @@ _MOST_BESIDE = 5_000
 _MOST_STRETCHES = 200
 
 
-def body(reading: Reading, part: int = 1) -> Markup:
+def body(reading: ReadingView, part: int = 1) -> Markup:
     """Return a part of the text as HTML. Parts are counted from 1; too large a number returns the last part."""
     text, starts = reading.shown.content.text, _starts(reading)
     start = starts[max(0, min(part, len(starts)) - 1)]
@@ -40,12 +40,12 @@ def body(reading: Reading, part: int = 1) -> Markup:
     return _plain(text[start:end])
 
 
-def parts(reading: Reading) -> int:
+def parts(reading: ReadingView) -> int:
     """Return in how many parts the text is shown."""
     return len(_starts(reading))
 
 
-def messages(reading: Reading, part: int = 1) -> dict[int, Markup]:
+def messages(reading: ReadingView, part: int = 1) -> dict[int, Markup]:
     """Return the texts of the messages of a conversation as HTML, by document, where `reading` has them.
 
     The message of the document is shown as by `body`; the others are shortened.
@@ -85,7 +85,7 @@ def _aside(text: str) -> Markup:
     )
 
 
-def _rendered(text: str, dialect: Dialect, reading: Reading | None = None) -> Markup:
+def _rendered(text: str, dialect: Dialect, reading: ReadingView | None = None) -> Markup:
     text = clean(text)
     try:
         return HtmlWriter(reading, has_line_breaks=dialect.has_line_breaks).write(parse(text, dialect))
@@ -97,7 +97,7 @@ def _plain(text: str) -> Markup:
     return Markup('<pre class="plain" tabindex="0">{}</pre>').format(escape(clean(text, is_code=True)))
 
 
-def _starts(reading: Reading) -> list[int]:
+def _starts(reading: ReadingView) -> list[int]:
     """Return where the parts of a text start: at headings, or else at line ends, so that none is longer than the maximum."""
     text = reading.shown.content.text
     if len(text) <= MOST_CHARACTERS:

@@ -15,13 +15,13 @@ from markupsafe import Markup, escape
 
 from catchment.content.extract.plain import urls
 from catchment.model import Link, LinkKind
-from catchment.views.reading import FileKind, Reading, file_kind
+from catchment.views.reading import FileKind, ReadingView, file_kind
 
 _BLOCKS = {"paragraph": "p", "bullet_list": "ul", "thead": "thead", "tbody": "tbody", "tr": "tr"}
 _MARKS = {"em": "em", "strong": "strong", "s": "s", "mark": "mark"}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _OUTSIDE = re.compile(r"(?:https?://[^\s/?#\\]|mailto:[^\s\\])", re.IGNORECASE)
-_KEPT = ":/?#[]@!$&'()*+,;=%-._~"
+_KEPT = ":/?#[]@!$&'*+,;=%-._~()"
 """The characters of an address that are not percent-encoded (RFC 3986)."""
 _WORDS = re.compile(r"[^\w]+")
 _LANGUAGE = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -76,7 +76,7 @@ def _slug(words: str) -> str:
 class HtmlWriter:
     """Writes one text. Without a document, it has no links to other documents, and no ids."""
 
-    def __init__(self, reading: Reading | None, *, has_line_breaks: bool) -> None:
+    def __init__(self, reading: ReadingView | None, *, has_line_breaks: bool) -> None:
         self._reading = reading
         self._line_end = "<br>\n" if has_line_breaks else "\n"
         self._parts: list[str] = []
