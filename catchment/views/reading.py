@@ -172,7 +172,7 @@ def _linked_from(ledger: Ledger, shown: Shown) -> tuple[Named, ...]:
     here = _path(shown, shown.item)
     index = VaultIndex({here, *_called(ledger, shown, [here])})
     linking = {item for item, link in mentions if index.resolve(link.target, _path(shown, item)) == here}
-    return tuple(ledger.library.at(ledger.sources.get(shown.source).id, linking))
+    return tuple(ledger.library.at(ledger.sources.get(shown.source).id, linking)) if linking else ()
 
 
 def _called(ledger: Ledger, shown: Shown, paths: Collection[str]) -> dict[str, Named]:

@@ -110,13 +110,13 @@ class Library:
     def names(self, source_id: int) -> list[Named]:
         """Return the names of a source's documents, by locator."""
         with self._store.read() as reading:
-            return _named(reading, source_id)
+            return _named(reading, documents.c.source_id == source_id)
 
     def at(self, source_id: int, locators: Collection[str]) -> list[Named]:
         """Return the names of the documents of these items, by locator."""
         with self._store.read() as reading:
-            there = among(reading, items.c.locator, locators) & (items.c.state != "deleted")
-            return _named(reading, source_id, there)
+            there = (items.c.source_id == source_id) & (items.c.state != "deleted")
+            return _named(reading, there & among(reading, items.c.locator, locators))
 
     def called(self, source_id: int, file_names: Iterable[str]) -> list[Named]:
         """Return the names of the documents with these file names, or these and `.md`; and few others, as candidates.
@@ -127,8 +127,9 @@ class Library:
         with self._store.read() as reading:
             for part in in_parts({file_name(name) for name in file_names}, _NAMES_AT_ONCE):
                 phrases = [phrase for name in part for phrase in (f"{name}.md", name) if "." in phrase]
-                where = query_sql.with_path(reading, phrases, _MOST_CALLED)
-                found |= {named.document: named for named in _named(reading, source_id, where)}
+                # The addition keeps SQLite from reading all documents of the source.
+                where = documents.c.source_id + 0 == source_id, query_sql.with_path(reading, phrases, _MOST_CALLED)
+                found |= {named.document: named for named in _named(reading, *where)}
         return sorted(found.values(), key=lambda named: named.locator)
 
     def messages(self, document_ids: Collection[int]) -> dict[int, MessageBody]:
@@ -191,11 +192,11 @@ def _documents() -> Select[Any]:
     )
 
 
-def _named(reading: Reading, source_id: int, where: ColumnElement[bool] = _LIVE) -> list[Named]:
+def _named(reading: Reading, *where: ColumnElement[bool]) -> list[Named]:
     statement = (
         select(items.c.id, items.c.locator, documents.c.title, documents.c.id, documents.c.aliases)
         .join_from(documents, items, items.c.id == documents.c.item_id)
-        .where(documents.c.source_id == source_id, _LIVE, where)
+        .where(_LIVE, *where)
         .order_by(items.c.locator)
     )
     return [
@@ -227,7 +228,10 @@ def _shown(reading: Reading, row: AnyRow, most_mentions: int | None) -> Shown:
             select(entities).where(entities.c.content_id == row.content_id).order_by(entities.c.position)
         )
     ]
-    mentions = reading.execute(_links_called(file_name(row.locator), row.source_id).limit(most_mentions))
+    mentions = _links_called(file_name(row.locator), row.source_id)
+    if most_mentions is not None:
+        # In the order of the index: tens of thousands of links to an index page are not sorted.
+        mentions = mentions.order_by(None).order_by(links.c.content_id, links.c.position).limit(most_mentions)
     content, place = _content(row), (row.source_id, row.locator)
     return Shown(
         document=row.id,
@@ -245,7 +249,7 @@ def _shown(reading: Reading, row: AnyRow, most_mentions: int | None) -> Shown:
         links=tuple(found),
         entities=tuple(named),
         places=tuple((p.source, p.item) for p in matches.places_of(reading, [row.content_id])[row.content_id]),
-        mentions=tuple((r.locator, _link(r)) for r in mentions),
+        mentions=tuple((r.locator, _link(r)) for r in reading.execute(mentions)),
         conversation=mail_relations.conversation(reading, row.content_id, row.id),
         attached=mail_relations.attached(reading, {place: content}).get(place, ()),
         carrier=mail_relations.carrier(reading, row.source_id, row.locator),
