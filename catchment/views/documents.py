@@ -9,7 +9,7 @@ from datetime import datetime
 from catchment.content.extract.mail import stretches
 from catchment.errors import MeaningOff
 from catchment.ledger import Ledger, Shown
-from catchment.model import EntityKind
+from catchment.model import Document, EntityKind
 from catchment.search.related import RelatedDocument, relations, similar
 from catchment.search.results import Hit
 
@@ -63,13 +63,17 @@ def document(shown: Shown) -> DocumentView:
     content = shown.content
     return DocumentView(
         shown,
-        _texts(content.properties.get("from")),
-        _texts(content.properties.get("to")),
-        _texts(content.properties.get("cc")),
+        *people(content),
         tuple(sorted({entity.value for entity in shown.entities if entity.kind is EntityKind.TAG})),
         content.created if shown.conversation else shown.modified or content.modified,
         tuple(stretches(content.text)) if shown.conversation else (),
     )
+
+
+def people(content: Document) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Return senders, recipients and copy recipients."""
+    senders, recipients, copied = (_texts(content.properties.get(name)) for name in ("from", "to", "cc"))
+    return senders, recipients, copied
 
 
 def related(ledger: Ledger, shown: Shown, near: Callable[[], Sequence[Hit]]) -> RelatedView:

@@ -12,7 +12,6 @@ import hashlib
 import os
 import re
 import signal
-import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from catchment.errors import AccessDenied, FetchFailed, ItemError, SourceUnavailable, StillChanging, Vanished
+from catchment.runtime.files_below import open_below, open_folder
 from connectors.folders.ignore import NO_FILE, UnknownRules
 
 _READ_SIZE = 1 << 20
@@ -174,35 +174,16 @@ def _open_below(root: Path, path: str, *, follow_links: bool) -> int:
         if not real.is_relative_to(root):
             raise OSError(errno.ELOOP, "leads out of the root")
         path = str(real.relative_to(root))
-    parts = path.split("/")
-    if not {"", ".", ".."}.isdisjoint(parts):
-        raise OSError(errno.ENOENT, "not a path below the root")
-    way = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        folder = os.open(root, way & ~os.O_NOFOLLOW)
+        folder = open_folder(root)
     except OSError as error:
         raise SourceUnavailable(missing_root(to_locator(root.name))) from error
-    try:
-        for part in parts[:-1]:
-            deeper = os.open(part, way, dir_fd=folder)
-            os.close(folder)
-            folder = deeper
-        # A FIFO that took the place of the file must not block the open.
-        return _regular(os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder))
-    finally:
-        os.close(folder)
+    return open_below(folder, path)
 
 
 def missing_root(name: str) -> str:
     """Return the message for a missing root."""
     return f"folder {name!r}: not found; mount its disk, or correct `root` of the source"
-
-
-def _regular(handle: int) -> int:
-    if stat.S_ISREG(os.fstat(handle).st_mode):
-        return handle
-    os.close(handle)
-    raise OSError(errno.ENXIO, "not a regular file")
 
 
 def let_clock_tick(*times: int) -> None:

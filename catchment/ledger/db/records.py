@@ -367,6 +367,13 @@ class Attached(NamedTuple):
     document: int | None
 
 
+class MessageBody(NamedTuple):
+    """The content of a message, and its attachments."""
+
+    content: Document
+    attached: tuple[Attached, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A document with all related records.

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import ColumnElement, Select, func, select
 
 from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, from_micros, maybe_time
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import ListPage, before, cut, key_of
-from catchment.ledger.db.records import ContentFacts, LibraryCounts, Named, Ranked, Ranking, Shown
+from catchment.ledger.db.records import ContentFacts, LibraryCounts, MessageBody, Named, Ranked, Ranking, Shown
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, links, mails, sources
 from catchment.ledger.library import mail_relations, matches, query_sql
 from catchment.ledger.library.contents import file_name
@@ -22,6 +22,8 @@ from catchment.ledger.library.query import Query, plain_words
 from catchment.model import Document, Entity, EntityKind, Link, LinkKind
 
 _LIVE = documents.c.removed_at.is_(None)
+_NAMES_AT_ONCE = 50
+_MOST_CALLED = 2_000
 _OPENING = 400
 """Characters of a text in a list."""
 
@@ -109,27 +111,47 @@ class Library:
             mine = select(mails.c.content_id).where(among(reading, mails.c.thread, conversations))
             return list(reading.execute(mine).scalars())
 
-    def document(self, document_id: int) -> Shown:
-        """Return a document by ID. Raises NotFound."""
+    def document(self, document_id: int, mentions: int | None = None) -> Shown:
+        """Return a document by ID, with at most so many mentions. Raises NotFound."""
         with self._store.read() as reading:
             row = reading.execute(_documents().where(documents.c.id == document_id)).first()
             if row is None:
                 raise NotFound(f"document {document_id}: not found; `catchment search` shows document IDs")
-            return _shown(reading, row)
+            return _shown(reading, row, mentions)
 
     def names(self, source_id: int) -> list[Named]:
         """Return the names of a source's documents, by locator."""
-        statement = (
-            select(items.c.id, items.c.locator, documents.c.title, documents.c.id, documents.c.aliases)
-            .join_from(documents, items, items.c.id == documents.c.item_id)
-            .where(documents.c.source_id == source_id, _LIVE)
-            .order_by(items.c.locator)
-        )
         with self._store.read() as reading:
-            return [
-                Named(item_id, locator, title, document_id, tuple(aliases.split("\n")) if aliases else ())
-                for item_id, locator, title, document_id, aliases in reading.execute(statement)
-            ]
+            return _named(reading, documents.c.source_id == source_id)
+
+    def at(self, source_id: int, locators: Collection[str]) -> list[Named]:
+        """Return the names of the documents of these items, by locator."""
+        with self._store.read() as reading:
+            there = (items.c.source_id == source_id) & (items.c.state != "deleted")
+            return _named(reading, there & among(reading, items.c.locator, locators))
+
+    def called(self, source_id: int, file_names: Iterable[str]) -> list[Named]:
+        """Return the names of the documents with these file names, or these and `.md`; and few others, as candidates.
+
+        Reads the index of names: with 100,000 documents, reading all takes a second.
+        """
+        found: dict[int, Named] = {}
+        with self._store.read() as reading:
+            for part in in_parts({file_name(name) for name in file_names}, _NAMES_AT_ONCE):
+                phrases = [phrase for name in part for phrase in (f"{name}.md", name) if "." in phrase]
+                # The addition keeps SQLite from reading all documents of the source.
+                where = documents.c.source_id + 0 == source_id, query_sql.with_path(reading, phrases, _MOST_CALLED)
+                found |= {named.document: named for named in _named(reading, *where)}
+        return sorted(found.values(), key=lambda named: named.locator)
+
+    def messages(self, document_ids: Collection[int]) -> dict[int, MessageBody]:
+        """Return the contents of messages with their attachments, by document."""
+        with self._store.read() as reading:
+            rows = reading.execute(_documents().where(among(reading, documents.c.id, document_ids))).all()
+            places = {row.id: (row.source_id, row.locator) for row in rows}
+            content = {places[row.id]: _content(row) for row in rows}
+            attached = mail_relations.attached(reading, content)
+        return {number: MessageBody(content[place], attached.get(place, ())) for number, place in places.items()}
 
     def links(self, source_id: int) -> Iterator[tuple[int, str, Link]]:
         """Yield the links in a source's documents as (item ID, locator, link), ordered by locator."""
@@ -241,17 +263,21 @@ def _documents() -> Select[Any]:
     )
 
 
-def _shown(reading: Reading, row: AnyRow) -> Shown:
-    mine = links.c.content_id == row.content_id
-    found = [_link(r) for r in reading.execute(select(links).where(mine).order_by(links.c.position))]
-    named = [
-        Entity(EntityKind(r.kind), r.value, r.detail, r.start, r.stop, r.confidence)
-        for r in reading.execute(
-            select(entities).where(entities.c.content_id == row.content_id).order_by(entities.c.position)
-        )
+def _named(reading: Reading, *where: ColumnElement[bool]) -> list[Named]:
+    statement = (
+        select(items.c.id, items.c.locator, documents.c.title, documents.c.id, documents.c.aliases)
+        .join_from(documents, items, items.c.id == documents.c.item_id)
+        .where(_LIVE, *where)
+        .order_by(items.c.locator)
+    )
+    return [
+        Named(item_id, locator, title, document_id, tuple(aliases.split("\n")) if aliases else ())
+        for item_id, locator, title, document_id, aliases in reading.execute(statement)
     ]
-    mentions = reading.execute(_links_called(file_name(row.locator), row.source_id))
-    content = Document(
+
+
+def _content(row: AnyRow) -> Document:
+    return Document(
         text=row.text,
         media_type=row.media_type,
         title=row.own_title,
@@ -262,6 +288,22 @@ def _shown(reading: Reading, row: AnyRow) -> Shown:
         properties=from_json(row.own_properties),
         warnings=tuple(from_json(row.warnings)),
     )
+
+
+def _shown(reading: Reading, row: AnyRow, most_mentions: int | None) -> Shown:
+    mine = links.c.content_id == row.content_id
+    found = [_link(r) for r in reading.execute(select(links).where(mine).order_by(links.c.position))]
+    named = [
+        Entity(EntityKind(r.kind), r.value, r.detail, r.start, r.stop, r.confidence)
+        for r in reading.execute(
+            select(entities).where(entities.c.content_id == row.content_id).order_by(entities.c.position)
+        )
+    ]
+    mentions = _links_called(file_name(row.locator), row.source_id)
+    if most_mentions is not None:
+        # In the order of the index: tens of thousands of links to an index page are not sorted.
+        mentions = mentions.order_by(None).order_by(links.c.content_id, links.c.position).limit(most_mentions)
+    content, place = _content(row), (row.source_id, row.locator)
     return Shown(
         document=row.id,
         content_id=row.content_id,
@@ -278,9 +320,9 @@ def _shown(reading: Reading, row: AnyRow) -> Shown:
         links=tuple(found),
         entities=tuple(named),
         places=tuple((p.source, p.item) for p in matches.places_of(reading, [row.content_id])[row.content_id]),
-        mentions=tuple((r.locator, _link(r)) for r in mentions),
+        mentions=tuple((r.locator, _link(r)) for r in reading.execute(mentions)),
         conversation=mail_relations.conversation(reading, row.content_id, row.id),
-        attached=mail_relations.attached(reading, row.source_id, row.locator, content),
+        attached=mail_relations.attached(reading, {place: content}).get(place, ()),
         carrier=mail_relations.carrier(reading, row.source_id, row.locator),
     )
 
@@ -296,8 +338,10 @@ def _links() -> Select[Any]:
 
 
 def _links_called(name: str, source_id: int) -> Select[Any]:
+    # In a repository, a colon precedes the names of the files in its root.
+    names = {name, name.rpartition(":")[2]}
     # The addition keeps SQLite from querying the links of each document of the source separately.
-    return _links().where(links.c.name == name, documents.c.source_id + 0 == source_id)
+    return _links().where(links.c.name.in_(names), documents.c.source_id + 0 == source_id)
 
 
 def _link(row: AnyRow) -> Link:

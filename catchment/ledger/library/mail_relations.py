@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
+
 from sqlalchemy import func, select
 
 from catchment.ledger.db.database import Reading, among, as_map, maybe_time
@@ -47,16 +50,26 @@ def conversation(reading: Reading, content_id: int, document_id: int) -> tuple[C
     return tuple(sorted(found.values(), key=lambda one: (one.sent is None, one.sent, one.document)))
 
 
-def attached(reading: Reading, source_id: int, locator: str, document: Document) -> tuple[Attached, ...]:
-    """Return the attachments of a message, each with its document, if any."""
-    carried = document.properties.get("attachments", ()) if document.media_type == MAIL else ()
-    if not carried:
-        return ()
-    documents_of = _documents(reading, source_id, [f"{locator}{PART}{one['part']}" for one in carried])
-    return tuple(
-        Attached(one["part"], one["name"], one["media-type"], documents_of.get(f"{locator}{PART}{one['part']}"))
-        for one in carried
-    )
+def attached(
+    reading: Reading, messages: Mapping[tuple[int, str], Document]
+) -> dict[tuple[int, str], tuple[Attached, ...]]:
+    """Return the attachments of messages, by source and locator; each with its document, if any."""
+    carried = {
+        place: parts
+        for place, document in messages.items()
+        if document.media_type == MAIL and (parts := document.properties.get("attachments"))
+    }
+    of_source: defaultdict[int, list[str]] = defaultdict(list)
+    for (source_id, locator), parts in carried.items():
+        of_source[source_id] += (f"{locator}{PART}{one['part']}" for one in parts)
+    found = {source_id: _documents(reading, source_id, locators) for source_id, locators in of_source.items()}
+    return {
+        (source_id, locator): tuple(
+            Attached(one["part"], one["name"], one["media-type"], found[source_id].get(f"{locator}{PART}{one['part']}"))
+            for one in parts
+        )
+        for (source_id, locator), parts in carried.items()
+    }
 
 
 def carrier(reading: Reading, source_id: int, locator: str) -> int | None:

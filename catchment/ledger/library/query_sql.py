@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import ColumnElement, func, select, text
 
 from catchment.ledger.db.database import Reading, among, json_list
 from catchment.ledger.db.lookup import like_literal
@@ -158,6 +158,21 @@ def passing(reading: Reading, query: Query, document_ids: Collection[int]) -> se
     passes = map(text, _passes(reading, query, parameters))
     mine = select(documents.c.id).where(among(reading, documents.c.id, document_ids), *passes)
     return set(reading.execute(mine, parameters).scalars())
+
+
+def with_path(reading: Reading, phrases: Collection[str], limit: int) -> ColumnElement[bool]:
+    """Return the condition that the path of a document has one of these phrases, for at most `limit` documents.
+
+    On PostgreSQL, a phrase in another name of the document counts too.
+    """
+    terms = [term for phrase in phrases if (term := Term(phrase, prefix=False)).words]
+    if reading.sqlite:
+        found = "SELECT rowid FROM document_index WHERE document_index MATCH :paths LIMIT :most"
+        paths = f"path : ({' OR '.join(form for term in terms for form in _fts5(term))})" if terms else '""'
+    else:
+        found = "SELECT id FROM document_index WHERE words @@ to_tsquery('simple', :paths) LIMIT :most"
+        paths = " | ".join(f"({_tsquery(term)})" for term in terms)
+    return documents.c.id.in_(text(found).bindparams(paths=paths, most=limit).columns(documents.c.id))
 
 
 def _passes(reading: Reading, query: Query, parameters: dict[str, Any]) -> list[str]:

@@ -1,0 +1,225 @@
+"""A document set to be read: its text with what the links in it lead to, its conversation, its neighbours and its origin."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from catchment.content.extract.mail import stretches
+from catchment.content.extract.vault import VaultIndex
+from catchment.content.normalize.formats import ENDINGS, MAIL, NOTES, SOURCE_TEXT
+from catchment.ledger import Attached, ConversationMessage, ItemRow, Ledger, Named, Shown
+from catchment.model import PART, JobState, LinkKind
+from catchment.views import documents, items
+from catchment.views.documents import DocumentView
+from catchment.views.items import ItemWhy
+
+MOST_BACKLINKS = 500
+"""Links from elsewhere that are resolved. An index page may have tens of thousands."""
+_MOST_TARGETS = 1_000
+_AROUND = 10
+"""Messages before and after this one that are shown in full."""
+_MOST_VERSIONS = 100
+_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/avif"})
+"""Without SVG, which can contain scripts, and without types that browsers do not show."""
+
+
+class TextKind(StrEnum):
+    """How the text of a document is written."""
+
+    NOTE = "note"
+    """Markdown as a person wrote it: with HTML, and in Obsidian's dialect."""
+    EXTRACTED = "extracted"
+    """Markdown that the normalizer made from another format. HTML in it is text."""
+    MAIL = "mail"
+    """Lines of a message, with a few marks of Markdown if it was HTML."""
+    SOURCE = "source"
+    """Plain text or program code, unchanged."""
+
+
+class FileKind(StrEnum):
+    """A type of file that a browser shows."""
+
+    PICTURE = "picture"
+    PDF = "pdf"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageView:
+    """The content of a message. `parts`: its text in order; True marks a quotation or a signature."""
+
+    senders: tuple[str, ...]
+    recipients: tuple[str, ...]
+    copied: tuple[str, ...]
+    parts: tuple[tuple[str, bool], ...]
+    attached: tuple[Attached, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMessage:
+    """A message of a conversation.
+
+    `view` has its text, people and attachments; None for messages far from the one that is read.
+    """
+
+    message: ConversationMessage
+    view: MessageView | None
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of the item that became a document. `version` is the connector's fingerprint."""
+
+    version: str
+    at: datetime
+    sync: int | None
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingView:
+    """Everything that a reading page shows of a document.
+
+    Attributes:
+        file: The type of its own file, if `served_file` returns it and a browser shows it.
+        has_files: Whether `served_file` can return the files that its text embeds.
+        targets: The documents that its links lead to, by the target as written. Targets without a document are missing.
+        links_to, linked_from: The linked documents of the same source, each once; at most `MOST_BACKLINKS` links are resolved.
+        has_more_links: Whether further links to it were not resolved.
+        copies: The other documents with the same content, with the names of their sources.
+        conversation: All messages of its conversation, oldest first, including itself; empty for other documents.
+        versions: Newest first.
+    """
+
+    view: DocumentView
+    kind: TextKind
+    file: FileKind | None
+    has_files: bool
+    targets: Mapping[str, Named]
+    links_to: tuple[Named, ...]
+    linked_from: tuple[Named, ...]
+    has_more_links: bool
+    copies: tuple[tuple[str, Named], ...]
+    conversation: tuple[ReadMessage, ...]
+    origin: ItemWhy | None
+    versions: tuple[Version, ...]
+
+    @property
+    def shown(self) -> Shown:
+        """The document as the ledger has it."""
+        return self.view.shown
+
+
+def reading(ledger: Ledger, document: int) -> ReadingView:
+    """Return a document set to be read. Raises NotFound."""
+    shown = ledger.library.document(document, mentions=MOST_BACKLINKS + 1)
+    written = dict.fromkeys(link.target for link in shown.links if link.kind is not LinkKind.URL and link.target)
+    targets = resolved(ledger, shown, list(written)[:_MOST_TARGETS])
+    item = ledger.intake.of_document(document)
+    has_files = PART not in shown.item and not _is_remote(shown)
+    return ReadingView(
+        view=documents.document(shown),
+        kind=_kind(shown.content.media_type),
+        file=file_kind(shown.item) if has_files else None,
+        has_files=has_files,
+        targets=targets,
+        links_to=tuple(each for each in _once(targets.values()) if each.document != document),
+        linked_from=_linked_from(ledger, shown),
+        has_more_links=len(shown.mentions) > MOST_BACKLINKS,
+        copies=tuple(_copies(ledger, shown)),
+        conversation=_conversation(ledger, shown),
+        origin=items.why(ledger, item, _iso) if item else None,
+        versions=_versions(ledger, item) if item else (),
+    )
+
+
+def file_kind(name: str) -> FileKind | None:
+    """Return whether a browser shows the file with this name, by its ending."""
+    return shown_as(ENDINGS.get(name.rpartition(".")[2].lower(), ""))
+
+
+def shown_as(media_type: str) -> FileKind | None:
+    """Return whether a browser shows this media type."""
+    if media_type in _PICTURES:
+        return FileKind.PICTURE
+    return FileKind.PDF if media_type == "application/pdf" else None
+
+
+def _kind(media_type: str) -> TextKind:
+    if media_type in NOTES:
+        return TextKind.NOTE
+    if media_type == MAIL:
+        return TextKind.MAIL
+    return TextKind.SOURCE if media_type in SOURCE_TEXT else TextKind.EXTRACTED
+
+
+def resolved(ledger: Ledger, shown: Shown, targets: Collection[str]) -> dict[str, Named]:
+    """Return the documents of the same source that links in a document lead to, by target as written."""
+    called = _called(ledger, shown, targets)
+    index = VaultIndex(called)
+    found = {target: index.resolve(target, _path(shown, shown.item)) for target in targets}
+    return {target: called[path] for target, path in found.items() if path in called}
+
+
+def _linked_from(ledger: Ledger, shown: Shown) -> tuple[Named, ...]:
+    """Return the documents with a link to this one: one by name alone leads to only one of the files with that name."""
+    mentions = [(item, link) for item, link in shown.mentions[:MOST_BACKLINKS] if item != shown.item]
+    if not mentions:
+        return ()
+    here = _path(shown, shown.item)
+    index = VaultIndex({here, *_called(ledger, shown, [here])})
+    linking = {item for item, link in mentions if index.resolve(link.target, _path(shown, item)) == here}
+    return tuple(ledger.library.at(ledger.sources.get(shown.source).id, linking)) if linking else ()
+
+
+def _called(ledger: Ledger, shown: Shown, paths: Collection[str]) -> dict[str, Named]:
+    """Return the documents of the same source that may have the file names of these paths, by path."""
+    names = [path.rpartition("/")[2] for path in paths]
+    found = ledger.library.called(ledger.sources.get(shown.source).id, names) if names else []
+    return {_path(shown, named.locator): named for named in found}
+
+
+def _path(shown: Shown, locator: str) -> str:
+    """Return the path of a file as links see it: in a repository, a colon follows the name of the repository."""
+    return locator.replace(":", "/", 1) if _is_remote(shown) else locator
+
+
+def _is_remote(shown: Shown) -> bool:
+    """Return whether a document has an address on the web, so that it is no file on this machine."""
+    return "url" in shown.metadata
+
+
+def _copies(ledger: Ledger, shown: Shown) -> Iterator[tuple[str, Named]]:
+    elsewhere: defaultdict[str, list[str]] = defaultdict(list)
+    for source, item in shown.places:
+        if (source, item) != (shown.source, shown.item):
+            elsewhere[source].append(item)
+    for source, locators in elsewhere.items():
+        yield from ((source, named) for named in ledger.library.at(ledger.sources.get(source).id, locators))
+
+
+def _once(found: Iterable[Named]) -> Iterable[Named]:
+    return {named.document: named for named in found}.values()
+
+
+def _conversation(ledger: Ledger, shown: Shown) -> tuple[ReadMessage, ...]:
+    place = next((n for n, one in enumerate(shown.conversation) if one.document == shown.document), 0)
+    near = shown.conversation[max(0, place - _AROUND) : place + _AROUND + 1]
+    bodies = ledger.library.messages([one.document for one in near]) if near else {}
+    views = {
+        number: MessageView(*documents.people(body.content), tuple(stretches(body.content.text)), body.attached)
+        for number, body in bodies.items()
+    }
+    return tuple(ReadMessage(one, views.get(one.document)) for one in shown.conversation)
+
+
+def _versions(ledger: Ledger, item: ItemRow) -> tuple[Version, ...]:
+    jobs = ledger.queue.jobs(item=item.id, state=JobState.SUCCEEDED, limit=_MOST_VERSIONS)
+    return tuple(Version(job.version, job.finished or job.enqueued, job.sync_id, job.current) for job in jobs)
+
+
+def _iso(moment: datetime | None) -> str:
+    return "later" if moment is None else f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,71 @@
+"""Pictures and PDF files for a browser: the file of a document, or a file that its text embeds."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from catchment.content.normalize.formats import media_type
+from catchment.errors import NotFound
+from catchment.ledger import Ledger, Shown
+from catchment.model import PART, LinkKind
+from catchment.runtime.files_below import open_below, open_folder
+from catchment.views import reading
+from catchment.views.resolver import Settings
+
+MOST_BYTES = 20_000_000
+_CHUNK = 1 << 20
+_EMBEDS = (LinkKind.EMBED, LinkKind.CANVAS)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedFile:
+    """A picture or PDF. `media_type` follows from the bytes, not from the name."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+def served_file(ledger: Ledger, settings: Settings, document: int, embed: str | None = None) -> ServedFile:
+    """Return the file of a document, or the file that its text embeds with this target.
+
+    Reads only below the folder of a source with consent, and follows no links. Raises NotFound, also if the file is missing,
+    larger than `MOST_BYTES`, or neither a picture nor a PDF.
+    """
+    shown = ledger.library.document(document, mentions=0)
+    missing = NotFound(f"document {document}: has no such picture or PDF")
+    item = shown.item if embed is None else _embedded(ledger, shown, embed)
+    root = _root(ledger, settings, shown.source)
+    if item is None or root is None or PART in item or reading.file_kind(item) is None:
+        raise missing
+    try:
+        data = _read(root, item)
+    except OSError as error:
+        raise missing from error
+    name = item.rpartition("/")[2]
+    kind = media_type(data[:_CHUNK], "")  # without the name, which would decide for a text
+    if len(data) > MOST_BYTES or reading.shown_as(kind) is None:
+        raise missing
+    return ServedFile(name, kind, data)
+
+
+def _embedded(ledger: Ledger, shown: Shown, embed: str) -> str | None:
+    if not any(link.target == embed and link.kind in _EMBEDS for link in shown.links):
+        return None
+    found = reading.resolved(ledger, shown, [embed])
+    return found[embed].locator if embed in found else None
+
+
+def _root(ledger: Ledger, settings: Settings, source: str) -> Path | None:
+    configured = settings().get(source) if ledger.consents.agreed(source) else None
+    root = getattr(configured, "root", None)
+    return root if isinstance(root, Path) else None
+
+
+def _read(root: Path, path: str) -> bytes:
+    """Return the content of a file; one byte more than the maximum if it is larger. Raises OSError."""
+    handle = open_below(open_folder(root), path)
+    with open(handle, "rb") as file:  # noqa: PTH123 - a handle, not a path
+        return b"" if os.fstat(handle).st_size > MOST_BYTES else file.read(MOST_BYTES + 1)

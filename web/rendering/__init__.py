@@ -1,0 +1,112 @@
+"""Turn the text of a document into safe HTML. Texts are untrusted: only `html_writer` makes tags and addresses.
+
+Long documents are shown in parts. A part whose structure would take too much work is shown as plain text.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from markupsafe import Markup, escape
+
+from catchment.model import EntityKind
+from catchment.views.reading import ReadingView, TextKind
+from web.rendering.html_writer import HtmlWriter, clean, document_address, file_address
+from web.rendering.markdown_parser import Dialect, TooMuchWork, parse
+
+__all__ = ["MOST_CHARACTERS", "body", "document_address", "file_address", "messages", "parts"]
+
+MOST_CHARACTERS = 30_000
+"""Length of a part: rendered in a tenth of a second, as a page of less than 60 kB."""
+_MOST_BESIDE = 5_000
+"""Maximum number of characters of each other message in a conversation."""
+_MOST_STRETCHES = 200
+
+
+def body(reading: ReadingView, part: int = 1) -> Markup:
+    """Return a part of the text as HTML. Parts are counted from 1; too large a number returns the last part."""
+    text, starts = reading.shown.content.text, _starts(reading)
+    start = starts[max(0, min(part, len(starts)) - 1)]
+    end = next((each for each in starts if each > start), len(text))
+    match reading.kind:
+        case TextKind.MAIL if len(starts) == 1:
+            return _message(reading.view.parts, MOST_CHARACTERS)
+        case TextKind.NOTE:
+            dialect = Dialect.VAULT if "vault" in reading.shown.metadata else Dialect.NOTE
+            return _rendered(text[start:end], dialect, reading)
+        case TextKind.EXTRACTED:
+            return _rendered(text[start:end], Dialect.EXTRACTED, reading)
+    return _plain(text[start:end])
+
+
+def parts(reading: ReadingView) -> int:
+    """Return in how many parts the text is shown."""
+    return len(_starts(reading))
+
+
+def messages(reading: ReadingView, part: int = 1) -> dict[int, Markup]:
+    """Return the texts of the messages of a conversation as HTML, by document, where `reading` has them.
+
+    The message of the document is shown as by `body`; the others are shortened.
+    """
+    return {
+        each.message.document: body(reading, part)
+        if each.message.document == reading.shown.document
+        else _message(each.view.parts, _MOST_BESIDE)
+        for each in reading.conversation
+        if each.view is not None
+    }
+
+
+def _message(stretches: Sequence[tuple[str, bool]], most: int) -> Markup:
+    """Return the text of a message: quotations folded, the signature dimmed."""
+    shown: list[Markup] = []
+    left = most
+    for text, is_aside in stretches[:_MOST_STRETCHES]:
+        piece, left = text[: max(0, left)].strip("\n"), left - len(text)
+        if piece.strip():
+            shown.append(_aside(piece) if is_aside else _rendered(piece, Dialect.MAIL))
+    if left < 0 or len(stretches) > _MOST_STRETCHES:
+        shown.append(Markup('<p class="cut">The rest of this long message is left out.</p>'))
+    return Markup("\n").join(shown)
+
+
+def _aside(text: str) -> Markup:
+    """Return a quotation or signature."""
+    if not text.startswith(">"):
+        return Markup('<div class="signature">{}</div>').format(_rendered(text, Dialect.MAIL))
+    lines = [line.removeprefix(">").removeprefix(" ") for line in text.split("\n")]
+    number = sum(bool(line.strip("> ")) for line in lines)
+    summary = f"Quoted text, {number} line{'' if number == 1 else 's'}"
+    quoted = _rendered("\n".join(lines), Dialect.MAIL)
+    return Markup('<details class="quoted"><summary>{}</summary><blockquote>{}</blockquote></details>').format(
+        summary, quoted
+    )
+
+
+def _rendered(text: str, dialect: Dialect, reading: ReadingView | None = None) -> Markup:
+    text = clean(text)
+    try:
+        return HtmlWriter(reading, has_line_breaks=dialect.has_line_breaks).write(parse(text, dialect))
+    except TooMuchWork:
+        return _plain(text)
+
+
+def _plain(text: str) -> Markup:
+    return Markup('<pre class="plain" tabindex="0">{}</pre>').format(escape(clean(text, is_code=True)))
+
+
+def _starts(reading: ReadingView) -> list[int]:
+    """Return where the parts of a text start: at headings, or else at line ends, so that none is longer than the maximum."""
+    text = reading.shown.content.text
+    if len(text) <= MOST_CHARACTERS:
+        return [0]
+    headings = [each.start for each in reading.shown.entities if each.kind is EntityKind.HEADING]
+    starts = [0]
+    while len(text) - starts[-1] > MOST_CHARACTERS:
+        limit = starts[-1] + MOST_CHARACTERS
+        heading = max(headings[: bisect_right(headings, limit)], default=0)
+        line = text.rfind("\n", starts[-1], limit) + 1
+        starts.append(next(place for place in (heading, line, limit) if place > starts[-1]))
+    return starts
