@@ -57,6 +57,7 @@ def serve(app: ASGIApp, check: Check, listening: socket.socket, on_stop: Callabl
         Guard(app, check, listening.getsockname()[1]),
         # Neither may contain a query.
         access_log=False,
+        server_header=False,
         log_level="warning",
         lifespan="on",
         http=_Connection,
@@ -65,6 +66,8 @@ def serve(app: ASGIApp, check: Check, listening: socket.socket, on_stop: Callabl
         limit_concurrency=_CONNECTIONS,
         timeout_graceful_shutdown=1,
     )
+    # asyncio sets it only for sockets that name their protocol. Without it, a response with a body takes 40 ms more.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     _Server(config, on_stop).run(sockets=[listening])
 
 

@@ -88,15 +88,14 @@ class Site:
     async def parts(self, address: str) -> Mapping[str, str]:
         """Return the live parts of the page at an address with its query, by block. Raises CatchmentError."""
         url = urlsplit(address)
-        blocks = list(_FRAME)
-        template, data = "frame.html", dict[str, Any]()
+        values = {**await self._frame_values(), "tab": _tab(url.path)}
+        parts = {name: self._block("frame.html", name, values) for name in _FRAME}
         page, found = self._page(url.path)
         if page is not None and page.live:
             parameters = {**dict(parse_qsl(url.query)), **found}
-            template, blocks = page.template, [*_FRAME, *page.live]
-            data = dict(await self._library.read(lambda: page.data(self._library, parameters)))
-        values = {**await self._frame_values(), **data, "tab": _tab(url.path)}
-        return {name: self._block(template, name, values) for name in blocks}
+            data = await self._library.read(lambda: page.data(self._library, parameters))
+            parts |= {name: self._block(page.template, name, data) for name in page.live}
+        return parts
 
     def bare(self, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **data: Any) -> Response:
         """Return a page without the frame, for a browser that is not signed in."""
