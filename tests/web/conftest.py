@@ -18,9 +18,9 @@ from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
+from catchment.search import remote
 from catchment.search.meaning.choice import load
 from catchment.search.meaning.fill import fill as embed
-from catchment.search import remote
 from catchment.search.remote import WebAddress
 from tests.ledger.world import Clock, World, note
 from tests.waiting import until

@@ -187,7 +187,9 @@ def test_body_of_unknown_length_is_cut_off(library_home: Home, client: httpx.Cli
     assert client.get("/live").status_code == 200
 
 
-@pytest.mark.parametrize(("method", "path", "status"), [("DELETE", "/api/v1/search", 405), ("GET", "/api/v1/", 404), ("POST", "/live", 405)])
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("DELETE", "/api/v1/search", 405), ("GET", "/api/v1/", 404), ("POST", "/live", 405)]
+)
 def test_other_requests_are_refused_in_json(client: httpx.Client, method: str, path: str, status: int) -> None:
     response = client.request(method, path)
     assert (response.status_code, list(response.json())) == (status, ["error"])
