@@ -30,7 +30,7 @@ _FORM_FIELD = "form"
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class WebSession:
     """A browser that is signed in. Each of its forms contains `form_token`."""
 
     secret: str
@@ -64,30 +64,30 @@ class Sessions:
             return 0
         return max(0, round(self._wrong[0] + _WRONG_SECONDS - self._clock()))
 
-    def sign_in(self, key: str) -> Session | None:
+    def sign_in(self, key: str) -> WebSession | None:
         """Exchange a one-time key for a session; None if the key is wrong, used or too old."""
         if not own_secrets.use_key(self._keys, key):
             self._wrong.append(self._clock())
             return None
-        session = Session(secrets.token_urlsafe(32))
+        session = WebSession(secrets.token_urlsafe(32))
         self._ends[own_secrets.digest(session.secret)] = self._clock() + _SECONDS
         self._store()
         return session
 
-    def sign_out(self, session: Session) -> None:
+    def sign_out(self, session: WebSession) -> None:
         """End a session."""
         self._ends.pop(own_secrets.digest(session.secret), None)
         self._store()
 
-    def of(self, scope: Scope) -> Session | None:
+    def of(self, scope: Scope) -> WebSession | None:
         """Return the session whose cookie a request has."""
         header = dict(scope["headers"]).get(b"cookie", b"").decode("latin-1")
         cookies = dict(part.strip().partition("=")[::2] for part in header.split(";"))
-        session = Session(cookies.get(self.cookie, ""))
+        session = WebSession(cookies.get(self.cookie, ""))
         ends = self._ends.get(own_secrets.digest(session.secret), 0)
         return session if ends > self._clock() else None
 
-    def set_cookie(self, response: Response, session: Session) -> None:
+    def set_cookie(self, response: Response, session: WebSession) -> None:
         """Give the browser the cookie of a session."""
         response.set_cookie(self.cookie, session.secret, path="/", httponly=True, samesite="strict")
 
@@ -117,7 +117,7 @@ class Sessions:
 
 async def form_fields(request: Request) -> Mapping[str, str]:
     """Return the fields of a form that a page of this session has sent. Raises HTTPException for any other sender."""
-    session: Session | None = request.scope.get("session")
+    session: WebSession | None = request.scope.get("session")
     # `Guard` has checked the value of the origin.
     if session is None or "origin" not in request.headers:
         raise HTTPException(403, "not sent by a page of this session")

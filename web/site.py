@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -27,7 +28,7 @@ from catchment.search.meaning.meaning_status import MeaningStatus
 from web import words
 from web.api import status_of
 from web.readiness import Readiness
-from web.sessions import Session
+from web.sessions import WebSession
 from web.warm_library import WarmLibrary
 
 Data = Mapping[str, Any]
@@ -38,7 +39,7 @@ _MINUTE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WebPage:
     """A page.
 
     Attributes:
@@ -61,19 +62,15 @@ class Site:
     """All pages of a home. `count` returns the number of open problems, which each page shows."""
 
     def __init__(
-        self, library: WarmLibrary, readiness: Readiness, pages: tuple[Page, ...], count: Callable[[WarmLibrary], int]
+        self,
+        library: WarmLibrary,
+        readiness: Readiness,
+        pages: tuple[WebPage, ...],
+        count: Callable[[WarmLibrary], int],
     ) -> None:
         self._library, self._readiness, self._count = library, readiness, count
         self._pages = [(compile_path(page.path)[0], page) for page in pages]
-        self._templates = Environment(
-            loader=PackageLoader("web"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters.update(words.FILTERS)
-        self._templates.globals["ui"] = self._templates.get_template("macros.html").module
+        self._templates = _templates()
         self._frame: tuple[object, Data] | None = None
 
     @property
@@ -111,7 +108,7 @@ class Site:
         data = {"title": titles.get(status, "Not possible"), "problem": problem}
         return await self._whole(request, "failed.html", data, status)
 
-    def _handler(self, page: Page) -> Callable[[Request], Any]:
+    def _handler(self, page: WebPage) -> Callable[[Request], Any]:
         async def show(request: Request) -> Response:
             parameters = {**request.query_params, **{name: str(value) for name, value in request.path_params.items()}}
             try:
@@ -132,7 +129,7 @@ class Site:
         return HTMLResponse(self._block("frame.html", "tabs", values))
 
     async def _whole(self, request: Request, template: str, data: Data, status: int = 200) -> Response:
-        session: Session = request.scope["session"]
+        session: WebSession = request.scope["session"]
         path = request.url.path
         address = quote(f"{path}?{request.url.query}" if request.url.query else path, safe="")
         own = {"tab": _tab(path), "live": f"/events?view={address}", "form_token": session.form_token}
@@ -143,7 +140,7 @@ class Site:
         found = self._templates.get_template(template)
         return "".join(found.blocks[name](found.new_context(dict(data)))).strip()
 
-    def _page(self, path: str) -> tuple[Page | None, Mapping[str, str]]:
+    def _page(self, path: str) -> tuple[WebPage | None, Mapping[str, str]]:
         for pattern, page in self._pages:
             if match := pattern.match(path):
                 return page, match.groupdict()
@@ -188,6 +185,17 @@ class Site:
             "watched": len(watched),
             "meaning": meaning,
         }
+
+
+@cache
+def _templates() -> Environment:
+    """Return the templates, which take a tenth of a second to compile."""
+    templates = Environment(
+        loader=PackageLoader("web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    templates.filters.update(words.FILTERS)
+    templates.globals["ui"] = templates.get_template("macros.html").module
+    return templates
 
 
 def _tab(path: str) -> str:

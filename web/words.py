@@ -80,6 +80,11 @@ def emphasized(title: str, words: Iterable[str]) -> Markup:
     )
 
 
+def person(name: str) -> str:
+    """Return a sender without the address, if there is a name: "Ada <ada@example.org>" becomes "Ada"."""
+    return name.partition(" <")[0].strip('"') or name
+
+
 def type_name(media_type: str) -> str:
     """Return the value of `type:` that finds documents of a media type, or "text"."""
     return type_of(media_type) or _PLAIN_TYPE
@@ -127,6 +132,7 @@ FILTERS = {
         marked,
         month,
         number,
+        person,
         plain,
         seconds,
         span,

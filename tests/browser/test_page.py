@@ -18,6 +18,7 @@ from tests.acceptance.person import PROJECT
 from tests.web.conftest import fill, served
 
 pytestmark = [pytest.mark.browser]
+expect.set_options(timeout=30_000)
 
 _AXE = PROJECT / "build" / "node_modules" / "axe-core" / "axe.min.js"
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -114,6 +115,7 @@ def test_change_is_seen_on_an_open_page(page: Page, url: str, home: Home) -> Non
         name = ledger.sources.all()[0].name
         ledger.sources.pause(name, "test", "for a while")
         expect(page.locator(f"#source-{name}")).to_contain_text("Paused")
+        ledger.sources.resume(name, "test")
         ledger.sources.hold(name, "test", "login refused")
         expect(page.locator(".badge")).to_contain_text("1")
         expect(page).to_have_title(re.compile(r"^\(1\) Sources"))

@@ -13,7 +13,7 @@ from catchment.ledger import Shown
 from catchment.views import documents, items
 from catchment.views.documents import DocumentView
 from web import words
-from web.site import Data, Page
+from web.site import Data, WebPage
 from web.warm_library import RelatedRequest, WarmLibrary
 
 _NEAREST = 8
@@ -63,7 +63,7 @@ def _thread(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     messages = [documents.document(library.ledger.library.document(message.document)) for message in around]
     people: dict[str, int] = {}
     for message in messages:
-        for sender in message.senders:
+        for sender in map(words.person, message.senders):
             people[sender] = people.get(sender, 0) + 1
     return {
         "shown": shown,
@@ -90,6 +90,6 @@ def _shown(library: WarmLibrary, number: str) -> Shown:
 
 
 PAGES = (
-    Page("/documents/{document:int}", "document.html", _document),
-    Page("/threads/{document:int}", "thread.html", _thread),
+    WebPage("/documents/{document:int}", "document.html", _document),
+    WebPage("/threads/{document:int}", "thread.html", _thread),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from catchment.views.health import HealthReport, Verdict
-from web.site import Data, Page
+from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
 
@@ -19,4 +19,4 @@ def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     }
 
 
-PAGES = (Page("/health", "health.html", _data, ("checks",), needs_library=False),)
+PAGES = (WebPage("/health", "health.html", _data, ("checks",), needs_library=False),)

@@ -13,7 +13,7 @@ from catchment.ledger import Query
 from catchment.search.present import present
 from catchment.search.results import Hit, Results
 from web import words
-from web.site import Data, Page
+from web.site import Data, WebPage
 from web.warm_library import SearchRequest, WarmLibrary
 
 _PER_PAGE = 20
@@ -85,7 +85,7 @@ def _facets(q: str, found: Results) -> dict[str, list[Choice]]:
     values = {
         "Type": ("type", (words.type_name(hit.media_type) for hit in found.hits)),
         "Source": ("source", (source for hit in found.hits for source in {name for name, _ in hit.places})),
-        "Person": ("from", (hit.author for hit in found.hits if hit.author and _is_mail(hit))),
+        "Person": ("from", (words.person(hit.author) for hit in found.hits if hit.author and _is_mail(hit))),
         "Date": ("date", (str(hit.moment.astimezone().year) for hit in found.hits if hit.moment)),
     }
     is_exact = found.total <= len(found.hits)
@@ -115,4 +115,4 @@ def _number(text: str) -> int:
     return min(int(text), _MOST_PAGES) if re.fullmatch(r"[1-9]\d{0,5}", text) else 1
 
 
-PAGES = (Page("/", "library.html", _first), Page("/search", "library.html", _search))
+PAGES = (WebPage("/", "library.html", _first), WebPage("/search", "library.html", _search))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from catchment.views import throttling
 from catchment.views.sources import standings
-from web.site import Data, Page
+from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
 
@@ -19,4 +19,4 @@ def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     }
 
 
-PAGES = (Page("/sources", "sources.html", _data, ("sources",)),)
+PAGES = (WebPage("/sources", "sources.html", _data, ("sources",)),)

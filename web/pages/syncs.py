@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from web.site import Data, Page
+from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
 _SHOWN = 50
@@ -14,4 +14,4 @@ def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     return {"runs": library.ledger.syncs.recent(limit=_SHOWN)}
 
 
-PAGES = (Page("/syncs", "syncs.html", _data, ("runs",)),)
+PAGES = (WebPage("/syncs", "syncs.html", _data, ("runs",)),)

@@ -9,7 +9,7 @@ from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.views.health import HealthReport, Verdict
 from catchment.views.sources import standings
-from web.site import Data, Page
+from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
 
@@ -65,4 +65,4 @@ def _of_checks(home: Home) -> Iterator[Problem]:
             yield Problem("fail", f"{finding.probe}: {finding.message}", None, "", finding.remedy)
 
 
-PAGES = (Page("/trouble", "trouble.html", _data, ("queue",)),)
+PAGES = (WebPage("/trouble", "trouble.html", _data, ("queue",)),)
