@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -99,9 +99,12 @@ class Live:
             watched.wake()
 
     async def _refresh(self, address: str, watched: _Watched) -> None:
-        # If the ledger cannot be read now, the page keeps its state.
-        with suppress(CatchmentError):
+        try:
             watched.update(await self._render(address))
+        except CatchmentError:
+            return  # The ledger cannot be read now, and the page keeps its state.
+        except Exception as failure:  # noqa: BLE001 - a defect of one page must not stop the others
+            sys.stderr.write(f"live parts of {address.partition('?')[0]}: {type(failure).__name__}\n")
 
     async def _events(self, address: str, known_tag: str | None) -> AsyncIterator[bytes]:
         watched = self._watched.setdefault(address, _Watched())

@@ -69,12 +69,13 @@ def connected(home: Home, port: int) -> httpx.Client:
     return httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False, timeout=60)
 
 
-def signed_in(home: Home, port: int) -> httpx.Client:
-    """Return a client that has signed in by a link, as a browser does."""
-    client = httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60)
-    response = client.get("/signin", params={"key": own_secrets.one_time_key(home.signin_keys)})
-    assert response.status_code == 303
-    return client
+@contextmanager
+def signed_in(home: Home, port: int) -> Iterator[httpx.Client]:
+    """Yield a client that has signed in by a link, as a browser does."""
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
+        response = client.get("/signin", params={"key": own_secrets.one_time_key(home.signin_keys)})
+        assert response.status_code == 303
+        yield client
 
 
 @contextmanager
