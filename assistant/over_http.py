@@ -10,6 +10,7 @@ from assistant.mcp_server import protocol_server
 from catchment.errors import BadInput
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
+from web.guard import bearer
 from web.guard import serve as serve_application
 
 PATH = "/mcp"
@@ -38,4 +39,4 @@ def serve(home: Home, port: int, on_start: Callable[[str], None]) -> None:
         raise BadInput(f"--port {port}: cannot be used ({error.strerror}); choose another port") from None
     with listening:
         on_start(f"http://127.0.0.1:{listening.getsockname()[1]}{PATH}")
-        serve_application(app, token, listening)
+        serve_application(app, bearer(token), listening)

@@ -34,6 +34,7 @@ _SECTIONS: Final = {
         "up": "start_stop.up_down:up",
         "down": "start_stop.up_down:down",
         "status": "start_stop.status:status",
+        "web": "start_stop.web_page:web",
         "logs": "start_stop.logs:logs",
         "service": "start_stop.service:app",
         "demo": "start_stop.demo:demo",

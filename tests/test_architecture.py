@@ -61,6 +61,7 @@ ONE_HOME = {
     "prefect_shell": ("tasks/",),
     "psutil": ("catchment/runtime/process.py", "deployments/"),
     "prefect": ("tasks/", "flows/", "deployments/"),
+    "jinja2": ("web/",),
     "starlette": ("assistant/", "web/", "deployments/server/"),
     "mcp": ("assistant/",),
     "mcp_types": ("assistant/",),
@@ -269,13 +270,13 @@ def test_no_public_class_name_occurs_twice() -> None:
 
 
 def test_no_module_name_stands_for_two_things() -> None:
-    """Commands, flows, views and actions have the name of what they are about; a module may have that of its folder."""
+    """Commands, flows, views, actions and pages have the name of what they are about; a module may have that of its folder."""
     named: dict[str, list[str]] = {}
     for folder in MAY_IMPORT.keys() - {"console", "flows"}:
         for path in _modules(folder):
             place = path.relative_to(ROOT).with_suffix("")
             place = place.parent if place.name == "__init__" else place
-            is_about = place.parent.name in ("views", "actions") and place.name != "desk"
+            is_about = place.parent.name in ("views", "actions", "pages") and place.name != "desk"
             if not place.name.startswith("__") and place.name != place.parent.name and not is_about:
                 named.setdefault(place.name, []).append(str(place))
     assert {name: sorted(places) for name, places in named.items() if len(places) > 1}.keys() == NAMED_TWICE.keys()

@@ -1,9 +1,10 @@
-"""The process: `python -P -m web`, started by `catchment up`."""
+"""The process: `python -P -m web [DESCRIPTOR]`, started by `catchment up`, which passes the socket that it listens on."""
 
 from __future__ import annotations
 
 import os
 import socket
+import sys
 from functools import partial
 
 from catchment.runtime.child_process import become_child
@@ -16,17 +17,17 @@ from web.readiness import Readiness
 from web.warm_library import WarmLibrary
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     """Serve until SIGTERM."""
     become_child("web")
     home = Home.default()
     library = WarmLibrary(home, partial(meaning_status.record, home))
     readiness = Readiness(library, os.environ.get("PREFECT_API_URL"))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with socket.socket(fileno=int(arguments[0])) if arguments else socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        app = application(library, readiness, lambda: WebAddress.record(home, port))
-        serve(app, token(home), listening)
+        web = application(library, readiness, token(home), lambda: WebAddress.record(home, port))
+        serve(web.app, web.check, listening, web.stop)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

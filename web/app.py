@@ -1,88 +1,87 @@
-"""The application: `/search`, `/related`, `/live` and `/ready`. JSON in, JSON out; errors are `{"error": "…"}`."""
+"""The application: the pages, their live parts, `/api/v1`, and the probes `/live` and `/ready`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from dataclasses import dataclass
 
 from anyio import CapacityLimiter, to_thread
-from pydantic import TypeAdapter, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
-from catchment.errors import BadInput, CatchmentError, LedgerCorrupt, NotFound, TookTooLong
-from catchment.search.remote import TOO_LONG
-from web.guard import QUERY_BYTES, error
+from web import api
+from web.guard import Check, error
+from web.live import Live
+from web.pages import document, health, library, signin, sources, syncs, trouble
 from web.readiness import Readiness
-from web.warm_library import RelatedRequest, SearchRequest, WarmLibrary
+from web.sessions import Sessions
+from web.site import Site
+from web.warm_library import WarmLibrary
 
-_AT_ONCE = 3
-"""Searches that run at the same time, each in a thread."""
-_WAITING = 16
-"""Searches that wait for a thread."""
 _WARM_SECONDS = 60
 _COLD_SECONDS = 5
 """Interval of checks for embeddings or a model."""
-_SEARCH = TypeAdapter(SearchRequest)
-_RELATED = TypeAdapter(RelatedRequest)
-
-T = TypeVar("T")
+PAGES = (*library.PAGES, *document.PAGES, *trouble.PAGES, *sources.PAGES, *syncs.PAGES, *health.PAGES)
 
 
-def application(library: WarmLibrary, readiness: Readiness, on_start: Callable[[], None]) -> Starlette:
-    """Build the application. Calls `on_start` when it can answer."""
-    threads = CapacityLimiter(_AT_ONCE)
+@dataclass(frozen=True, slots=True)
+class Web:
+    """The application, the check of its requests, and what to call when the process has to stop."""
+
+    app: ASGIApp
+    check: Check
+    stop: Callable[[], None]
+
+
+def application(
+    warm_library: WarmLibrary, readiness: Readiness, token: str, on_start: Callable[[], None] = lambda: None
+) -> Web:
+    """Build the application. Calls `on_start` when it can answer. `token`: of `/api/v1`."""
+    sessions = Sessions(warm_library.home)
+    site = Site(warm_library, readiness, PAGES, trouble.count)
+    live = Live(site.stamp, site.parts)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(readiness.tick()), asyncio.create_task(_keep_warm(library))]
+        tasks = [asyncio.create_task(task) for task in (readiness.tick(), _keep_warm(warm_library), live.poll())]
         on_start()
         yield
         for task in tasks:
             task.cancel()
 
-    async def answer(request: Request, kind: TypeAdapter[T], find: Callable[[T], bytes]) -> Response:
-        try:
-            query = await _query(request, kind)
-        except ValidationError as invalid:
-            return error(400, _explained(invalid))
-        if isinstance(query, SearchRequest) and len(query.text.encode("utf-8", "replace")) > QUERY_BYTES:
-            return error(413, "text: too long")
-        if threads.statistics().tasks_waiting >= _WAITING:
-            return error(503, "busy; try again")
-        try:
-            content = await to_thread.run_sync(find, query, limiter=threads)
-        except CatchmentError as failure:
-            return error(_status(failure), str(failure))
-        return Response(content, 200, {"Cache-Control": "no-store"}, "application/json")
-
-    async def search(request: Request) -> Response:
-        return await answer(request, _SEARCH, library.search)
-
-    async def related(request: Request) -> Response:
-        return await answer(request, _RELATED, library.related)
-
-    async def live(_request: Request) -> Response:
+    async def is_live(_request: Request) -> Response:
         return JSONResponse({"live": True}) if readiness.is_live() else error(503, "the event loop was blocked")
 
-    async def ready(_request: Request) -> Response:
+    async def is_ready(_request: Request) -> Response:
         state = await readiness.state()
         return JSONResponse(state, 200 if state["ready"] else 503)
 
-    routes = [
-        Route("/search", search, methods=["GET", "POST"]),
-        Route("/related", related, methods=["GET", "POST"]),
-        Route("/live", live),
-        Route("/ready", ready),
+    async def failed(request: Request, failure: Exception) -> Response:
+        status, problem, headers = 500, "internal error; see `catchment logs web`", dict[str, str]()
+        if isinstance(failure, HTTPException):
+            status, problem, headers = failure.status_code, failure.detail, dict(failure.headers or {})
+        if request.scope.get("session") is None or request.url.path.startswith("/static/"):
+            return error(status, problem, headers)
+        return await site.failed(request, status, problem)
+
+    routes: list[BaseRoute] = [
+        *site.routes,
+        *signin.routes(sessions, site),
+        Route("/events", live.respond),
+        Mount("/api/v1", routes=api.routes(warm_library)),
+        Mount("/static", StaticFiles(packages=[("web", "static")])),
+        Route("/live", is_live),
+        Route("/ready", is_ready),
     ]
-    return Starlette(
-        routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused, Exception: _unexpected}
-    )
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: failed, Exception: failed})
+    return Web(app, sessions.check(token, site.signed_out), live.stop)
 
 
 async def _keep_warm(library: WarmLibrary) -> None:
@@ -96,37 +95,3 @@ async def _keep_warm(library: WarmLibrary) -> None:
         for _ in range(_WARM_SECONDS):
             await to_thread.run_sync(library.embed_few, limiter=alone)
             await asyncio.sleep(1)
-
-
-async def _refused(_request: Request, failure: Exception) -> Response:
-    assert isinstance(failure, HTTPException)
-    return error(failure.status_code, failure.detail, dict(failure.headers or {}))
-
-
-async def _unexpected(_request: Request, _failure: Exception) -> Response:
-    return error(500, "internal error; see `catchment logs web`")
-
-
-async def _query(request: Request, kind: TypeAdapter[T]) -> T:
-    if request.method == "POST":
-        return kind.validate_json(await request.body())
-    return kind.validate_python(dict(request.query_params))
-
-
-def _explained(invalid: ValidationError) -> str:
-    """Describe the invalid parameters, without their values."""
-    found: list[Any] = list(invalid.errors(include_input=False, include_url=False, include_context=False))
-    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'body'}: {one['msg']}" for one in found)
-
-
-def _status(failure: CatchmentError) -> int:
-    match failure:
-        case BadInput():
-            return 400
-        case NotFound():
-            return 404
-        case LedgerCorrupt():
-            return 500
-        case TookTooLong():
-            return TOO_LONG
-    return 503

@@ -1,4 +1,4 @@
-"""Liveness of the process, and readiness of its dependencies."""
+"""Liveness of the process, and readiness of its dependencies. Names nothing private: no token is needed to ask."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import asyncio
 import http.client
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from catchment.errors import CatchmentError, TryAgain
+from catchment.errors import TryAgain
 from web.warm_library import WarmLibrary
 
 _TICK_SECONDS = 1.0
 _STALLED_SECONDS = 10.0
 _PART_SECONDS = 2.0
 _FRESH_SECONDS = 5.0
+_GLANCE_SECONDS = 0.3
 
 
 @dataclass(slots=True)
@@ -43,9 +45,10 @@ class _Part:
         try:
             await asyncio.to_thread(self.check)
             self.reason = None
-        except CatchmentError as error:
+        except TryAgain as error:
             self.reason = str(error)
         except Exception as error:  # noqa: BLE001 - any error means that the part does not work
+            # Its text may name a file or a source, and a probe needs no token.
             self.reason = type(error).__name__
         self.checked = time.monotonic()
 
@@ -78,8 +81,15 @@ class Readiness:
         await asyncio.gather(*(part.refresh() for part in self._parts.values()))
         parts = {name: part.state() for name, part in self._parts.items()}
         is_ready = all(part["ok"] for part in parts.values())
-        off = self._library.meaning_off
-        return {"ready": is_ready, "parts": parts | {"meaning": {"ok": off is None, "reason": off}}}
+        is_on = self._library.meaning_off is None
+        return {"ready": is_ready, "parts": parts | {"meaning": {"ok": is_on, "reason": None if is_on else "off"}}}
+
+    async def server_responds(self) -> bool:
+        """Return whether the Prefect server works, as known within a fraction of a second."""
+        part = self._parts["server"]
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(part.refresh())), _GLANCE_SECONDS)
+        return part.reason is None
 
 
 def _request_health(server: str | None) -> None:

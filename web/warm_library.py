@@ -6,12 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, TypeVar
 
-from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
+from anyio import CapacityLimiter, to_thread
+from pydantic import AwareDatetime, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from catchment.errors import CatchmentError
+from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger, time_limit
 from catchment.runtime.home import Home
 from catchment.search.meaning.index import MeaningIndex
@@ -23,10 +24,14 @@ _READ_SECONDS = 4.0
 """Time limit of a search: less than a client waits, so that it does not search again by itself."""
 _LOAD_SECONDS = 120.0
 """Time limit of the transaction that reads the vectors: five seconds for a million, and longer on a busy machine."""
+_AT_ONCE = 3
+"""Reads that run at the same time, each in a thread."""
+_WAITING = 16
+"""Reads that wait for a thread."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 600.0
 """Seconds until the next attempt with a model that fails."""
-_RESULTS = TypeAdapter(Results)
-_HITS = TypeAdapter(list[Hit])
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
@@ -54,7 +59,7 @@ class RelatedRequest:
 
 
 class WarmLibrary:
-    """A library for all threads of this process. Its methods block, and raise CatchmentError.
+    """A library for all threads of this process. Its methods block, except `read`, and raise CatchmentError.
 
     `tell` receives why no embeddings can be made, and "" once they can.
     """
@@ -63,6 +68,7 @@ class WarmLibrary:
         self._home, self._tell = home, tell
         self._pause = self._not_before = 0.0
         self._lock = threading.Lock()
+        self._threads = CapacityLimiter(_AT_ONCE)
         self._ledger: Ledger | None = None
         self._meaning: MeaningIndex | None = None
         self._limited: tuple[frozenset[str], Ledger, MeaningIndex] | None = None
@@ -70,11 +76,27 @@ class WarmLibrary:
         self.meaning_off: str | None = "search by meaning: starting"
         """Why search by meaning is not possible now; None if it is."""
 
-    def search(self, request: SearchRequest) -> bytes:
-        """Return the results as JSON. Raises BadInput if the query has an error."""
+    @property
+    def home(self) -> Home:
+        """The home whose library it is."""
+        return self._home
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger, for reading. Raises NotFound before the first source was added, and as `Ledger.inspect`."""
+        return self._opened()[0]
+
+    async def read(self, function: Callable[[], T]) -> T:
+        """Return what a function that reads returns, called in a thread. Raises TryAgain if too many wait for one."""
+        if self._threads.statistics().tasks_waiting >= _WAITING:
+            raise TryAgain("busy; try again")
+        return await to_thread.run_sync(function, limiter=self._threads)
+
+    def search(self, request: SearchRequest) -> Results:
+        """Return the results of a search. Raises BadInput if the query has an error."""
         ledger, meaning = self._opened() if request.only is None else self._opened_only(request.only)
         with time_limit(_READ_SECONDS):
-            results = search(
+            return search(
                 ledger,
                 request.text,
                 request.now or datetime.now().astimezone(),
@@ -84,13 +106,12 @@ class WarmLibrary:
                 offset=request.offset,
                 by_conversation=request.by_thread,
             )
-        return _RESULTS.dump_json(results)
 
-    def related(self, request: RelatedRequest) -> bytes:
-        """Return the nearest documents as JSON. Raises NotFound without such a document, MeaningOff without embeddings."""
+    def related(self, request: RelatedRequest) -> list[Hit]:
+        """Return the nearest documents. Raises NotFound without such a document, MeaningOff without embeddings."""
         ledger, meaning = self._opened()
         content = ledger.library.document(request.document).content_id
-        return _HITS.dump_json(related(ledger, meaning, content, request.limit))
+        return related(ledger, meaning, content, request.limit)
 
     def warm(self) -> bool:
         """Load the model and the vectors. Returns whether search by meaning is possible; `meaning_off` says why not."""
@@ -125,7 +146,7 @@ class WarmLibrary:
 
     def check(self) -> None:
         """Read from the ledger. Raises an error if that is impossible."""
-        self._opened()[0].sources.all()
+        self.ledger.sources.all()
 
     def _opened(self) -> tuple[Ledger, MeaningIndex]:
         """Return the ledger and the meaning. Raises NotFound before the first source was added, and as `Ledger.inspect`."""

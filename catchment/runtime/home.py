@@ -146,6 +146,11 @@ class Home:
         return self.path / "run"
 
     @property
+    def signin_keys(self) -> Path:
+        """Folder with the digests of the one-time keys of the web page."""
+        return self.run / "signin"
+
+    @property
     def logs(self) -> Path:
         """Log files of the server and the worker."""
         return self.path / "logs"

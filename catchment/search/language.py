@@ -126,7 +126,16 @@ def _beginning(text: str) -> Term:
 
 def is_code(media_type: str) -> bool:
     """Return whether `type:code` finds documents of this type."""
-    return any(fnmatchcase(media_type, pattern.replace("%", "*")) for pattern in TYPES["code"])
+    return _matches(media_type, TYPES["code"])
+
+
+def type_of(media_type: str) -> str | None:
+    """Return the value of `type:` that finds documents of this media type; None if only the media type itself does."""
+    return next((name for name, patterns in TYPES.items() if _matches(media_type, patterns)), None)
+
+
+def _matches(media_type: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(media_type, pattern.replace("%", "*")) for pattern in patterns)
 
 
 def written(text: str) -> tuple[str, ...]:

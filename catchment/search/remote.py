@@ -91,12 +91,12 @@ def search(
     """
     query = {"text": text, "now": now.isoformat(), "lanes": lanes, "limit": limit, "offset": offset}
     limits = {"by_thread": by_conversation, "only": None if only is None else sorted(only)}
-    return _post(home, "/search", query | limits, results_from_json)
+    return _post(home, "/api/v1/search", query | limits, results_from_json)
 
 
 def related(home: Home, document: int, limit: int) -> list[Hit]:
     """Return what `related.related` returns for a document, from the web process. Raises MeaningOff if it does not answer."""
-    return _post(home, "/related", {"document": document, "limit": limit}, hits_from_json)
+    return _post(home, "/api/v1/related", {"document": document, "limit": limit}, hits_from_json)
 
 
 def is_live(home: Home) -> bool:

@@ -50,7 +50,7 @@ def open_document(
     if only_print:
         render.say(render.clean(address))
     else:
-        _open(address)
+        open_address(address)
 
 
 def _address(shown: Shown) -> str:
@@ -82,7 +82,7 @@ def _file_address(shown: Shown, root: Path, *, is_vault: bool) -> str:
     return file.absolute().as_uri()
 
 
-def _open(address: str) -> None:
+def open_address(address: str) -> None:
     """Pass an address to the opener of the desktop. Raises CatchmentError if there is none, or if it fails."""
     name = "open" if sys.platform == "darwin" else "xdg-open"
     opener = shutil.which(name)

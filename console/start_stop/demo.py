@@ -21,6 +21,7 @@ from catchment.runtime.home import Home, expanded
 from console import render, session
 from console.library.documents import related
 from console.library.search import find, show_hit, show_understanding
+from console.start_stop.web_page import signin_link
 
 if TYPE_CHECKING:
     from deployments.runs.runs import RunView
@@ -206,7 +207,8 @@ def _show_searches(source: str) -> None:
 def _show_address(server: Running) -> None:
     from deployments.supervisor.supervisor import ui_login
 
-    render.say(f"\nPrefect UI: {server.url}/dashboard")
+    render.say(f"\nPage: {signin_link(server)}")
+    render.say(f"Prefect UI: {server.url}/dashboard")
     if file := ui_login(Home.default()):
         render.say(f"  user name and password: see {file}")
 

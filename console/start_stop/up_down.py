@@ -9,6 +9,7 @@ import typer
 
 from catchment.errors import NotFound, SchemaMismatch, TryAgain
 from console import render, session
+from console.start_stop.web_page import signin_link
 
 
 def up(
@@ -30,17 +31,28 @@ def up(
 
     home = session.home()
     _check_preconditions()
-    shown = False
+    shown: set[str] = set()
 
     def announce(line: str) -> None:
-        nonlocal shown
-        render.say(render.clean(line))
-        if not shown and (file := supervisor.ui_login(home)):
+        # It is announced again, with a link, once the system is recorded.
+        if not line.startswith("Page: "):
+            render.say(render.clean(line))
+        if (file := supervisor.ui_login(home)) and file not in shown:
             render.say(f"User name and password: see {file}")
-            shown = True
+            shown.add(file)
+        show_page()
         sys.stdout.flush()
 
-    return supervisor.up(home, port=port, detach=detach, announce=announce)
+    def show_page() -> None:
+        if (server := session.running()) and server.page_url not in shown:
+            # The output of a service goes to a log.
+            is_private = detach or sys.stdout.isatty()
+            render.say(f"Page: {signin_link(server) if is_private else server.page_url}")
+            shown.add(server.page_url)
+
+    code = supervisor.up(home, port=port, detach=detach, announce=announce)
+    show_page()
+    return code
 
 
 def down() -> None:

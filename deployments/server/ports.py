@@ -1,4 +1,4 @@
-"""The port of the Prefect server on the loopback interface. A home keeps its port from start to start, if it is free."""
+"""The ports of the Prefect server and of the page, on the loopback interface. A home keeps them from start to start."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 
 _FIRST = 4200
+_FIRST_OF_PAGE = range(4210, 4230)
 _WAITING = 128
 
 
@@ -31,6 +32,24 @@ def listen(home: Home, wanted: int | None) -> socket.socket:
     return listening
 
 
+def listen_for_page(home: Home) -> tuple[socket.socket, str]:
+    """Listen on the page's port, which is chosen at the first start, so that links to the page last.
+
+    Return the socket, and a line if another program has the port; then it is a free one for this time. Raises TryAgain.
+    """
+    kept = _number(_kept_for_page(home))
+    candidates = [kept] if kept is not None else _FIRST_OF_PAGE
+    listening = next(filter(None, map(_listening, candidates)), None) or _listening(0)
+    if listening is None:
+        raise TryAgain("no free port on the loopback interface; stop other programs and try again")
+    port = listening.getsockname()[1]
+    if kept is None:
+        atomic_files.write(_kept_for_page(home), f"{port}\n".encode())
+    elif port != kept:
+        return listening, f"port {kept} of the page: in use by another program; the page is at port {port} for now"
+    return listening, ""
+
+
 def is_free(port: int) -> bool:
     """Whether a server could listen on this port now."""
     listening = _listening(port)
@@ -41,10 +60,18 @@ def is_free(port: int) -> bool:
 
 def kept_port(home: Home) -> int | None:
     """The port that this home used before; None before its first start."""
+    return _number(_kept(home))
+
+
+def _number(file: Path) -> int | None:
     try:
-        return int(_kept(home).read_text())
+        return int(file.read_text())
     except (FileNotFoundError, ValueError):
         return None
+
+
+def _kept_for_page(home: Home) -> Path:
+    return home.path / "web-port"
 
 
 def _kept(home: Home) -> Path:

@@ -26,7 +26,8 @@ _PROBED_SECONDS = 0.2
 class Running:
     """A system that `up` keeps running. `pid` is the supervisor's; `started` is aware UTC; `login` is `user:password`.
 
-    `stopping`: a stop was requested; it may take half a minute.
+    `stopping`: a stop was requested; it may take half a minute. `page_port`: of the web page; 0 in a record of a version
+    without it.
     """
 
     port: int
@@ -36,6 +37,12 @@ class Running:
     worker_pid: int
     login: str = field(repr=False)
     stopping: bool = False
+    page_port: int = 0
+
+    @property
+    def page_url(self) -> str:
+        """The address of the web page."""
+        return f"http://127.0.0.1:{self.page_port}"
 
     @property
     def url(self) -> str:

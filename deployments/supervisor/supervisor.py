@@ -20,7 +20,7 @@ from deployments.runs.work_pool import ensure_pool, follow_clock, replan, worker
 from deployments.server.client import api
 from deployments.server.environment import auth_string, child_environment
 from deployments.server.logs import BoundedLog
-from deployments.server.ports import listen
+from deployments.server.ports import listen, listen_for_page
 from deployments.server.prefect_database import note_block_types, prepare
 from deployments.server.running import Running, holder, record, running, state_file, supervisor_lock, ui_login
 from deployments.supervisor.clock import WallClock
@@ -82,8 +82,11 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
                 raise TryAgain("a restore is running in this home; start Catchment after it")
             announce("Catchment is already starting")
             return 0
-        with listen(home, port) as listening:
-            _Supervisor(home, listening, announce, end).supervise()
+        of_page, moved = listen_for_page(home)
+        with of_page, listen(home, port) as listening:
+            if moved:
+                announce(moved)
+            _Supervisor(home, listening, of_page, announce, end).supervise()
     return 0
 
 
@@ -135,7 +138,9 @@ class _StopRequest:
 
 
 class _Supervisor:
-    def __init__(self, home: Home, listening: socket.socket, announce: Announce, end: _StopRequest) -> None:
+    def __init__(
+        self, home: Home, listening: socket.socket, of_page: socket.socket, announce: Announce, end: _StopRequest
+    ) -> None:
         port = listening.getsockname()[1]
         self._home = home
         self._announce = announce
@@ -154,9 +159,10 @@ class _Supervisor:
         self._worker = service("worker", *_WORKER)
         self._health = service("health", *_HEALTH)
         of_web = {name: value for name, value in environment.items() if name != "PREFECT_API_AUTH_STRING"}
-        self._web = service("web", *_WEB, environment=of_web)
+        self._web = service("web", *_WEB, str(of_page.fileno()), passed=[of_page.fileno()], environment=of_web)
         self._health_due = 0.0
-        self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login)
+        page_port = of_page.getsockname()[1]
+        self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login, page_port=page_port)
         self._sweep = Sweep(home)
         self._clock = WallClock()
         self._silence = Silence(self._answers)
@@ -207,6 +213,7 @@ class _Supervisor:
             _deploy(self._home, self._state, self._announce)
             self._announce(f"Catchment is running: {self._state.url}")
             self._record()
+            self._announce(f"Page: {self._state.page_url}")
             # Last: `up` does not wait for it, and its imports must not slow the others down.
             with contextlib.suppress(TryAgain):
                 self._web.start()

@@ -98,6 +98,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "up",
             "down",
             "status",
+            "web",
             "logs",
             "model",
             "health",

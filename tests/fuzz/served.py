@@ -88,7 +88,7 @@ def targets() -> Iterator[Target]:
 
 def _web_request(data: bytes) -> None:
     """Any body is answered or refused in JSON, and never by an internal error."""
-    for path in ("/search", "/related"):
+    for path in ("/api/v1/search", "/api/v1/related"):
         response = _loop().run(_web().post(path, content=data))
         assert response.status_code in (200, 400, 404, 413, 503), response.text
         assert isinstance(response.json(), dict | list)
@@ -161,7 +161,8 @@ def _loop() -> asyncio.Runner:
 def _web() -> httpx.AsyncClient:
     """A client of the web application, without a socket."""
     warm = WarmLibrary(library().home, lambda _reason: None)
-    app = Guard(application(warm, Readiness(warm, None), lambda: None), "token", 8000)
+    web = application(warm, Readiness(warm, None), "token")
+    app = Guard(web.app, web.check, 8000)
     headers = {"Authorization": "Bearer token"}
     transport = httpx.ASGITransport(app=cast(Any, app))
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000", headers=headers)

@@ -11,11 +11,14 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import httpx
 import pytest
 
 from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
+from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
+from catchment.search import remote
 from catchment.search.meaning.choice import load
 from catchment.search.meaning.fill import fill as embed
 from catchment.search.remote import WebAddress
@@ -58,6 +61,21 @@ def served(home: Home, server: str | None = None) -> Iterator[int]:
     finally:
         process.kill()
         process.wait()
+
+
+def connected(home: Home, port: int) -> httpx.Client:
+    """Return a client with the token of the home."""
+    headers = {"Authorization": f"Bearer {remote.token(home)}"}
+    return httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False, timeout=60)
+
+
+@contextmanager
+def signed_in(home: Home, port: int) -> Iterator[httpx.Client]:
+    """Yield a client that has signed in by a link, as a browser does."""
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
+        response = client.get("/signin", params={"key": own_secrets.one_time_key(home.signin_keys)})
+        assert response.status_code == 303
+        yield client
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from catchment.search.search import search
 from console.main import main
 from tests.documents import document_named
 from tests.waiting import until
-from tests.web.conftest import answering, fill, served
+from tests.web.conftest import answering, connected, fill, served
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 SECRET = "zyxsecretquery"
@@ -39,20 +39,15 @@ def client(library_home: Home, port: int) -> Iterator[httpx.Client]:
         yield connection
 
 
-def connected(home: Home, port: int) -> httpx.Client:
-    headers = {"Authorization": f"Bearer {remote.token(home)}"}
-    return httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False, timeout=60)
-
-
 def test_get_and_post_return_the_same_results_as_a_search_in_this_process(
     library_home: Home, client: httpx.Client
 ) -> None:
     until(lambda: client.get("/ready").json()["parts"]["meaning"]["ok"])
     query = {"text": "girders", "limit": 5, "now": NOW.isoformat()}
-    posted = client.post("/search", json=query)
+    posted = client.post("/api/v1/search", json=query)
     assert posted.status_code == 200
     assert [hit["item"] for hit in posted.json()["hits"]] == ["Girder.md"]
-    assert client.get("/search", params=query).json() == posted.json()
+    assert client.get("/api/v1/search", params=query).json() == posted.json()
     with closing(Ledger.inspect(library_home.database_url)) as ledger:
         meaning = MeaningIndex(ledger)
         for text in ("girders", "rusty support of a crossing", "", "tag:bridge", '"west pier"'):
@@ -71,18 +66,18 @@ def test_meaning_is_searched_when_the_model_is_loaded_and_not_when_it_is_off(
 ) -> None:
     paraphrase = {"text": "rusty support of a crossing", "lanes": "meaning"}
     until(lambda: client.get("/ready").json()["parts"]["meaning"]["ok"])
-    assert client.post("/search", json=paraphrase).json()["hits"][0]["item"] == "Girder.md"
+    assert client.post("/api/v1/search", json=paraphrase).json()["hits"][0]["item"] == "Girder.md"
     with closing(Ledger.open(library_home.database_url)) as ledger:
         ledger.embeddings.setting = OFF
         try:
-            response = client.post("/search", json=paraphrase)
+            response = client.post("/api/v1/search", json=paraphrase)
             assert response.status_code == 503
             assert response.json()["error"].startswith("search by meaning: off")
-            by_words = client.post("/search", json={"text": "girder"}).json()
+            by_words = client.post("/api/v1/search", json={"text": "girder"}).json()
             assert (by_words["total"], by_words["meaning_off"]) == (1, None)
         finally:
             ledger.embeddings.setting = DEFAULT_MODEL
-    assert client.post("/search", json=paraphrase).json()["hits"][0]["item"] == "Girder.md"
+    assert client.post("/api/v1/search", json=paraphrase).json()["hits"][0]["item"] == "Girder.md"
 
 
 def test_related_documents_are_those_found_in_this_process(library_home: Home, client: httpx.Client) -> None:
@@ -90,11 +85,11 @@ def test_related_documents_are_those_found_in_this_process(library_home: Home, c
     with closing(Ledger.inspect(library_home.database_url)) as ledger:
         shown = document_named(ledger, "Girder.md")
         expected = related(ledger, MeaningIndex(ledger), shown.content_id, 5)
-    assert client.get("/related", params={"document": shown.document, "limit": 5}).status_code == 200
+    assert client.get("/api/v1/related", params={"document": shown.document, "limit": 5}).status_code == 200
     assert remote.related(library_home, shown.document, 5) == expected
-    assert client.get("/related", params={"document": 999}).status_code == 404
-    assert client.get("/related", params={"document": "-1"}).status_code == 400
-    assert client.get("/related").status_code == 400
+    assert client.get("/api/v1/related", params={"document": 999}).status_code == 404
+    assert client.get("/api/v1/related", params={"document": "-1"}).status_code == 400
+    assert client.get("/api/v1/related").status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -114,13 +109,13 @@ def test_related_documents_are_those_found_in_this_process(library_home: Home, c
     ],
 )
 def test_any_query_is_answered_as_in_this_process(library_home: Home, client: httpx.Client, text: str) -> None:
-    response = client.post("/search", json={"text": text, "now": NOW.isoformat()})
+    response = client.post("/api/v1/search", json={"text": text, "now": NOW.isoformat()})
     assert response.status_code == 200
     with closing(Ledger.inspect(library_home.database_url)) as ledger:
         expected = search(ledger, text, NOW)
-    by_words = client.post("/search", json={"text": text, "now": NOW.isoformat(), "lanes": "words"})
+    by_words = client.post("/api/v1/search", json={"text": text, "now": NOW.isoformat(), "lanes": "words"})
     assert [hit["document"] for hit in by_words.json()["hits"]] == [hit.document for hit in expected.hits]
-    assert client.post("/search", json={"text": "girder"}).json()["hits"][0]["item"] == "Girder.md"
+    assert client.post("/api/v1/search", json={"text": "girder"}).json()["hits"][0]["item"] == "Girder.md"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +123,7 @@ def test_any_query_is_answered_as_in_this_process(library_home: Home, client: ht
 )
 def test_request_without_the_token_is_refused(library_home: Home, port: int, header: str | None) -> None:
     headers = {} if header is None else {b"Authorization": header.format(remote.token(library_home)).encode()}
-    for path in ("/search?text=girder", "/live", "/ready", "/nowhere"):
+    for path in ("/api/v1/search?text=girder", "/api/v1/related", "/api/v1/nowhere", "/api/"):
         response = httpx.get(f"http://127.0.0.1:{port}{path}", headers=headers, trust_env=False)
         assert response.status_code == 401
         assert response.headers["www-authenticate"] == "Bearer"
@@ -138,7 +133,7 @@ def test_request_without_the_token_is_refused(library_home: Home, port: int, hea
 def test_request_for_another_protocol_without_the_token_is_refused(port: int) -> None:
     key = {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13"}
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket"} | key
-    assert httpx.get(f"http://127.0.0.1:{port}/live", headers=upgrade, trust_env=False).status_code == 401
+    assert httpx.get(f"http://127.0.0.1:{port}/api/v1/search", headers=upgrade, trust_env=False).status_code == 401
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{}", ""])
@@ -175,7 +170,7 @@ def test_localhost_is_accepted(client: httpx.Client, port: int) -> None:
     ],
 )
 def test_invalid_body_is_refused_with_the_reason(client: httpx.Client, body: bytes, status: int) -> None:
-    response = client.post("/search", content=body)
+    response = client.post("/api/v1/search", content=body)
     assert response.status_code == status
     assert response.json()["error"]
 
@@ -188,18 +183,20 @@ def test_body_of_unknown_length_is_cut_off(library_home: Home, client: httpx.Cli
 
     # The response may arrive before the whole body was sent, and the connection closes.
     with contextlib.suppress(httpx.TransportError):
-        assert client.post("/search", content=chunks()).status_code == 413
+        assert client.post("/api/v1/search", content=chunks()).status_code == 413
     assert client.get("/live").status_code == 200
 
 
-@pytest.mark.parametrize(("method", "path", "status"), [("DELETE", "/search", 405), ("GET", "/", 404)])
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("DELETE", "/api/v1/search", 405), ("GET", "/api/v1/", 404), ("POST", "/live", 405)]
+)
 def test_other_requests_are_refused_in_json(client: httpx.Client, method: str, path: str, status: int) -> None:
     response = client.request(method, path)
     assert (response.status_code, list(response.json())) == (status, ["error"])
 
 
 def test_odd_bytes_on_the_socket_stop_nothing(client: httpx.Client, port: int) -> None:
-    for data in (b"\x16\x03\x01\x02\x00", b"GET /search?text=" + b"x" * 1_000_000, b"\r\n" * 100, b""):
+    for data in (b"\x16\x03\x01\x02\x00", b"GET /api/v1/search?text=" + b"x" * 1_000_000, b"\r\n" * 100, b""):
         with socket.create_connection(("127.0.0.1", port)) as connection:
             connection.sendall(data)
     assert client.get("/live").status_code == 200
@@ -220,8 +217,8 @@ def test_connections_without_a_request_are_closed(client: httpx.Client, port: in
 
 
 def test_request_that_arrives_slowly_is_closed(library_home: Home, client: httpx.Client, port: int) -> None:
-    head = f"POST /search HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: Bearer {remote.token(library_home)}\r\n"
-    live = head.replace("POST /search", "GET /live") + "\r\n"
+    head = f"POST /api/v1/search HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: Bearer {remote.token(library_home)}\r\n"
+    live = head.replace("POST /api/v1/search", "GET /live") + "\r\n"
     body = f"{head}Content-Length: 1000\r\n\r\n"
     chunked = f"{head}Transfer-Encoding: chunked\r\n\r\n"
     beginnings = (body, chunked, live + body, live + body + "{", live + head)
@@ -257,13 +254,13 @@ def test_page_of_another_origin_is_refused(client: httpx.Client, port: int, orig
 
 
 def test_queries_and_texts_are_not_logged(library_home: Home, client: httpx.Client, port: int) -> None:
-    client.get("/search", params={"text": SECRET})
-    client.post("/search", json={"text": f"sorce:{SECRET}"})
-    client.post("/search", json={"text": SECRET, "limit": SECRET})
+    client.get("/api/v1/search", params={"text": SECRET})
+    client.post("/api/v1/search", json={"text": f"sorce:{SECRET}"})
+    client.post("/api/v1/search", json={"text": SECRET, "limit": SECRET})
     client.get(f"/{SECRET}")
-    httpx.get(f"http://127.0.0.1:{port}/search?text={SECRET}", trust_env=False)
+    httpx.get(f"http://127.0.0.1:{port}/api/v1/search?text={SECRET}", trust_env=False)
     assert SECRET not in (library_home.logs / "web.log").read_text()
-    assert SECRET not in client.post("/search", json={"text": "x", "limit": SECRET}).text
+    assert SECRET not in client.post("/api/v1/search", json={"text": "x", "limit": SECRET}).text
 
 
 def test_process_listens_on_loopback_only_and_its_files_are_private(library_home: Home, port: int) -> None:
@@ -289,10 +286,10 @@ def test_all_is_ready_once_there_is_a_ledger_and_a_server(home: Home, capsys: py
         served(home, f"http://127.0.0.1:{other}/api") as port,
         connected(home, port) as client,
     ):
-        assert client.post("/search", json={"text": "girder"}).status_code == 404
+        assert client.post("/api/v1/search", json={"text": "girder"}).status_code == 404
         fill(home)
         assert client.get("/ready").status_code == 200
-        found = client.post("/search", json={"text": "girder"}).json()
+        found = client.post("/api/v1/search", json={"text": "girder"}).json()
         assert (found["total"], "not made yet" in found["meaning_off"]) == (1, True)
         assert main(["search", "girder"]) == 0
         assert "searched by words only; search by meaning: the embeddings are not made yet" in capsys.readouterr().err
@@ -305,7 +302,7 @@ def test_damaged_ledger_is_reported_and_stops_nothing(home: Home) -> None:
     data[8192:] = b"\xff" * (len(data) - 8192)
     file.write_bytes(data)
     with served(home) as port, connected(home, port) as client:
-        response = client.post("/search", json={"text": SECRET})
+        response = client.post("/api/v1/search", json={"text": SECRET})
         assert response.status_code == 500
         assert "catchment restore FILE" in response.json()["error"]
         assert not client.get("/ready").json()["parts"]["ledger"]["ok"]

@@ -1,0 +1,163 @@
+"""The page in Chromium: signed in by a link, searched and read by keyboard alone. Saves screenshots."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from catchment.ledger import Ledger
+from catchment.runtime import own_secrets
+from catchment.runtime.home import Home
+from tests.acceptance.person import PROJECT
+from tests.web.conftest import fill, served
+
+pytestmark = [pytest.mark.browser]
+expect.set_options(timeout=30_000)
+
+_AXE = PROJECT / "build" / "node_modules" / "axe-core" / "axe.min.js"
+_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+_PAGES = ("/", "/search?q=bridge", "/documents/1", "/trouble", "/sources", "/syncs", "/health", "/nope")
+_SIZES = {"wide": (1280, 900), "phone": (390, 844)}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    home = Home(tmp_path_factory.mktemp("page") / "home").make()
+    fill(home)
+    return home
+
+
+@pytest.fixture(scope="module")
+def url(home: Home) -> Iterator[str]:
+    with served(home) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="module")
+def requested() -> set[str]:
+    """The hosts to which the pages have sent requests."""
+    return set()
+
+
+@pytest.fixture
+def page(browser: Browser, home: Home, url: str, requested: set[str]) -> Iterator[Page]:
+    """A browser that has followed a sign-in link. A message in its console is a failure."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: requested.add(urlsplit(request.url).netloc))
+    page.goto(f"{url}/signin?key={own_secrets.one_time_key(home.signin_keys)}")
+    yield page
+    context.close()
+    assert [problem for problem in problems if "404" not in problem and "401" not in problem] == []
+
+
+def test_link_signs_in_and_leaves_no_key_in_the_address(page: Page, url: str) -> None:
+    expect(page).to_have_url(f"{url}/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+
+
+def test_link_in_a_file_signs_in(browser: Browser, home: Home, url: str, tmp_path: Path) -> None:
+    """`catchment web` opens such a file. The browser sends a strict cookie only to pages that its own site has opened."""
+    file = tmp_path / "signin.html"
+    link = f"{url}/signin?key={own_secrets.one_time_key(home.signin_keys)}"
+    file.write_text(f'<meta http-equiv="refresh" content="0; url={link}">')
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(file.as_uri())
+    expect(page).to_have_url(f"{url}/")
+    expect(page.get_by_role("searchbox")).to_be_visible()
+    context.close()
+
+
+def test_reader_searches_and_reads_by_keyboard_alone(page: Page, url: str) -> None:
+    page.keyboard.type("pier")
+    expect(page.locator("#found .read-as")).to_contain_text("1 result")
+    expect(page).to_have_url(f"{url}/search?q=pier")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".hit a")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/documents/1$"))
+    expect(page.locator("article")).to_contain_text("corroded below the west pier")
+    for key, path in (("t", "/trouble"), ("s", "/sources"), ("y", "/syncs"), ("h", "/health"), ("l", "/")):
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        expect(page).to_have_url(f"{url}{path}")
+        page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_forms_of_the_page_are_accepted(page: Page, url: str) -> None:
+    page.goto(f"{url}/health")
+    page.keyboard.press("?")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page).to_have_url(f"{url}/signin")
+    page.goto(f"{url}/health")
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_change_is_seen_on_an_open_page(page: Page, url: str, home: Home) -> None:
+    page.goto(f"{url}/sources")
+    expect(page.locator("#live")).to_have_text("Live")
+    ledger = Ledger.open(home)
+    try:
+        name = ledger.sources.all()[0].name
+        ledger.sources.pause(name, "test", "for a while")
+        expect(page.locator(f"#source-{name}")).to_contain_text("Paused")
+        ledger.sources.resume(name, "test")
+        ledger.sources.hold(name, "test", "login refused")
+        expect(page.locator(".badge")).to_contain_text("1")
+        expect(page).to_have_title(re.compile(r"^\(1\) Sources"))
+    finally:
+        ledger.sources.resume(name, "test")
+        ledger.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", _SIZES)
+def test_pages_have_no_known_barrier(page: Page, url: str, scheme: str, size: str) -> None:
+    width, height = _SIZES[size]
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.set_viewport_size({"width": width, "height": height})
+    axe = _axe()
+    for path in _PAGES:
+        page.goto(url + path, wait_until="load")
+        name = re.sub(r"\W+", "-", path.partition("?")[0].strip("/")) or "library"
+        _picture(page, f"page-{name}-{size}-{scheme}")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is wider than {width} px"
+        # The policy of the page forbids a script element.
+        page.evaluate(axe)
+        found = page.evaluate("rules => axe.run({runOnly: rules})", _RULES)
+        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]] == [], path
+
+
+def test_pages_contact_nothing_else(page: Page, url: str, requested: set[str]) -> None:
+    page.goto(f"{url}/documents/1")
+    assert {host for host in requested if host} == {urlsplit(url).netloc}
+
+
+def _axe() -> str:
+    if not _AXE.exists():
+        missing = f"axe-core is missing: npm install --prefix {PROJECT / 'build'} --ignore-scripts axe-core@4.14.1"
+        if os.environ.get("CATCHMENT_CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return _AXE.read_text(encoding="utf-8")
+
+
+def _picture(page: Page, name: str) -> None:
+    # An open stream keeps the network busy.
+    folder = PROJECT / "build" / "screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=folder / f"{name}.png", animations="disabled")

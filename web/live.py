@@ -1,0 +1,129 @@
+"""Live parts of pages: one poller for all tabs, and for each visible tab a stream of server-sent events.
+
+An event is `[[id, html], …]`: the parts of the page that changed, by the ID of their element. The ID of an event names the
+state of all parts, so that a tab that reconnects with it misses nothing, and without it gets every part.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from catchment.errors import CatchmentError
+from web.guard import error
+
+_LOOK_SECONDS = 0.5
+_SHARE = 20
+"""Rendering takes at most this fraction of the time, so that many changes cost little."""
+_HEARTBEAT_SECONDS = 15.0
+_MOST = 40
+"""Streams at a time: others need connections, too."""
+_RETRY = b"retry: 2000\n\n"
+_HEARTBEAT = b": alive\n\n"
+
+Parts = Mapping[str, str]
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A page that at least one tab shows."""
+
+    parts: Parts = field(default_factory=dict)
+    readers: int = 0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def tag(self) -> str:
+        return sha256(json.dumps(self.parts).encode()).hexdigest()[:16]
+
+    def update(self, parts: Parts) -> None:
+        if parts != self.parts:
+            self.parts = parts
+            self.wake()
+
+    def wake(self) -> None:
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
+
+
+class Live:
+    """The streams of this process.
+
+    Args:
+        stamp: Returns, quickly, a value that differs after each change of the system.
+        render: Returns the parts of the page at an address.
+    """
+
+    def __init__(self, stamp: Callable[[], Awaitable[object]], render: Callable[[str], Awaitable[Parts]]) -> None:
+        self._stamp, self._render = stamp, render
+        self._watched: dict[str, _Watched] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_stopping = False
+
+    async def poll(self) -> None:
+        """Render the visible pages again after each change, until cancelled."""
+        self._loop = asyncio.get_running_loop()
+        last: object = None
+        while True:
+            began = time.perf_counter()
+            if self._watched and (stamp := await self._stamp()) != last:
+                for address, watched in [*self._watched.items()]:
+                    await self._refresh(address, watched)
+                last = stamp
+            took = time.perf_counter() - began
+            await asyncio.sleep(max(_LOOK_SECONDS, _SHARE * took))
+
+    async def respond(self, request: Request) -> Response:
+        """Stream the changes of the page at the address `view`."""
+        if self._is_stopping or sum(watched.readers for watched in self._watched.values()) >= _MOST:
+            return error(503, "too many open pages; close one")
+        stream = self._events(request.query_params.get("view", "/"), request.headers.get("last-event-id"))
+        return StreamingResponse(stream, media_type="text/event-stream")
+
+    def stop(self) -> None:
+        """End all streams. Safe in a signal handler."""
+        self._is_stopping = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        for watched in self._watched.values():
+            watched.wake()
+
+    async def _refresh(self, address: str, watched: _Watched) -> None:
+        try:
+            watched.update(await self._render(address))
+        except CatchmentError:
+            return  # The ledger cannot be read now, and the page keeps its state.
+        except Exception as failure:  # noqa: BLE001 - a defect of one page must not stop the others
+            sys.stderr.write(f"live parts of {address.partition('?')[0]}: {type(failure).__name__}\n")
+
+    async def _events(self, address: str, known_tag: str | None) -> AsyncIterator[bytes]:
+        watched = self._watched.setdefault(address, _Watched())
+        watched.readers += 1
+        try:
+            yield _RETRY
+            await self._refresh(address, watched)
+            known: Parts = watched.parts if known_tag == watched.tag else {}
+            while not self._is_stopping:
+                changed = watched.changed
+                if parts := [[name, html] for name, html in watched.parts.items() if known.get(name) != html]:
+                    known = watched.parts
+                    yield f"id: {watched.tag}\nevent: parts\ndata: {json.dumps(parts)}\n\n".encode()
+                    continue
+                try:
+                    await asyncio.wait_for(changed.wait(), _HEARTBEAT_SECONDS)
+                except TimeoutError:
+                    yield _HEARTBEAT
+        finally:
+            watched.readers -= 1
+            if not watched.readers:
+                self._watched.pop(address, None)

@@ -1,0 +1,1 @@
+"""The pages: one module for each tab, with the data of its templates."""

@@ -1,0 +1,118 @@
+"""Library: search with filters to click, and the latest documents."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from catchment.errors import BadInput
+from catchment.ledger import Query
+from catchment.search.present import present
+from catchment.search.results import Hit, Results
+from web import words
+from web.site import Data, WebPage
+from web.warm_library import SearchRequest, WarmLibrary
+
+_PER_PAGE = 20
+_COUNTED = 100
+"""Results whose types, sources, people and years become filters. Their numbers are shown if these are all results."""
+_MOST_PAGES = 500
+_MOST_CHARACTERS = 2_000
+_VALUES = 7
+_MAIL = "mail"
+_NO_QUERY = Query((), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A value of a filter: the query with it, or without it if it `is_chosen`. `number`: of documents, if known."""
+
+    value: str
+    query: str
+    number: int | None
+    is_chosen: bool
+
+
+def _first(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
+    ledger = library.ledger
+    ranking = ledger.library.rank(_NO_QUERY, limit=_PER_PAGE)
+    hits = present(ledger, ranking.ranked, _NO_QUERY)
+    counts = ledger.library.counts()
+    sources = [Choice(name, f"source:{name}", counts[name].documents, is_chosen=False) for name in sorted(counts)]
+    months = [(month, list(group)) for month, group in groupby(hits, key=lambda hit: words.month(hit.moment))]
+    return {"q": "", "total": ranking.total, "months": months, "facets": {"Source": sources}}
+
+
+def _search(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+    q = " ".join(parameters.get("q", "")[:_MOST_CHARACTERS].split())
+    if not q:
+        return _first(library, parameters)
+    page = _number(parameters.get("page", ""))
+    offset = (page - 1) * _PER_PAGE
+    is_counted = parameters.get("part") is None and offset < _COUNTED
+    limit = _COUNTED if is_counted else _PER_PAGE
+    start = 0 if is_counted else offset
+    try:
+        found = library.search(SearchRequest(text=q, limit=limit, offset=start, by_thread=True))
+    except BadInput as problem:
+        return {"q": q, "problem": str(problem), "facets": {}}
+    hits = found.hits[offset - start : offset - start + _PER_PAGE]
+    return {
+        "q": q,
+        "problem": None,
+        "found": found,
+        "hits": hits,
+        "facets": _facets(q, found) if is_counted else {},
+        "words": [word for one in found.understood.words for word in (one.text, *one.forms, *one.corrections)],
+        "first": offset + 1,
+        "page": page,
+        "has_next": found.total > offset + len(hits) and bool(hits),
+        "explain": "explain" in parameters,
+        "conversations": sum(hit.alike > 1 for hit in hits),
+        "literal": " ".join(f'"{word.text}"' for word in found.understood.words),
+    }
+
+
+def without(q: str, written: str) -> str:
+    """Return a query without one of its filters, as it is written there."""
+    return " ".join(q.replace(written, " ", 1).split())
+
+
+def _facets(q: str, found: Results) -> dict[str, list[Choice]]:
+    values = {
+        "Type": ("type", (words.type_name(hit.media_type) for hit in found.hits)),
+        "Source": ("source", (source for hit in found.hits for source in {name for name, _ in hit.places})),
+        "Person": ("from", (words.person(hit.author) for hit in found.hits if hit.author and _is_mail(hit))),
+        "Date": ("date", (str(hit.moment.astimezone().year) for hit in found.hits if hit.moment)),
+    }
+    is_exact = found.total <= len(found.hits)
+    return {
+        title: choices
+        for title, (name, each) in values.items()
+        if (choices := _choices(q, name, each, found.understood.filters, is_exact=is_exact))
+    }
+
+
+def _choices(q: str, name: str, values: Iterable[str], filters: Sequence[str], *, is_exact: bool) -> list[Choice]:
+    """Return the values of a filter in the query, and then the most frequent ones of the results."""
+    chosen = {filter_.partition(":")[2].strip('"'): filter_ for filter_ in filters if filter_.startswith(f"{name}:")}
+    result = [Choice(value, without(q, filter_), None, is_chosen=True) for value, filter_ in chosen.items()]
+    for value, number in Counter(values).most_common(_VALUES):
+        if value not in chosen and '"' not in value:
+            written = f"{name}:{value}" if re.fullmatch(r"\S+", value) else f'{name}:"{value}"'
+            result.append(Choice(value, f"{q} {written}", number if is_exact else None, is_chosen=False))
+    return result
+
+
+def _is_mail(hit: Hit) -> bool:
+    return words.type_name(hit.media_type) == _MAIL
+
+
+def _number(text: str) -> int:
+    return min(int(text), _MOST_PAGES) if re.fullmatch(r"[1-9]\d{0,5}", text) else 1
+
+
+PAGES = (WebPage("/", "library.html", _first), WebPage("/search", "library.html", _search))

@@ -1,0 +1,35 @@
+"""Signing in by a one-time link, and signing out."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from web.sessions import Sessions, form_fields
+from web.site import Site
+
+
+def routes(sessions: Sessions, site: Site) -> list[BaseRoute]:
+    """Return the routes of `/signin` and `/signout`."""
+
+    async def sign_in(request: Request) -> Response:
+        if seconds := sessions.blocked_seconds():
+            return site.bare("signin.html", 429, {"Retry-After": str(seconds)}, state="limited", seconds=seconds)
+        if (key := request.query_params.get("key")) is None:
+            return site.bare("signin.html", state="new")
+        if (session := sessions.sign_in(key)) is None:
+            return site.bare("signin.html", 403, state="used")
+        response: Response = RedirectResponse("/", 303)
+        if request.headers.get("sec-fetch-site") == "cross-site":
+            # After a redirect, the browser would not send the cookie to `/`: another page led it here.
+            response = site.bare("signin.html", state="done")
+        sessions.set_cookie(response, session)
+        return response
+
+    async def sign_out(request: Request) -> Response:
+        await form_fields(request)
+        sessions.sign_out(request.scope["session"])
+        return RedirectResponse("/signin", 303)
+
+    return [Route("/signin", sign_in), Route("/signout", sign_out, methods=["POST"])]

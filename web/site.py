@@ -1,0 +1,210 @@
+"""The pages: an address, a template and the data for it, within the frame that all pages share.
+
+A page names the blocks of its template that change while it is open. The same block is rendered for the whole page, as a
+fragment (`?part=NAME`) and as a live part, whose element has the ID of the block.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route, compile_path
+from starlette.types import Scope
+
+from catchment.errors import CatchmentError, NotFound
+from catchment.runtime.home import Home
+from catchment.runtime.watch_status import read as read_watched
+from catchment.runtime.worker_status import WorkerStatus
+from catchment.search.meaning.meaning_status import MeaningStatus
+from web import words
+from web.api import status_of
+from web.readiness import Readiness
+from web.sessions import WebSession
+from web.warm_library import WarmLibrary
+
+Data = Mapping[str, Any]
+_FRAME = ("tabs", "strip")
+"""Blocks of the frame that change."""
+_REPORTS = ("worker.json", "server.json", "watch.json", "health.json")
+_MINUTE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class WebPage:
+    """A page.
+
+    Attributes:
+        path: Its address, as of a Starlette route.
+        template: File name of the template, which extends `frame.html`.
+        data: Returns the values for the template, from the library and the parameters of path and query. Raises NotFound
+            before the first source, and for an unknown object.
+        live: The blocks that change while the page is open.
+        needs_library: Before the first source, the page says how to add one.
+    """
+
+    path: str
+    template: str
+    data: Callable[[WarmLibrary, Mapping[str, str]], Data]
+    live: tuple[str, ...] = ()
+    needs_library: bool = True
+
+
+class Site:
+    """All pages of a home. `count` returns the number of open problems, which each page shows."""
+
+    def __init__(
+        self,
+        library: WarmLibrary,
+        readiness: Readiness,
+        pages: tuple[WebPage, ...],
+        count: Callable[[WarmLibrary], int],
+    ) -> None:
+        self._library, self._readiness, self._count = library, readiness, count
+        self._pages = [(compile_path(page.path)[0], page) for page in pages]
+        self._templates = _templates()
+        self._frame: tuple[object, Data] | None = None
+
+    @property
+    def routes(self) -> list[Route]:
+        """The routes of all pages, and `/count` for a hidden tab."""
+        return [*(Route(page.path, self._handler(page)) for _, page in self._pages), Route("/count", self._show_tabs)]
+
+    async def stamp(self) -> object:
+        """Return a value that differs after each change of the library, of the system, and each minute."""
+        return await self._library.read(self._read_stamp)
+
+    async def parts(self, address: str) -> Mapping[str, str]:
+        """Return the live parts of the page at an address with its query, by block. Raises CatchmentError."""
+        url = urlsplit(address)
+        values = {**await self._frame_values(), "tab": _tab(url.path)}
+        parts = {name: self._block("frame.html", name, values) for name in _FRAME}
+        page, found = self._page(url.path)
+        if page is not None and page.live:
+            parameters = {**dict(parse_qsl(url.query)), **found}
+            data = await self._library.read(lambda: page.data(self._library, parameters))
+            parts |= {name: self._block(page.template, name, data) for name in page.live}
+        return parts
+
+    def bare(self, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **data: Any) -> Response:
+        """Return a page without the frame, for a browser that is not signed in."""
+        return HTMLResponse(self._templates.get_template(template).render(data), status, headers)
+
+    def signed_out(self, _scope: Scope) -> Response:
+        """Return the response to a request without a session."""
+        return self.bare("signin.html", 401, state="new")
+
+    async def failed(self, request: Request, status: int, problem: str) -> Response:
+        """Return the page for a request that failed."""
+        titles = {404: "Not found", 403: "Not allowed", 500: "Internal error", 503: "Not available now"}
+        data = {"title": titles.get(status, "Not possible"), "problem": problem}
+        return await self._whole(request, "failed.html", data, status)
+
+    def _handler(self, page: WebPage) -> Callable[[Request], Any]:
+        async def show(request: Request) -> Response:
+            parameters = {**request.query_params, **{name: str(value) for name, value in request.path_params.items()}}
+            try:
+                if page.needs_library and not await self._library.read(self._has_sources):
+                    return await self._whole(request, "first.html", {})
+                data = await self._library.read(lambda: page.data(self._library, parameters))
+            except CatchmentError as failure:
+                return await self.failed(request, status_of(failure), str(failure))
+            part = parameters.get("part")
+            if part is not None and part in self._templates.get_template(page.template).blocks:
+                return HTMLResponse(self._block(page.template, part, data))
+            return await self._whole(request, page.template, data)
+
+        return show
+
+    async def _show_tabs(self, request: Request) -> Response:
+        values = {**await self._frame_values(), "tab": _tab(urlsplit(request.query_params.get("view", "/")).path)}
+        return HTMLResponse(self._block("frame.html", "tabs", values))
+
+    async def _whole(self, request: Request, template: str, data: Data, status: int = 200) -> Response:
+        session: WebSession = request.scope["session"]
+        path = request.url.path
+        address = quote(f"{path}?{request.url.query}" if request.url.query else path, safe="")
+        own = {"tab": _tab(path), "live": f"/events?view={address}", "form_token": session.form_token}
+        html = self._templates.get_template(template).render({**await self._frame_values(), **own, **data})
+        return HTMLResponse(html, status)
+
+    def _block(self, template: str, name: str, data: Data) -> str:
+        found = self._templates.get_template(template)
+        return "".join(found.blocks[name](found.new_context(dict(data)))).strip()
+
+    def _page(self, path: str) -> tuple[WebPage | None, Mapping[str, str]]:
+        for pattern, page in self._pages:
+            if match := pattern.match(path):
+                return page, match.groupdict()
+        return None, {}
+
+    def _has_sources(self) -> bool:
+        try:
+            return bool(self._library.ledger.sources.all())
+        except NotFound:
+            return False
+
+    def _read_stamp(self) -> object:
+        try:
+            latest = self._library.ledger.history.latest()
+        except NotFound:
+            latest = 0
+        run = self._library.home.run
+        times = [_changed(run, name) for name in _REPORTS]
+        return latest, times, int(time.time() / _MINUTE), self._library.meaning_off
+
+    async def _frame_values(self) -> Data:
+        """Return the values that each page shows: open problems, and what runs."""
+        server = await self._readiness.server_responds()
+        return await self._library.read(lambda: self._frame_data(server))
+
+    def _frame_data(self, server: bool) -> Data:
+        stamp = (self._read_stamp(), server)
+        if self._frame is None or self._frame[0] != stamp:
+            self._frame = stamp, self._read_frame(self._library.home, server)
+        return self._frame[1]
+
+    def _read_frame(self, home: Home, server: bool) -> Data:
+        try:
+            meaning, troubles = MeaningStatus.read(home, self._library.ledger), self._count(self._library)
+        except NotFound:
+            meaning, troubles = None, 0
+        watched = read_watched(home) or {}
+        return {
+            "troubles": troubles,
+            "server": server,
+            "worker": WorkerStatus.read(home),
+            "watched": len(watched),
+            "meaning": meaning,
+        }
+
+
+@cache
+def _templates() -> Environment:
+    """Return the templates, which take a tenth of a second to compile."""
+    templates = Environment(
+        loader=PackageLoader("web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    templates.filters.update(words.FILTERS)
+    templates.globals["ui"] = templates.get_template("macros.html").module
+    return templates
+
+
+def _tab(path: str) -> str:
+    first = path.split("/")[1]
+    return first if first in ("trouble", "sources", "syncs", "health") else "library"
+
+
+def _changed(folder: Path, name: str) -> float:
+    try:
+        return (folder / name).stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

@@ -1,0 +1,142 @@
+"""How the templates write times, numbers and names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from markupsafe import Markup, escape
+
+from catchment.search.language import type_of
+
+_MARKED = re.compile(r"\[([^\[\]]+)\]")
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_KINDS = {"local_files": "folder", "obsidian": "Obsidian", "imap": "mail", "github": "GitHub"}
+_PLAIN_TYPE = "text"
+_DID = {
+    "succeeded": "added or updated",
+    "moved": "moved",
+    "deleted": "deleted",
+    "held": "deletions held",
+    "quarantined": "quarantined",
+    "skipped": "skipped",
+}
+
+
+def ago(moment: datetime | None) -> str:
+    """Return a time relative to now: "24 min ago", "in 2 h", "never"."""
+    if moment is None:
+        return "never"
+    seconds = (datetime.now(UTC) - moment).total_seconds()
+    length = span(abs(seconds))
+    return f"{length} ago" if seconds >= 0 else f"in {length}"
+
+
+def span(seconds: float) -> str:
+    """Return a duration in its largest unit: "24 min"."""
+    return next((f"{int(seconds // size)} {unit}" for unit, size in _UNITS if seconds >= size), "0 s")
+
+
+def day(moment: datetime) -> str:
+    """Return the local date, with the year unless it is the present one: "17 May", "8 Sep 2025"."""
+    shown = _local(moment)
+    return f"{shown.day} {shown:%b}" if shown.year == datetime.now().year else f"{shown.day} {shown:%b %Y}"  # noqa: DTZ005
+
+
+def clock(moment: datetime) -> str:
+    """Return the local time of day, with the date unless it is today: "14:20:05", "17 May, 14:20"."""
+    shown = _local(moment)
+    is_today = shown.date() == _local(datetime.now(UTC)).date()
+    return f"{shown:%H:%M:%S}" if is_today else f"{day(moment)}, {shown:%H:%M}"
+
+
+def month(moment: datetime | None) -> str:
+    """Return the local month: "May 2026"."""
+    return f"{_local(moment):%B %Y}" if moment else "Without a date"
+
+
+def number(value: int) -> str:
+    """Return a number with separators: "5,372"."""
+    return f"{value:,}"
+
+
+def count(value: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: "1 document", "5,372 documents"."""
+    return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
+
+
+def marked(snippet: str) -> Markup:
+    """Return a snippet whose matches are in [brackets] as HTML."""
+    return Markup(_MARKED.sub(r"<mark>\1</mark>", str(escape(snippet))))
+
+
+def emphasized(title: str, words: Iterable[str]) -> Markup:
+    """Return a title as HTML, with the words marked."""
+    pattern = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True) if word)
+    pieces = re.split(rf"(?<!\w)({pattern})(?!\w)", title, flags=re.IGNORECASE) if pattern else [title]
+    return Markup("").join(
+        Markup("<mark>{}</mark>").format(piece) if index % 2 else escape(piece) for index, piece in enumerate(pieces)
+    )
+
+
+def person(name: str) -> str:
+    """Return a sender without the address, if there is a name: "Ada <ada@example.org>" becomes "Ada"."""
+    return name.partition(" <")[0].strip('"') or name
+
+
+def type_name(media_type: str) -> str:
+    """Return the value of `type:` that finds documents of a media type, or "text"."""
+    return type_of(media_type) or _PLAIN_TYPE
+
+
+def kind_name(kind: str) -> str:
+    """Return a kind of source in words."""
+    return _KINDS.get(kind, kind)
+
+
+def plain(value: str) -> str:
+    """Return a recorded word with spaces: "parse_error" becomes "parse error"."""
+    return value.replace("_", " ")
+
+
+def did(summary: Mapping[str, int]) -> str:
+    """Return what a sync did: "3 added or updated, 1 moved"; empty if nothing."""
+    return ", ".join(f"{summary[key]:,} {text}" for key, text in _DID.items() if summary.get(key))
+
+
+def _local(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone()
+    except (OverflowError, ValueError, OSError):
+        # Outside the years 1 to 9999.
+        return moment
+
+
+def seconds(length: timedelta) -> str:
+    """Return a short duration: "0.5 s", "12 s", "3 min"."""
+    total = length.total_seconds()
+    return f"{total:.1f} s" if total < 10 else span(total)
+
+
+FILTERS = {
+    function.__name__: function
+    for function in (
+        ago,
+        clock,
+        count,
+        day,
+        did,
+        emphasized,
+        kind_name,
+        marked,
+        month,
+        number,
+        person,
+        plain,
+        seconds,
+        span,
+        type_name,
+    )
+}
+"""The filters of the templates."""
