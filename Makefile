@@ -31,15 +31,15 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 demo: setup      ## ingest the example vault and this repository, show the result (ARGS=--exit, SOURCE=~/MyVault)
 	$(BIN)/catchment demo $(ARGS) $(if $(SOURCE),--source "$(SOURCE)")
 
-test: setup      ## the quick tests, with no other server than one of Prefect (ARGS=tests/ledger)
-	@echo 'About 6,000 quick tests in three processes, four minutes. The tests of one room: make test ARGS=tests/ledger'
-	$(PYTEST) -n 3 -m "not ($(REST) or long or soak)" $(ARGS)
+test: setup      ## the quick tests, which need no server (ARGS=tests/ledger)
+	@echo 'About 6,000 quick tests in two processes, four minutes. The tests of one room: make test ARGS=tests/ledger'
+	$(PYTEST) -n 2 -m "not ($(REST) or long or soak)" $(ARGS)
 
 # Half of the time these tests wait for another process.
-test-rest: setup ## what .ci/run adds: PostgreSQL, Dovecot, the installed command, a browser, short faults
+test-rest: setup ## what .ci/run adds: flows on a server, PostgreSQL, Dovecot, the installed command, short faults
 	$(PYTEST) -n 4 -m "($(REST)) and not (long or soak)" $(ARGS)
 
-test-long: setup ## the tests that take minutes: killed processes, full disks, clocks that jump, the guides' commands
+test-long: setup ## the tests that take minutes: killed processes, full disks, clocks that jump, a browser
 	$(PYTEST) -n 4 -m "long and not soak" $(ARGS)
 
 test-all: test test-rest test-long  ## all of these

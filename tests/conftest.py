@@ -86,9 +86,7 @@ def cannot_select(expression: str, module: str, fixtures: str = "") -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what takes longest first: at the end, it would keep one process busy while the others are idle."""
     slow = {
-        item.path
-        for item in items
-        if any(map(item.get_closest_marker, ("flow", "server", "acceptance", "faults", "browser")))
+        item.path for item in items if any(map(item.get_closest_marker, ("server", "acceptance", "faults", "browser")))
     }
     items.sort(key=lambda item: (_shared_server(item.nodeid) is None, item.path not in slow))
 

@@ -149,6 +149,7 @@ def _answers(home: Home) -> list[str]:
     return found
 
 
+@pytest.mark.full
 def test_every_answer_is_as_without_the_kept_sources(both: tuple[Home, Home]) -> None:
     answers, expected = map(_answers, both)
     assert len(answers) > 30

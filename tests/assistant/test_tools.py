@@ -157,6 +157,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> AssistantLibrary:
     return AssistantLibrary(home)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("tool", "given"),
     [

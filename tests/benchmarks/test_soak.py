@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.soak import Tally, run_tests
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.long
 
 _TESTS = """
 import os, signal

@@ -266,6 +266,7 @@ def test_a_watched_source_may_have_a_quiet_of_its_own_and_another_may_not(cli: C
     assert "watch:5s" in (state / "sources.yaml").read_text()
 
 
+@pytest.mark.full
 def test_two_who_add_a_source_at_once_have_both_added(state: Path, folder: Path, process: Cli) -> None:
     # Delay the write after the read.
     script = (

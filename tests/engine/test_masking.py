@@ -765,6 +765,7 @@ def test_a_document_without_secrets_is_the_same_object() -> None:
     assert masked(document) is document
 
 
+@pytest.mark.full
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "piece",

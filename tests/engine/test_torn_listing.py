@@ -129,6 +129,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tree]:
     engine.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 def test_change_during_a_listing_keeps_every_document(tree: Tree, script: Script) -> None:
     tree.sync()
@@ -143,6 +144,7 @@ def test_change_during_a_listing_keeps_every_document(tree: Tree, script: Script
     assert tree.sync()["listed"] == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 def test_change_during_the_first_listing_leaves_each_file_once(tree: Tree, script: Script) -> None:
     before = tree.texts()

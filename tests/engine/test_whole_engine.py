@@ -581,6 +581,6 @@ def run_machine(folder: Path, examples: int, steps: int) -> None:
         )
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_library_matches_its_sources_after_any_sequence_of_events(tmp_path: Path) -> None:
     run_machine(tmp_path, 12, 25)

@@ -21,6 +21,7 @@ def _spelled(piece: str) -> str:
     return piece.replace("_", " ").replace("|", "\n")
 
 
+@pytest.mark.full
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("piece", [_spelled(piece) for piece in _PIECES.split()])
 def test_note_of_one_repeated_piece_takes_linear_time(piece: str) -> None:
@@ -71,6 +72,7 @@ def test_a_drawing_of_one_repeated_piece_is_read_in_linear_time() -> None:
     assert normalize(RawContent(drawing, "drawing.svg")).title is None
 
 
+@pytest.mark.full
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("piece", ["def a", "class A", "const a = (", "\n   a", "function "])
 @pytest.mark.parametrize("media_type", ["text/x-python", "text/javascript"])

@@ -46,7 +46,7 @@ _SHORT = {
 def _each(names: list[str]) -> list[object]:
     return [
         pytest.param(
-            name, how, marks=pytest.mark.faults if (name, how) in _SHORT else pytest.mark.soak, id=f"{name}, {how}"
+            name, how, marks=pytest.mark.long if (name, how) in _SHORT else pytest.mark.soak, id=f"{name}, {how}"
         )
         for name in names
         for how in HOW
@@ -176,7 +176,7 @@ def test_damage_to_each_ledger_location_is_reported_or_harmless(
 
 @pytest.mark.parametrize(
     "share",
-    [pytest.param(0.9, marks=pytest.mark.faults), *(pytest.param(n, marks=pytest.mark.soak) for n in (0.0, 0.5))],
+    [pytest.param(0.9, marks=pytest.mark.long), *(pytest.param(n, marks=pytest.mark.soak) for n in (0.0, 0.5))],
 )
 def test_truncated_log_yields_an_earlier_snapshot(shop: Workshop, ledgers: Ledgers, share: float) -> None:
     shop.begin_from(ledgers.logged)
@@ -188,7 +188,7 @@ def test_truncated_log_yields_an_earlier_snapshot(shop: Workshop, ledgers: Ledge
     assert shop.texts() == ledgers.after
 
 
-@pytest.mark.faults
+@pytest.mark.long
 def test_log_of_another_ledger_is_reported_and_unchanged(shop: Workshop, ledgers: Ledgers, tmp_path: Path) -> None:
     shop.begin_from(ledgers.closed)
     with closing(sqlite3.connect(tmp_path / "other.db", isolation_level=None)) as other:

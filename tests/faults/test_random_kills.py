@@ -15,7 +15,7 @@ _KILLS = 3
 _AT_WORK = {
     "first ingest": pytest.mark.soak,
     "changes": pytest.mark.soak,
-    "changes at work": pytest.mark.faults,
+    "changes at work": pytest.mark.long,
     "proof": pytest.mark.soak,
 }
 """The scenes, each with its tier."""

@@ -17,7 +17,7 @@ from tests.flows.conftest import Window
 from tests.flows.test_sync import sync
 from tests.hits import find_hits
 
-pytestmark = pytest.mark.flow
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tasks import embed as tasks_embed
 from tests.flows.conftest import Window
 from tests.flows.test_sync import sync
 
-pytestmark = [pytest.mark.flow, pytest.mark.long]
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 _NOTES = 200
 

@@ -43,7 +43,7 @@ def deployed(window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch) -> I
     client.delete(f"/deployments/{identifier}").raise_for_status()
 
 
-@pytest.mark.flow
+@pytest.mark.server
 @pytest.mark.usefixtures("deployed")
 def test_run_with_another_folder_is_refused_and_holds_nothing(window: Window, folder: Path, home: Home) -> None:
     assert sync("letters", folder, exclude=("3.md",)).is_completed()
@@ -97,7 +97,7 @@ def test_every_kind_states_the_settings_of_its_identity(kind: str) -> None:
     assert set(model.identity) <= model.model_fields.keys()
 
 
-@pytest.mark.flow
+@pytest.mark.server
 def test_run_of_a_deployment_with_invalid_settings_is_refused(window: Window, folder: Path, deployed: str) -> None:
     body = {"parameters": {"name": "letters", "settings": {"root": "secretfolder"}}}
     window.client.patch(f"/deployments/{deployed}", json=body).raise_for_status()

@@ -31,7 +31,7 @@ from tasks.activity import stop
 from tests.flows.conftest import Window
 from tests.hits import find_hits
 
-pytestmark = pytest.mark.flow
+pytestmark = pytest.mark.server
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from flows.upkeep import upkeep
 from tests.flows.conftest import Window
 from tests.flows.test_sync import sync
 
-pytestmark = pytest.mark.flow
+pytestmark = pytest.mark.server
 
 
 def test_upkeep_deletes_expired_data_only_and_checks_the_ledger(window: Window, tmp_path: Path, home: Home) -> None:

@@ -10,7 +10,7 @@ from tests.hazards.catchment import Engine
 from tests.hazards.folders import mishaps
 from tests.hazards.model import Held, Mishap, folder_name, judge, meet
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("mishap", list(mishaps()), ids=lambda mishap: mishap.name.replace(" ", "-"))

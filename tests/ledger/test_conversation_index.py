@@ -59,6 +59,7 @@ def test_at_least_95_in_100_messages_are_kept_in_their_conversation(world: World
     assert together(found(world)) == together(conversation_names(mailbox.envelopes))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(3))
 def test_threads_match_a_full_computation_after_any_changes(sqlite_world: World, seed: int) -> None:
     world, chance = sqlite_world, random.Random(seed)

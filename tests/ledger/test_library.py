@@ -172,7 +172,7 @@ def test_any_text_is_a_query(world: World) -> None:
         assert world.found(words) == [], words
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_every_word_of_a_long_query_counts(world: World) -> None:
     words = [f"word{n}" for n in range(49)]
     put(world, "all.md", " ".join(words))

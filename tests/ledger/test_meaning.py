@@ -274,7 +274,7 @@ def test_backup_and_restore_keep_the_vectors(sqlite_world: World, model: BuiltIn
     assert fill(world.ledger, Counting(model, fails_after=0)) == EmbeddingCounts(3, 3, 0)
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_killed_filling_goes_on_and_embeds_nothing_twice(sqlite_world: World, model: BuiltIn) -> None:
     put(sqlite_world, {f"{n}.md": f"Note number {n} about the subject {n * 7}" for n in range(150)})
     counting = Counting(model, fails_after=100)
@@ -321,7 +321,7 @@ def test_stopped_filling_ends_between_transactions(sqlite_world: World, model: B
     assert (counts.done, counts.total) == (64, 100)
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_meaning_takes_part_once_half_of_the_passages_have_embeddings(sqlite_world: World, model: BuiltIn) -> None:
     put(sqlite_world, {f"{n}.md": f"Note {n}" for n in range(150)})
     fill_once(sqlite_world, model)
@@ -332,7 +332,7 @@ def test_meaning_takes_part_once_half_of_the_passages_have_embeddings(sqlite_wor
     assert len(meaning.nearest("note", 5)) == 5
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_few_missing_embeddings_are_made_while_searching_and_many_are_left(sqlite_world: World, model: BuiltIn) -> None:
     put(sqlite_world, NOTES)
     embeddings = sqlite_world.ledger.embeddings
@@ -410,7 +410,7 @@ def test_refused_passage_leaves_the_rest_of_its_document(sqlite_world: World, mo
     assert MeaningIndex(sqlite_world.ledger).nearest("flood", 1)[0].cosine > 0.2
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_old_model_answers_until_the_new_space_is_full(sqlite_world: World, model: BuiltIn) -> None:
     put(sqlite_world, {f"{n}.md": f"Note {n}" for n in range(100)})
     fill(sqlite_world.ledger, model)
@@ -563,7 +563,7 @@ def test_migration_adds_checksums_and_forgets_what_a_server_refused(sqlite_world
     assert world.ledger.embeddings.watermark().deleted == deleted + 2
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_floor_excludes_unrelated_passages(sqlite_world: World, model: BuiltIn) -> None:
     subjects = ["Bridges", "Bread", "Cats", "Taxes"] * 60
     put(sqlite_world, {f"{n}.md": f"{subject} in the year {n}" for n, subject in enumerate(subjects)})

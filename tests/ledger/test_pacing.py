@@ -189,6 +189,7 @@ def overlap(logs: list[Path], ends: dict[Path, int], host: str) -> int:
     return most
 
 
+@pytest.mark.full
 def test_concurrency_cap_holds_across_processes_despite_a_kill(sqlite_url: str, tmp_path: Path) -> None:
     """Twenty jobs in four processes. One host allows one transfer at a time, the other two; each job makes three with
     either.

@@ -14,6 +14,7 @@ from catchment.content.normalize.nesting import flattened
 _SIZE = 800_000
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("tags", ["<ul><li>", "<div>", "<dl><dd>", "<pre>", "<p><b><div>", "<span><div>", "<x/><div>"])
 def test_deeply_nested_page_is_read_in_time_with_all_its_words(tags: str) -> None:
     number = _SIZE // (len(tags) + 9)
@@ -41,6 +42,7 @@ def test_attributes_comments_and_scripts_are_not_text() -> None:
     assert text.split() == ["word", "![pump](x)"] * 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "unit",
     [

@@ -152,6 +152,7 @@ def test_a_child_of_a_crashed_task_is_killed(pool: ParserPool, tmp_path: Path) -
     until(lambda: is_gone(int(file.read_text())))
 
 
+@pytest.mark.full
 def test_every_catchment_error_round_trips(pool: ParserPool, tmp_path: Path) -> None:
     failed = run_deeds(pool, tmp_path, ["wait_for_host"])[0]
     assert isinstance(failed, Failed)

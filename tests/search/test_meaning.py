@@ -167,6 +167,7 @@ def test_filter_alone_needs_no_meaning(ask: Asked) -> None:
     assert ask("tag:computer").understood.meaning is None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("query", ["error", "the", "how do I get a deleted file back", '"error"', "rain flour disk"])
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_pages_never_repeat_a_result(ask: Asked, query: str, size: int) -> None:

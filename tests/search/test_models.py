@@ -231,6 +231,7 @@ def test_text_that_fails_otherwise_is_left_for_later(mood: str) -> None:
         assert None not in model.passages(["poison"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("mood", "problem"),
     [

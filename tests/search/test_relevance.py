@@ -14,7 +14,7 @@ from benchmarks.relevance.engines import embedded, ours
 from benchmarks.relevance.scores import Engine, answer, held_out, queries, score
 from catchment.ledger import Ledger
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.long
 
 FLOORS = {
     "known items": 0.95,

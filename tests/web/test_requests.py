@@ -295,6 +295,7 @@ def test_all_is_ready_once_there_is_a_ledger_and_a_server(home: Home, capsys: py
         assert "searched by words only; search by meaning: the embeddings are not made yet" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_damaged_ledger_is_reported_and_stops_nothing(home: Home) -> None:
     fill(home)
     file = home.path / "ledger.db"

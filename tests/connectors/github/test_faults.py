@@ -105,6 +105,7 @@ HARMS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("harm", HARMS, ids=lambda harm: getattr(harm, "__name__", "status"))
 def test_fault_at_any_request_loses_and_repeats_nothing(
     harm: Callable[[Exchange], None], reading: Callable[..., GitHub], proxy: Proxy, whole: MemoryLedger
