@@ -74,6 +74,7 @@ def application(
     routes: list[BaseRoute] = [
         *site.routes,
         *signin.routes(sessions, site),
+        document.file_route(warm_library),
         Route("/events", live.respond),
         Mount("/api/v1", routes=api.routes(warm_library)),
         Mount("/static", StaticFiles(packages=[("web", "static")])),

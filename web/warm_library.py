@@ -19,6 +19,7 @@ from catchment.search.meaning.index import MeaningIndex
 from catchment.search.related import related
 from catchment.search.results import Hit, Lanes, Results
 from catchment.search.search import search
+from catchment.views.resolver import Settings
 
 _READ_SECONDS = 4.0
 """Time limit of a search: less than a client waits, so that it does not search again by itself."""
@@ -61,11 +62,13 @@ class RelatedRequest:
 class WarmLibrary:
     """A library for all threads of this process. Its methods block, except `read`, and raise CatchmentError.
 
-    `tell` receives why no embeddings can be made, and "" once they can.
+    Args:
+        tell: Receives why no embeddings can be made, and "" once they can.
+        settings: Of the sources by name, as `served_file` needs them.
     """
 
-    def __init__(self, home: Home, tell: Callable[[str], None]) -> None:
-        self._home, self._tell = home, tell
+    def __init__(self, home: Home, tell: Callable[[str], None], settings: Settings = dict) -> None:
+        self._home, self._tell, self.settings = home, tell, settings
         self._pause = self._not_before = 0.0
         self._lock = threading.Lock()
         self._threads = CapacityLimiter(_AT_ONCE)
@@ -110,7 +113,7 @@ class WarmLibrary:
     def related(self, request: RelatedRequest) -> list[Hit]:
         """Return the nearest documents. Raises NotFound without such a document, MeaningOff without embeddings."""
         ledger, meaning = self._opened()
-        content = ledger.library.document(request.document).content_id
+        content = ledger.library.document(request.document, mentions=0).content_id
         return related(ledger, meaning, content, request.limit)
 
     def warm(self) -> bool:

@@ -1,92 +1,137 @@
-"""A document to read, alone or in its conversation, with what is linked to it and where it came from."""
+"""A document to read, alone or in its conversation, with what is linked to it and where it came from, and its file."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
-from itertools import groupby
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
-from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
-from catchment.errors import NotFound
+from catchment.errors import CatchmentError, MeaningOff, NotFound
 from catchment.ledger import Shown
-from catchment.views import documents, items
-from catchment.views.documents import DocumentView
-from web import words
+from catchment.search.results import Hit
+from catchment.views.reading import FileKind, ReadingView, ReadMessage, reading
+from catchment.views.served_files import ServedFile, served_file
+from web import rendering, words
+from web.api import status_of
+from web.guard import error
 from web.site import Data, WebPage
 from web.warm_library import RelatedRequest, WarmLibrary
 
 _NEAREST = 8
-_AROUND = 25
-"""Messages shown before and after one."""
-_RELATIONS = {
-    "linked from": "Linked from",
-    "links to": "Links to",
-    "attached": "Attachments",
-    "attached to": "Attached to",
-    "same content": "Same content",
-    "near-duplicate": "Nearly the same",
-    "similar": "Similar",
-}
+_LISTED = 100
+"""Links of one kind that are listed."""
+_PAGE = re.compile(r"[1-9][0-9]{0,5}")
+_UNSAFE = re.compile(r"[^\w .()+-]", re.ASCII)
+_CLOSED = "default-src 'none'; frame-ancestors 'none'"
+_POLICIES = {"application/pdf": _CLOSED}
+"""Chromium shows no PDF in a sandbox. No file is ever a page: its type follows from its bytes, and is never guessed."""
+
+
+def file_route(library: WarmLibrary) -> Route:
+    """Return the route of the file of a document, or with `embed` of a file that its text embeds."""
+
+    async def show(request: Request) -> Response:
+        document, embed = _number(request.path_params["document"]), request.query_params.get("embed")
+        try:
+            file = await library.read(lambda: served_file(library.ledger, library.settings, document, embed))
+        except CatchmentError as failure:
+            return error(status_of(failure), str(failure))
+        return _response(file)
+
+    return Route("/documents/{document:int}/file", show)
+
+
+def _response(file: ServedFile) -> Response:
+    plain = _UNSAFE.sub("_", file.name)
+    headers = {
+        "Content-Security-Policy": _POLICIES.get(file.media_type, f"{_CLOSED}; sandbox"),
+        "Content-Disposition": f"inline; filename=\"{plain}\"; filename*=UTF-8''{quote(file.name, safe='', errors='replace')}",
+        "Cache-Control": "private, no-cache",
+    }
+    return Response(file.data, headers=headers, media_type=file.media_type)
 
 
 def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    ledger = library.ledger
-    shown = _shown(library, parameters["document"])
-    view = documents.document(shown)
-    nearest = RelatedRequest(document=shown.document, limit=_NEAREST)
-    found = documents.related(ledger, shown, lambda: library.related(nearest))
-    item = ledger.intake.of_document(shown.document)
-    relations = {
-        _RELATIONS[relation]: list(group)
-        for relation, group in groupby(sorted(found.documents, key=lambda one: one.relation), lambda one: one.relation)
-        if relation in _RELATIONS
-    }
+    view = reading(library.ledger, _number(parameters["document"]))
+    shown = view.shown
+    asked, parts = parameters.get("page", ""), rendering.parts(view)
+    page = min(int(asked), parts) if _PAGE.fullmatch(asked) else 1
+    similar, meaning_off = _similar(library, view)
+    linked = {"Linked from": view.linked_from, "Links to": view.links_to}
     return {
-        "view": view,
+        "reading": view,
+        "view": view.view,
         "shown": shown,
-        "body": _body(view),
-        "relations": relations,
-        "meaning_off": found.meaning_off,
-        "why": items.why(ledger, item, words.ago) if item else None,
-        "crumbs": shown.item.split("/"),
-        "address": _address(shown),
+        "body": rendering.body(view, page),
+        "page": page,
+        "parts": parts,
+        "file": rendering.file_address(shown.document) if view.file else None,
+        "is_picture": view.file is FileKind.PICTURE,
+        "linked": {title: (documents[:_LISTED], len(documents)) for title, documents in linked.items() if documents},
+        "similar": similar,
+        "meaning_off": meaning_off,
+        "crumbs": shown.item.partition(";UIDVALIDITY=")[0].split("/"),
+        "opens": _opens(shown),
     }
 
 
 def _thread(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    shown = _shown(library, parameters["document"])
-    if not shown.conversation:
-        raise NotFound(f"document {shown.document}: is not a message; open /documents/{shown.document}")
-    position = documents.document(shown).position
-    around = shown.conversation[max(0, position - _AROUND) : position + _AROUND + 1]
-    messages = [documents.document(library.ledger.library.document(message.document)) for message in around]
-    people: dict[str, int] = {}
-    for message in messages:
-        for sender in map(words.person, message.senders):
-            people[sender] = people.get(sender, 0) + 1
+    view = reading(library.ledger, _number(parameters["document"]))
+    document = view.shown.document
+    if not view.conversation:
+        raise NotFound(f"document {document}: is not a message; open /documents/{document}")
+    near = [place for place, one in enumerate(view.conversation) if one.view is not None]
+    first, last = near[0], near[-1]
+    messages = view.conversation[first : last + 1]
     return {
-        "shown": shown,
+        "shown": view.shown,
         "messages": messages,
-        "total": len(shown.conversation),
-        "people": people,
-        "attached": [(message, file) for message in messages for file in message.shown.attached],
+        "bodies": rendering.messages(view),
+        "earlier": _edge(view, first - 1),
+        "later": _edge(view, last + 1),
+        "total": len(view.conversation),
+        "people": Counter(words.person(one.message.author) for one in messages if one.message.author),
+        "attached": [file for one in messages if one.view for file in one.view.attached],
+        "copies": view.copies,
     }
 
 
-def _body(view: DocumentView) -> Markup:
-    """Return the text of a document as HTML."""
-    return Markup('<pre class="plain-text">{}</pre>').format(view.shown.content.text)
+def _edge(view: ReadingView, place: int) -> ReadMessage | None:
+    """Return the message of a conversation at a place, None outside."""
+    return view.conversation[place] if 0 <= place < len(view.conversation) else None
 
 
-def _address(shown: Shown) -> str | None:
-    """Return the page of a document on the web."""
-    url = shown.metadata.get("url")
-    return url if isinstance(url, str) and urlsplit(url).scheme in ("https", "http") else None
+def _similar(library: WarmLibrary, view: ReadingView) -> tuple[list[Hit], str | None]:
+    """Return the documents of similar meaning that are not linked yet, or why there are none. Never waits for the model."""
+    if library.meaning_off is not None:
+        return [], library.meaning_off
+    shown = view.shown
+    known = {shown.document, *(one.message.document for one in view.conversation), *(one.document for _, one in view.copies)}
+    known |= {one.document for one in (*view.links_to, *view.linked_from)}
+    try:
+        near = library.related(RelatedRequest(document=shown.document, limit=_NEAREST))
+    except MeaningOff as off:
+        return [], str(off)
+    return [hit for hit in near if hit.document not in known], None
 
 
-def _shown(library: WarmLibrary, number: str) -> Shown:
-    return library.ledger.library.document(min(int(number), 2**62))
+def _opens(shown: Shown) -> tuple[str, str] | None:
+    """Return the address that opens a document elsewhere, and what that opens."""
+    url, vault = shown.metadata.get("url"), shown.metadata.get("vault")
+    if isinstance(url, str) and urlsplit(url).scheme in ("https", "http"):
+        return url, "on the web"
+    if isinstance(vault, str):
+        return f"obsidian://open?{urlencode({'vault': vault, 'file': shown.item}, quote_via=quote)}", "in Obsidian"
+    return None
+
+
+def _number(text: str | int) -> int:
+    return min(int(text), 2**62)
 
 
 PAGES = (

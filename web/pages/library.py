@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from catchment.errors import BadInput
-from catchment.ledger import Query
-from catchment.search.present import present
 from catchment.search.results import Hit, Results
+from catchment.views.library import counts, latest
 from web import words
 from web.site import Data, WebPage
 from web.warm_library import SearchRequest, WarmLibrary
@@ -23,7 +22,6 @@ _MOST_PAGES = 500
 _MOST_CHARACTERS = 2_000
 _VALUES = 7
 _MAIL = "mail"
-_NO_QUERY = Query((), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +34,21 @@ class Choice:
     is_chosen: bool
 
 
-def _first(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
-    ledger = library.ledger
-    ranking = ledger.library.rank(_NO_QUERY, limit=_PER_PAGE)
-    hits = present(ledger, ranking.ranked, _NO_QUERY)
-    counts = ledger.library.counts()
-    sources = [Choice(name, f"source:{name}", counts[name].documents, is_chosen=False) for name in sorted(counts)]
-    months = [(month, list(group)) for month, group in groupby(hits, key=lambda hit: words.month(hit.moment))]
-    return {"q": "", "total": ranking.total, "months": months, "facets": {"Source": sources}}
+def _first(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+    after = parameters.get("after")
+    part = latest(library.ledger, after=after, limit=_PER_PAGE)
+    months = [(month, list(group)) for month, group in groupby(part.rows, key=lambda one: words.month(one.moment))]
+    number = counts(library.ledger)
+    types: Counter[str] = Counter()
+    for media_type, documents in number.types.items():
+        types[words.type_name(media_type)] += documents
+    offered = {"Source": ("source", number.sources), "Type": ("type", dict(types.most_common(_VALUES)))}
+    facets = {
+        title: [Choice(value, _filter(name, value), size, is_chosen=False) for value, size in values.items()]
+        for title, (name, values) in offered.items()
+    }
+    total = sum(number.sources.values())
+    return {"q": "", "total": total, "months": months, "next": part.next, "is_first": after is None, "facets": facets}
 
 
 def _search(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
@@ -102,9 +107,12 @@ def _choices(q: str, name: str, values: Iterable[str], filters: Sequence[str], *
     result = [Choice(value, without(q, filter_), None, is_chosen=True) for value, filter_ in chosen.items()]
     for value, number in Counter(values).most_common(_VALUES):
         if value not in chosen and '"' not in value:
-            written = f"{name}:{value}" if re.fullmatch(r"\S+", value) else f'{name}:"{value}"'
-            result.append(Choice(value, f"{q} {written}", number if is_exact else None, is_chosen=False))
+            result.append(Choice(value, f"{q} {_filter(name, value)}", number if is_exact else None, is_chosen=False))
     return result
+
+
+def _filter(name: str, value: str) -> str:
+    return f"{name}:{value}" if re.fullmatch(r"\S+", value) else f'{name}:"{value}"'
 
 
 def _is_mail(hit: Hit) -> bool:
