@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -30,7 +32,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     world.ingest(note("Bridge/Girder.md"), text="The main girder of the bridge is corroded.")
     world.ingest(note("<b>bold/<i>Hostile girder.md"), text=HOSTILE)
     for number in range(25):
-        world.ingest(note(f"many/{number}.md"), text=f"Orchard number {number} has pears.")
+        changed = datetime(2026, 1, 1 + number, tzinfo=UTC)
+        world.ingest(note(f"many/{number}.md", modified=changed), text=f"Orchard number {number} has pears.")
     world.ledger.close()
     return home
 
@@ -52,6 +55,16 @@ def test_first_page_has_the_latest_documents_and_the_sources(client: httpx.Clien
     assert "Search 27 documents" in page
     assert page.count('class="hit"') == 20
     assert '/search?q=source%3Anotes"' in page
+    assert '/search?q=type%3Anote"' in page
+
+
+def test_earlier_documents_follow_the_latest(client: httpx.Client) -> None:
+    found = re.search(r'href="(/\?after=[^"]+)" rel="next">Earlier documents', shown(client, "/"))
+    assert found is not None
+    page = shown(client, found[1])
+    assert page.count('class="hit"') == 5
+    assert 'rel="next"' not in page
+    assert client.get("/?after=x").status_code == 400
 
 
 def test_search_says_how_the_query_was_read(client: httpx.Client) -> None:

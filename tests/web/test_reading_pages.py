@@ -1,0 +1,179 @@
+"""Documents of the example vault and a mail conversation as pages, and the files that the page shows of them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+
+from catchment.ledger import Ledger
+from catchment.model import Priority
+from catchment.runtime.home import Home
+from connectors.obsidian import ObsidianSettings
+from tests.ledger.test_messages import arrive, eml, quoted
+from tests.ledger.test_reading import PDF, put
+from tests.ledger.world import Clock, World
+from tests.web.conftest import PROJECT
+from tests.web.safety import faults
+from tests.web.test_signin import HOST, PORT, TOKEN, sign_in
+from web.app import application
+from web.guard import Guard
+from web.readiness import Readiness
+from web.warm_library import WarmLibrary
+
+VAULT = PROJECT / "examples" / "vault"
+GAUGE = "Projects/Ardel gauge/Ardel gauge.md"
+FLOOD = "Projects/Ardel gauge/Flood of March.md"
+CURVE = "Projects/Ardel gauge/Rating curve.md"
+MAP = "apiary-map.png"
+HOSTILE = '<script>alert(1)</script> <img src=x onerror=alert(2)> ![far](https://far.example/a.png) [x](javascript:alert(3))'
+
+
+@dataclass
+class Reader:
+    """A person who reads a library on its page, with the folder of the vault."""
+
+    client: TestClient
+    world: World
+    root: Path
+
+    def number(self, locator: str) -> int:
+        return next(row.document for row in self.world.ledger.intake.find(locator) if row.document is not None)
+
+    def page(self, locator: str, query: str = "") -> str:
+        response = self.client.get(f"/documents/{self.number(locator)}{query}")
+        assert response.status_code == 200, response.text
+        return response.text
+
+    def article(self, locator: str, query: str = "") -> str:
+        return self.page(locator, query).partition('<article class="prose">')[2].partition("</article>")[0]
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    folder = tmp_path_factory.mktemp("reading")
+    home, root = Home(folder / "home").make(), folder / "vault"
+    clock = Clock()
+    world = World(home.database_url, clock, Ledger.open(home.database_url, clock=clock, monotonic=clock.steady))
+    pictures = [str(path.relative_to(VAULT)) for path in VAULT.rglob(MAP)]
+    for name in (*pictures, GAUGE, FLOOD, CURVE):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(VAULT / name, root / name)
+    (root / "report.pdf").write_bytes(PDF)
+    notes = {name: (VAULT / name).read_text().partition("\n---\n")[2] for name in (GAUGE, FLOOD, CURVE)}
+    notes |= dict.fromkeys(pictures, "") | {"report.pdf": "", "Hostile.md": HOSTILE, "Far.png": ""}
+    notes["Long.md"] = "".join(f"# Part {number}\n\n{'words ' * 3_000}\n\n" for number in range(4))
+    put(world, notes, {"vault": "Vault"})
+    world.ledger.consents.give(world.source.id, {"everything"}, "me", None)
+    notes_source = world.source
+    world.source = world.ledger.sources.put("mail", "imap", Priority.NORMAL)
+    world.sync = world.begin(world.source)
+    answer = f"Yes, on Monday.\n\n{quoted('Can you come?')}\n-- \nInes, <b>warden</b>"
+    arrive(world, ("m1", eml(1, "Can you come?")), ("m2", eml(2, answer, 1, attached=["plan.csv"])))
+    world.source = notes_source
+    library = WarmLibrary(home, lambda _reason: None, lambda: dict.fromkeys(("notes", "papers"), ObsidianSettings(root=root)))
+    web = application(library, Readiness(library, None), TOKEN)
+    client = TestClient(Guard(web.app, web.check, PORT), base_url=HOST, follow_redirects=False)
+    assert sign_in(client, home).status_code == 303
+    yield Reader(client, world, root)
+    world.ledger.close()
+
+
+def test_note_has_its_picture_tasks_and_links_that_are_followed(reader: Reader) -> None:
+    article, flood = reader.article(GAUGE), reader.number(FLOOD)
+    assert f'<img src="/documents/{reader.number(GAUGE)}/file?embed={MAP}"' in article
+    assert 'class="task done"' in article
+    assert f'href="/documents/{flood}#t-block-peak"' in article
+    assert 'id="t-block-peak"' in reader.article(FLOOD)
+    assert 'class="missing"' in article
+    backlink = f'<li><a href="/documents/{reader.number(CURVE)}">Rating curve</a></li>'
+    assert f'<h2>Linked from <span>1</span></h2><ul class="list">{backlink}' in reader.page(GAUGE)
+
+
+def test_note_has_its_callout_and_table(reader: Reader) -> None:
+    assert 'class="callout' in reader.article(FLOOD)
+    assert "<table>" in reader.article(CURVE)
+
+
+def test_note_opens_in_obsidian(reader: Reader) -> None:
+    assert f'href="obsidian://open?vault=Vault&amp;file={quote(GAUGE, safe="")}"' in reader.page(GAUGE)
+
+
+def test_html_of_strangers_stays_text_and_far_pictures_are_links(reader: Reader) -> None:
+    article = reader.article("Hostile.md")
+    assert faults(article) == []
+    assert "<img" not in article
+    assert '<a href="https://far.example/a.png" rel="noopener noreferrer" target="_blank"' in article
+
+
+def test_long_document_is_shown_in_parts(reader: Reader) -> None:
+    first, last = reader.page("Long.md"), reader.page("Long.md", "?page=99")
+    assert "Part 1 of 4" in first and 'href="?page=2" rel="next"' in first
+    assert "Part 4 of 4" in last and 'rel="next"' not in last
+    assert "Part 1 of 4" in reader.page("Long.md", "?page=x")
+    assert len(first) < 60_000
+
+
+def test_picture_is_shown_and_sent_so_that_it_can_do_nothing(reader: Reader) -> None:
+    response = reader.client.get(f"/documents/{reader.number(GAUGE)}/file?embed={MAP}")
+    assert response.content == next(reader.root.rglob(MAP)).read_bytes()
+    headers = response.headers
+    assert headers["content-type"] == "image/png"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'; sandbox"
+    assert headers["content-disposition"].startswith(f'inline; filename="{MAP}"')
+    assert headers["cache-control"] == "private, no-cache"
+    own = f"/documents/{reader.number(MAP)}/file"
+    assert f'<img src="{own}"' in reader.article(MAP)
+    assert reader.client.get(own).content == response.content
+
+
+def test_pdf_is_offered_beside_its_text(reader: Reader) -> None:
+    own = f"/documents/{reader.number('report.pdf')}/file"
+    assert f'href="{own}" target="_blank">Open the PDF</a>' in reader.page("report.pdf")
+    assert reader.client.get(own).headers["content-type"] == "application/pdf"
+
+
+def test_file_needs_a_session(reader: Reader) -> None:
+    stranger = TestClient(reader.client.app, base_url=HOST)
+    assert stranger.get(f"/documents/{reader.number('report.pdf')}/file").status_code == 401
+
+
+@pytest.mark.parametrize("embed", ["../secret.png", "/etc/passwd", "report.pdf", "%00"])
+def test_file_that_the_note_does_not_embed_is_refused(reader: Reader, embed: str) -> None:
+    (reader.root.parent / "secret.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    assert reader.client.get(f"/documents/{reader.number(GAUGE)}/file?embed={embed}").status_code == 404
+
+
+def test_symlink_out_of_the_vault_is_refused(reader: Reader) -> None:
+    secret = reader.root.parent / "secret.png"
+    secret.write_bytes(b"\x89PNG\r\n\x1a\npixels")
+    (reader.root / "Far.png").symlink_to(secret)
+    assert reader.client.get(f"/documents/{reader.number('Far.png')}/file").status_code == 404
+
+
+def test_source_without_consent_shows_no_file(reader: Reader) -> None:
+    world, consents = reader.world, reader.world.ledger.consents
+    world.source = world.ledger.sources.put("papers", "obsidian", Priority.NORMAL)
+    world.sync = world.begin(world.source)
+    (reader.root / "own.pdf").write_bytes(PDF)
+    put(world, {"own.pdf": "words"})
+    address = f"/documents/{reader.number('own.pdf')}/file"
+    consents.give(world.source.id, {"everything"}, "me", None)
+    assert reader.client.get(address).status_code == 200
+    consents.withdraw(world.source.id, {"everything"}, "me")
+    assert reader.client.get(address).status_code == 404
+
+
+def test_conversation_folds_quotations_and_lists_attachments(reader: Reader) -> None:
+    page = reader.client.get(f"/threads/{reader.number('m1')}").text
+    assert page.count('class="msg"') == 2
+    assert '<details class="quoted"><summary>Quoted text, ' in page
+    assert "<b>warden" not in page
+    assert "plan.csv" in page
+    assert "2 messages in this conversation" in reader.page("m2")
