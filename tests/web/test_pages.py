@@ -7,6 +7,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, pid_of
 from catchment.search.remote import WebAddress
-from tests.ledger.world import Clock, World, note
+from tests.ledger.world import Clock, World, delivered, note
 from tests.waiting import until
 from tests.web.conftest import served, signed_in
 
@@ -30,10 +31,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     clock = Clock()
     world = World(home.database_url, clock, Ledger.open(home.database_url, clock=clock, monotonic=clock.steady))
     world.ingest(note("Bridge/Girder.md"), text="The main girder of the bridge is corroded.")
-    world.ingest(note("<b>bold/<i>Hostile girder.md"), text=HOSTILE)
-    for number in range(25):
-        changed = datetime(2026, 1, 1 + number, tzinfo=UTC)
-        world.ingest(note(f"many/{number}.md", modified=changed), text=f"Orchard number {number} has pears.")
+    texts = [HOSTILE, *(f"Orchard number {number} has pears." for number in range(25))]
+    world.see(note("<b>bold/<i>Hostile girder.md"), *(note(f"many/{number}.md") for number in range(25)))
+    batch = world.claim(len(texts))
+    outcomes = [
+        replace(delivered(job.id, text, title=job.item.locator), modified=datetime(2026, 1, 26 - number, tzinfo=UTC))
+        for number, (job, text) in enumerate(zip(batch.jobs, texts, strict=True))
+    ]
+    world.ledger.queue.deliver(batch.token, outcomes)
     world.ledger.close()
     return home
 
@@ -62,7 +67,7 @@ def test_earlier_documents_follow_the_latest(client: httpx.Client) -> None:
     found = re.search(r'href="(/\?after=[^"]+)" rel="next">Earlier documents', shown(client, "/"))
     assert found is not None
     page = shown(client, found[1])
-    assert page.count('class="hit"') == 5
+    assert page.count('class="hit"') == 6
     assert 'rel="next"' not in page
     assert client.get("/?after=x").status_code == 400
 

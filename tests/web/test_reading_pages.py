@@ -31,7 +31,9 @@ GAUGE = "Projects/Ardel gauge/Ardel gauge.md"
 FLOOD = "Projects/Ardel gauge/Flood of March.md"
 CURVE = "Projects/Ardel gauge/Rating curve.md"
 MAP = "apiary-map.png"
-HOSTILE = '<script>alert(1)</script> <img src=x onerror=alert(2)> ![far](https://far.example/a.png) [x](javascript:alert(3))'
+HOSTILE = (
+    "<script>alert(1)</script> <img src=x onerror=alert(2)> ![far](https://far.example/a.png) [x](javascript:alert(3))"
+)
 
 
 @dataclass
@@ -76,7 +78,9 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     answer = f"Yes, on Monday.\n\n{quoted('Can you come?')}\n-- \nInes, <b>warden</b>"
     arrive(world, ("m1", eml(1, "Can you come?")), ("m2", eml(2, answer, 1, attached=["plan.csv"])))
     world.source = notes_source
-    library = WarmLibrary(home, lambda _reason: None, lambda: dict.fromkeys(("notes", "papers"), ObsidianSettings(root=root)))
+    library = WarmLibrary(
+        home, lambda _reason: None, lambda: dict.fromkeys(("notes", "papers"), ObsidianSettings(root=root))
+    )
     web = application(library, Readiness(library, None), TOKEN)
     client = TestClient(Guard(web.app, web.check, PORT), base_url=HOST, follow_redirects=False)
     assert sign_in(client, home).status_code == 303

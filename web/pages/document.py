@@ -111,7 +111,11 @@ def _similar(library: WarmLibrary, view: ReadingView) -> tuple[list[Hit], str | 
     if library.meaning_off is not None:
         return [], library.meaning_off
     shown = view.shown
-    known = {shown.document, *(one.message.document for one in view.conversation), *(one.document for _, one in view.copies)}
+    known = {
+        shown.document,
+        *(one.message.document for one in view.conversation),
+        *(one.document for _, one in view.copies),
+    }
     known |= {one.document for one in (*view.links_to, *view.linked_from)}
     try:
         near = library.related(RelatedRequest(document=shown.document, limit=_NEAREST))
