@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 
+from catchment.errors import NotFound
+from catchment.ledger import Ledger
 from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
 from catchment.search.meaning import meaning_status
 from catchment.search.remote import WebAddress, token
+from deployments.runs.desk import LocalDesk
 from web.app import application
 from web.guard import serve
 from web.readiness import Readiness
@@ -25,8 +30,30 @@ def main(arguments: list[str]) -> None:
     readiness = Readiness(library, os.environ.get("PREFECT_API_URL"))
     with socket.socket(fileno=int(arguments[0])) if arguments else socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        web = application(library, readiness, token(home), lambda: WebAddress.record(home, port))
+        web = application(library, readiness, desk_of(home), token(home), lambda: WebAddress.record(home, port))
         serve(web.app, web.check, listening, web.stop)
+
+
+def desk_of(home: Home) -> LocalDesk:
+    """Return what the actions need."""
+    return LocalDesk(home, partial(_reading, home), partial(_writing, home))
+
+
+@contextmanager
+def _reading(home: Home) -> Iterator[Ledger]:
+    with closing(Ledger.inspect(home, read_only=True)) as ledger:
+        yield ledger
+
+
+@contextmanager
+def _writing(home: Home) -> Iterator[Ledger]:
+    """Open the ledger for an action. It is created before the first source, and never migrated."""
+    try:
+        ledger = Ledger.inspect(home)
+    except NotFound:
+        ledger = Ledger.open(home)
+    with closing(ledger):
+        yield ledger
 
 
 if __name__ == "__main__":
