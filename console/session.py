@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -139,16 +138,14 @@ def desk() -> LocalDesk:
 
 def run_address(run: str | None) -> str | None:
     """Return the address of a run in the Prefect UI, or its id if no server runs."""
-    server = running() if run else None
-    return server.run_url(run) if server and run else run
+    return (desk().run_address(run) or run) if run else None
 
 
 def operator() -> str:
     """Return the name of the current user as the history records it."""
-    try:
-        return f"operator:{getpass.getuser()}"
-    except (KeyError, OSError):
-        return "operator"
+    from catchment.runtime import process
+
+    return process.operator()
 
 
 def source_names(incomplete: str) -> list[str]:

@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> None:
     readiness = Readiness(library, os.environ.get("PREFECT_API_URL"))
     with socket.socket(fileno=int(arguments[0])) if arguments else socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        web = application(library, readiness, token(home), lambda: WebAddress.record(home, port))
+        web = application(library, readiness, desk_of(home), token(home), lambda: WebAddress.record(home, port))
         serve(web.app, web.check, listening, web.stop)
 
 

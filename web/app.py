@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
@@ -16,19 +17,19 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from web import api
+from catchment.actions.desk import Desk
+from web import action_table, api
 from web.guard import Check, error
 from web.live import Live
-from web.pages import document, health, library, signin, sources, syncs, trouble
+from web.pages import document, health, jobs, library, signin, sources, syncs, trouble, why
 from web.readiness import Readiness
 from web.sessions import Sessions
-from web.site import Site
+from web.site import Site, WebPage
 from web.warm_library import WarmLibrary
 
 _WARM_SECONDS = 60
 _COLD_SECONDS = 5
 """Interval of checks for embeddings or a model."""
-PAGES = (*library.PAGES, *document.PAGES, *trouble.PAGES, *sources.PAGES, *syncs.PAGES, *health.PAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,19 @@ class Web:
 
 
 def application(
-    warm_library: WarmLibrary, readiness: Readiness, token: str, on_start: Callable[[], None] = lambda: None
+    warm_library: WarmLibrary,
+    readiness: Readiness,
+    desk: Desk[Any],
+    token: str,
+    on_start: Callable[[], None] = lambda: None,
 ) -> Web:
     """Build the application. Calls `on_start` when it can answer. `token`: of `/api/v1`."""
     sessions = Sessions(warm_library.home)
-    site = Site(warm_library, readiness, PAGES, trouble.count)
+    pages = (
+        *(page for module in (library, document, health) for page in module.PAGES),
+        *(page for module in (trouble, sources, syncs, jobs, why) for page in module.pages(desk)),
+    )
+    site = Site(warm_library, readiness, pages, trouble.count)
     live = Live(site.stamp, site.parts)
 
     @asynccontextmanager
@@ -76,13 +85,23 @@ def application(
         *signin.routes(sessions, site),
         document.file_route(warm_library),
         Route("/events", live.respond),
-        Mount("/api/v1", routes=api.routes(warm_library)),
+        *action_table.forms(desk, site),
+        Mount("/api/v1", routes=[*api.routes(warm_library, _shared(pages)), *action_table.interface(desk)]),
         Mount("/static", StaticFiles(packages=[("web", "static")])),
         Route("/live", is_live),
         Route("/ready", is_ready),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: failed, Exception: failed})
     return Web(app, sessions.check(token, site.signed_out), live.stop)
+
+
+def _shared(pages: Iterable[WebPage]) -> dict[str, api.View]:
+    """Return the views of the pages that are served as JSON, too, by address."""
+
+    def view_of(page: WebPage) -> api.View:
+        return lambda library, parameters: page.data(library, parameters)["view"]
+
+    return {page.path: view_of(page) for page in pages if page.is_shared}
 
 
 async def _keep_warm(library: WarmLibrary) -> None:

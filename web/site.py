@@ -49,6 +49,7 @@ class WebPage:
             before the first source, and for an unknown object.
         live: The blocks that change while the page is open.
         needs_library: Before the first source, the page says how to add one.
+        is_shared: `data["view"]` is also served below `/api/v1`.
     """
 
     path: str
@@ -56,6 +57,16 @@ class WebPage:
     data: Callable[[WarmLibrary, Mapping[str, str]], Data]
     live: tuple[str, ...] = ()
     needs_library: bool = True
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the next page of a session says once: what was done, or why not, with the reason that the person had typed."""
+
+    text: str
+    reason: str = ""
+    is_refusal: bool = False
 
 
 class Site:
@@ -72,6 +83,7 @@ class Site:
         self._pages = [(compile_path(page.path)[0], page) for page in pages]
         self._templates = _templates()
         self._frame: tuple[object, Data] | None = None
+        self._told: dict[str, Told] = {}
 
     @property
     def routes(self) -> list[Route]:
@@ -93,6 +105,10 @@ class Site:
             data = await self._library.read(lambda: page.data(self._library, parameters))
             parts |= {name: self._block(page.template, name, data) for name in page.live}
         return parts
+
+    def tell(self, session: WebSession, told: Told) -> None:
+        """Let the next page of a session say something."""
+        self._told[session.form_token] = told
 
     def bare(self, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **data: Any) -> Response:
         """Return a page without the frame, for a browser that is not signed in."""
@@ -132,7 +148,12 @@ class Site:
         session: WebSession = request.scope["session"]
         path = request.url.path
         address = quote(f"{path}?{request.url.query}" if request.url.query else path, safe="")
-        own = {"tab": _tab(path), "live": f"/events?view={address}", "form_token": session.form_token}
+        own = {
+            "tab": _tab(path),
+            "live": f"/events?view={address}",
+            "form_token": session.form_token,
+            "told": self._told.pop(session.form_token, None),
+        }
         html = self._templates.get_template(template).render({**await self._frame_values(), **own, **data})
         return HTMLResponse(html, status)
 
@@ -154,9 +175,11 @@ class Site:
 
     def _read_stamp(self) -> object:
         try:
-            latest = self._library.ledger.history.latest()
+            ledger = self._library.ledger
+            # The start and the end of a sync add no row to the history.
+            latest = ledger.history.latest(), ledger.syncs.moment()
         except NotFound:
-            latest = 0
+            latest = None
         run = self._library.home.run
         times = [_changed(run, name) for name in _REPORTS]
         return latest, times, int(time.time() / _MINUTE), self._library.meaning_off
@@ -200,6 +223,7 @@ def _templates() -> Environment:
 
 def _tab(path: str) -> str:
     first = path.split("/")[1]
+    first = "syncs" if first == "jobs" else first
     return first if first in ("trouble", "sources", "syncs", "health") else "library"
 
 

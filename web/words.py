@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
 
@@ -100,9 +101,21 @@ def plain(value: str) -> str:
     return value.replace("_", " ")
 
 
+def sentence(text: str) -> str:
+    """Return a text with a capital and a full stop, with an address or a command as its first word as it is."""
+    capital = text[:1].upper() + text[1:] if text.partition(" ")[0].isalpha() else text
+    return capital if capital.endswith((".", "?")) else f"{capital}."
+
+
 def did(summary: Mapping[str, int]) -> str:
     """Return what a sync did: "3 added or updated, 1 moved"; empty if nothing."""
     return ", ".join(f"{summary[key]:,} {text}" for key, text in _DID.items() if summary.get(key))
+
+
+def query(address: str, parameters: Mapping[str, object], **more: object) -> str:
+    """Return an address with the parameters that have a value: "/jobs?state=pending"."""
+    given = {name: value for name, value in {**parameters, **more}.items() if value is not None}
+    return f"{address}?{urlencode(given)}" if given else address
 
 
 def _local(moment: datetime) -> datetime:
@@ -134,7 +147,9 @@ FILTERS = {
         number,
         person,
         plain,
+        query,
         seconds,
+        sentence,
         span,
         type_name,
     )

@@ -95,6 +95,10 @@ class Desk(Protocol[E]):
         """Ask the system to cancel a run. Raises TryAgain if Catchment is not running, NotFound for an unknown run."""
         ...
 
+    def run_address(self, run: str) -> str | None:
+        """Return the address of a run in the Prefect UI; None if Catchment is not running."""
+        ...
+
 
 def known(desk: Desk[E], ledger: Ledger, name: str) -> Source:
     """Return the source from the ledger; add it there if it was written to the sources file by hand."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,14 @@ def alive(name: str) -> bool:
         return _started(int(pid)) == started
     except ProcessLookupError:
         return False
+
+
+def operator() -> str:
+    """Return the name of the current user as the history records it."""
+    try:
+        return f"operator:{getpass.getuser()}"
+    except (KeyError, OSError):
+        return "operator"
 
 
 def pid_of(name: str) -> int:

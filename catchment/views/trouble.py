@@ -152,12 +152,14 @@ def number(ledger: Ledger, home: Home) -> int:
     return len(facts.failed) + len(facts.held) + len(facts.breakers) + len(facts.holds) + ledger.quarantine.causes()
 
 
-def cluster(ledger: Ledger, name: str, *, after: str | None = None, limit: int = 50) -> ClusterView:
-    """Return a cluster with a part of its items. Raises NotFound if none of its items is in quarantine."""
+def cluster(
+    ledger: Ledger, name: str, source: str | None = None, *, after: str | None = None, limit: int = 50
+) -> ClusterView:
+    """Return a cluster with a part of its items, of all sources or of one. Raises NotFound if it has none in quarantine."""
     found = ledger.quarantine.clusters(name)
     if not found:
         raise NotFound(f"cluster {name!r}: no item is in quarantine for this cause; see `catchment quarantine stats`")
-    page = ledger.quarantine.page(cluster=name, after=after, limit=limit)
+    page = ledger.quarantine.page(source, cluster=name, after=after, limit=limit)
     return ClusterView(found[0], helps(found[0].reason), page)
 
 

@@ -112,6 +112,10 @@ class LocalDesk:
 
         runs.cancel(require_running(self.home), run)
 
+    def run_address(self, run: str) -> str | None:
+        server = running(self.home)
+        return server.run_url(run) if server else None
+
     def _deploy(self, name: str) -> None:
         if server := running(self.home):
             from deployments.sources.deploy import deploy

@@ -22,6 +22,7 @@ from catchment.ledger.library.embeddings import Watermark
 from catchment.search.meaning.vectors import Vectors
 from tests.fuzz.asked import library
 from tests.fuzz.target import Target, shaped, woven
+from web.__main__ import desk_of
 from web.app import application
 from web.guard import Guard
 from web.readiness import Readiness
@@ -161,7 +162,7 @@ def _loop() -> asyncio.Runner:
 def _web() -> httpx.AsyncClient:
     """A client of the web application, without a socket."""
     warm = WarmLibrary(library().home, lambda _reason: None)
-    web = application(warm, Readiness(warm, None), "token")
+    web = application(warm, Readiness(warm, None), desk_of(warm.home), "token")
     app = Guard(web.app, web.check, 8000)
     headers = {"Authorization": "Bearer token"}
     transport = httpx.ASGITransport(app=cast(Any, app))

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
+from web.__main__ import desk_of
 from web.app import Web, application
 from web.guard import Guard
 from web.readiness import Readiness
@@ -29,7 +30,7 @@ TOKEN = "the token of the interface"
 
 def built(home: Home) -> Web:
     library = WarmLibrary(home, lambda _reason: None)
-    return application(library, Readiness(library, None), TOKEN)
+    return application(library, Readiness(library, None), desk_of(home), TOKEN)
 
 
 def browser(home: Home) -> TestClient:

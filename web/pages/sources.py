@@ -1,22 +1,43 @@
-"""Sources: the standing of each, and the hosts that are paused."""
+"""Sources: the standing of each, the hosts that are paused, and a page for each source."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
-from catchment.views import throttling
-from catchment.views.sources import standings
+from catchment.actions.desk import Desk
+from catchment.views import sources, throttling
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
 
-def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
-    found = standings(library.ledger, library.home)
+def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
+    """Return the pages: all sources, and one."""
+    return (
+        WebPage("/sources", "sources.html", _list, ("sources",), is_shared=True),
+        WebPage("/sources/{name}", "source.html", partial(_one, desk), ("source", "runs"), is_shared=True),
+    )
+
+
+def _list(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
+    lines = sources.lines(library.ledger, library.home)
     return {
-        "sources": found,
-        "documents": sum(one.documents for one in found),
+        "view": lines,
+        "lines": lines,
+        "documents": sum(line.standing.documents for line in lines),
         "hosts": throttling.hosts(library.ledger),
     }
 
 
-PAGES = (WebPage("/sources", "sources.html", _data, ("sources",)),)
+def _one(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+    name = parameters["name"]
+    view = sources.source(library.ledger, library.home, name, desk.entry(name).settings)
+    last = view.line.standing.last_sync
+    return {
+        "view": view,
+        "line": view.line,
+        "source": view.line.standing,
+        "runs": view.syncs,
+        "is_running": last is not None and last.ended is None,
+    }

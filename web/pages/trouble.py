@@ -1,68 +1,146 @@
-"""Trouble: what needs a person, and their number, which each page shows."""
+"""Trouble: what needs a person, and a page for each with what helps and the decisions; and their number."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+from urllib.parse import quote
 
+from catchment.actions.desk import Desk
+from catchment.errors import NotFound
 from catchment.ledger import Ledger
-from catchment.runtime.home import Home
-from catchment.views.health import HealthReport, Verdict
-from catchment.views.sources import standings
+from catchment.views import trouble
+from catchment.views.health import HealthReport
+from catchment.views.sources import lines
+from catchment.views.trouble import TroubleKind, TroubleRow
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """An open problem: its title, the number of items, the facts, and what helps."""
-
-    state: str
-    title: str
-    number: int | None
-    facts: str
-    remedy: str
+_SYNCS = 8
+_DECISIONS = 8
+_CHANGES = ("held", "paused", "resumed", "breaker reset", "breaker opened", "hold applied", "hold dropped")
+_ENTRIES = 25
 
 
 def count(library: WarmLibrary) -> int:
     """Return the number of open problems."""
-    return len(_problems(library))
+    return trouble.number(library.ledger, library.home)
 
 
-def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
+def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
+    """Return the pages: the list, and one for each kind of problem."""
+
+    def page(path: str, data: Any) -> WebPage:
+        return WebPage(path, "trouble.html", data, ("queue",), is_shared=True)
+
+    return (
+        page("/trouble", _list),
+        page("/trouble/clusters/{name}", partial(_cluster, desk)),
+        page("/trouble/sources/{name}", _source),
+        page("/trouble/breakers/{name:path}", _breaker),
+        page("/trouble/deletions/{name}", _deletions),
+    )
+
+
+def address(row: TroubleRow) -> str:
+    """Return the page of a problem."""
+    name, is_source = row.subject, row.kind in (TroubleKind.HELD, TroubleKind.PAUSED)
+    if name.startswith("source:"):
+        name, is_source = name.removeprefix("source:"), True
+    match row.kind:
+        case TroubleKind.CHECK:
+            return "/health"
+        case TroubleKind.CLUSTER:
+            return f"/trouble/clusters/{quote(name, safe='')}"
+        case TroubleKind.DELETIONS:
+            return f"/trouble/deletions/{quote(name, safe='')}"
+        case TroubleKind.BREAKER if not is_source:
+            return f"/trouble/breakers/{quote(name, safe=':')}"
+    is_rule = name == "all" or name.startswith("kind:")
+    return "/sources" if is_rule or not is_source else f"/trouble/sources/{quote(name, safe='')}"
+
+
+def _queue(library: WarmLibrary, case: str | None, view: object, own: str, **more: Any) -> Data:
+    """Return the values of the template: the list of problems beside one of them."""
+    found = trouble.trouble(library.ledger, library.home)
+    rows = [(row, address(row)) for row in found.troubles]
+    return {
+        "view": found if case is None else view,
+        "urgent": [(row, at) for row, at in rows if row.needs_person],
+        "intended": [(row, at) for row, at in rows if not row.needs_person],
+        "checked": found.checked,
+        "case": case,
+        "own": own,
+        "here": [row for row, at in rows if at == own],
+        **more,
+    }
+
+
+def _list(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     report = HealthReport.read(library.home)
-    return {"problems": _problems(library), "report": report, "checks": report.findings if report else ()}
+    return _queue(library, None, None, "/trouble", checks=report.findings if report else ())
 
 
-def _problems(library: WarmLibrary) -> list[Problem]:
-    ledger, home = library.ledger, library.home
-    return [*_of_sources(ledger, home), *_of_items(ledger), *_of_checks(home)]
+def _cluster(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+    ledger, name, source = library.ledger, parameters["name"], parameters.get("source")
+    found = trouble.cluster(ledger, name, source, after=parameters.get("after"), limit=_ENTRIES)
+    rows = found.entries.rows
+    chosen = parameters.get("job", "")
+    shown = int(chosen) if chosen.isdecimal() and len(chosen) < 19 else rows[0].job if rows else found.cluster.example
+    entry = trouble.entry(ledger, shown)
+    own = f"/trouble/clusters/{quote(name, safe='')}"
+    return _queue(
+        library,
+        "case_cluster.html",
+        {"cluster": found, "entry": entry},
+        own,
+        found=found,
+        entry=entry,
+        run=desk.run_address(entry.entry.run) if entry.entry.run else None,
+        source=source,
+        matching=found.cluster.by_source.get(source, 0) if source else found.cluster.count,
+        query={"source": source, "after": parameters.get("after")},
+    )
 
 
-def _of_sources(ledger: Ledger, home: Home) -> Iterator[Problem]:
-    for source in standings(ledger, home):
-        if source.state == "held":
-            reason, resume = source.state_reason or "", f"catchment sources resume {source.name}"
-            yield Problem("held", f"{source.name}: held", None, reason, resume)
-        if source.held_deletions:
-            text = "deletions wait for a decision"
-            see = f"catchment deletions list {source.name}"
-            yield Problem("held", f"{source.name}: {text}", source.held_deletions, "Nothing is deleted until then", see)
+def _source(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+    ledger, name = library.ledger, parameters["name"]
+    source = ledger.sources.get(name)
+    line = next(line for line in lines(ledger, library.home) if line.standing.name == name)
+    more = {
+        "line": line,
+        "source": line.standing,
+        "decisions": ledger.history.decisions(_CHANGES, _DECISIONS, source.id)[::-1],
+        "runs": ledger.syncs.recent(source.id, _SYNCS),
+    }
+    return _queue(library, "case_source.html", more, f"/trouble/sources/{quote(name, safe='')}", **more)
 
 
-def _of_items(ledger: Ledger) -> Iterator[Problem]:
-    for cluster in ledger.quarantine.clusters():
-        facts = f"{cluster.reason.replace('_', ' ')} · {', '.join(cluster.sources)}"
-        see = "catchment quarantine list"
-        yield Problem("fail", cluster.message or cluster.error, cluster.count, facts, see)
+def _breaker(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+    own = f"/trouble/breakers/{quote(parameters['name'], safe=':')}"
+    data = _queue(library, "case_breaker.html", None, own)
+    if not data["here"]:
+        raise NotFound(f"{parameters['name']}: no open circuit breaker; it may have closed since")
+    return {**data, "view": data["here"][0], "breaker": parameters["name"]}
 
 
-def _of_checks(home: Home) -> Iterator[Problem]:
-    """Yield the failed checks of what belongs to no source: the others are there already."""
-    report = HealthReport.read(home)
-    for finding in report.findings if report else ():
-        if finding.verdict is Verdict.FAIL and not finding.probe.startswith("source "):
-            yield Problem("fail", f"{finding.probe}: {finding.message}", None, "", finding.remedy)
+def _deletions(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+    ledger, name, folder = library.ledger, parameters["name"], parameters.get("folder")
+    found = trouble.deletions(ledger, name, folder, after=parameters.get("after"))
+    own = f"/trouble/deletions/{quote(name, safe='')}"
+    return _queue(
+        library,
+        "case_deletions.html",
+        found,
+        own,
+        found=found,
+        folder=folder,
+        documents=_documents(ledger, name),
+        query={"folder": folder},
+    )
 
 
-PAGES = (WebPage("/trouble", "trouble.html", _data, ("queue",)),)
+def _documents(ledger: Ledger, name: str) -> int:
+    counts = ledger.library.counts()
+    return counts[name].documents if name in counts else 0

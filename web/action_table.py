@@ -1,0 +1,260 @@
+"""The actions of the page and of `/api/v1`: the fields of each, what it does, and the page that follows.
+
+A form of the page posts to `/actions/NAME`; the answer is a redirect, and the next page says what was done, or why not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from urllib.parse import quote, urlsplit
+
+from anyio import to_thread
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from catchment.actions import jobs, limits, quarantine, sources, syncs
+from catchment.actions.desk import Desk
+from catchment.actions.quarantine import Selection
+from catchment.errors import BadInput, CatchmentError, Reason
+from catchment.runtime.process import operator
+from web.api import explained, status_of
+from web.guard import error
+from web.sessions import form_fields
+from web.site import Site, Told
+from web.words import count
+
+_Name = Annotated[str, Field(max_length=500)]
+_Text = Annotated[str, Field(max_length=2_000)]
+_Number = Annotated[int, Field(ge=0, le=2**62)]
+_Numbers = Annotated[
+    tuple[_Number, ...], BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given)
+]
+_STRICT = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class NamedFields:
+    """A source, or a host for its circuit breaker. `expected`: of held deletions, the number that the person saw."""
+
+    name: _Name
+    expected: _Number | None = None
+    deep: bool = False
+    reason: _Text = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class NumberFields:
+    """A job or a sync."""
+
+    number: _Number
+    reason: _Text = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class ItemsFields:
+    """Quarantined items, as `Selection`; `jobs` of a form are separated by commas. `text`: of a note."""
+
+    jobs: _Numbers = ()
+    source: _Name | None = None
+    cause: Reason | None = None
+    cluster: _Name | None = None
+    expected: _Number | None = None
+    text: _Text = ""
+    reason: _Text = ""
+
+    @property
+    def selection(self) -> Selection:
+        """The items. Raises BadInput without the number that the person saw: all that match could be more."""
+        if not self.jobs and self.expected is None:
+            raise BadInput("expected: missing; give the number of items that match")
+        return Selection(self.jobs, self.source, self.cause, self.cluster, self.expected)
+
+
+class Done(NamedTuple):
+    """What an action did, in a sentence, and its result for a program."""
+
+    said: str
+    result: int | str | None = None
+
+
+F = TypeVar("F")
+Act = Callable[[Desk[Any], F, str], Done]
+
+
+@dataclass(frozen=True, slots=True)
+class WebAction(Generic[F]):
+    """An action.
+
+    Attributes:
+        fields: The class of its fields.
+        act: Does it, for an actor.
+        after: Returns the page to show then.
+    """
+
+    fields: type[F]
+    act: Act[F]
+    after: Callable[[F], str]
+
+
+def _pause(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
+    sources.pause(desk, given.name, actor, given.reason)
+    return Done(f"{given.name} is paused until you resume it")
+
+
+def _resume(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
+    run = sources.resume(desk, given.name, actor, given.reason)
+    return Done(f"{given.name} is resumed; {'a sync starts' if run else 'no sync could be started'}", run)
+
+
+def _start(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
+    run = syncs.start(desk, given.name, actor, given.reason, deep=given.deep)
+    return Done(f"A sync of {given.name} starts", run)
+
+
+def _cancel_sync(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
+    run = syncs.cancel(desk, given.name, actor, given.reason)
+    return Done(f"The sync of {given.name} stops after its present step", run)
+
+
+def _undo(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
+    undone = syncs.undo(desk, given.number, actor, given.reason)
+    return Done(f"Sync {given.number} is undone at {count(len(undone.actions), 'path')}", undone.number)
+
+
+def _apply(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
+    if given.expected is None:
+        raise BadInput("expected: missing; give the number of deletions that are held")
+    number = sources.apply_deletions(desk, given.name, actor, given.reason, expected=given.expected)
+    return Done(f"{count(number, 'item')} of {given.name} deleted from the library", number)
+
+
+def _drop(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
+    number = sources.drop_deletions(desk, given.name, actor, given.reason)
+    return Done(f"{count(number, 'document')} of {given.name} kept; the next sync compares again", number)
+
+
+def _retry(desk: Desk[Any], given: ItemsFields, actor: str) -> Done:
+    number, rest = quarantine.retry(desk, given.selection, actor, given.reason)
+    left = f"; {rest:,} cannot be retried" if rest else ""
+    return Done(f"{count(number, 'item')} queued again, for the next sync of the source{left}", number)
+
+
+def _discard(desk: Desk[Any], given: ItemsFields, actor: str) -> Done:
+    number = quarantine.discard(desk, given.selection, actor, given.reason)
+    return Done(f"{count(number, 'entry', 'entries')} discarded", number)
+
+
+def _note(desk: Desk[Any], given: ItemsFields, actor: str) -> Done:
+    number = quarantine.note(desk, given.selection, given.text, actor)
+    return Done(f"Note added to {count(number, 'entry', 'entries')}", number)
+
+
+def _cancel_job(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
+    jobs.cancel(desk, given.number, actor, given.reason)
+    return Done(f"Job {given.number} is cancelled")
+
+
+def _prioritize(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
+    jobs.prioritize(desk, given.number, actor, given.reason)
+    return Done(f"Job {given.number} is the next of its source")
+
+
+def _reset_breaker(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
+    keys = limits.reset_breaker(desk, given.name, actor, given.reason)
+    return Done(f"{given.name} is asked again", len(keys))
+
+
+def _of_source(given: NamedFields) -> str:
+    return f"/sources/{quote(given.name, safe='')}"
+
+
+def _of_job(given: NumberFields) -> str:
+    return f"/jobs/{given.number}"
+
+
+def _trouble(_given: object) -> str:
+    return "/trouble"
+
+
+def _of_cluster(given: ItemsFields) -> str:
+    return f"/trouble/clusters/{quote(given.cluster, safe='')}" if given.cluster else "/trouble"
+
+
+ACTIONS: Mapping[str, WebAction[Any]] = {
+    "sources.pause": WebAction(NamedFields, _pause, _of_source),
+    "sources.resume": WebAction(NamedFields, _resume, _of_source),
+    "sources.apply_deletions": WebAction(NamedFields, _apply, _trouble),
+    "sources.drop_deletions": WebAction(NamedFields, _drop, _trouble),
+    "syncs.start": WebAction(NamedFields, _start, _of_source),
+    "syncs.cancel": WebAction(NamedFields, _cancel_sync, _of_source),
+    "syncs.undo": WebAction(NumberFields, _undo, lambda given: f"/syncs/{given.number}"),
+    "quarantine.retry": WebAction(ItemsFields, _retry, _trouble),
+    "quarantine.discard": WebAction(ItemsFields, _discard, _trouble),
+    "quarantine.note": WebAction(ItemsFields, _note, _of_cluster),
+    "jobs.cancel": WebAction(NumberFields, _cancel_job, _of_job),
+    "jobs.prioritize": WebAction(NumberFields, _prioritize, _of_job),
+    "limits.reset_breaker": WebAction(NamedFields, _reset_breaker, _trouble),
+}
+"""The actions, by the module and the name of their function in `catchment.actions`."""
+
+
+def forms(desk: Desk[Any], site: Site) -> list[Route]:
+    """Return the route of the page's forms."""
+
+    async def post(request: Request) -> Response:
+        fields = await form_fields(request)
+        action = _action(request)
+        try:
+            given = TypeAdapter(action.fields).validate_python(fields)
+            done = await _perform(action, desk, given)
+        except (ValidationError, CatchmentError) as refusal:
+            told, address = Told(_problem(refusal), fields.get("reason", ""), is_refusal=True), _sent_from(request)
+        else:
+            told, address = Told(done.said), action.after(given)
+        site.tell(request.scope["session"], told)
+        return RedirectResponse(address, 303)
+
+    return [Route("/actions/{name}", post, methods=["POST"])]
+
+
+def interface(desk: Desk[Any]) -> list[Route]:
+    """Return the route of `/api/v1`, which answers `{"said": "…", "result": …}`."""
+
+    async def post(request: Request) -> Response:
+        action = _action(request)
+        try:
+            given = TypeAdapter(action.fields).validate_json(await request.body() or b"{}")
+            done = await _perform(action, desk, given)
+        except ValidationError as invalid:
+            return error(400, explained(invalid))
+        except CatchmentError as refusal:
+            return error(status_of(refusal), str(refusal))
+        return JSONResponse(done._asdict())
+
+    return [Route("/actions/{name}", post, methods=["POST"])]
+
+
+async def _perform(action: WebAction[F], desk: Desk[Any], given: F) -> Done:
+    return await to_thread.run_sync(action.act, desk, given, operator())
+
+
+def _action(request: Request) -> WebAction[Any]:
+    action = ACTIONS.get(request.path_params["name"])
+    if action is None:
+        raise HTTPException(404, "no such action")
+    return action
+
+
+def _problem(refusal: Exception) -> str:
+    return explained(refusal) if isinstance(refusal, ValidationError) else str(refusal)
+
+
+def _sent_from(request: Request) -> str:
+    """Return the address of the page with the form. `Guard` has checked that it is one of ours."""
+    page = urlsplit(request.headers.get("referer", "/trouble"))
+    return f"/{page.path.lstrip('/')}{'?' if page.query else ''}{page.query}"

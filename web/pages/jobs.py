@@ -1,0 +1,53 @@
+"""Jobs by state and source, and one with its attempts and its history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from catchment.actions.desk import Desk
+from catchment.errors import BadInput
+from catchment.ledger import JobFilter
+from catchment.model import JobState
+from catchment.views import jobs
+from web.site import Data, WebPage
+from web.warm_library import WarmLibrary
+
+_FILTERS = ("source", "kind", "reason")
+
+
+def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
+    """Return the pages: all jobs, and one."""
+    return (
+        WebPage("/jobs", "jobs.html", _list, ("jobs",), is_shared=True),
+        WebPage("/jobs/{number:int}", "job.html", partial(_one, desk), ("job",), is_shared=True),
+    )
+
+
+def _list(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+    source, kind, reason = (parameters.get(name) or None for name in _FILTERS)
+    chosen = {"source": source, "kind": kind, "reason": reason}
+    state = _state(parameters.get("state", ""))
+    view = jobs.jobs(library.ledger, JobFilter(source, state, kind, reason), after=parameters.get("after"))
+    return {
+        "view": view,
+        "page": view.page,
+        "totals": view.totals,
+        "states": [each for each in JobState if view.totals.get(each)],
+        "state": state,
+        "chosen": chosen,
+        "sources": [source.name for source in library.ledger.sources.all()],
+        "query": {**chosen, "state": state},
+    }
+
+
+def _state(name: str) -> JobState | None:
+    if name and name not in list(JobState):
+        raise BadInput(f"state: {name!r} is none; choose {', '.join(JobState)}")
+    return JobState(name) if name else None
+
+
+def _one(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+    view = jobs.job(library.ledger, min(int(parameters["number"]), 2**62))
+    return {"view": view, "row": view.job, "address": desk.run_address(view.run) if view.run else None}

@@ -1,0 +1,31 @@
+"""Why an item is in the library, or why not: by its name, as `catchment why`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from catchment.actions.desk import Desk
+from catchment.views import items, resolver
+from web import words
+from web.site import Data, WebPage
+from web.warm_library import WarmLibrary
+
+_ITEMS = 5
+
+
+def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
+    """Return the page."""
+    return (WebPage("/why", "why.html", partial(_why, desk), is_shared=True),)
+
+
+def _why(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+    name, source = parameters.get("item", "").strip(), parameters.get("source") or None
+
+    def settings() -> Mapping[str, Any]:
+        return {each: entry.settings for each, entry in desk.entries().items()}
+
+    found = resolver.find(library.ledger, name, settings, source).listed if name else ()
+    view = [items.why(library.ledger, row, words.ago) for row in found[:_ITEMS]]
+    return {"view": view, "name": name, "items": view, "more": len(found) - len(view)}
