@@ -21,6 +21,7 @@ from tests.ledger.world import Clock, World
 from tests.web.conftest import PROJECT
 from tests.web.safety import faults
 from tests.web.test_signin import HOST, PORT, TOKEN, sign_in
+from web.__main__ import desk_of
 from web.app import application
 from web.guard import Guard
 from web.readiness import Readiness
@@ -81,7 +82,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     library = WarmLibrary(
         home, lambda _reason: None, lambda: dict.fromkeys(("notes", "papers"), ObsidianSettings(root=root))
     )
-    web = application(library, Readiness(library, None), TOKEN)
+    web = application(library, Readiness(library, None), desk_of(home), TOKEN)
     client = TestClient(Guard(web.app, web.check, PORT), base_url=HOST, follow_redirects=False)
     assert sign_in(client, home).status_code == 303
     yield Reader(client, world, root)
