@@ -157,4 +157,11 @@ def source_names(incomplete: str) -> list[str]:
         return []
 
 
+def kind_names(incomplete: str) -> list[str]:
+    """Complete a kind of source."""
+    from connectors import kinds
+
+    return [kind for kind in kinds() if kind.startswith(incomplete)]
+
+
 SourceName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the source.", autocompletion=source_names)]

@@ -1,4 +1,4 @@
-"""The states of a run, each in one place: its Prefect type, its name, its meaning, who sets it, and who reads it by its name.
+"""The table of states of a run: Prefect type, name, meaning, and the modules that set a state or read it by its name.
 
 Here and not in `deployments/runs`, because flows and tasks set states, and must not import deployments. docs/architecture.md
 shows the table. Imports no Prefect, so that commands can read it.

@@ -21,6 +21,7 @@ from catchment.search.meaning import builtin
 from catchment.search.meaning.builtin import BuiltIn
 from catchment.settings import Home
 from catchment.sync.shared import use_pool
+from deployments.runner.preload import PARSERS
 from deployments.supervisor.supervisor import Running, down, running, up
 from tests.prefect_tables import lay_tables
 
@@ -123,7 +124,7 @@ def times(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(scope="session", autouse=True)
 def parsers() -> Iterator[None]:
     """Let all syncs of this process share a parser pool, as in the runner: a new one takes a second of processor time."""
-    with ParserPool(2, preload=("catchment.content.parsing", "connectors.local_files")) as pool:
+    with ParserPool(2, preload=PARSERS) as pool:
         use_pool(pool)
         # A forked process has no threads that feed the parsers.
         os.register_at_fork(after_in_child=lambda: use_pool(None))

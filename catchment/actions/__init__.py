@@ -1,7 +1,8 @@
-"""What an operator does: one function for each action, for the command line, the page and assistants.
+"""The actions of an operator, one function each, for the command line, the page and assistants.
 
-Each takes the actor and a reason, raises a UserError if it is refused, does everything or nothing (or, where it says so, can be
-repeated to finish), and adds its line to the history. A `Desk` is handed in for what lies outside the library:
+An action takes the actor and a reason, and adds its line to the history. A refusal raises a UserError. It is done completely
+or not at all; a few can be repeated to finish, as their functions say. The sources file, the connectors and Prefect's API are
+handed in as a `Desk`:
 
     add, change, pause, resume, remove a source        actions.sources
     apply_deletions, drop_deletions: held deletions    actions.sources

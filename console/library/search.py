@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 _EXAMPLE = "catchment search leak tag:water after:2025"
 
 
-def _kinds(incomplete: str) -> list[str]:
-    from connectors import kinds
-
-    return [kind for kind in kinds() if kind.startswith(incomplete)]
-
-
 def _types(incomplete: str) -> list[str]:
     from catchment.search.language import TYPES
 
@@ -40,7 +34,9 @@ def search(
     source: Annotated[
         str | None, typer.Option(help="Only in this source.", autocompletion=session.source_names)
     ] = None,
-    kind: Annotated[str | None, typer.Option(help="Only in sources of this kind.", autocompletion=_kinds)] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Only in sources of this kind.", autocompletion=session.kind_names)
+    ] = None,
     media_type: Annotated[
         str | None, typer.Option("--type", help="Only documents of this type.", autocompletion=_types)
     ] = None,

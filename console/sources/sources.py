@@ -30,19 +30,15 @@ Quiet = Annotated[
 ]
 
 
-def _kinds(incomplete: str) -> list[str]:
-    from connectors import kinds
-
-    return [kind for kind in kinds() if kind.startswith(incomplete)]
-
-
 @app.command()
 def add(
     *,
     kind: Annotated[
         str,
         typer.Argument(
-            metavar="KIND", help="Kind of source: local_files, obsidian, imap or github.", autocompletion=_kinds
+            metavar="KIND",
+            help="Kind of source: local_files, obsidian, imap or github.",
+            autocompletion=session.kind_names,
         ),
     ],
     location: Annotated[

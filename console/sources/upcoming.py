@@ -67,7 +67,7 @@ def _last_planned(name: str, most: int) -> list[PlannedRun]:
     from catchment.runtime.server_report import ServerReport
 
     report, now = ServerReport.read(session.home()), datetime.now(UTC)
-    runs = [run for run in report.coming(name, now) if run.at > now] if report else []
+    runs = [run for run in report.runs.get(name, ()) if run.at > now] if report else []
     if report is None or not runs:
         session.needs_server()
     else:

@@ -12,12 +12,10 @@ from multiprocessing.connection import Connection
 from catchment.parser_pool import ParserPool
 from catchment.runtime.child_process import name_process
 from catchment.sync.shared import configure_gc, use_pool
-from deployments.runner.preload import PREFECT, SourceFiles, complete_models, load, requested_modules
+from deployments.runner.preload import PARSERS, PREFECT, SourceFiles, complete_models, load, requested_modules
 from deployments.runner.runner import Runner
 
 _MOST_PARSERS = 8
-_PARSERS_IMPORT = ("catchment.content.parsing", "connectors.local_files", "connectors.obsidian")
-"""Only connectors of folders read their items in a parser process."""
 _NICENESS = 5
 """The runner and its parsers yield to interactive programs, and to the server that shows their progress."""
 
@@ -36,7 +34,7 @@ def main() -> None:
     failed = load((*PREFECT, *requested_modules()))
     complete_models()
     # Before any thread exists: the pool's fork server is started by a fork of this process.
-    with ParserPool(min(_MOST_PARSERS, os.cpu_count() or 1), preload=_PARSERS_IMPORT) as pool:
+    with ParserPool(min(_MOST_PARSERS, os.cpu_count() or 1), preload=PARSERS) as pool:
         pool.start()
         use_pool(pool)
         asyncio.run(_serve(Runner(link, files, tuple(failed)), pool))

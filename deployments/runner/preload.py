@@ -23,6 +23,8 @@ PREFECT = (
     "prefect._internal.observers",
     "rich._emoji_codes",
 )
+PARSERS = ("catchment.content.parsing", "connectors.local_files", "connectors.obsidian")
+"""For the parser processes. Only connectors of folders read their items in one."""
 _SPOKEN = ("prefect.client.", "prefect.events.", "prefect.artifacts")
 _SETTING = "CATCHMENT_PRELOAD"
 _DEFAULT = "flows connectors fastapi.encoders"

@@ -46,7 +46,8 @@ RunEnd = str | Loss
 class Ending:
     """How a run ended, as its worker saw it. `problem` is empty if the flow set its own final state.
 
-    `state`: the state of a run with a problem. `may_restart`: a run that had not started is scheduled again.
+    `state`: the state of a run with a problem. `may_restart`: a run that had not started is scheduled again. `is_unreported`:
+    the server refused the flow's own final state, so a state `Failed` is the engine's.
     """
 
     problem: str = ""
@@ -54,6 +55,7 @@ class Ending:
     state: RunState = CRASHED
     was_cancelled: bool = False
     may_restart: bool = False
+    is_unreported: bool = False
 
     def state_for(self, run: FlowRun) -> State[Any] | None:
         """Return the state that the run should have; None if its own is right."""
@@ -63,8 +65,8 @@ class Ending:
         was_cancelled = self.was_cancelled or own.type is StateType.CANCELLING
         # The engine calls a cancelled task a crash, without the reason.
         is_unexplained = own.type is StateType.CRASHED and (bool(self.problem) or was_cancelled)
-        is_unreported = own.type is StateType.FAILED and self.problem.endswith(UNREPORTED)
-        if not (own.type in ACTIVE or own.name == AWAITING_RETRY.name or is_unexplained or is_unreported):
+        is_of_engine = own.type is StateType.FAILED and self.is_unreported
+        if not (own.type in ACTIVE or own.name == AWAITING_RETRY.name or is_unexplained or is_of_engine):
             return None
         if was_cancelled:
             return CANCELLED.because(f"Cancelled: {self.problem}" if self.problem else CANCELLED.name)
@@ -151,7 +153,8 @@ class LiveRuns:
     async def ending(self, run: UUID, end: RunEnd) -> Ending:
         """Return how an executed run ended. After a loss of the runner, none of its runs has an ending before the judgement."""
         if isinstance(end, str):
-            return Ending(f"the run {end}" if end else "", was_cancelled=self._runs[run].was_cancelled)
+            problem, was_cancelled = f"the run {end}" if end else "", self._runs[run].was_cancelled
+            return Ending(problem, was_cancelled=was_cancelled, is_unreported=end == UNREPORTED)
         if self._judgement is None or self._judgement[0] is not end:
             self._judgement = end, asyncio.create_task(self._judge(end))
         verdict = await asyncio.shield(self._judgement[1])

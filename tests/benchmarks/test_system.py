@@ -14,7 +14,7 @@ from deployments.server.running import holder, running
 from deployments.supervisor.supervisor import down
 from tests.waiting import until
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 _BENCHMARK = """
 import time

@@ -12,7 +12,7 @@ from deployments.server.client import api
 from tests.acceptance.person import Person
 from tests.browser.conftest import picture
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
 @pytest.fixture

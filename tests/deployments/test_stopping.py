@@ -26,7 +26,7 @@ from deployments.supervisor.supervisor import down
 from tests.prefect_tables import lay_tables
 from tests.waiting import PATIENCE, have_exited, until
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 _PROJECT = Path(__file__).parents[2]
 _FILE = """\

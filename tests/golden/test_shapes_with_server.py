@@ -9,7 +9,7 @@ import pytest
 
 from tests.golden.record import SERVED_CALLS, SERVED_SHAPES, differences, run_process, serving, shape_of_output, unpack
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 
 def test_json_shapes_of_old_home_with_server_are_as_recorded(tmp_path: Path) -> None:

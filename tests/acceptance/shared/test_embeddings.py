@@ -16,7 +16,7 @@ from deployments.server.client import api
 from tests.acceptance.person import Person
 from tests.waiting import until
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 _EMBED = {"deployments": {"name": {"any_": ["embed"]}}}
 

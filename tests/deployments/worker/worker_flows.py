@@ -25,8 +25,14 @@ async def answer() -> State[Any]:
 
 
 @flow
+async def failing() -> None:
+    raise ValueError
+
+
+@flow
 async def unreported() -> State[Any]:
-    """Complete, but let the server refuse this state, as it does on a full disk, and accept the next one."""
+    """Run a subflow that fails, and complete. The server refuses this state, as on a full disk, and accepts the next one."""
+    await failing(return_state=True)
     propose, own = flow_engine.propose_state, flow_run.id
 
     async def refused(client: Any, state: State[Any], *, flow_run_id: Any, **named: Any) -> State[Any]:
