@@ -22,11 +22,11 @@ from catchment.actions.desk import Desk
 from catchment.actions.quarantine import Selection
 from catchment.errors import BadInput, CatchmentError, Reason
 from catchment.runtime.process import operator
-from web.api import explained, status_of
 from web.guard import error
+from web.json_interface import explained, status_of
 from web.sessions import form_fields
 from web.site import Site, Told
-from web.words import count
+from web.template_filters import count
 
 _Name = Annotated[str, Field(max_length=500)]
 _Text = Annotated[str, Field(max_length=2_000)]

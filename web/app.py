@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from catchment.actions.desk import Desk
-from web import action_table, api
+from web import action_table, json_interface
 from web.guard import Check, error
 from web.live import Live
 from web.pages import document, health, jobs, library, signin, sources, syncs, trouble, why
@@ -86,7 +86,7 @@ def application(
         document.file_route(warm_library),
         Route("/events", live.respond),
         *action_table.forms(desk, site),
-        Mount("/api/v1", routes=[*api.routes(warm_library, _shared(pages)), *action_table.interface(desk)]),
+        Mount("/api/v1", routes=[*json_interface.routes(warm_library, _shared(pages)), *action_table.interface(desk)]),
         Mount("/static", StaticFiles(packages=[("web", "static")])),
         Route("/live", is_live),
         Route("/ready", is_ready),
@@ -95,10 +95,10 @@ def application(
     return Web(app, sessions.check(token, site.signed_out), live.stop)
 
 
-def _shared(pages: Iterable[WebPage]) -> dict[str, api.View]:
+def _shared(pages: Iterable[WebPage]) -> dict[str, json_interface.View]:
     """Return the views of the pages that are served as JSON, too, by address."""
 
-    def view_of(page: WebPage) -> api.View:
+    def view_of(page: WebPage) -> json_interface.View:
         return lambda library, parameters: page.data(library, parameters)["view"]
 
     return {page.path: view_of(page) for page in pages if page.is_shared}

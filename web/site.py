@@ -25,8 +25,8 @@ from catchment.runtime.home import Home
 from catchment.runtime.watch_status import read as read_watched
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
-from web import words
-from web.api import status_of
+from web import template_filters
+from web.json_interface import status_of
 from web.readiness import Readiness
 from web.sessions import WebSession
 from web.warm_library import WarmLibrary
@@ -216,7 +216,7 @@ def _templates() -> Environment:
     templates = Environment(
         loader=PackageLoader("web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    templates.filters.update(words.FILTERS)
+    templates.filters.update(template_filters.FILTERS)
     templates.globals["ui"] = templates.get_template("macros.html").module
     return templates
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catchment.ledger import ConsentState, Ledger, Outcome, Source, SourceState, SyncRow
 from catchment.model import JobState
@@ -14,9 +14,11 @@ from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF, PlannedRun, ServerReport
 from catchment.runtime.watch_status import WatchState
 from catchment.runtime.worker_status import WorkerStatus
-from catchment.settings import SourceSettings
 from catchment.views import throttling
 from catchment.views.throttling import Pause, QuotaStatus
+
+if TYPE_CHECKING:
+    from catchment.settings import SourceSettings
 
 _SYNCS = 10
 _UNFINISHED = (JobState.PENDING, JobState.RUNNING, JobState.RETRYING)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def web(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the link instead of opening it.")] = False,
 ) -> None:
-    """Open the page: the library to read and search, and what needs attention.
+    """Open the page: read and search the library, see trouble, operate.
 
     The link signs in one browser, once, within five minutes. The browser stays signed in until it is closed.
 

@@ -18,7 +18,7 @@ from catchment.model import JobState, Priority
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import ServerReport
 from catchment.settings import SourceSettings
-from catchment.views import changes, jobs, library, sources, syncs, throttling, trouble
+from catchment.views import jobs, library, sources, syncs, throttling, trouble
 from catchment.views.health import Finding, HealthReport, Verdict
 from catchment.views.trouble import TroubleKind
 from tests.ledger.test_quarantine import fail
@@ -316,40 +316,7 @@ def test_latest_documents_come_in_parts(world: World) -> None:
     assert (counts.sources, counts.kinds, counts.types) == ({"notes": 5}, {"obsidian": 5}, {"text/markdown": 5})
 
 
-# What may have changed
-
-
-def test_only_parts_that_may_have_changed_are_named(world: World, home: Home) -> None:
-    ledger = world.ledger
-    ledger.sources.put("mail", "imap", Priority.NORMAL)
-    before = changes.moment(ledger, home)
-    assert not changes.since(ledger, before, changes.moment(ledger, home))
-    world.ingest(note("a.md"))
-    progress = changes.since(ledger, before, changes.moment(ledger, home))
-    assert progress == changes.Changed(trouble=False, sources=("notes",), syncs=False, health=False)
-    before = changes.moment(ledger, home)
-    (job,) = fail(world, "bad.md")
-    assert changes.since(ledger, before, changes.moment(ledger, home)).trouble
-    before = changes.moment(ledger, home)
-    ledger.quarantine.retry([job], "anna")
-    assert changes.since(ledger, before, changes.moment(ledger, home)).trouble
-    before = changes.moment(ledger, home)
-    ledger.syncs.end(world.sync.id, "completed", {})
-    assert changes.since(ledger, before, changes.moment(ledger, home)).syncs
-    HealthReport(world.clock.moment, (DISK,)).write(home)
-    now = changes.moment(ledger, home)
-    assert changes.since(ledger, before, now).health
-    assert changes.Moment.parse(str(now)) == now
-    assert changes.since(ledger, changes.Moment.parse("0/0//0/0"), now).trouble
-
-
-@pytest.mark.parametrize("text", ["", "1", "a/b/c/d/e", "1/2/x/0/0", "1/2//1e99/0"])
-def test_unreadable_moment_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="since"):
-        changes.Moment.parse(text)
-
-
-@pytest.mark.parametrize("module", [changes, jobs, library, sources, syncs, throttling, trouble])
+@pytest.mark.parametrize("module", [jobs, library, sources, syncs, throttling, trouble])
 def test_each_view_can_be_described_as_json(module: ModuleType) -> None:
     found = 0
     for name, view in inspect.getmembers(module, inspect.isfunction):

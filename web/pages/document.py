@@ -16,9 +16,9 @@ from catchment.ledger import Shown
 from catchment.search.results import Hit
 from catchment.views.reading import FileKind, ReadingView, ReadMessage, reading
 from catchment.views.served_files import ServedFile, served_file
-from web import rendering, words
-from web.api import status_of
+from web import rendering, template_filters
 from web.guard import error
+from web.json_interface import status_of
 from web.site import Data, WebPage
 from web.warm_library import RelatedRequest, WarmLibrary
 
@@ -95,7 +95,7 @@ def _thread(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "earlier": _edge(view, first - 1),
         "later": _edge(view, last + 1),
         "total": len(view.conversation),
-        "people": Counter(words.person(one.message.author) for one in messages if one.message.author),
+        "people": Counter(template_filters.person(one.message.author) for one in messages if one.message.author),
         "attached": [file for one in messages if one.view for file in one.view.attached],
         "copies": view.copies,
     }

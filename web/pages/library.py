@@ -11,7 +11,7 @@ from itertools import groupby
 from catchment.errors import BadInput
 from catchment.search.results import Hit, Results
 from catchment.views.library import counts, latest
-from web import words
+from web import template_filters
 from web.site import Data, WebPage
 from web.warm_library import SearchRequest, WarmLibrary
 
@@ -37,11 +37,13 @@ class Choice:
 def _first(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     after = parameters.get("after")
     part = latest(library.ledger, after=after, limit=_PER_PAGE)
-    months = [(month, list(group)) for month, group in groupby(part.rows, key=lambda one: words.month(one.moment))]
+    months = [
+        (month, list(group)) for month, group in groupby(part.rows, key=lambda one: template_filters.month(one.moment))
+    ]
     number = counts(library.ledger)
     types: Counter[str] = Counter()
     for media_type, documents in number.types.items():
-        types[words.type_name(media_type)] += documents
+        types[template_filters.type_name(media_type)] += documents
     offered = {"Source": ("source", number.sources), "Type": ("type", dict(types.most_common(_VALUES)))}
     facets = {
         title: [Choice(value, _filter(name, value), size, is_chosen=False) for value, size in values.items()]
@@ -88,9 +90,9 @@ def without(q: str, written: str) -> str:
 
 def _facets(q: str, found: Results) -> dict[str, list[Choice]]:
     values = {
-        "Type": ("type", (words.type_name(hit.media_type) for hit in found.hits)),
+        "Type": ("type", (template_filters.type_name(hit.media_type) for hit in found.hits)),
         "Source": ("source", (source for hit in found.hits for source in {name for name, _ in hit.places})),
-        "Person": ("from", (words.person(hit.author) for hit in found.hits if hit.author and _is_mail(hit))),
+        "Person": ("from", (template_filters.person(hit.author) for hit in found.hits if hit.author and _is_mail(hit))),
         "Date": ("date", (str(hit.moment.astimezone().year) for hit in found.hits if hit.moment)),
     }
     is_exact = found.total <= len(found.hits)
@@ -116,7 +118,7 @@ def _filter(name: str, value: str) -> str:
 
 
 def _is_mail(hit: Hit) -> bool:
-    return words.type_name(hit.media_type) == _MAIL
+    return template_filters.type_name(hit.media_type) == _MAIL
 
 
 def _number(text: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from catchment.actions.desk import Desk
 from catchment.views import items, resolver
-from web import words
+from web import template_filters
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
@@ -27,5 +27,5 @@ def _why(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -
         return {each: entry.settings for each, entry in desk.entries().items()}
 
     found = resolver.find(library.ledger, name, settings, source).listed if name else ()
-    view = [items.why(library.ledger, row, words.ago) for row in found[:_ITEMS]]
+    view = [items.why(library.ledger, row, template_filters.ago) for row in found[:_ITEMS]]
     return {"view": view, "name": name, "items": view, "more": len(found) - len(view)}

@@ -67,14 +67,6 @@ class History:
         with self._store.read() as reading:
             return int(reading.execute(select(chain.c.length)).scalar_one())
 
-    def kinds_since(self, number: int, limit: int) -> list[tuple[str, int | None, int | None]]:
-        """Return the distinct events, with source and attempt, of the `limit` latest after this number."""
-        with self._store.read() as reading:
-            first = max(number, int(reading.execute(select(chain.c.length)).scalar_one()) - limit)
-            columns = history.c.event, history.c.source_id, history.c.attempt
-            rows = reading.execute(select(*columns).where(history.c.id > first).distinct())
-            return [(event, source_id, attempt) for event, source_id, attempt in rows]
-
     def verify(self) -> list[str]:
         """Return the first broken row of the chain (changed, missing or out of order); empty if it is intact."""
         with self._store.read() as reading:
