@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from catchment.ledger import ConsentState, Ledger, Outcome, Source, SourceState, SyncRow
 from catchment.model import JobState
@@ -16,9 +16,6 @@ from catchment.runtime.watch_status import WatchState
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.views import throttling
 from catchment.views.throttling import Pause, QuotaStatus
-
-if TYPE_CHECKING:
-    from catchment.settings import SourceSettings
 
 _SYNCS = 10
 _UNFINISHED = (JobState.PENDING, JobState.RUNNING, JobState.RETRYING)
@@ -128,7 +125,7 @@ def lines(ledger: Ledger, home: Home, report: ServerReport | None = None) -> lis
     ]
 
 
-def source(ledger: Ledger, home: Home, name: str, settings: SourceSettings) -> SourceView:
+def source(ledger: Ledger, home: Home, name: str, settings: Mapping[str, Any]) -> SourceView:
     """Return a source with what it holds and its settings. Raises NotFound if it was never synced."""
     known = ledger.sources.get(name)
     line = next(line for line in lines(ledger, home) if line.standing.name == name)
@@ -142,7 +139,7 @@ def source(ledger: Ledger, home: Home, name: str, settings: SourceSettings) -> S
         ledger.library.types(known.id),
         ledger.sources.size(known.id),
         tuple(ledger.syncs.recent(known.id, _SYNCS)),
-        settings.model_dump(mode="json", exclude_none=True),
+        settings,
     )
 
 

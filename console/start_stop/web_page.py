@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def web(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the link instead of opening it.")] = False,
 ) -> None:
-    """Open the page: read and search the library, see trouble, operate.
+    """Open the page: read, search, see trouble and operate.
 
     The link signs in one browser, once, within five minutes. The browser stays signed in until it is closed.
 

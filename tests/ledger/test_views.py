@@ -17,7 +17,6 @@ from catchment.ledger import HeldFolder, JobFilter
 from catchment.model import JobState, Priority
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import ServerReport
-from catchment.settings import SourceSettings
 from catchment.views import jobs, library, sources, syncs, throttling, trouble
 from catchment.views.health import Finding, HealthReport, Verdict
 from catchment.views.trouble import TroubleKind
@@ -292,14 +291,14 @@ def test_source_shows_its_backlog_and_what_it_holds(world: World, home: Home) ->
     world.see(note("c.md"))
     world.clock.forward(hours=1)
     world.see(note("d.md"))
-    view = sources.source(world.ledger, home, "notes", SourceSettings(priority=Priority.HIGH))
+    view = sources.source(world.ledger, home, "notes", {"priority": "high"})
     assert (view.line.oldest, view.line.standing.waiting) == (oldest, 2)
     assert view.line.last_good is not None and view.line.last_good.id == good
     assert (dict(view.types), view.size) == ({"text/markdown": 2}, 100)
     assert [row.id for row in view.syncs] == [world.sync.id, good]
     assert view.settings["priority"] == "high" and view.planned is None
     with pytest.raises(NotFound):
-        sources.source(world.ledger, home, "other", SourceSettings())
+        sources.source(world.ledger, home, "other", {})
 
 
 def test_latest_documents_come_in_parts(world: World) -> None:

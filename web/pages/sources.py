@@ -32,7 +32,8 @@ def _list(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
 
 def _one(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     name = parameters["name"]
-    view = sources.source(library.ledger, library.home, name, desk.entry(name).settings)
+    settings = desk.entry(name).settings.model_dump(mode="json", exclude_none=True)
+    view = sources.source(library.ledger, library.home, name, settings)
     last = view.line.standing.last_sync
     return {
         "view": view,
