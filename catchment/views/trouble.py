@@ -91,9 +91,10 @@ class TroubleView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """Quarantined items with the same cause, the remedy, and a part of the items, latest failure first."""
+    """Quarantined items with the same cause, and a part of the items, latest failure first. `title`: the problem in one line."""
 
     cluster: Cluster
+    title: str
     help: str
     entries: ListPage[QuarantineEntry]
 
@@ -160,7 +161,7 @@ def cluster(
     if not found:
         raise NotFound(f"cluster {name!r}: no item is in quarantine for this cause; see `catchment quarantine stats`")
     page = ledger.quarantine.page(source, cluster=name, after=after, limit=limit)
-    return ClusterView(found[0], helps(found[0].reason), page)
+    return ClusterView(found[0], *_told(found[0].message or found[0].error, found[0].reason), page)
 
 
 def entry(ledger: Ledger, job: int) -> EntryView:
@@ -171,7 +172,7 @@ def entry(ledger: Ledger, job: int) -> EntryView:
         shown = ledger.library.document(found.document)
         text, modified = shown.content.text, shown.modified or shown.content.modified
         good = GoodVersion(shown.document, shown.title, shown.content.media_type, modified, len(text), text[:_OPENING])
-    return EntryView(found, helps(found.reason), ledger.intake.item(found.item_id), good)
+    return EntryView(found, _told(found.message, found.reason)[1], ledger.intake.item(found.item_id), good)
 
 
 def deletions(
@@ -189,9 +190,10 @@ def deletions(
     return DeletionsView(hold, folders, ledger.intake.held_items(known.id, folder, after=after, limit=limit))
 
 
-def helps(reason: Reason) -> str:
-    """Return the remedy for failures with this reason."""
-    return _HELP[reason]
+def _told(message: str, reason: Reason) -> tuple[str, str]:
+    """Return problem and remedy of a failure; the remedy is that of its reason if the message names none."""
+    problem, _, remedy = message.partition("; ")
+    return problem, remedy or _HELP[reason]
 
 
 class _Facts(NamedTuple):
@@ -258,7 +260,8 @@ def _deletions(hold: Hold) -> TroubleRow:
 
 
 def _cluster(found: Cluster) -> TroubleRow:
-    return TroubleRow(TroubleKind.CLUSTER, found.id, found.message, helps(found.reason), found.count, since=found.first)
+    title, remedy = _told(found.message or found.error, found.reason)
+    return TroubleRow(TroubleKind.CLUSTER, found.id, title, remedy, found.count, since=found.first)
 
 
 def _intended(ledger: Ledger, home: Home, sources: Iterable[Source]) -> Iterator[TroubleRow]:
