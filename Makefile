@@ -12,7 +12,7 @@ REST := server or browser or postgres or acceptance or faults or full
 # Without its compiled modules, every process of ours would compile them anew: half of a short command's time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-rest test-long test-all soak fuzz check bench load hazards lock clean
+.PHONY: help setup demo test test-rest test-long test-all soak fuzz check pictures bench load hazards lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -64,9 +64,14 @@ bench: setup     ## speed and memory beside a bare loop, what search finds, and 
 	$(BIN)/python -m benchmarks.github_files
 	$(BIN)/python -m benchmarks.github_api
 
+pictures: setup  ## the pictures in docs/images: diagrams, and the page with the example vault (needs Chromium)
+	$(BIN)/python docs/images/draw.py
+	$(BIN)/python docs/images/screenshots.py
+
 load: setup      ## a million small notes through the engine, how four unequal sources share the machine, how long searches take (ARGS=--quick)
 	$(BIN)/python -m benchmarks.million $(ARGS)
 	$(BIN)/python -m benchmarks.load $(ARGS)
+	$(BIN)/python -m benchmarks.pages $(ARGS)
 	$(BIN)/python -m benchmarks.relevance.scale
 
 hazards: setup   ## ninety mishaps of folders, mail, repositories, processes and disks (ARGS="--beside langchain_index": other libraries too)

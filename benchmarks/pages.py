@@ -40,12 +40,9 @@ _PAGES = (
     "/search?part=results&q=riv",
     "/documents/5000",
     "/trouble",
-    "/quarantine",
     "/sources",
     "/sources/new",
     "/sources/limits",
-    "/sources/notes-0",
-    "/sources/notes-0/limits",
     "/syncs",
     "/syncs/1",
     "/jobs",
@@ -104,7 +101,9 @@ def _quarantine(ledger: Ledger, source_id: int, number: int) -> None:
         ledger.intake.record(sync.id, [Upsert(item) for item in part], {})
         batch = ledger.queue.claim(source_id, _BATCH, owner="benchmark")
         for job in batch.jobs:
-            failure = FailureInfo(Reason.PARSE_ERROR, FailureClass.PERMANENT, "ParseError", failures[job.id % len(failures)])
+            failure = FailureInfo(
+                Reason.PARSE_ERROR, FailureClass.PERMANENT, "ParseError", failures[job.id % len(failures)]
+            )
             ledger.queue.fail(batch.token, job.id, failure, retry_at=None)
     ledger.syncs.end(sync.id, "completed", {})
 

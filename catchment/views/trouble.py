@@ -91,7 +91,7 @@ class TroubleView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """Quarantined items with the same cause, and a part of the items, latest failure first. `title`: the problem in one line."""
+    """Quarantined items with the same cause, and a part of the items, latest failure first. `title`: the problem."""
 
     cluster: Cluster
     title: str
@@ -231,7 +231,7 @@ def _stopped(ledger: Ledger, source: Source, kind: TroubleKind) -> TroubleRow:
         kind,
         source.name,
         source.state_reason or ("repeated failures" if kind is TroubleKind.HELD else "paused by an operator"),
-        f"{'correct the cause, then ' if kind is TroubleKind.HELD else ''}catchment sources resume {source.name}",
+        "correct the cause, then resume it" if kind is TroubleKind.HELD else "resume it",
         source.failures if kind is TroubleKind.HELD else 0,
         since=decision.at if decision else None,
         who=decision.actor if decision else None,
@@ -247,7 +247,7 @@ def _breaker(found: OpenBreaker) -> TroubleRow:
         TroubleKind.BREAKER,
         found.key,
         f"{name}: {found.why}",
-        f"check its address and login; {again}, or: catchment throttle reset-breaker {name}",
+        f"check its address and login; {again}",
         found.failures,
         since=found.opened,
         until=found.until,
@@ -255,7 +255,7 @@ def _breaker(found: OpenBreaker) -> TroubleRow:
 
 
 def _deletions(hold: Hold) -> TroubleRow:
-    text = f"catchment deletions apply {hold.source}, or to keep the documents: catchment deletions drop {hold.source}"
+    text = "look at what is gone, then delete the documents or keep them"
     return TroubleRow(TroubleKind.DELETIONS, hold.source, hold.reason, text, hold.count, since=hold.held)
 
 
@@ -271,8 +271,7 @@ def _intended(ledger: Ledger, home: Home, sources: Iterable[Source]) -> Iterator
         if source.state == "paused":
             yield _stopped(ledger, source, TroubleKind.PAUSED)
         elif report and source.state == "active" and source.name in report.paused:
-            text = f"catchment sources resume {source.name}"
-            yield TroubleRow(TroubleKind.PAUSED, source.name, SWITCHED_OFF, text, needs_person=False)
+            yield TroubleRow(TroubleKind.PAUSED, source.name, SWITCHED_OFF, "resume it", needs_person=False)
     rules, now = ledger.throttles.all(), ledger.now()
     decisions = ledger.history.decisions(["paused", "throttle set"], _DECISIONS) if rules else []
     for row in rules:
@@ -285,7 +284,7 @@ def _intended(ledger: Ledger, home: Home, sources: Iterable[Source]) -> Iterator
             kind,
             row.scope,
             "paused by an operator" if row.rule.paused else "blackout window",
-            f"catchment throttle {'resume' if row.rule.paused else 'clear'} {row.scope}",
+            "resume it" if row.rule.paused else "wait, or clear the rule",
             since=row.changed,
             until=None if row.rule.paused else until,
             who=latest[0].actor if latest else None,

@@ -106,7 +106,7 @@ def test_open_breaker_of_a_host_has_its_end(world: World, home: Home) -> None:
     (row,) = trouble.trouble(world.ledger, home).troubles
     assert (row.subject, row.count) == ("host:example.org", 5)
     assert row.until == world.clock.moment + timedelta(minutes=1)
-    assert "catchment throttle reset-breaker example.org" in row.help
+    assert "it is tried again by itself" in row.help
 
 
 def test_paused_scope_and_blackout_are_named_with_their_actor(world: World, home: Home) -> None:

@@ -1,0 +1,96 @@
+"""Take docs/images/page-*.png of the page, with the example vault and a few things that go wrong.
+
+python docs/images/screenshots.py
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+IMAGES = Path(__file__).parent
+PROJECT = IMAGES.parents[1]
+PLACE = PROJECT / "build" / "pictures"
+VAULT = PLACE / "Vault"
+PAGES = {
+    "library": "/",
+    "search": "/search?q=how+do+bees+survive+the+winter",
+    "document": "/search?q=varroa+plan",
+    "trouble": "/trouble",
+    "deletions": "/trouble/deletions/vault",
+    "sources": "/sources",
+    "source": "/sources/vault",
+    "syncs": "/syncs",
+    "sync": "/syncs/2",
+    "health": "/health",
+}
+
+
+def main() -> None:
+    """Fill a home, and take each page, light, 1,280 pixels wide."""
+    shutil.rmtree(PLACE, ignore_errors=True)
+    shutil.copytree(PROJECT / "examples" / "vault", VAULT)
+    with _running() as link, sync_playwright() as playwright:
+        program = shutil.which("chromium") or shutil.which("google-chrome")
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 860})
+        page.goto(link)
+        address = page.url.rstrip("/")
+        for name, path in PAGES.items():
+            page.goto(address + path)
+            if name == "document":
+                page.locator(".hit a").first.click()
+            _take(page, IMAGES / f"page-{name}.png")
+        browser.close()
+
+
+@contextmanager
+def _running() -> Iterator[str]:
+    """Run Catchment with a vault that changes and loses a folder; yields a link that signs in."""
+    _catchment("up", "--detach")
+    try:
+        _catchment("sources", "add", "obsidian", str(VAULT), "--name", "vault", "--every", "15m", "--watch")
+        _catchment("sync", "vault", "--wait")
+        note = VAULT / "Home.md"
+        note.write_text(note.read_text(encoding="utf-8") + "\nThe bees wintered well.\n", encoding="utf-8")
+        (VAULT / "Inbox" / "Frames.md").write_text("# Frames\n\nOrder thirty frames.\n", encoding="utf-8")
+        _catchment("sync", "vault", "--wait")
+        for folder in ("Archive", "Daily", "Meetings", "Recipes", "Reading"):
+            shutil.rmtree(VAULT / folder)
+        _catchment("sync", "vault", "--wait")
+        _catchment("health")
+        yield _catchment("web", "--no-browser").split()[-1]
+    finally:
+        _catchment("down")
+
+
+def _catchment(*arguments: str) -> str:
+    command = [str(Path(sys.executable).with_name("catchment")), *arguments]
+    ran = subprocess.run(
+        command,
+        env={**os.environ, "CATCHMENT_HOME": str(PLACE / "home")},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    # A sync that holds deletions, and a check that finds trouble, end with a code of their own.
+    if ran.returncode not in (0, 1, 5):
+        raise SystemExit(f"catchment {' '.join(arguments)}: ended with {ran.returncode}")
+    return ran.stdout
+
+
+def _take(page: Page, file: Path) -> None:
+    # The stream of live parts keeps the network busy.
+    page.wait_for_timeout(500)
+    page.screenshot(path=file, animations="disabled")
+
+
+if __name__ == "__main__":
+    main()
