@@ -19,6 +19,8 @@ IMAGES = Path(__file__).parent
 PROJECT = IMAGES.parents[1]
 PLACE = PROJECT / "build" / "pictures"
 VAULT = PLACE / "Vault"
+OPENED = {"document": ".hit a", "sync": "#runs tr:has-text('updated') a"}
+"""Pages that are reached by the first such link."""
 PAGES = {
     "library": "/",
     "search": "/search?q=how+do+bees+survive+the+winter",
@@ -28,7 +30,7 @@ PAGES = {
     "sources": "/sources",
     "source": "/sources/vault",
     "syncs": "/syncs",
-    "sync": "/syncs/2",
+    "sync": "/syncs",
     "health": "/health",
 }
 
@@ -45,8 +47,8 @@ def main() -> None:
         address = page.url.rstrip("/")
         for name, path in PAGES.items():
             page.goto(address + path)
-            if name == "document":
-                page.locator(".hit a").first.click()
+            if name in OPENED:
+                page.locator(OPENED[name]).first.click()
             _take(page, IMAGES / f"page-{name}.png")
         browser.close()
 
