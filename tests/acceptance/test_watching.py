@@ -258,7 +258,7 @@ def test_an_archive_of_many_thousand_notes_is_unzipped(at_rest: Vault, tmp_path:
         for number in range(notes):
             archive.writestr(f"Unzipped {notes}/{number // 250}/{number}.md", f"# Number {number}\n")
     shutil.unpack_archive(tmp_path / "notes.zip", at_rest.root)
-    until(lambda: at_rest.ledger.library.counts()[_NAME].documents, lambda n: n >= notes)
+    until(lambda: at_rest.ledger.library.sizes()[_NAME], lambda n: n >= notes)
     at_rest.await_all()
     before = len(at_rest.ledger.queue.jobs(source=_NAME, limit=100_000))
     word = at_rest.write("0/Note 5.md", "saved among many")

@@ -427,6 +427,6 @@ def _rows(home: Home) -> list[Any]:
     ledger = Ledger.inspect(home.database_url)
     try:
         source = ledger.sources.get("notes")
-        return [ledger.syncs.recent(source.id), ledger.queue.counts(), ledger.consents.all(), ledger.library.counts()]
+        return [ledger.syncs.recent(source.id), ledger.queue.counts(), ledger.consents.all(), ledger.library.sizes()]
     finally:
         ledger.close()

@@ -132,7 +132,7 @@ def test_killed_removal_is_consistent_and_finished_by_the_next(
             assert world.ledger.intake.known(world.source.id).marks() == {}
     assert statement > 30
     assert world.ledger.sources.all() == []
-    assert world.ledger.library.counts() == {}
+    assert world.ledger.library.sizes() == {}
 
 
 @pytest.mark.parametrize("statement", [1, 2, 3, 4])

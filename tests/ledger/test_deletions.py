@@ -78,7 +78,7 @@ def test_versioned_deletions_apply_beside_held_ones(world: World) -> None:
     next_sync(world)
     assert world.settle() == Settled(15, 15), "also in the sync after a crash"
     assert [hold.reason for hold in world.ledger.intake.holds()] == ["15 of 25 items are gone"]
-    assert world.ledger.library.counts()["notes"].documents == 25
+    assert world.ledger.library.sizes()["notes"] == 25
 
 
 def test_versioned_deletions_are_not_held_for_a_changed_root(world: World) -> None:

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 from catchment.actions.desk import Desk
 from catchment.errors import NotFound
-from catchment.ledger import Ledger
 from catchment.views import trouble
 from catchment.views.health import HealthReport
 from catchment.views.sources import lines
@@ -136,11 +135,6 @@ def _deletions(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         own,
         found=found,
         folder=folder,
-        documents=_documents(ledger, name),
+        documents=ledger.library.sizes()[name],
         query={"folder": folder},
     )
-
-
-def _documents(ledger: Ledger, name: str) -> int:
-    counts = ledger.library.counts()
-    return counts[name].documents if name in counts else 0

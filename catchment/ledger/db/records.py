@@ -423,12 +423,3 @@ class ContentFacts:
 
     title: str | None
     modified: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class LibraryCounts:
-    """Size of one source's part of the library. Shared contents count for every source."""
-
-    documents: int
-    contents: int
-    chunks: int

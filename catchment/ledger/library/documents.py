@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,8 +13,8 @@ from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, from_micros, maybe_time
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import ListPage, before, cut, key_of
-from catchment.ledger.db.records import ContentFacts, LibraryCounts, MessageBody, Named, Ranked, Ranking, Shown
-from catchment.ledger.db.schema import chunks, contents, documents, entities, items, links, mails, sources
+from catchment.ledger.db.records import ContentFacts, MessageBody, Named, Ranked, Ranking, Shown
+from catchment.ledger.db.schema import contents, documents, entities, items, links, mails, sources
 from catchment.ledger.library import mail_relations, matches, query_sql
 from catchment.ledger.library.contents import file_name
 from catchment.ledger.library.matches import Match
@@ -205,23 +205,6 @@ class Library:
         )
         with self._store.read() as reading:
             return as_map(reading.execute(statement))
-
-    def counts(self) -> Mapping[str, LibraryCounts]:
-        """Return the size of each source's part of the library, by source name."""
-        statement = (
-            select(
-                sources.c.name,
-                func.count(documents.c.id.distinct()),
-                func.count(documents.c.content_id.distinct()),
-                func.count(chunks.c.id.distinct()),
-            )
-            .join_from(sources, documents, (documents.c.source_id == sources.c.id) & _LIVE, isouter=True)
-            .outerjoin(chunks, chunks.c.content_id == documents.c.content_id)
-            .where(sources.c.state != "removed")
-            .group_by(sources.c.name)
-        )
-        with self._store.read() as reading:
-            return {name: LibraryCounts(*numbers) for name, *numbers in reading.execute(statement)}
 
 
 def _latest(row: AnyRow) -> LatestDocument:
