@@ -12,9 +12,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from catchment.ledger import Ledger
+from catchment.model import Priority
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
+from deployments.sources.entries import Timing, prepare
+from deployments.sources.sources_file import SourcesFile
 from tests.acceptance.person import PROJECT
+from tests.ledger.world import PARSE_ERROR, Clock, World, note, notes
 from tests.web.conftest import fill, served
 
 pytestmark = [pytest.mark.browser]
@@ -163,9 +167,83 @@ def test_pages_have_no_known_barrier(page: Page, url: str, size: str, scheme: st
         assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]] == [], path
 
 
+def test_operator_decides_by_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
+    home = _in_trouble(tmp_path)
+    with served(home) as port:
+        page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        page.goto(f"http://127.0.0.1:{port}/signin?key={own_secrets.one_time_key(home.signin_keys)}")
+        expect(page.get_by_role("searchbox")).to_be_focused()
+        _press(page, "Escape", "g", "t")
+        expect(page.get_by_role("heading", name="3 open problems")).to_be_visible()
+        axe = _axe()
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            page.evaluate(axe)
+            found = page.evaluate("rules => axe.run({runOnly: rules})", _RULES)
+            assert [one["id"] for one in found["violations"]] == [], scheme
+        _open(page, "permission denied")
+        _press(page, "s")
+        _confirm(page, "may be read again")
+        _open(page, "items are gone")
+        page.get_by_role("button", name="Delete 12 documents").focus()
+        _press(page, "Enter")
+        _confirm(page, "moved to the archive")
+        _open(page, "The file is damaged")
+        _press(page, "r")
+        _confirm(page, "saved again")
+        expect(page.get_by_role("heading", name="All is well")).to_be_visible()
+        expect(page).to_have_title("Trouble · Catchment")
+        page.context.close()
+
+
 def test_pages_contact_nothing_else(page: Page, url: str, requested: set[str]) -> None:
     page.goto(f"{url}/documents/1")
     assert {host for host in requested if host} == {urlsplit(url).netloc}
+
+
+def _in_trouble(folder: Path) -> Home:
+    """A home with an item in quarantine, twelve held deletions and a held source."""
+    home = Home(folder / "home").make()
+    clock = Clock()
+    world = World(home.database_url, clock, Ledger.open(home.database_url, clock=clock, monotonic=clock.steady))
+    world.ingest(*notes(20))
+    world.see(note("bad.pdf"))
+    batch = world.claim()
+    world.ledger.queue.fail(batch.token, batch.jobs[0].id, PARSE_ERROR, retry_at=None)
+    world.lose(*(item.locator for item in notes(12)))
+    world.settle()
+    world.ledger.syncs.end(world.sync.id, "completed", {})
+    world.ledger.sources.put("papers", "local_files", Priority.NORMAL)
+    world.ledger.sources.hold("papers", "catchment", "permission denied")
+    with SourcesFile.changing(home.sources_file) as file:
+        file.add(prepare("local_files", str(folder), "papers", {}, Timing()))
+    world.ledger.close()
+    return home
+
+
+def _open(page: Page, title: str) -> None:
+    """Open a problem with the keys of the list."""
+    _press(page, "g", "t")
+    expect(page).to_have_url(re.compile("/trouble$"))
+    for _ in range(5):
+        _press(page, "j")
+        if title in (page.evaluate("document.activeElement.textContent") or ""):
+            break
+    _press(page, "Enter")
+    expect(page.locator("#case h1")).to_contain_text(title)
+
+
+def _confirm(page: Page, reason: str) -> None:
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.get_by_role("dialog").get_by_role("textbox").focus()
+    page.keyboard.type(reason)
+    _press(page, "Enter")
+    expect(page.get_by_role("status", name="Result")).to_be_visible()
+
+
+def _press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
 
 
 def _axe() -> str:

@@ -14,7 +14,7 @@ function say(text) {
 // Keys. The focused link is the selection, so Enter opens it without a handler. WCAG 2.1.4: single keys can be switched off.
 const keysOn = () => localStorage.keys !== "off";
 const go = { l: "library", t: "trouble", s: "sources", y: "syncs", h: "health" };
-let chord = 0;
+let chord = -Infinity;   // when g was pressed
 function move(step) {
   const rows = all("[data-row]").filter(row => row.offsetParent), now = rows.indexOf(document.activeElement?.closest("[data-row]"));
   const row = rows[now < 0 ? (step > 0 ? 0 : rows.length - 1) : Math.min(rows.length - 1, Math.max(0, now + step))];
@@ -29,8 +29,8 @@ addEventListener("keydown", event => {
   if (event.key === "Escape" && typing) return event.target.blur();
   if (event.key === "ArrowDown" && event.target === field) { event.preventDefault(); return move(1); }
   if (typing || event.ctrlKey || event.metaKey || event.altKey || !keysOn() || $("[popover]:popover-open")) return;
-  if (event.timeStamp - chord < 1000 && go[event.key]) { chord = 0; return $(`[data-go=${go[event.key]}]`)?.click(); }
-  chord = event.key === "g" ? event.timeStamp : 0;
+  if (event.timeStamp - chord < 1000 && go[event.key]) { chord = -Infinity; return $(`[data-go=${go[event.key]}]`)?.click(); }
+  chord = event.key === "g" ? event.timeStamp : -Infinity;
   const button = $(`[data-key="${CSS.escape(event.key)}"]`);
   const act = { "/": () => { field?.focus(); field?.select(); }, j: () => move(1), k: () => move(-1), "?": () => $("#keys").showPopover() }[event.key]
     || (button && (() => press(button)));
