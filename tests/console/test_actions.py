@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catchment.actions import consents, jobs, limits, quarantine, sources, syncs
+from catchment.actions.desk import Timing
 from catchment.actions.quarantine import Selection
 from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
 from catchment.ledger import FailureInfo
@@ -24,7 +25,6 @@ from catchment.model import Item, JobState, Tombstone, Upsert
 from catchment.runtime.process import alive, identity
 from console import session
 from deployments.runs.desk import LocalDesk
-from deployments.sources.entries import Timing, prepare, revise
 from tests.console.standin import Standin, serving
 
 if TYPE_CHECKING:
@@ -79,11 +79,11 @@ def _decide(decision: Callable[..., int]) -> Callable[[LocalDesk], object]:
 
 def _add(desk: LocalDesk) -> object:
     root = desk.entry("notes").settings.root  # type: ignore[attr-defined]
-    return sources.add(desk, prepare("local_files", str(root), "more", {}, Timing()), WHO, WHY)
+    return sources.add(desk, sources.NewSource("local_files", str(root), "more"), WHO, WHY)
 
 
 def _change(desk: LocalDesk, **given: Any) -> object:
-    return sources.change(desk, revise(desk.entry("notes"), given, Timing()), WHO, WHY)
+    return sources.change(desk, desk.revised(desk.entry("notes"), given, Timing()), WHO, WHY)
 
 
 def _cancel(desk: LocalDesk) -> object:
