@@ -13,7 +13,6 @@ import typer
 from catchment.actions.typed_settings import pair
 from catchment.errors import BadInput
 from catchment.runtime.home import expanded
-from console import render
 
 if TYPE_CHECKING:
     from deployments.sources.prefect_file import Schedule
@@ -104,14 +103,7 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def timing(schedules: Sequence[Schedule], watch: bool, quiet: float | None = None) -> str:
     """Return in words when a source is synced."""
-    parts = [
-        f"every {render.span(schedule.interval.total_seconds())}"
-        if schedule.interval
-        else f"cron {schedule.cron}"
-        if schedule.cron
-        else f"rrule {schedule.rrule}"
-        for schedule in schedules
-    ]
+    parts = [str(schedule) for schedule in schedules]
     if watch:
         parts.append("on change" if quiet is None else f"{quiet:g} s after a change")
     return ", ".join(parts) or "manual"

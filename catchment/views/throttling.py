@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from datetime import datetime
 
@@ -177,6 +178,21 @@ class Throttling:
     hosts: tuple[HostRate, ...] = ()
     places: tuple[HostTransfers, ...] = ()
     breakers: tuple[BreakerStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsView:
+    """The rule of a scope ("all", "kind:KIND", "source:NAME"), all limits, and the sources that are held back now, by name."""
+
+    scope: str
+    rule: Rule
+    all: Throttling
+    held: Mapping[str, Pause]
+
+
+def limits(ledger: Ledger, where: str) -> LimitsView:
+    """Return the limits, with the rule of exactly this scope."""
+    return LimitsView(where, ledger.throttles.get(where), overview(ledger), paused_sources(ledger))
 
 
 def overview(ledger: Ledger) -> Throttling:
