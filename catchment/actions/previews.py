@@ -64,7 +64,7 @@ class SourcePreview:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedStep:
+class PlannedChanges:
     """A kind of change that a sync would make: the number of its items, and the bytes to read."""
 
     action: PlannedAction
@@ -74,9 +74,10 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class SyncPreview:
-    """The next sync. `waiting`: jobs of earlier syncs; `first`: the first changes by name. Estimates are None if unknown."""
+    """The next sync of a source. `waiting`: jobs of earlier syncs; `first` of `number` changes. Estimates: None if unknown."""
 
-    totals: tuple[PlannedStep, ...]
+    source: str
+    totals: tuple[PlannedChanges, ...]
     waiting: int
     first: tuple[Step, ...]
     number: int
@@ -87,8 +88,9 @@ class SyncPreview:
 
 @dataclass(frozen=True, slots=True)
 class ProofPreview:
-    """How far the library matches a source: its folders, the first differences, and their number."""
+    """How far the library matches a source: its first folders, and the first of `number` differences."""
 
+    source: str
     holds: bool
     folders: tuple[FolderProof, ...]
     first: tuple[ProofFinding, ...]
@@ -113,16 +115,18 @@ def new_source(desk: Desk[E], new: NewSource) -> SourcePreview:
 def sync(desk: Desk[E], name: str, *, deep: bool = False) -> SyncPreview:
     """Return what the next sync of a source would do. Raises the exceptions of `make_plan`, and TookTooLong."""
     plan: Plan = _in_time(desk, name, "plan", make_plan, deep=deep)
-    totals = tuple(PlannedStep(action, *total) for action, total in plan.totals.items())
+    totals = tuple(PlannedChanges(action, *total) for action, total in plan.totals.items())
     return SyncPreview(
-        totals, plan.waiting, plan.steps[:_SHOWN], len(plan.steps), plan.seconds, plan.requests, plan.done
+        name, totals, plan.waiting, plan.steps[:_SHOWN], len(plan.steps), plan.seconds, plan.requests, plan.done
     )
 
 
 def proof(desk: Desk[E], name: str) -> ProofPreview:
     """Compare a source with the library, item by item. Raises the exceptions of `make_plan`, and TookTooLong."""
     found: Proven = _in_time(desk, name, "prove", proofs.prove)
-    return ProofPreview(found.holds, found.folders[:_SHOWN], found.findings[:_SHOWN], len(found.findings), found.index)
+    return ProofPreview(
+        name, found.holds, found.folders[:_SHOWN], found.findings[:_SHOWN], len(found.findings), found.index
+    )
 
 
 def _in_time(desk: Desk[E], name: str, command: str, find: Callable[..., T], **options: bool) -> T:

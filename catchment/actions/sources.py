@@ -236,6 +236,8 @@ def _stored_secret(desk: Desk[E], new: NewSource) -> Iterator[Mapping[str, str]]
     setting = desk.secret_setting(new.kind)
     if setting is None:
         raise BadInput(f"secret: {new.kind} needs none; leave it empty")
+    if setting in new.settings:
+        raise BadInput(f"secret: {setting} is among the settings, too; give one of them")
     folder = desk.home.make().secrets
     file = folder / f"{token_hex(8)}{_KEPT}"
     try:

@@ -173,6 +173,8 @@ def make_plan(
     admitted(home, ledger, source, connector)
     with limited(permit, seconds), paced(connector, ledger, source):
         plan = _rehearsed(home, ledger, source, connector, policy, permit, deep)
+    # A listing that was stopped between two changes ends without an error.
+    permit.check()
     pace = mean_pace(ledger, source)
     jobs = plan.reads + plan.waiting
     if pace is None or not jobs:

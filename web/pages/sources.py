@@ -107,7 +107,7 @@ def _settings(desk: Desk[Any], _library: WarmLibrary, name: str, parameters: Map
         )
     found, problem = _tried(changes)
     return {
-        "view": {"settings": rows, "changes": found, "problem": problem or None},
+        "view": {"source": name, "settings": rows, "changes": found, "problem": problem or None},
         "rows": rows,
         "changes": found,
         "problem": problem,
@@ -124,7 +124,7 @@ def _consent(desk: Desk[Any], library: WarmLibrary, name: str, parameters: Mappi
         covered = consents.extent(desk, ledger, name, scope)
         documents = len(ledger.purging.holdings(ledger.sources.get(name).id, covered.covers).documents)
     return {
-        "view": {"scopes": rows, "scope": scope, "documents": documents},
+        "view": {"source": name, "scopes": rows, "scope": scope, "documents": documents},
         "rows": rows,
         "scope": scope,
         "documents": documents,
