@@ -91,10 +91,11 @@ class SourceFields(_Timed, _Ending):
 
 
 class ChangeFields(_Timed):
-    """Settings of a source to replace, or lines of `key=value`; null removes one."""
+    """Settings of a source to replace, or lines of `key=value`; null removes one. `secret`: a new password or token itself."""
 
     name: _Name
     settings: _Settings = Field(default_factory=dict)
+    secret: _Secret = ""
     reason: _Text = ""
 
 

@@ -115,7 +115,7 @@ def _add(desk: Desk[Any], given: SourceFields, actor: str) -> Done:
 
 def _change(desk: Desk[Any], given: ChangeFields, actor: str) -> Done:
     entry = desk.revised(desk.entry(given.name), given.settings, given.timing)
-    changed = sources.change(desk, entry, actor, given.reason)
+    changed = sources.change(desk, entry, actor, given.reason, secret=given.secret)
     keys = ", ".join(one.key for one in changed)
     return Done(f"{given.name}: {keys} changed" if changed else f"{given.name}: nothing to change", len(changed))
 
@@ -230,6 +230,9 @@ def _part_of_source(part: str) -> Callable[[Any], str]:
 
 
 def _limits(given: NamedFields | LimitFields) -> str:
+    kind, _, name = given.name.partition(":")
+    if kind == "source":
+        return f"/sources/{quote(name, safe='')}/limits"
     return f"/sources/limits?{urlencode({'scope': given.name})}"
 
 

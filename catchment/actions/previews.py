@@ -29,7 +29,7 @@ SECONDS = 15.0
 """Time limit of a plan or a proof."""
 _COUNT_SECONDS = 3.0
 """Time in which the files of a new source are counted."""
-_SHOWN = 50
+_SHOWN = 25
 _ONE = threading.Lock()
 
 T = TypeVar("T")

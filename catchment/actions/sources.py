@@ -81,7 +81,7 @@ def add(
 
     Raises NoConsent, BadInput if the name is taken, SourceError, Refused during a removal of the name, or TryAgain.
     """
-    with _stored_secret(desk, new) as references:
+    with _stored_secret(desk, new.kind, new.settings, new.secret) as references:
         entry = new.written(desk, **references)
         connector = desk.connector(entry)
         scopes = scopes_of(connector)
@@ -114,20 +114,27 @@ def differences(old: WrittenSource, new: WrittenSource) -> list[ChangedSetting]:
     return found
 
 
-def change(desk: Desk[E], entry: E, actor: str, reason: str = "") -> list[ChangedSetting]:
+def change(desk: Desk[E], entry: E, actor: str, reason: str = "", *, secret: str = "") -> list[ChangedSetting]:
     """Give a source the settings, schedules and watching of `entry`. Return what changed. A failure leaves no trace.
 
-    Raises NotFound, Refused if another place would be read or the source is being removed, ConfigError or TryAgain.
+    `secret`: A new password or token, stored as for a new source; it replaces the one that was typed before.
+
+    Raises NotFound, Refused if another place would be read or the source is being removed, ConfigError, BadInput or TryAgain.
     """
-    changed = differences(desk.entry(entry.name), entry)
-    require_same_place(entry.name, changed)
-    if changed:
-        with desk.writing() as ledger:
-            _refuse_during_removal(ledger, entry.name)
-            with desk.changing(entry):
-                keys = ", ".join(one.key for one in changed)
-                ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
-                ledger.sources.note(entry.name, "changed", actor, f"{keys}; {reason}" if reason else keys)
+    name, former = entry.name, _own_secrets(desk, entry.name) if secret else []
+    with _stored_secret(desk, entry.kind, {}, secret) as references:
+        entry = desk.revised(entry, references, Timing()) if references else entry
+        changed = differences(desk.entry(name), entry)
+        require_same_place(name, changed)
+        if changed:
+            with desk.writing() as ledger:
+                _refuse_during_removal(ledger, name)
+                with desk.changing(entry):
+                    keys = ", ".join(one.key for one in changed)
+                    ledger.sources.put(name, entry.kind, entry.settings.priority)
+                    ledger.sources.note(name, "changed", actor, f"{keys}; {reason}" if reason else keys)
+    for file in former:
+        file.unlink(missing_ok=True)
     return changed
 
 
@@ -228,22 +235,22 @@ def _with_deletions(ledger: Ledger, name: str, expected: int | None) -> int:
 
 
 @contextmanager
-def _stored_secret(desk: Desk[E], new: NewSource) -> Iterator[Mapping[str, str]]:
+def _stored_secret(desk: Desk[E], kind: str, settings: Mapping[str, Any], secret: str) -> Iterator[Mapping[str, str]]:
     """Store a typed secret in a file; yield the setting that refers to it. A failure of the block removes the file."""
-    if not new.secret:
+    if not secret:
         yield {}
         return
-    setting = desk.secret_setting(new.kind)
+    setting = desk.secret_setting(kind)
     if setting is None:
-        raise BadInput(f"secret: {new.kind} needs none; leave it empty")
-    if setting in new.settings:
+        raise BadInput(f"secret: {kind} needs none; leave it empty")
+    if setting in settings:
         raise BadInput(f"secret: {setting} is among the settings, too; give one of them")
     folder = desk.home.make().secrets
     file = folder / f"{token_hex(8)}{_KEPT}"
     try:
         with atomic_files.explained():
             folder.mkdir(mode=0o700, exist_ok=True)
-            atomic_files.write(file, new.secret.encode())
+            atomic_files.write(file, secret.encode())
         yield {setting: f"file:{file}"}
     except BaseException:
         file.unlink(missing_ok=True)

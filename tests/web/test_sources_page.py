@@ -244,6 +244,20 @@ def test_removed_source_takes_its_own_secret_along(home: Home, client: TestClien
     assert [*home.secrets.iterdir()] == []
 
 
+def test_new_secret_replaces_the_one_before(home: Home, client: TestClient, hub: GitHubServer) -> None:
+    post(client, "sources.add", **github(hub))
+    [first] = home.secrets.iterdir()
+    _, page = post(client, "sources.change", name="plots", secret="another one")
+    assert "plots: token changed" in said(page)
+    [second] = home.secrets.iterdir()
+    assert (second != first, second.read_text()) == (True, "another one")
+    assert "another one" not in page
+    before = files(home)
+    _, page = post(client, "sources.change", name="plots", secret="a third", settings=f"address={hub.web}:1")
+    assert ">Not done</span>" in said(page)
+    assert files(home) == before
+
+
 @pytest.mark.parametrize("action", ["sources.remove", "consents.revoke"])
 def test_deletion_needs_the_name_typed(notes: Home, client: TestClient, action: str) -> None:
     before = files(notes)
@@ -350,14 +364,14 @@ def test_limits_are_set_and_emptied_by_a_form(notes: Home, client: TestClient) -
     windows = "08:00-18:00 mon-fri,sun\r\n22:00-23:00"
     typed = {"per_hour": "500", "active": "", "profile": "conservative", "blackouts": windows, "paused": "true"}
     at, page = post(client, "limits.change", name="source:notes", **typed, reason="daytime is mine")
-    assert at == "/sources/limits?scope=source%3Anotes"
+    assert at == "/sources/notes/limits"
     assert limits_of(notes, "source:notes") == {
         "paused": True,
         "profile": "conservative",
         "per_hour": 500,
         "blackouts": ("08:00-18:00 mon-fri,sun", "22:00-23:00"),
     }
-    assert "1 source held back now" in page
+    assert "Held back now" in page
     post(client, "limits.change", name="source:notes", per_hour="", paused="false", profile="", blackouts="")
     assert limits_of(notes, "source:notes") == {}
 

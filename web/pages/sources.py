@@ -113,6 +113,7 @@ def _settings(desk: Desk[Any], _library: WarmLibrary, name: str, parameters: Map
         "problem": problem,
         "typed": typed,
         "line": line,
+        "secret": desk.secret_setting(entry.kind),
     }
 
 
@@ -131,21 +132,19 @@ def _consent(desk: Desk[Any], library: WarmLibrary, name: str, parameters: Mappi
     }
 
 
-def _limits(desk: Desk[Any], library: WarmLibrary, name: str, _parameters: Mapping[str, str]) -> Data:
-    return _limits_of(desk, library, f"source:{name}")
+def _limits(_desk: Desk[Any], library: WarmLibrary, name: str, _parameters: Mapping[str, str]) -> Data:
+    view = throttling.limits(library.ledger, f"source:{name}", library.ledger.sources.get(name))
+    return {"view": view, "profiles": list(RateProfile)}
 
 
 def _all_limits(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    return {"entry": None, "part": "", **_limits_of(desk, library, parameters.get("scope") or "all")}
-
-
-def _limits_of(desk: Desk[Any], library: WarmLibrary, scope: str) -> Data:
+    scope = parameters.get("scope") or "all"
     known = [source.name for source in library.ledger.sources.all()]
     scopes = ["all", *(f"kind:{kind}" for kind in desk.kinds), *(f"source:{name}" for name in known)]
     if scope not in scopes:
         raise BadInput(f"scope: {scope!r} is none; choose {', '.join(scopes)}")
     view = throttling.limits(library.ledger, scope)
-    return {"view": view, "limits": view.all, "scopes": scopes, "profiles": list(RateProfile)}
+    return {"view": view, "entry": None, "scopes": scopes, "profiles": list(RateProfile)}
 
 
 def _plan(desk: Desk[Any], _library: WarmLibrary, name: str, parameters: Mapping[str, str]) -> Data:
