@@ -22,7 +22,18 @@ expect.set_options(timeout=30_000)
 
 _AXE = PROJECT / "build" / "node_modules" / "axe-core" / "axe.min.js"
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-_PAGES = ("/", "/search?q=bridge", "/documents/1", "/trouble", "/sources", "/syncs", "/health", "/nope")
+_PAGES = (
+    "/",
+    "/search?q=bridge",
+    "/documents/1",
+    "/trouble",
+    "/sources",
+    "/sources/new",
+    "/sources/limits",
+    "/syncs",
+    "/health",
+    "/nope",
+)
 _SIZES = {"wide": (1280, 900), "phone": (390, 844)}
 
 
@@ -91,6 +102,8 @@ def test_reader_searches_and_reads_by_keyboard_alone(page: Page, url: str) -> No
         page.keyboard.press("g")
         page.keyboard.press(key)
         expect(page).to_have_url(f"{url}{path}")
+        if path == "/":
+            expect(page.get_by_role("searchbox")).to_be_focused()
         page.keyboard.press("Escape")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
@@ -145,6 +158,30 @@ def test_pages_have_no_known_barrier(page: Page, url: str, scheme: str, size: st
 def test_pages_contact_nothing_else(page: Page, url: str, requested: set[str]) -> None:
     page.goto(f"{url}/documents/1")
     assert {host for host in requested if host} == {urlsplit(url).netloc}
+
+
+def test_source_is_added_by_keyboard_alone(page: Page, url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "Papers"
+    folder.mkdir()
+    (folder / "plan.md").write_text("The plan.")
+    page.goto(f"{url}/sources/new")
+    page.get_by_label("Folder with files").focus()
+    page.keyboard.press("Space")
+    for text in (str(folder), "papers"):
+        page.keyboard.press("Tab")
+        page.keyboard.type(text)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("table", name="Files by type")).to_contain_text("md")
+    page.get_by_role("button", name="Add papers").focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{url}/sources/papers")
+    expect(page.get_by_role("status", name="Result")).to_contain_text("papers is added")
+    for part in ("Settings", "Limits", "Consent", "Next sync", "Proof"):
+        page.get_by_role("navigation", name="Parts of papers").get_by_role("link", name=part).press("Enter")
+        expect(page.get_by_role("navigation", name="Parts of papers").locator("[aria-current]")).to_have_text(part)
+        page.evaluate(_axe())
+        found = page.evaluate("rules => axe.run({runOnly: rules})", _RULES)
+        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]] == [], part
 
 
 def _axe() -> str:
