@@ -64,10 +64,13 @@ class _Ending(_Fields):
 
     @property
     def end(self) -> datetime | None:
-        """The end as a time."""
+        """The end as a time. Raises BadInput."""
         if self.until is None or isinstance(self.until, datetime):
             return self.until
-        return datetime.combine(self.until, time.max).astimezone()
+        try:
+            return datetime.combine(self.until, time.max).astimezone()
+        except (OverflowError, ValueError):
+            raise BadInput("until: out of range; choose a day before the year 9999") from None
 
 
 class SourceFields(_Timed, _Ending):

@@ -11,4 +11,6 @@ handed in as a `Desk`:
     change (also pause) or clear limits; reset_breaker  actions.limits
     retry, discard, note, purge quarantined items      actions.quarantine
     cancel or prioritize a job                         actions.jobs
+
+What would happen is in `actions.previews`; nothing is changed by it.
 """
