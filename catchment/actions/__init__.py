@@ -12,5 +12,5 @@ handed in as a `Desk`:
     retry, discard, note, purge quarantined items      actions.quarantine
     cancel or prioritize a job                         actions.jobs
 
-What would happen is in `actions.previews`; nothing is changed by it.
+`actions.previews` returns the effect of adding or syncing a source, and a proof, without a change.
 """

@@ -80,11 +80,11 @@ class Desk(Protocol[E]):
         ...
 
     def draft(self, kind: str, location: str, name: str, settings: Mapping[str, Any], timing: Timing) -> E:
-        """Return a new source from what was typed. Nothing is written. Raises BadInput."""
+        """Return a new source from typed values, without writing it. Raises BadInput."""
         ...
 
     def revised(self, entry: E, settings: Mapping[str, Any], timing: Timing) -> E:
-        """Return a source with some settings replaced; None removes one. Nothing is written. Raises BadInput."""
+        """Return a source with some settings replaced; None removes one. The file stays as before. Raises BadInput."""
         ...
 
     def secret_setting(self, kind: str) -> str | None:

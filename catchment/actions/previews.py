@@ -1,6 +1,6 @@
-"""What would happen: what a new source would read, what its next sync would do, and how far the library matches it.
+"""Previews: the content of a new source, the changes of the next sync, and a proof of the library against its source.
 
-Nothing is changed. Each is limited in time, because a person waits for it.
+They change no data, and are limited in time, because a person waits for them.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class FilesOfType:
 
 @dataclass(frozen=True, slots=True)
 class SourcePreview:
-    """What a new source would read.
+    """The content of a new source.
 
     Attributes:
-        description: Of the place; None if it is asked only with consent.
+        description: Of the place; None for a host, before consent.
         scopes: What needs consent, by name, with descriptions; empty for files on this machine.
         secret: The setting for a password or token; None if none is needed.
         files: Of a folder, by type, the most frequent first.
@@ -99,7 +99,7 @@ class ProofPreview:
 
 
 def new_source(desk: Desk[E], new: NewSource) -> SourcePreview:
-    """Return what a source would read. A host is not asked before there is consent. Raises BadInput or SourceError."""
+    """Return the content of a source. Opens no connection to a host, which needs consent. Raises BadInput or SourceError."""
     setting = desk.secret_setting(new.kind)
     # Some kinds are not valid without a secret. It is typed with the consent, and then read.
     connector = desk.connector(
@@ -113,7 +113,7 @@ def new_source(desk: Desk[E], new: NewSource) -> SourcePreview:
 
 
 def sync(desk: Desk[E], name: str, *, deep: bool = False) -> SyncPreview:
-    """Return what the next sync of a source would do. Raises the exceptions of `make_plan`, and TookTooLong."""
+    """Return the changes of the next sync of a source. Raises the exceptions of `make_plan`, and TookTooLong."""
     plan: Plan = _in_time(desk, name, "plan", make_plan, deep=deep)
     totals = tuple(PlannedChanges(action, *total) for action, total in plan.totals.items())
     return SyncPreview(

@@ -134,7 +134,7 @@ class SettingRow:
 
 @dataclass(frozen=True, slots=True)
 class ScopeView:
-    """A part of a source that needs consent: what it reads (None: no longer anything), and the consent, if it was asked for."""
+    """A part of a source that needs consent: the data that it covers (None: no longer read), and the recorded consent."""
 
     scope: str
     reads: str | None
@@ -142,7 +142,7 @@ class ScopeView:
 
 
 def scopes(ledger: Ledger, name: str, reads: Mapping[str, str]) -> list[ScopeView]:
-    """Return the scopes of a source with their consents. `reads`: what it is set to read, by scope."""
+    """Return the scopes of a source with their consents. `reads`: descriptions of the data that it is set to read, by scope."""
     given = {consent.scope: consent for consent in ledger.consents.all(name, every=True)}
     return [ScopeView(scope, reads.get(scope), given.get(scope)) for scope in {**reads, **given}]
 

@@ -1,4 +1,4 @@
-"""Adding and setting up sources on the page: previews write nothing, a failure leaves nothing, and a secret never leaks."""
+"""Adding and setting up sources on the page: previews and failures leave no trace, and no secret leaks."""
 
 from __future__ import annotations
 
