@@ -169,7 +169,7 @@ def _count(connector: Connector) -> tuple[list[FilesOfType], bool]:
 
 
 class _Nothing:
-    """The `Known` of a source of which nothing is known."""
+    """The `Known` of a new source."""
 
     def marks(self) -> Mapping[str, str]:
         return {}

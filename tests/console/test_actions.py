@@ -224,6 +224,16 @@ def test_running_sync_is_cancelled_by_its_source(filled: Path, server: Standin, 
     assert ("POST", "/flow_runs/run-2/set_state", {"state": {"type": "CANCELLING"}}) in server.asked
 
 
+def test_running_sync_is_cancelled_by_a_command(server: Standin, desk: LocalDesk, cli: Cli) -> None:
+    assert cli("sync", "notes", "--cancel").code == 4
+    _sync_with_held_deletions(desk, run="run-2", end=False)
+    assert cli("sync", "notes", "--cancel", "--json").json == {"source": "notes", "run": "run-2"}
+    assert ("POST", "/flow_runs/run-2/set_state", {"state": {"type": "CANCELLING"}}) in server.asked
+    for more in (("--wait",), ("--deep",), ("--plan", "x")):
+        assert cli("sync", "notes", "--cancel", *more).code == 2
+    assert cli("sync", "--all", "--cancel").code == 2
+
+
 def test_setting_is_changed_and_the_rest_of_the_file_stays(filled: Path, cli: Cli) -> None:
     file = filled / "sources.yaml"
     text = file.read_text().replace("    name: notes\n", "    name: notes  # mine\n") + "# the end\n"
