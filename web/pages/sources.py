@@ -71,16 +71,14 @@ def _one(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -
 def _new(desk: Desk[Any], _library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     typed = {name: parameters.get(name, "").strip() for name in ("kind", "location", "name", "every", "cron")}
     watch = bool(parameters.get("watch"))
-    found, problem = None, ""
+    found, problem = None, None
     if typed["location"]:
         timing = Timing(typed["every"] or None, typed["cron"] or None, watch=watch)
         found, problem = _tried(
             lambda: previews.new_source(desk, NewSource(typed["kind"], typed["location"], typed["name"], timing=timing))
         )
     return {
-        "view": {"preview": found, "problem": problem or None},
-        "found": found,
-        "problem": problem,
+        "view": {"preview": found, "problem": problem},
         "typed": {**typed, "watch": "true" if watch else None},
         "kinds": desk.kinds,
     }
@@ -107,10 +105,7 @@ def _settings(desk: Desk[Any], _library: WarmLibrary, name: str, parameters: Map
         )
     found, problem = _tried(changes)
     return {
-        "view": {"source": name, "settings": rows, "changes": found, "problem": problem or None},
-        "rows": rows,
-        "changes": found,
-        "problem": problem,
+        "view": {"source": name, "settings": rows, "changes": found, "problem": problem},
         "typed": typed,
         "line": line,
         "secret": desk.secret_setting(entry.kind),
@@ -124,12 +119,7 @@ def _consent(desk: Desk[Any], library: WarmLibrary, name: str, parameters: Mappi
     if scope:
         covered = consents.extent(desk, ledger, name, scope)
         documents = len(ledger.purging.holdings(ledger.sources.get(name).id, covered.covers).documents)
-    return {
-        "view": {"source": name, "scopes": rows, "scope": scope, "documents": documents},
-        "rows": rows,
-        "scope": scope,
-        "documents": documents,
-    }
+    return {"view": {"source": name, "scopes": rows, "scope": scope, "documents": documents}}
 
 
 def _limits(_desk: Desk[Any], library: WarmLibrary, name: str, _parameters: Mapping[str, str]) -> Data:
@@ -148,18 +138,16 @@ def _all_limits(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, 
 
 
 def _plan(desk: Desk[Any], _library: WarmLibrary, name: str, parameters: Mapping[str, str]) -> Data:
-    found = previews.sync(desk, name, deep=bool(parameters.get("deep")))
-    return {"view": found, "plan": found, "proof": None}
+    return {"view": previews.sync(desk, name, deep=bool(parameters.get("deep")))}
 
 
 def _prove(desk: Desk[Any], _library: WarmLibrary, name: str, _parameters: Mapping[str, str]) -> Data:
-    found = previews.proof(desk, name)
-    return {"view": found, "plan": None, "proof": found}
+    return {"view": previews.proof(desk, name)}
 
 
-def _tried(find: Callable[[], Any]) -> tuple[Any, str]:
-    """Return what is found, or why not, to be shown beside the form."""
+def _tried(find: Callable[[], Any]) -> tuple[Any, str | None]:
+    """Return a result, or the problem, to be shown beside the form."""
     try:
-        return find(), ""
+        return find(), None
     except CatchmentError as refusal:
         return None, str(refusal)
