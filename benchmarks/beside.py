@@ -20,13 +20,13 @@ from benchmarks.measure import hardware
 from benchmarks.notes import generate
 from benchmarks.system import BUILD, empty, started
 from catchment.actions import sources
+from catchment.actions.sources import NewSource
 from catchment.ledger import EmbeddingCounts, Ledger
 from catchment.settings import Home
 from console import session
 from deployments.runs.runs import start_embedding, start_sync, wait
 from deployments.server.client import api
 from deployments.server.running import Running
-from deployments.sources.entries import Timing, prepare
 
 _NOTES = 2_000
 _REST = 3.0
@@ -59,8 +59,7 @@ def main() -> None:
 def _sync(home: Home, server: Running, folder: Path, notes: int) -> float:
     """Add a vault of new notes as a source. Returns the seconds of its first sync, from its begin to its end in the ledger."""
     generate(folder, notes, seed=crc32(folder.name.encode()))
-    entry = prepare("obsidian", str(folder), folder.name, {}, Timing())
-    sources.add(session.desk(), entry, "benchmark")
+    sources.add(session.desk(), NewSource("obsidian", str(folder), folder.name), "benchmark")
     time.sleep(_REST)
     run = wait(server, start_sync(server, "obsidian", folder.name))
     with closing(Ledger.inspect(home.database_url)) as ledger:

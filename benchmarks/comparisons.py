@@ -13,9 +13,9 @@ from benchmarks.measure import Case
 from benchmarks.notes import edit, generate
 from benchmarks.system import started
 from catchment.actions import sources
+from catchment.actions.sources import NewSource
 from catchment.settings import Home
 from console import session
-from deployments.sources.entries import Timing, prepare
 
 _CHANGED_EVERY = 67
 """Every 67th note: 1.5 %."""
@@ -149,8 +149,7 @@ def _recovery(place: Path, interrupted: int) -> Comparison:
 
 
 def _add(kind: str, folder: Path, name: str) -> None:
-    entry = prepare(kind, str(folder), name, {}, Timing())
-    sources.add(session.desk(), entry, "benchmark")
+    sources.add(session.desk(), NewSource(kind, str(folder), name), "benchmark")
 
 
 def _python(module: str, *arguments: object) -> list[str]:

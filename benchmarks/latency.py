@@ -27,13 +27,14 @@ from benchmarks.runs import compare_workers
 from benchmarks.saving import EDITORS
 from benchmarks.system import BUILD, empty, started
 from catchment.actions import sources
+from catchment.actions.desk import Timing
+from catchment.actions.sources import NewSource
 from catchment.ledger import Ledger, Query, Term
 from catchment.settings import Home
 from console import session
 from deployments.runs.runs import start_sync, wait
 from deployments.server.client import Client, api
 from deployments.server.running import Running
-from deployments.sources.entries import Timing, prepare
 
 _SOURCE = "notes"
 _LOOK_SECONDS = 0.02
@@ -76,8 +77,8 @@ def main() -> None:
 
 
 def _measure(home: Home, server: Running, vault: Path, asked: argparse.Namespace) -> dict[str, Any]:
-    entry = prepare("obsidian", str(vault), _SOURCE, {}, Timing(every="1h", watch=True))
-    sources.add(session.desk(), entry, "benchmark")
+    new = NewSource("obsidian", str(vault), _SOURCE, timing=Timing(every="1h", watch=True))
+    sources.add(session.desk(), new, "benchmark")
     wait(server, start_sync(server, "obsidian", _SOURCE))
     saves = _save(home, server, vault, asked)
     # Queries to the server would slow down a run in progress.

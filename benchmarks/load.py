@@ -23,12 +23,11 @@ from benchmarks.fairness import judge
 from benchmarks.measure import hardware, tree_mb
 from benchmarks.notes import generate
 from benchmarks.system import BUILD, empty, started
-from catchment.actions.sources import add
+from catchment.actions.sources import NewSource, add
 from catchment.ledger import Ledger
 from catchment.settings import Home
 from console import session
 from deployments.runs.runs import start_sync, wait
-from deployments.sources.entries import Timing, prepare
 
 SIZES, QUICK = (80_000, 15_000, 4_000, 1_000), (10_000, 5_000, 2_500, 1_250)
 _ALTERED = Path(__file__).parents[1] / "tests" / "altered"
@@ -59,8 +58,7 @@ def measure(place: Path, sizes: Sequence[int]) -> dict[str, Any]:
     os.environ.update(CATCHMENT_HOME=str(home.path), PYTHONPATH=str(_ALTERED), RECORDED_STEPS=str(steps))
     for name, size in zip(names, sizes, strict=True):
         generate(place / name, size)
-        entry = prepare("obsidian", str(place / name), name, {}, Timing())
-        add(session.desk(), entry, "benchmark")
+        add(session.desk(), NewSource("obsidian", str(place / name), name), "benchmark")
     with started(home) as server:
         with _Watcher(home, server.pid, names) as watcher:
             begun = time.time()

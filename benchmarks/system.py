@@ -13,11 +13,12 @@ import psutil
 
 from benchmarks.notes import generate
 from catchment.actions import sources
+from catchment.actions.desk import Timing
+from catchment.actions.sources import NewSource
 from catchment.settings import Home
 from console import session
 from deployments.runs.runs import start_sync, wait
 from deployments.server.running import Running, running
-from deployments.sources.entries import Timing, prepare
 from deployments.supervisor.supervisor import down, up
 
 BUILD = Path("build").absolute()
@@ -65,8 +66,7 @@ def state_of(home: Home) -> Running:
 def add_vault(home: Home, folder: Path, name: str, notes: int, *, watch: bool) -> None:
     """Add a vault of this number of notes as a source, and sync it."""
     generate(folder, notes)
-    entry = prepare("obsidian", str(folder), name, {}, Timing(watch=watch))
-    sources.add(session.desk(), entry, "benchmark")
+    sources.add(session.desk(), NewSource("obsidian", str(folder), name, timing=Timing(watch=watch)), "benchmark")
     state = state_of(home)
     wait(state, start_sync(state, "obsidian", name))
 

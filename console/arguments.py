@@ -1,4 +1,4 @@
-"""Values on the command line: durations, times, `key=value` settings, and their text form."""
+"""Values on the command line: durations, times, references to secrets, and the text form of settings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from catchment.actions.typed_settings import pair
 from catchment.errors import BadInput
 from catchment.runtime.home import expanded
-from console import render
 
 if TYPE_CHECKING:
     from deployments.sources.prefect_file import Schedule
@@ -65,26 +65,9 @@ def moment(text: str) -> datetime:
         raise BadInput(f"{text!r}: not a time; examples: 2h, 7d, 2026-11-20, 2026-11-20T14:00") from None
 
 
-def settings(assignments: Sequence[str]) -> dict[str, Any]:
-    """Parse `key=value` settings. Values are YAML; a dotted key addresses a nested setting ("limits.max_mb=20")."""
-    result: dict[str, Any] = {}
-    for key, text in map(_assignment, assignments):
-        value = _value(key, text) if text else ""
-        *path, last = key.split(".")
-        inner = result
-        for part in path:
-            inner = inner.setdefault(part, {})
-            if not isinstance(inner, dict):
-                raise BadInput(f"{key}: set twice, as a value and as a group; keep one")
-        if last in inner:
-            raise BadInput(f"{key}: set twice; keep one")
-        inner[last] = value
-    return result
-
-
 def secrets(assignments: Sequence[str]) -> dict[str, str]:
     """Parse `name=REF` pairs. A value that is not a secret reference is refused and never repeated in the message."""
-    result = dict(map(_assignment, assignments))
+    result = dict(map(pair, assignments))
     for name, reference in result.items():
         if not reference.startswith(_REFERENCES):
             forms = "env:VARIABLE, keyring:SERVICE/USER, file:PATH or block:NAME"
@@ -120,38 +103,7 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def timing(schedules: Sequence[Schedule], watch: bool, quiet: float | None = None) -> str:
     """Return in words when a source is synced."""
-    parts = [
-        f"every {render.span(schedule.interval.total_seconds())}"
-        if schedule.interval
-        else f"cron {schedule.cron}"
-        if schedule.cron
-        else f"rrule {schedule.rrule}"
-        for schedule in schedules
-    ]
+    parts = [str(schedule) for schedule in schedules]
     if watch:
         parts.append("on change" if quiet is None else f"{quiet:g} s after a change")
     return ", ".join(parts) or "manual"
-
-
-def _value(key: str, text: str) -> Any:
-    """Parse a value as YAML, but take leading signs such as * and ! literally: patterns start with them."""
-    import yaml
-
-    class Plain(yaml.SafeLoader):
-        fetch_alias = fetch_anchor = fetch_tag = fetch_directive = yaml.SafeLoader.fetch_plain
-
-        def check_plain(self) -> bool:
-            return self.peek() in "%@`" or bool(super().check_plain())
-
-    try:
-        return yaml.load(text, Plain)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        # PyYAML raises ValueError for a date such as 2026-02-30.
-        raise BadInput(f"{key}: not valid YAML; quote the value: --set '{key}=\"…\"'") from None
-
-
-def _assignment(text: str) -> tuple[str, str]:
-    key, separator, value = text.partition("=")
-    if not separator or not key.strip():
-        raise BadInput(f"{key!r}: value missing; write key=value")
-    return key.strip(), value

@@ -6,8 +6,10 @@ A form of the page posts to `/actions/NAME`; the answer is a redirect, and the n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import timedelta
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from anyio import to_thread
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -17,11 +19,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from catchment.actions import jobs, limits, quarantine, sources, syncs
+from catchment.actions import consents, jobs, limits, quarantine, sources, syncs
 from catchment.actions.desk import Desk
 from catchment.actions.quarantine import Selection
-from catchment.errors import BadInput, CatchmentError, Reason
+from catchment.errors import BadInput, CatchmentError, NotFound, Reason, Refused, TryAgain
 from catchment.runtime.process import operator
+from web.action_fields import AgeFields, ChangeFields, ConsentFields, LimitFields, RemoveFields, SourceFields
 from web.guard import error
 from web.json_interface import explained, status_of
 from web.sessions import form_fields
@@ -101,6 +104,50 @@ class WebAction(Generic[F]):
     after: Callable[[F], str]
 
 
+def _add(desk: Desk[Any], given: SourceFields, actor: str) -> Done:
+    found = sources.add(desk, given.new, actor, given.reason, consented=given.consent, until=given.end)
+    begins = "it is read as soon as Catchment runs"
+    with suppress(NotFound, Refused, TryAgain):
+        syncs.start(desk, given.name, actor)
+        begins = "its first sync starts"
+    return Done(f"{given.name} is added ({found}); {begins}", found)
+
+
+def _change(desk: Desk[Any], given: ChangeFields, actor: str) -> Done:
+    entry = desk.revised(desk.entry(given.name), given.settings, given.timing)
+    changed = sources.change(desk, entry, actor, given.reason, secret=given.secret)
+    keys = ", ".join(one.key for one in changed)
+    return Done(f"{given.name}: {keys} changed" if changed else f"{given.name}: nothing to change", len(changed))
+
+
+def _remove(desk: Desk[Any], given: RemoveFields, actor: str) -> Done:
+    sources.remove(desk, given.confirmed, actor, given.reason)
+    return Done(f"{given.name} and its documents are removed from the library; nothing changed at the source")
+
+
+def _give(desk: Desk[Any], given: ConsentFields, actor: str) -> Done:
+    scopes = consents.give(desk, given.name, actor, given.reason, until=given.end)
+    return Done(f"{given.name} may be read: {', '.join(sorted(scopes))}", len(scopes))
+
+
+def _revoke(desk: Desk[Any], given: RemoveFields, actor: str) -> Done:
+    proof = consents.revoke(desk, given.confirmed, actor, given.reason, scope=given.scope)
+    items = count(proof.items, "item")
+    if not proof.holds:
+        raise TryAgain(f"{given.name}: consent withdrawn and {items} deleted, but some data is left; repeat it")
+    copies = f"; older copies still have data: {', '.join(proof.copies)}" if proof.copies else ""
+    return Done(f"{given.name}: consent withdrawn, {items} deleted, and nothing of them is left{copies}", proof.items)
+
+
+def _limit(desk: Desk[Any], given: LimitFields, actor: str) -> Done:
+    scope, rule = limits.change(desk, given.name, actor, given.reason, **given.limits)
+    return Done(f"Limits of {scope}: {rule}", str(rule))
+
+
+def _clear(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
+    return Done(f"{limits.clear(desk, given.name, actor, given.reason)} has no limits")
+
+
 def _pause(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
     sources.pause(desk, given.name, actor, given.reason)
     return Done(f"{given.name} is paused until you resume it")
@@ -154,6 +201,11 @@ def _note(desk: Desk[Any], given: ItemsFields, actor: str) -> Done:
     return Done(f"Note added to {count(number, 'entry', 'entries')}", number)
 
 
+def _purge(desk: Desk[Any], given: AgeFields, actor: str) -> Done:
+    number = quarantine.purge(desk, timedelta(days=given.days), actor, given.reason or "purged")
+    return Done(f"{count(number, 'old entry', 'old entries')} removed from quarantine", number)
+
+
 def _cancel_job(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
     jobs.cancel(desk, given.number, actor, given.reason)
     return Done(f"Job {given.number} is cancelled")
@@ -169,8 +221,19 @@ def _reset_breaker(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
     return Done(f"{given.name} is asked again", len(keys))
 
 
-def _of_source(given: NamedFields) -> str:
+def _of_source(given: NamedFields | SourceFields) -> str:
     return f"/sources/{quote(given.name, safe='')}"
+
+
+def _part_of_source(part: str) -> Callable[[Any], str]:
+    return lambda given: f"/sources/{quote(given.name, safe='')}/{part}"
+
+
+def _limits(given: NamedFields | LimitFields) -> str:
+    kind, _, name = given.name.partition(":")
+    if kind == "source":
+        return f"/sources/{quote(name, safe='')}/limits"
+    return f"/sources/limits?{urlencode({'scope': given.name})}"
 
 
 def _of_job(given: NumberFields) -> str:
@@ -186,6 +249,9 @@ def _of_cluster(given: ItemsFields) -> str:
 
 
 ACTIONS: Mapping[str, WebAction[Any]] = {
+    "sources.add": WebAction(SourceFields, _add, _of_source),
+    "sources.change": WebAction(ChangeFields, _change, _part_of_source("settings")),
+    "sources.remove": WebAction(RemoveFields, _remove, lambda _given: "/sources"),
     "sources.pause": WebAction(NamedFields, _pause, _of_source),
     "sources.resume": WebAction(NamedFields, _resume, _of_source),
     "sources.apply_deletions": WebAction(NamedFields, _apply, _trouble),
@@ -193,11 +259,16 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "syncs.start": WebAction(NamedFields, _start, _of_source),
     "syncs.cancel": WebAction(NamedFields, _cancel_sync, _of_source),
     "syncs.undo": WebAction(NumberFields, _undo, lambda given: f"/syncs/{given.number}"),
+    "consents.give": WebAction(ConsentFields, _give, _part_of_source("consent")),
+    "consents.revoke": WebAction(RemoveFields, _revoke, _part_of_source("consent")),
     "quarantine.retry": WebAction(ItemsFields, _retry, _trouble),
     "quarantine.discard": WebAction(ItemsFields, _discard, _trouble),
     "quarantine.note": WebAction(ItemsFields, _note, _of_cluster),
+    "quarantine.purge": WebAction(AgeFields, _purge, lambda _given: "/jobs?state=quarantined"),
     "jobs.cancel": WebAction(NumberFields, _cancel_job, _of_job),
     "jobs.prioritize": WebAction(NumberFields, _prioritize, _of_job),
+    "limits.change": WebAction(LimitFields, _limit, _limits),
+    "limits.clear": WebAction(NamedFields, _clear, _limits),
     "limits.reset_breaker": WebAction(NamedFields, _reset_breaker, _trouble),
 }
 """The actions, by the module and the name of their function in `catchment.actions`."""

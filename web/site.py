@@ -120,7 +120,13 @@ class Site:
 
     async def failed(self, request: Request, status: int, problem: str) -> Response:
         """Return the page for a request that failed."""
-        titles = {404: "Not found", 403: "Not allowed", 500: "Internal error", 503: "Not available now"}
+        titles = {
+            404: "Not found",
+            403: "Not allowed",
+            500: "Internal error",
+            503: "Not available now",
+            504: "Takes too long",
+        }
         data = {"title": titles.get(status, "Not possible"), "problem": problem}
         return await self._whole(request, "failed.html", data, status)
 

@@ -11,4 +11,6 @@ handed in as a `Desk`:
     change (also pause) or clear limits; reset_breaker  actions.limits
     retry, discard, note, purge quarantined items      actions.quarantine
     cancel or prioritize a job                         actions.jobs
+
+`actions.previews` returns the effect of adding or syncing a source, and a proof, without a change.
 """

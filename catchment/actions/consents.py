@@ -10,7 +10,7 @@ from catchment.actions import revoke as purge
 from catchment.actions.desk import Desk, E, known
 from catchment.actions.revoke import Extent, PurgeProof
 from catchment.contracts import Guarded
-from catchment.errors import NotFound
+from catchment.errors import BadInput, NotFound
 from catchment.ledger import Ledger
 from catchment.sync.preflight import WHOLE, consented, scopes_of
 
@@ -34,14 +34,21 @@ def require(desk: Desk[E], entry: E) -> None:
 def give(desk: Desk[E], name: str, actor: str, reason: str = "", *, until: datetime | None = None) -> frozenset[str]:
     """Give consent to all that a source is set to read, until a time or until it is revoked. Return the scopes. Idempotent.
 
-    Raises NotFound, or Refused while revoked data is being deleted.
+    Raises NotFound, BadInput if the end is past, or Refused while revoked data is being deleted.
     """
     entry = desk.entry(name)
     scopes = frozenset(requested(desk, entry))
     with desk.writing() as ledger:
+        require_later(ledger, until)
         source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
         ledger.consents.give(source.id, scopes, actor, until, reason)
     return scopes
+
+
+def require_later(ledger: Ledger, until: datetime | None) -> None:
+    """Raise BadInput if the end of a consent is past."""
+    if until is not None and until <= ledger.now():
+        raise BadInput("end of the consent: in the past; choose a later one")
 
 
 def revoke(

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from catchment.contracts import Connector
 from catchment.errors import NotFound
 from catchment.ledger import Ledger, Source
 from catchment.settings import Home, SourceSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When a source is synced, as typed. None leaves a part as it is, or without a schedule for a new source.
+
+    Give one of `every` ("15m"), `cron` and `rrule`. `debounce`: seconds without a change before the sync of a watched source.
+    """
+
+    every: str | None = None
+    cron: str | None = None
+    rrule: str | None = None
+    watch: bool | None = None
+    debounce: float | None = None
 
 
 class WrittenSource(Protocol):
@@ -62,6 +77,18 @@ class Desk(Protocol[E]):
 
     def entry(self, name: str) -> E:
         """Return a source of the sources file. Raises NotFound with a similar name."""
+        ...
+
+    def draft(self, kind: str, location: str, name: str, settings: Mapping[str, Any], timing: Timing) -> E:
+        """Return a new source from typed values, without writing it. Raises BadInput."""
+        ...
+
+    def revised(self, entry: E, settings: Mapping[str, Any], timing: Timing) -> E:
+        """Return a source with some settings replaced; None removes one. The file stays as before. Raises BadInput."""
+        ...
+
+    def secret_setting(self, kind: str) -> str | None:
+        """Return the setting that refers to the password or token of a kind; None if it needs none. Raises BadInput."""
         ...
 
     def connector(self, entry: E) -> Connector:

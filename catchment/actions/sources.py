@@ -4,16 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
-from catchment.actions import syncs
-from catchment.actions.desk import Desk, E, WrittenSource, known
+from catchment.actions import consents, syncs
+from catchment.actions.desk import Desk, E, Timing, WrittenSource, known
 from catchment.actions.revoke import forget_files
-from catchment.errors import CatchmentError, NoConsent, NotFound, Refused, TryAgain
+from catchment.errors import BadInput, CatchmentError, NoConsent, NotFound, Refused, TryAgain
 from catchment.ledger import Ledger, Source
+from catchment.runtime import atomic_files
 from catchment.sync.preflight import WHOLE, scopes_of
+
+_KEPT = ".secret"
+"""End of the names of files with typed secrets."""
+_ADDRESSES = ("new", "limits")
+"""Names that the addresses of pages have."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSource:
+    """A source as an operator typed it.
+
+    Attributes:
+        location: Path of a folder, a vault or a clone; `user@host[:port]`; `owner/repo`.
+        settings: Of its connector. Secrets are references.
+        secret: A password or token itself. It is stored in a private file of the home, and the settings refer to that.
+    """
+
+    kind: str
+    location: str
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    timing: Timing = field(default_factory=Timing)
+    secret: str = field(default="", repr=False)
+
+    def written(self, desk: Desk[E], **references: str) -> E:
+        """Return the source as the sources file would have it. `references`: to secrets. Raises BadInput."""
+        if self.name in _ADDRESSES:
+            raise BadInput(f"{self.name!r}: an address of the page; choose another name")
+        return desk.draft(self.kind, self.location, self.name, {**self.settings, **references}, self.timing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +62,18 @@ class ChangedSetting:
 
 
 def add(
-    desk: Desk[E], entry: E, actor: str, reason: str = "", *, consented: bool = False, until: datetime | None = None
+    desk: Desk[E],
+    new: NewSource,
+    actor: str,
+    reason: str = "",
+    *,
+    consented: bool = False,
+    until: datetime | None = None,
 ) -> str:
     """Add a source after checking that it can be read. Return the description of its content.
 
-    A failure leaves no trace. If the process is killed before it recorded the consent, repeating the action completes it.
+    A failure leaves no trace. If the process is killed before it recorded the consent, repeating the action completes it, but
+    not with a typed secret.
 
     Args:
         consented: The operator agreed to all that the source is set to read. Not needed for files on this machine.
@@ -42,17 +81,20 @@ def add(
 
     Raises NoConsent, BadInput if the name is taken, SourceError, Refused during a removal of the name, or TryAgain.
     """
-    connector = desk.connector(entry)
-    scopes = scopes_of(connector)
-    if scopes and not consented:
-        raise NoConsent(f"{entry.name}: no consent to read {', '.join(scopes)}; pass --consent to give it")
-    description = connector.probe()
-    with desk.writing() as ledger:
-        _refuse_during_removal(ledger, entry.name)
-        is_written = desk.entries().get(entry.name) == entry and not ledger.consents.agreed(entry.name)
-        with desk.adding(entry, is_written=is_written):
-            source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority, actor, reason)
-            ledger.consents.give(source.id, frozenset(scopes or {WHOLE}), actor, until, reason)
+    with _stored_secret(desk, new.kind, new.settings, new.secret) as references:
+        entry = new.written(desk, **references)
+        connector = desk.connector(entry)
+        scopes = scopes_of(connector)
+        if scopes and not consented:
+            raise NoConsent(f"{entry.name}: no consent to read {', '.join(scopes)}; pass --consent to give it")
+        description = connector.probe()
+        with desk.writing() as ledger:
+            consents.require_later(ledger, until)
+            _refuse_during_removal(ledger, entry.name)
+            is_written = desk.entries().get(entry.name) == entry and not ledger.consents.agreed(entry.name)
+            with desk.adding(entry, is_written=is_written):
+                source = ledger.sources.put(entry.name, entry.kind, entry.settings.priority, actor, reason)
+                ledger.consents.give(source.id, frozenset(scopes or {WHOLE}), actor, until, reason)
     return description
 
 
@@ -72,20 +114,27 @@ def differences(old: WrittenSource, new: WrittenSource) -> list[ChangedSetting]:
     return found
 
 
-def change(desk: Desk[E], entry: E, actor: str, reason: str = "") -> list[ChangedSetting]:
+def change(desk: Desk[E], entry: E, actor: str, reason: str = "", *, secret: str = "") -> list[ChangedSetting]:
     """Give a source the settings, schedules and watching of `entry`. Return what changed. A failure leaves no trace.
 
-    Raises NotFound, Refused if another place would be read or the source is being removed, ConfigError or TryAgain.
+    `secret`: A new password or token, stored as for a new source; it replaces the one that was typed before.
+
+    Raises NotFound, Refused if another place would be read or the source is being removed, ConfigError, BadInput or TryAgain.
     """
-    changed = differences(desk.entry(entry.name), entry)
-    require_same_place(entry.name, changed)
-    if changed:
-        with desk.writing() as ledger:
-            _refuse_during_removal(ledger, entry.name)
-            with desk.changing(entry):
-                keys = ", ".join(one.key for one in changed)
-                ledger.sources.put(entry.name, entry.kind, entry.settings.priority)
-                ledger.sources.note(entry.name, "changed", actor, f"{keys}; {reason}" if reason else keys)
+    name, former = entry.name, _own_secrets(desk, entry.name) if secret else []
+    with _stored_secret(desk, entry.kind, {}, secret) as references:
+        entry = desk.revised(entry, references, Timing()) if references else entry
+        changed = differences(desk.entry(name), entry)
+        require_same_place(name, changed)
+        if changed:
+            with desk.writing() as ledger:
+                _refuse_during_removal(ledger, name)
+                with desk.changing(entry):
+                    keys = ", ".join(one.key for one in changed)
+                    ledger.sources.put(name, entry.kind, entry.settings.priority)
+                    ledger.sources.note(name, "changed", actor, f"{keys}; {reason}" if reason else keys)
+    for file in former:
+        file.unlink(missing_ok=True)
     return changed
 
 
@@ -142,6 +191,8 @@ def remove(desk: Desk[E], name: str, actor: str, reason: str = "") -> None:
         # Before the file forgets the source, so that `status` and `doctor` name an interrupted removal.
         with suppress(NotFound):
             ledger.sources.begin_removal(name, actor)
+        for file in _own_secrets(desk, name):
+            file.unlink(missing_ok=True)
         desk.remove(name)
         # Before the ledger forgets the source, so that an interrupted removal can be repeated.
         forget_files(desk.home, name)
@@ -181,6 +232,40 @@ def _with_deletions(ledger: Ledger, name: str, expected: int | None) -> int:
         problem = f"{number} deletions are held now instead of {expected}"
         raise Refused(f"{name}: {problem}; nothing was changed, look again and repeat")
     return source_id
+
+
+@contextmanager
+def _stored_secret(desk: Desk[E], kind: str, settings: Mapping[str, Any], secret: str) -> Iterator[Mapping[str, str]]:
+    """Store a typed secret in a file; yield the setting that refers to it. A failure of the block removes the file."""
+    if not secret:
+        yield {}
+        return
+    setting = desk.secret_setting(kind)
+    if setting is None:
+        raise BadInput(f"secret: {kind} needs none; leave it empty")
+    if setting in settings:
+        raise BadInput(f"secret: {setting} is among the settings, too; give one of them")
+    folder = desk.home.make().secrets
+    file = folder / f"{token_hex(8)}{_KEPT}"
+    try:
+        with atomic_files.explained():
+            folder.mkdir(mode=0o700, exist_ok=True)
+            atomic_files.write(file, secret.encode())
+        yield {setting: f"file:{file}"}
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+
+
+def _own_secrets(desk: Desk[E], name: str) -> list[Path]:
+    """Return the files with typed secrets to which this source alone refers."""
+    places = {
+        entry.name: {Path(str(value).removeprefix("file:")) for value in dict(entry.settings).values()}
+        for entry in desk.entries().values()
+    }
+    others = set().union(*(found for other, found in places.items() if other != name))
+    own = places.get(name, set()) - others
+    return [place for place in own if place.parent == desk.home.secrets and place.suffix == _KEPT]
 
 
 def _refuse_during_removal(ledger: Ledger, name: str) -> None:

@@ -132,6 +132,11 @@ class Home:
         return self.path / "plans"
 
     @property
+    def secrets(self) -> Path:
+        """Secrets that were typed or obtained by a login, each in a file."""
+        return self.path / "secrets"
+
+    @property
     def prefect(self) -> Path:
         """Prefect's own state: database, profile and results."""
         return self.path / "prefect"

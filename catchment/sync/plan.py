@@ -29,7 +29,7 @@ from catchment.settings import Home, Policy
 from catchment.sync.batch import Bench
 from catchment.sync.discovery import removed_marks
 from catchment.sync.eta import budget_of, completion_time, mean_pace
-from catchment.sync.preflight import Permit, admitted, consented, limits_of, paced
+from catchment.sync.preflight import Permit, admitted, consented, limited, limits_of, paced
 from catchment.sync.progress import Progress
 from catchment.sync.source_sync import SourceSync
 
@@ -156,16 +156,25 @@ class _Recorder:
 
 
 def make_plan(
-    home: Home, ledger: Ledger, source: Source, connector: Connector, policy: Policy, *, deep: bool = False
+    home: Home,
+    ledger: Ledger,
+    source: Source,
+    connector: Connector,
+    policy: Policy,
+    *,
+    deep: bool = False,
+    seconds: float | None = None,
 ) -> Plan:
     """Determine the changes that a sync of the source would make now.
 
-    Raises NoConsent, NotNow if a preflight check fails, SourceError or TryAgain.
+    Raises NoConsent, NotNow if a preflight check fails, SourceError, TryAgain, or Stopped after `seconds`.
     """
     permit = consented(ledger, source, connector)
     admitted(home, ledger, source, connector)
-    with paced(connector, ledger, source):
+    with limited(permit, seconds), paced(connector, ledger, source):
         plan = _rehearsed(home, ledger, source, connector, policy, permit, deep)
+    # A listing that was stopped between two changes ends without an error.
+    permit.check()
     pace = mean_pace(ledger, source)
     jobs = plan.reads + plan.waiting
     if pace is None or not jobs:

@@ -83,6 +83,19 @@ class Permit:
         return self._scopes <= self._ledger.consents.valid(self._source.id)
 
 
+@contextmanager
+def limited(permit: Permit, seconds: float | None) -> Iterator[None]:
+    """Stop the permit after this time; None: never."""
+    timer = threading.Timer(seconds or 0, permit.stop, ("stopped at its time limit",))
+    timer.daemon = True
+    if seconds is not None:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def consented(ledger: Ledger, source: Source, connector: Connector) -> Permit:
     """Return the permit to read a source now.
 

@@ -8,9 +8,11 @@ covers the bytes at the source, not the text derived from them.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import pickle
 import random
+import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +25,7 @@ from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER
 from catchment.content.parsing import Read, ReadTask, read
 from catchment.contracts import Connected, Connector
-from catchment.errors import ItemError, SourceError
+from catchment.errors import ItemError, SourceError, Stopped
 from catchment.ledger import (
     ItemStatus,
     Kept,
@@ -134,7 +136,14 @@ class Proven:
 
 
 def prove(
-    home: Home, ledger: Ledger, source: Source, connector: Connector, policy: Policy, *, deep: bool = False
+    home: Home,
+    ledger: Ledger,
+    source: Source,
+    connector: Connector,
+    policy: Policy,
+    *,
+    deep: bool = False,
+    seconds: float | None = None,
 ) -> Proven:
     """Compare a source with the ledger and the library. Reads the whole source and changes nothing.
 
@@ -142,12 +151,12 @@ def prove(
 
     Args:
         deep: Also parse a random sample of up to 200 items again and compare the text.
+        seconds: Time limit, checked until all chunks are compared.
     """
-    plan = make_plan(home, ledger, source, connector, policy, deep=True)
+    ends = math.inf if seconds is None else time.monotonic() + seconds
+    plan = make_plan(home, ledger, source, connector, policy, deep=True, seconds=seconds)
     stored = ledger.proof.items(source.id)
-    damaged = frozenset(
-        content.id for part in ledger.proof.contents(source.id) for content in part if not _is_sound(content)
-    )
+    damaged = frozenset(content.id for content in _contents(ledger, source, ends) if not _is_sound(content))
     given_up = {item.locator: fingerprint(item.given_up) for item in stored if item.given_up}
     as_given_up = {
         item for _, item, version in plan.reports if item in given_up and fingerprint(version) == given_up[item]
@@ -249,6 +258,14 @@ def _fetched(connector: Connector, pickled: bytes, samples: Sequence[Sample]) ->
         with suppress(ItemError):
             raw = None if connector.fetch_in_parser else connector.fetch(sample.item)
             yield sample, ReadTask(sample.item, pickled, raw)
+
+
+def _contents(ledger: Ledger, source: Source, ends: float) -> Iterator[Kept]:
+    for part in ledger.proof.contents(source.id):
+        for content in part:
+            if time.monotonic() > ends:
+                raise Stopped("stopped at its time limit")
+            yield content
 
 
 def _is_sound(kept: Kept) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from datetime import datetime
 
-from catchment.ledger import Ledger
+from catchment.ledger import Ledger, Source
 from catchment.pacing.breaker import Position
 from catchment.pacing.operator_rules import ALL, Rule, scope
 
@@ -177,6 +178,28 @@ class Throttling:
     hosts: tuple[HostRate, ...] = ()
     places: tuple[HostTransfers, ...] = ()
     breakers: tuple[BreakerStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsView:
+    """The rule of a scope ("all", "kind:KIND", "source:NAME"), all limits, and the sources that are held back now, by name."""
+
+    scope: str
+    rule: Rule
+    all: Throttling
+    held: Mapping[str, Pause]
+
+
+def limits(ledger: Ledger, where: str, source: Source | None = None) -> LimitsView:
+    """Return the limits, with the rule of exactly this scope. `source`: only what applies to it, without hosts."""
+    found, held = overview(ledger), paused_sources(ledger)
+    if source is not None:
+        own = scope(source=source.name)
+        applying = (ALL, scope(kind=source.kind), own)
+        rules = tuple(rule for rule in found.rules if rule.scope in applying)
+        found = Throttling(rules, breakers=tuple(breaker for breaker in found.breakers if breaker.name == own))
+        held = {name: pause for name, pause in held.items() if name == source.name}
+    return LimitsView(where, ledger.throttles.get(where), found, held)
 
 
 def overview(ledger: Ledger) -> Throttling:

@@ -76,6 +76,6 @@ def github(
 
 def _token_file(host: str) -> Path:
     """Return the file for a token, in a folder with mode 0700."""
-    folder = session.home().make().path / "secrets"
+    folder = session.home().make().secrets
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder / f"{host.replace(':', '-')}.token"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from catchment.actions.typed_settings import settings
 from catchment.errors import BadInput, NotFound
 from catchment.model import Priority
 from console import arguments, render, session
@@ -80,16 +81,16 @@ def add(
 
     Example: catchment sources add obsidian ~/Vault --name notes --watch
     """
-    given = {**arguments.settings(assignments or []), **arguments.secrets(secrets or [])}
+    given = {**settings(assignments or []), **arguments.secrets(secrets or [])}
     if priority:
         given["priority"] = priority
     from catchment.actions import sources
-    from deployments.sources.entries import Timing, prepare
+    from catchment.actions.desk import Timing
 
-    entry = prepare(kind, location, name, given, Timing(every, cron, rrule, watch, debounce))
+    new = sources.NewSource(kind, location, name, given, Timing(every, cron, rrule, watch, debounce))
     until = consent.end_of(agreed_for)
-    agreed = consent.is_agreed(entry, given=agreed, until=until)
-    result = sources.add(session.desk(), entry, session.operator(), consented=agreed, until=until)
+    agreed = consent.is_agreed(new.written(session.desk()), given=agreed, until=until)
+    result = sources.add(session.desk(), new, session.operator(), consented=agreed, until=until)
     render.say(f"added {name}: {render.clean(result)}")
     if session.running():
         render.say(f"Sync it now: `catchment sync {name} --wait`")
@@ -124,14 +125,14 @@ def set_source(
     Example: catchment sources set notes exclude=*.tmp limits.max_mb=20 --every 1h --dry-run
     """
     from catchment.actions import sources
-    from deployments.sources.entries import Timing, revise
+    from catchment.actions.desk import Timing
 
     desk = session.desk()
-    given = arguments.settings(assignments or []) | ({"priority": priority} if priority else {})
+    given = settings(assignments or []) | ({"priority": priority} if priority else {})
     timing = Timing(every, cron, rrule, watch, debounce)
     if not given and timing == Timing():
         raise BadInput("KEY=VALUE: nothing to change; see `catchment sources set --help`")
-    entry = revise(old := desk.entry(name), given, timing)
+    entry = desk.revised(old := desk.entry(name), given, timing)
     changed = sources.differences(old, entry)
     if dry_run:
         _show_changes(changed)

@@ -41,6 +41,9 @@ def sync(
     plan: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Apply only the changes of this plan; see `catchment plan`.")
     ] = None,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Stop the running sync of the source after its current step.")
+    ] = False,
     as_json: arguments.Json = False,
 ) -> int:
     """Sync a source, or all sources, now.
@@ -52,12 +55,21 @@ def sync(
     """
     if everything == (name is not None):
         raise BadInput("NAME: name one source, or pass --all")
+    if cancel and (name is None or wait or deep or plan is not None):
+        raise BadInput("--cancel: cannot be combined with other options; name the source alone")
     if name is None:
         if plan is not None:
             raise BadInput("--plan: cannot be combined with --all; name the source of the plan")
         return _sync_all(wait=wait, deep=deep, as_json=as_json)
     from catchment.actions import syncs
 
+    if cancel:
+        run = syncs.cancel(session.desk(), name, session.operator())
+        if as_json:
+            render.show_json({"source": name, "run": run})
+        else:
+            render.say(f"{name}: the sync stops after its current step; the next one continues")
+        return 0
     started = datetime.now(UTC)
     run = syncs.start(
         session.desk(), name, session.operator(), deep=deep, plan=None if plan is None else _read_plan(plan, name)

@@ -114,13 +114,12 @@ def _own(source: Path) -> _Source:
 
 def _add(source: _Source) -> None:
     from catchment.actions import sources
-    from deployments.sources.entries import Timing, prepare
 
     desk = session.desk()
     if source.name not in desk.entries():
         given = {"exclude": list(source.exclude)} if source.exclude else {}
-        entry = prepare(source.kind, str(source.folder), source.name, given, Timing())
-        render.say(f"Added {source.name}: {sources.add(desk, entry, session.operator())}")
+        new = sources.NewSource(source.kind, str(source.folder), source.name, given)
+        render.say(f"Added {source.name}: {sources.add(desk, new, session.operator())}")
 
 
 def _sync(server: Running, source: _Source) -> bool:

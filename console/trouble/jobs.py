@@ -14,7 +14,9 @@ from console.help_pages import CommandGroup
 if TYPE_CHECKING:
     from catchment.ledger import Event, JobRow
 
-app = CommandGroup("Inspect the processing of single items.\n\nExample: catchment jobs list --state retrying")
+app = CommandGroup("Inspect and steer the processing of single items.\n\nExample: catchment jobs list --state retrying")
+
+Number = Annotated[int, typer.Argument(metavar="JOB", max=arguments.LARGEST, help="Number of the job.")]
 
 
 @app.command("list")
@@ -60,7 +62,7 @@ def list_jobs(
 
 @app.command("show")
 def show_job(
-    job: Annotated[int, typer.Argument(metavar="JOB", max=arguments.LARGEST, help="Number of the job.")],
+    job: Number,
     as_json: arguments.Json = False,
 ) -> None:
     """Show a job and its history.
@@ -92,6 +94,30 @@ def show_job(
     )
     render.say()
     show_events(history)
+
+
+@app.command()
+def cancel(job: Number, reason: arguments.Why = "") -> None:
+    """Cancel an unfinished job; its item is processed again only when it changes.
+
+    Example: catchment jobs cancel 42 --reason "too large"
+    """
+    from catchment.actions import jobs
+
+    jobs.cancel(session.desk(), job, session.operator(), reason)
+    render.say(f"job {job}: cancelled")
+
+
+@app.command()
+def prioritize(job: Number, reason: arguments.Why = "") -> None:
+    """Let a waiting job be the next of its source, without a pause before a retry.
+
+    Example: catchment jobs prioritize 42
+    """
+    from catchment.actions import jobs
+
+    jobs.prioritize(session.desk(), job, session.operator(), reason)
+    render.say(f"job {job}: next of its source")
 
 
 def show_events(history: Sequence[Mapping[str, Any]]) -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
+from catchment.actions.desk import Timing
 from catchment.errors import CatchmentError, NotFound
+from catchment.runtime.secret_references import SecretReference
 from catchment.settings import Home
 from connectors import connector_class, kinds
 from deployments.server.running import require_running, running
+from deployments.sources.entries import prepare, revise
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
 if TYPE_CHECKING:
@@ -49,6 +52,16 @@ class LocalDesk:
         close = get_close_matches(name, known, 1)
         hint = f"did you mean {close[0]}?" if close else "see `catchment sources list`"
         raise NotFound(f"{name!r}: no such source; {hint}")
+
+    def draft(self, kind: str, location: str, name: str, settings: Mapping[str, Any], timing: Timing) -> SourceEntry:
+        return prepare(kind, location, name, settings, timing)
+
+    def revised(self, entry: SourceEntry, settings: Mapping[str, Any], timing: Timing) -> SourceEntry:
+        return revise(entry, settings, timing)
+
+    def secret_setting(self, kind: str) -> str | None:
+        fields = connector_class(kind).settings.model_fields
+        return next((name for name, field in fields.items() if SecretReference in get_args(field.annotation)), None)
 
     def connector(self, entry: SourceEntry) -> Connector:
         if server := running(self.home):

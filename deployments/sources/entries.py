@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_origin
 
 from pydantic import ValidationError
 
+from catchment.actions.desk import Timing
 from catchment.errors import BadInput
 from catchment.settings import SourceSettings, explain
 from connectors import connector_class
@@ -18,17 +19,6 @@ from deployments.sources.sources_file import QUIET_AT_MOST, SourceEntry, schedul
 Settings = TypeVar("Settings", bound=SourceSettings)
 
 _FALLBACK = "15m"
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """The schedule options of `sources add` and `sources set`, as typed. `watch`: None leaves it as it is."""
-
-    every: str | None = None
-    cron: str | None = None
-    rrule: str | None = None
-    watch: bool | None = None
-    debounce: float | None = None
 
 
 def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timing: Timing) -> SourceEntry:

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 
 from catchment.errors import ConfigError
 from catchment.settings import Strict, explain
-from deployments.sources.schedules import LONGEST, SHORTEST, check_cron, check_rrule, check_zone
+from deployments.sources.schedules import LONGEST, SHORTEST, check_cron, check_rrule, check_zone, in_words
 
 Location = tuple[int | str, ...]
 Steps = list[dict[str, Any]] | None
@@ -42,6 +42,11 @@ class Schedule(Strict):
         if sum(value is not None for value in (self.cron, self.interval, self.rrule)) != 1:
             raise ValueError("give exactly one of cron, interval and rrule")
         return self
+
+    def __str__(self) -> str:
+        if self.interval:
+            return f"every {in_words(self.interval.total_seconds())}"
+        return f"cron {self.cron}" if self.cron else f"rrule {self.rrule}"
 
 
 class WorkPool(Strict):

@@ -11,11 +11,12 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from catchment.actions.desk import Timing
 from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
-from deployments.sources.entries import Timing, prepare
+from deployments.sources.entries import prepare
 from deployments.sources.sources_file import SourcesFile
 from tests.acceptance.person import PROJECT
 from tests.ledger.world import PARSE_ERROR, Clock, World, note, notes
@@ -32,6 +33,8 @@ _PAGES = (
     "/documents/1",
     "/trouble",
     "/sources",
+    "/sources/new",
+    "/sources/limits",
     "/syncs",
     "/syncs/1",
     "/jobs",
@@ -109,6 +112,8 @@ def test_reader_searches_and_reads_by_keyboard_alone(page: Page, url: str) -> No
         page.keyboard.press("g")
         page.keyboard.press(key)
         expect(page).to_have_url(f"{url}{path}")
+        if path == "/":
+            expect(page.get_by_role("searchbox")).to_be_focused()
         page.keyboard.press("Escape")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
@@ -199,6 +204,30 @@ def test_operator_decides_by_keyboard_alone(browser: Browser, tmp_path: Path) ->
 def test_pages_contact_nothing_else(page: Page, url: str, requested: set[str]) -> None:
     page.goto(f"{url}/documents/1")
     assert {host for host in requested if host} == {urlsplit(url).netloc}
+
+
+def test_source_is_added_by_keyboard_alone(page: Page, url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "Papers"
+    folder.mkdir()
+    (folder / "plan.md").write_text("The plan.")
+    page.goto(f"{url}/sources/new")
+    page.get_by_label("Folder with files").focus()
+    page.keyboard.press("Space")
+    for text in (str(folder), "papers"):
+        page.keyboard.press("Tab")
+        page.keyboard.type(text)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("table", name="Files by type")).to_contain_text("md")
+    page.get_by_role("button", name="Add papers").focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{url}/sources/papers")
+    expect(page.get_by_role("status", name="Result")).to_contain_text("papers is added")
+    for part in ("Settings", "Limits", "Consent", "Next sync", "Proof"):
+        page.get_by_role("navigation", name="Parts of papers").get_by_role("link", name=part).press("Enter")
+        expect(page.get_by_role("navigation", name="Parts of papers").locator("[aria-current]")).to_have_text(part)
+        page.evaluate(_axe())
+        found = page.evaluate("rules => axe.run({runOnly: rules})", _RULES)
+        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]] == [], part
 
 
 def _in_trouble(folder: Path) -> Home:

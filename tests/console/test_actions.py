@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catchment.actions import consents, jobs, limits, quarantine, sources, syncs
+from catchment.actions.desk import Timing
 from catchment.actions.quarantine import Selection
 from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
 from catchment.ledger import FailureInfo
@@ -24,7 +25,6 @@ from catchment.model import Item, JobState, Tombstone, Upsert
 from catchment.runtime.process import alive, identity
 from console import session
 from deployments.runs.desk import LocalDesk
-from deployments.sources.entries import Timing, prepare, revise
 from tests.console.standin import Standin, serving
 
 if TYPE_CHECKING:
@@ -79,11 +79,11 @@ def _decide(decision: Callable[..., int]) -> Callable[[LocalDesk], object]:
 
 def _add(desk: LocalDesk) -> object:
     root = desk.entry("notes").settings.root  # type: ignore[attr-defined]
-    return sources.add(desk, prepare("local_files", str(root), "more", {}, Timing()), WHO, WHY)
+    return sources.add(desk, sources.NewSource("local_files", str(root), "more"), WHO, WHY)
 
 
 def _change(desk: LocalDesk, **given: Any) -> object:
-    return sources.change(desk, revise(desk.entry("notes"), given, Timing()), WHO, WHY)
+    return sources.change(desk, desk.revised(desk.entry("notes"), given, Timing()), WHO, WHY)
 
 
 def _cancel(desk: LocalDesk) -> object:
@@ -222,6 +222,16 @@ def test_running_sync_is_cancelled_by_its_source(filled: Path, server: Standin, 
         syncs.cancel(desk, "notes", WHO)
     assert _cancel(desk) == "run-2"
     assert ("POST", "/flow_runs/run-2/set_state", {"state": {"type": "CANCELLING"}}) in server.asked
+
+
+def test_running_sync_is_cancelled_by_a_command(server: Standin, desk: LocalDesk, cli: Cli) -> None:
+    assert cli("sync", "notes", "--cancel").code == 4
+    _sync_with_held_deletions(desk, run="run-2", end=False)
+    assert cli("sync", "notes", "--cancel", "--json").json == {"source": "notes", "run": "run-2"}
+    assert ("POST", "/flow_runs/run-2/set_state", {"state": {"type": "CANCELLING"}}) in server.asked
+    for more in (("--wait",), ("--deep",), ("--plan", "x")):
+        assert cli("sync", "notes", "--cancel", *more).code == 2
+    assert cli("sync", "--all", "--cancel").code == 2
 
 
 def test_setting_is_changed_and_the_rest_of_the_file_stays(filled: Path, cli: Cli) -> None:

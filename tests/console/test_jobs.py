@@ -368,3 +368,17 @@ def test_why_takes_a_path_by_way_of_a_link_to_the_source(
     file.write_text(file.read_text().replace(str(vault), str(tmp_path / "link")))
     monkeypatch.chdir(vault)
     assert "notes: new; add it with" in cli("why", "unseen.md").out
+
+
+def test_job_is_prioritized_and_cancelled_by_its_number(filled: Path, cli: Cli) -> None:
+    job = str(_job(cli, "later.md"))
+    assert cli("jobs", "prioritize", job, "--reason", "needed today").out == f"job {job}: next of its source\n"
+    assert cli("jobs", "cancel", job, "--reason", "not after all").out == f"job {job}: cancelled\n"
+    shown = cli("jobs", "show", job, "--json").json
+    assert shown["state"] == "cancelled"
+    assert [(line["event"], line["reason"]) for line in shown["history"][-2:]] == [
+        ("prioritized", "needed today"),
+        ("cancelled", "not after all"),
+    ]
+    assert cli("jobs", "cancel", job).code != 0
+    assert cli("jobs", "prioritize", "999").code == 4

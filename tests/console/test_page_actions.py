@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from catchment.errors import Reason
 from catchment.model import JobState
+from catchment.pacing.operator_rules import Rule
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
 from catchment.runtime.process import operator
@@ -36,6 +37,12 @@ PAGES = (
     "/trouble/sources/notes",
     "/sources",
     "/sources/notes",
+    "/sources/notes/settings",
+    "/sources/notes/consent",
+    "/sources/notes/limits",
+    "/sources/notes/plan",
+    "/sources/notes/prove",
+    "/sources/limits?scope=source:notes",
     "/syncs",
     "/syncs/1",
     "/jobs",
@@ -96,6 +103,25 @@ def fields_of(name: str, desk: LocalDesk) -> tuple[dict[str, Any], str]:
             is_applied = name == "sources.apply_deletions"
             more = {"expected": 2} if is_applied else {}
             return {"name": "notes", **more}, "hold applied" if is_applied else "hold dropped"
+        case "sources.add":
+            root = desk.entry("notes").settings.root  # type: ignore[attr-defined]
+            return {"kind": "local_files", "location": str(root), "name": "more", "every": "15m"}, "added"
+        case "sources.change":
+            return {"name": "notes", "settings": "exclude=*.tmp\nlimits.max_mb=20", "watch": ""}, "changed"
+        case "sources.remove":
+            return {"name": "notes", "confirm": "notes"}, "removed"
+        case "consents.give":
+            return {"name": "notes", "until": ""}, "consent given"
+        case "consents.revoke":
+            return {"name": "notes", "confirm": "notes", "scope": ""}, "consent withdrawn"
+        case "limits.change":
+            return {"name": "kind:imap", "per_hour": "5", "active": "", "blackouts": ""}, "throttle set"
+        case "limits.clear":
+            with desk.writing() as ledger:
+                ledger.throttles.put("source:notes", Rule(per_hour=5), "test", "")
+            return {"name": "source:notes"}, "throttle cleared"
+        case "quarantine.purge":
+            return {"days": "0"}, "cancelled"
         case "sources.resume":
             with desk.writing() as ledger:
                 ledger.sources.pause("notes", "test", "")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from catchment.actions.typed_settings import settings
 from catchment.errors import BadInput
 from catchment.settings import LimitChanges, SourceSettings
 from connectors.local_files import LocalFilesSettings
@@ -45,7 +46,7 @@ def test_a_moment_is_a_date_or_a_length_of_time_before_now() -> None:
 
 def test_settings_are_typed_by_their_yaml_and_reach_inside_by_dots() -> None:
     given = ["hidden=true", "limits.max_mb=20", "limits.memory_mb=512", "exclude=[a, 'b*']", "title=x=y"]
-    assert arguments.settings(given) == {
+    assert settings(given) == {
         "hidden": True,
         "limits": {"max_mb": 20, "memory_mb": 512},
         "exclude": ["a", "b*"],
@@ -70,7 +71,7 @@ def test_settings_are_typed_by_their_yaml_and_reach_inside_by_dots() -> None:
     ],
 )
 def test_a_pattern_needs_no_quotes(given: str, read: object) -> None:
-    assert arguments.settings([f"exclude={given}"]) == {"exclude": read}
+    assert settings([f"exclude={given}"]) == {"exclude": read}
 
 
 def test_one_value_is_enough_where_a_list_is_wanted() -> None:
@@ -92,7 +93,7 @@ def test_one_value_is_enough_where_a_list_is_wanted() -> None:
 )
 def test_settings_that_cannot_be_read_are_refused(given: list[str], said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        arguments.settings(given)
+        settings(given)
 
 
 def test_a_secret_is_taken_by_reference_only_and_never_repeated() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from catchment.actions import sources
+from catchment.actions.sources import NewSource
 from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.settings import Home
@@ -19,7 +20,6 @@ from connectors.local_files import LocalFiles, LocalFilesSettings
 from console import session
 from deployments.runs.runs import start_sync, view, wait
 from deployments.server.client import api
-from deployments.sources.entries import Timing, prepare
 from deployments.supervisor.supervisor import Running
 from tasks import coalesce
 from tasks.run_states import COALESCED
@@ -40,8 +40,7 @@ def add(
         folder = tmp_path / name
         folder.mkdir()
         (folder / "a.md").write_text("A")
-        entry = prepare("local_files", str(folder), name, {}, Timing())
-        sources.add(session.desk(), entry, "operator")
+        sources.add(session.desk(), NewSource("local_files", str(folder), name), "operator")
         return folder
 
     yield added

@@ -18,6 +18,7 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
+from catchment.actions.typed_settings import settings
 from catchment.errors import BadInput, ConfigError, LedgerError, UserError
 from catchment.ledger import Ledger, storable_text
 from catchment.ledger.admin import backup as copies
@@ -263,7 +264,7 @@ def _locations(data: bytes) -> None:
 def _set_values(data: bytes) -> None:
     lines = data.decode("utf-8", "replace").split("\n")
     with suppress(BadInput):
-        arguments.settings(lines)
+        settings(lines)
     with suppress(BadInput):
         arguments.secrets(lines)
 

@@ -1,0 +1,185 @@
+"""Previews: the content of a new source, the changes of the next sync, and a proof of the library against its source.
+
+They change no data, and are limited in time, because a person waits for them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from catchment.actions.desk import Desk, E, known
+from catchment.actions.sources import NewSource
+from catchment.contracts import Connector, Watchable
+from catchment.errors import Stopped, TookTooLong, TryAgain
+from catchment.ledger import PlannedAction, Step
+from catchment.model import KnownItem, Upsert
+from catchment.sync import prove as proofs
+from catchment.sync.plan import Plan, make_plan
+from catchment.sync.preflight import scopes_of
+from catchment.sync.prove import FolderProof, ProofFinding, Proven
+
+SECONDS = 15.0
+"""Time limit of a plan or a proof."""
+_COUNT_SECONDS = 3.0
+"""Time in which the files of a new source are counted."""
+_SHOWN = 25
+_ONE = threading.Lock()
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class FilesOfType:
+    """Files whose names have the same ending, such as "md"; "" without one. `size` in bytes."""
+
+    ending: str
+    number: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePreview:
+    """The content of a new source.
+
+    Attributes:
+        description: Of the place; None for a host, before consent.
+        scopes: What needs consent, by name, with descriptions; empty for files on this machine.
+        secret: The setting for a password or token; None if none is needed.
+        files: Of a folder, by type, the most frequent first.
+        is_complete: Whether all files were counted in time.
+    """
+
+    description: str | None
+    scopes: Mapping[str, str]
+    secret: str | None
+    files: tuple[FilesOfType, ...] = ()
+    is_complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChanges:
+    """A kind of change that a sync would make: the number of its items, and the bytes to read."""
+
+    action: PlannedAction
+    number: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class SyncPreview:
+    """The next sync of a source. `waiting`: jobs of earlier syncs; `first` of `number` changes. Estimates: None if unknown."""
+
+    source: str
+    totals: tuple[PlannedChanges, ...]
+    waiting: int
+    first: tuple[Step, ...]
+    number: int
+    seconds: float | None
+    requests: int | None
+    done: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProofPreview:
+    """How far the library matches a source: its first folders, and the first of `number` differences."""
+
+    source: str
+    holds: bool
+    folders: tuple[FolderProof, ...]
+    first: tuple[ProofFinding, ...]
+    number: int
+    index: tuple[str, ...]
+
+
+def new_source(desk: Desk[E], new: NewSource) -> SourcePreview:
+    """Return the content of a source. Opens no connection to a host, which needs consent. Raises BadInput or SourceError."""
+    setting = desk.secret_setting(new.kind)
+    # Some kinds are not valid without a secret. It is typed with the consent, and then read.
+    connector = desk.connector(
+        new.written(desk, **({setting: f"file:{desk.home.secrets / 'later'}"} if setting else {}))
+    )
+    if scopes := scopes_of(connector):
+        return SourcePreview(None, scopes, setting)
+    description = connector.probe()
+    files, is_complete = _count(connector) if isinstance(connector, Watchable) else ([], True)
+    return SourcePreview(description, {}, None, tuple(files), is_complete)
+
+
+def sync(desk: Desk[E], name: str, *, deep: bool = False) -> SyncPreview:
+    """Return the changes of the next sync of a source. Raises the exceptions of `make_plan`, and TookTooLong."""
+    plan: Plan = _in_time(desk, name, "plan", make_plan, deep=deep)
+    totals = tuple(PlannedChanges(action, *total) for action, total in plan.totals.items())
+    return SyncPreview(
+        name, totals, plan.waiting, plan.steps[:_SHOWN], len(plan.steps), plan.seconds, plan.requests, plan.done
+    )
+
+
+def proof(desk: Desk[E], name: str) -> ProofPreview:
+    """Compare a source with the library, item by item. Raises the exceptions of `make_plan`, and TookTooLong."""
+    found: Proven = _in_time(desk, name, "prove", proofs.prove)
+    return ProofPreview(
+        name, found.holds, found.folders[:_SHOWN], found.findings[:_SHOWN], len(found.findings), found.index
+    )
+
+
+def _in_time(desk: Desk[E], name: str, command: str, find: Callable[..., T], **options: bool) -> T:
+    entry = desk.entry(name)
+    connector = desk.connector(entry)
+    policy = entry.settings.policy(connector.policy)
+    try:
+        with _alone(), desk.writing() as ledger:
+            return find(desk.home, ledger, known(desk, ledger, name), connector, policy, seconds=SECONDS, **options)
+    except Stopped:
+        raise TookTooLong(
+            f"{name}: not done in {SECONDS:.0f} seconds; in a terminal: catchment {command} {name}"
+        ) from None
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Raise TryAgain during another plan or proof, so that they never take all threads of a process."""
+    if not _ONE.acquire(blocking=False):
+        raise TryAgain("another plan or proof is being made; try again in some seconds")
+    try:
+        yield
+    finally:
+        _ONE.release()
+
+
+def _count(connector: Connector) -> tuple[list[FilesOfType], bool]:
+    """Count the files of a connector by ending. Returns whether there was time for all."""
+    ends, found, is_complete = time.monotonic() + _COUNT_SECONDS, dict[str, tuple[int, int]](), True
+    for change in connector.changes(_Nothing()):
+        if isinstance(change, Upsert):
+            ending = PurePosixPath(change.item.locator).suffix[1:].lower()
+            number, size = found.get(ending, (0, 0))
+            found[ending] = number + 1, size + (change.item.size or 0)
+        if time.monotonic() > ends:
+            is_complete = False
+            break
+    files = [FilesOfType(ending, *sums) for ending, sums in found.items()]
+    return sorted(files, key=lambda one: (-one.number, one.ending)), is_complete
+
+
+class _Nothing:
+    """The `Known` of a new source."""
+
+    def marks(self) -> Mapping[str, str]:
+        return {}
+
+    def roots(self) -> Mapping[str, str]:
+        return {}
+
+    def within(self, container: str) -> Mapping[str, KnownItem]:
+        del container
+        return {}
+
+    def containers(self) -> frozenset[str]:
+        return frozenset()

@@ -1,0 +1,73 @@
+"""Page, JSON interface and command line have the same actions: each function of `catchment/actions/` that takes an actor."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import catchment.actions
+from web.action_table import ACTIONS
+
+PROJECT = Path(__file__).parents[2]
+_CALLED = re.compile(r'(?:/actions/|")([a-z]+\.[a-z_]+)"')
+
+
+def functions() -> Iterator[str]:
+    """Yield the actions by module and name."""
+    for found in pkgutil.iter_modules(catchment.actions.__path__):
+        module = import_module(f"catchment.actions.{found.name}")
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            is_action = {"desk", "actor"} <= inspect.signature(function).parameters.keys()
+            if function.__module__ == module.__name__ and is_action and not name.startswith("_"):
+                yield f"{found.name}.{name}"
+
+
+def named_in_console() -> set[str]:
+    """Return `module.name` for each use of a module of `catchment.actions` in the command line."""
+    found = set()
+    for file in (PROJECT / "console").rglob("*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        modules = {
+            name.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module == "catchment.actions"
+            for name in node.names
+        }
+        found |= {
+            f"{node.value.id}.{node.attr}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules
+        }
+    return found
+
+
+def named_in_forms() -> set[str]:
+    """Return the actions to which the templates post, in `action=` or by a macro."""
+    return {
+        name for file in (PROJECT / "web" / "templates").glob("*.html") for name in _CALLED.findall(file.read_text())
+    }
+
+
+def test_there_are_actions() -> None:
+    assert len(list(functions())) >= 20
+
+
+def test_page_and_interface_have_each_action_and_no_other() -> None:
+    assert set(ACTIONS) == set(functions())
+
+
+@pytest.mark.parametrize("name", sorted(functions()))
+def test_each_action_has_a_form_on_the_page(name: str) -> None:
+    assert name in named_in_forms()
+
+
+@pytest.mark.parametrize("name", sorted(functions()))
+def test_each_action_has_a_command(name: str) -> None:
+    assert name in named_in_console()

@@ -1,0 +1,150 @@
+"""Fields of the actions that set up sources, their consents and their limits. Numbers, times and flags may be typed."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, time
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+from catchment.actions.desk import Timing
+from catchment.actions.sources import NewSource
+from catchment.actions.typed_settings import settings
+from catchment.errors import BadInput
+from catchment.pacing import RateProfile
+
+_LARGEST = 2**63 - 1
+_Name = Annotated[str, Field(max_length=500)]
+_Text = Annotated[str, Field(max_length=2_000)]
+_Location = Annotated[str, Field(max_length=4_096)]
+_Secret = Annotated[str, Field(max_length=16_384, repr=False)]
+
+
+def _given(value: Any) -> Any:
+    return None if value == "" else value
+
+
+def _lines(value: Any) -> Any:
+    return settings([line for line in value.splitlines() if line.strip()]) if isinstance(value, str) else value
+
+
+def _windows(value: Any) -> Any:
+    return [line.strip() for line in value.splitlines() if line.strip()] if isinstance(value, str) else value
+
+
+_Typed = BeforeValidator(_given)
+_Settings = Annotated[dict[str, Any], BeforeValidator(_lines)]
+_Schedule = Annotated[_Text | None, _Typed]
+_Number = Annotated[Annotated[int, Field(ge=1, le=_LARGEST)] | None, _Typed]
+
+
+class _Fields(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Timed(_Fields):
+    """When a source is synced. `every`: "15m"."""
+
+    every: _Schedule = None
+    cron: _Schedule = None
+    rrule: _Schedule = None
+    watch: Annotated[bool | None, _Typed] = None
+    debounce: Annotated[float | None, _Typed] = None
+
+    @property
+    def timing(self) -> Timing:
+        """The fields as the actions need them."""
+        return Timing(self.every, self.cron, self.rrule, self.watch, self.debounce)
+
+
+class _Ending(_Fields):
+    """The end of a consent: a time, or a day, at whose end it ends."""
+
+    until: Annotated[AwareDatetime | date | None, _Typed] = None
+
+    @property
+    def end(self) -> datetime | None:
+        """The end as a time. Raises BadInput."""
+        if self.until is None or isinstance(self.until, datetime):
+            return self.until
+        try:
+            return datetime.combine(self.until, time.max).astimezone()
+        except (OverflowError, ValueError):
+            raise BadInput("until: out of range; choose a day before the year 9999") from None
+
+
+class SourceFields(_Timed, _Ending):
+    """A new source. `secret`: its password or token itself; `settings`: of its connector, or lines of `key=value`.
+
+    `consent`: to all that it is set to read.
+    """
+
+    kind: _Name
+    location: _Location
+    name: _Name
+    settings: _Settings = Field(default_factory=dict)
+    secret: _Secret = ""
+    consent: bool = False
+    reason: _Text = ""
+
+    @property
+    def new(self) -> NewSource:
+        """The source as the action needs it."""
+        return NewSource(self.kind, self.location, self.name, self.settings, self.timing, self.secret)
+
+
+class ChangeFields(_Timed):
+    """Settings of a source to replace, or lines of `key=value`; null removes one. `secret`: a new password or token itself."""
+
+    name: _Name
+    settings: _Settings = Field(default_factory=dict)
+    secret: _Secret = ""
+    reason: _Text = ""
+
+
+class RemoveFields(_Fields):
+    """A source, named twice: its documents are deleted. `scope`: of a withdrawn consent, only this one."""
+
+    name: _Name
+    confirm: _Name
+    scope: Annotated[_Name | None, _Typed] = None
+    reason: _Text = ""
+
+    @property
+    def confirmed(self) -> str:
+        """The name. Raises BadInput if it was typed differently."""
+        if self.confirm.strip() != self.name:
+            raise BadInput(f"confirm: type the name of the source, {self.name}; nothing was changed")
+        return self.name
+
+
+class ConsentFields(_Ending):
+    """A source that may be read."""
+
+    name: _Name
+    reason: _Text = ""
+
+
+class LimitFields(_Fields):
+    """Limits of a scope ("all", "kind:KIND", "source:NAME"). One that is absent stays; null, or an empty text, removes it."""
+
+    name: _Name
+    paused: bool = False
+    profile: Annotated[RateProfile | None, _Typed] = None
+    at_once: _Number = None
+    active: _Number = None
+    per_hour: _Number = None
+    blackouts: Annotated[tuple[_Text, ...], BeforeValidator(_windows)] = ()
+    reason: _Text = ""
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The limits that were given."""
+        return {name: getattr(self, name) for name in self.model_fields_set - {"name", "reason"}}
+
+
+class AgeFields(_Fields):
+    """An age in days."""
+
+    days: Annotated[float, Field(ge=0, le=36_500)]
+    reason: _Text = ""
