@@ -6,9 +6,10 @@ The settings of each kind of source are a subclass of `SourceSettings`, declared
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -23,6 +24,7 @@ from pydantic import (
 
 from catchment.model import Priority, is_charset
 from catchment.runtime.home import CONTROL, Home, expanded
+from catchment.runtime.secret_references import SecretReference
 
 __all__ = [
     "CachePolicy",
@@ -36,6 +38,7 @@ __all__ = [
     "ResourceChanges",
     "Resources",
     "RetryPolicy",
+    "SettingRow",
     "SourceName",
     "SourceSettings",
     "Strict",
@@ -236,6 +239,20 @@ class Policy(Strict):
     batch: int = 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """A setting by its dotted key, its value (None: the default of its kind), and what it means.
+
+    `is_fixed`: it decides which place the source reads, so that it cannot be changed. `is_secret`: it refers to a secret.
+    """
+
+    key: str
+    value: Any
+    meaning: str | None
+    is_fixed: bool
+    is_secret: bool
+
+
 class SourceSettings(Strict):
     """Settings common to all kinds of sources. Each connector defines a subclass."""
 
@@ -269,6 +286,22 @@ class SourceSettings(Strict):
         """Return the locator that a file has in this source; None if it is outside. The file may be missing."""
         del file
         return None
+
+    def rows(self) -> list[SettingRow]:
+        """Return all settings, also those with their default."""
+        rows = []
+        for name, field in type(self).model_fields.items():
+            kinds = get_args(field.annotation) or (field.annotation,)
+            value = getattr(self, name)
+            if group := next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None):
+                rows += [
+                    SettingRow(f"{name}.{key}", getattr(value, key, None), inner.description, False, False)
+                    for key, inner in group.model_fields.items()
+                ]
+            else:
+                secret = SecretReference in kinds
+                rows.append(SettingRow(name, value, field.description, name in self.identity, secret))
+        return rows
 
     def differing(self, configured: SourceSettings) -> tuple[str, ...]:
         """Return the names of the settings in `identity` that differ from the configured ones."""

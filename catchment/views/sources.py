@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, get_args
-
-from pydantic import BaseModel
+from typing import Any
 
 from catchment.ledger import Consent, ConsentState, Ledger, Outcome, Source, SourceState, SyncRow
 from catchment.model import JobState
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
-from catchment.runtime.secret_references import SecretReference
 from catchment.runtime.server_report import SWITCHED_OFF, PlannedRun, ServerReport
 from catchment.runtime.watch_status import WatchState
 from catchment.runtime.worker_status import WorkerStatus
-from catchment.settings import SourceSettings
 from catchment.views import throttling
 from catchment.views.throttling import Pause, QuotaStatus
 
@@ -119,20 +115,6 @@ class SourceView:
 
 
 @dataclass(frozen=True, slots=True)
-class SettingRow:
-    """A setting by its dotted key, its value (None: the default of its kind), and what it means.
-
-    `is_fixed`: it decides which place the source reads, so that it cannot be changed. `is_secret`: it refers to a secret.
-    """
-
-    key: str
-    value: Any
-    meaning: str | None
-    is_fixed: bool
-    is_secret: bool
-
-
-@dataclass(frozen=True, slots=True)
 class ScopeView:
     """A part of a source that needs consent: the data that it covers (None: no longer read), and the recorded consent."""
 
@@ -145,22 +127,6 @@ def scopes(ledger: Ledger, name: str, reads: Mapping[str, str]) -> list[ScopeVie
     """Return the scopes of a source with their consents. `reads`: descriptions of the data that it is set to read, by scope."""
     given = {consent.scope: consent for consent in ledger.consents.all(name, every=True)}
     return [ScopeView(scope, reads.get(scope), given.get(scope)) for scope in {**reads, **given}]
-
-
-def setting_rows(settings: SourceSettings) -> list[SettingRow]:
-    """Return all settings of a source, also those with their default."""
-    rows = []
-    for name, field in type(settings).model_fields.items():
-        kinds = get_args(field.annotation) or (field.annotation,)
-        value = getattr(settings, name)
-        if group := next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None):
-            rows += [
-                SettingRow(f"{name}.{key}", getattr(value, key, None), inner.description, False, False)
-                for key, inner in group.model_fields.items()
-            ]
-        else:
-            rows.append(SettingRow(name, value, field.description, name in settings.identity, SecretReference in kinds))
-    return rows
 
 
 def lines(ledger: Ledger, home: Home, report: ServerReport | None = None) -> list[SourceLine]:

@@ -98,7 +98,7 @@ def show_job(
 
 @app.command()
 def cancel(job: Number, reason: arguments.Why = "") -> None:
-    """Cancel an unfinished job; its item is processed again only when it changes.
+    """Cancel an unfinished job; its item waits for its next change.
 
     Example: catchment jobs cancel 42 --reason "too large"
     """
@@ -110,7 +110,7 @@ def cancel(job: Number, reason: arguments.Why = "") -> None:
 
 @app.command()
 def prioritize(job: Number, reason: arguments.Why = "") -> None:
-    """Let a waiting job be the next of its source, without a pause before a retry.
+    """Let a waiting job be the next of its source.
 
     Example: catchment jobs prioritize 42
     """

@@ -112,6 +112,7 @@ def test_reader_searches_and_reads_by_keyboard_alone(page: Page, url: str) -> No
         page.keyboard.press("g")
         page.keyboard.press(key)
         expect(page).to_have_url(f"{url}{path}")
+        page.wait_for_load_state()
         if path == "/":
             expect(page.get_by_role("searchbox")).to_be_focused()
         page.keyboard.press("Escape")
@@ -254,6 +255,7 @@ def _open(page: Page, title: str) -> None:
     """Open a problem with the keys of the list."""
     _press(page, "g", "t")
     expect(page).to_have_url(re.compile("/trouble$"))
+    page.wait_for_load_state()
     for _ in range(5):
         _press(page, "j")
         if title in (page.evaluate("document.activeElement.textContent") or ""):

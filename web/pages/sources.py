@@ -98,7 +98,7 @@ def _settings(desk: Desk[Any], _library: WarmLibrary, name: str, parameters: Map
         require_same_place(name, found)
         return found
 
-    rows = sources.setting_rows(entry.settings)
+    rows = entry.settings.rows()
     if any(row.is_secret and row.key == typed["key"] for row in rows):
         raise BadInput(
             f"{typed['key']}: not changed here; in a terminal: catchment sources set {name} {typed['key']}=file:…"
