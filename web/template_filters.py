@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
@@ -98,6 +99,14 @@ def type_name(media_type: str) -> str:
     return type_of(media_type) or _PLAIN_TYPE
 
 
+def by_type(media_types: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return the number of documents by the value of `type:` that finds them; most first."""
+    sizes: Counter[str] = Counter()
+    for media_type, documents in media_types.items():
+        sizes[type_name(media_type)] += documents
+    return sizes.most_common()
+
+
 def kind_name(kind: str) -> str:
     """Return a kind of source in words."""
     return _KINDS.get(kind, kind)
@@ -159,6 +168,7 @@ FILTERS = {
         sentence,
         size,
         span,
+        by_type,
         type_name,
     )
 }

@@ -41,10 +41,8 @@ def _first(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         (month, list(group)) for month, group in groupby(part.rows, key=lambda one: template_filters.month(one.moment))
     ]
     number = counts(library.ledger)
-    types: Counter[str] = Counter()
-    for media_type, documents in number.types.items():
-        types[template_filters.type_name(media_type)] += documents
-    offered = {"Source": ("source", number.sources), "Type": ("type", dict(types.most_common(_VALUES)))}
+    types = dict(template_filters.by_type(number.types)[:_VALUES])
+    offered = {"Source": ("source", number.sources), "Type": ("type", types)}
     facets = {
         title: [Choice(value, _filter(name, value), size, is_chosen=False) for value, size in values.items()]
         for title, (name, values) in offered.items()
