@@ -152,6 +152,7 @@ FILTERS = {
     function.__name__: function
     for function in (
         ago,
+        by_type,
         clock,
         count,
         day,
@@ -168,7 +169,6 @@ FILTERS = {
         sentence,
         size,
         span,
-        by_type,
         type_name,
     )
 }
