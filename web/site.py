@@ -49,7 +49,8 @@ class WebPage:
             before the first source, and for an unknown object.
         live: The blocks that change while the page is open.
         needs_library: Before the first source, the page says how to add one.
-        is_shared: `data["view"]` is also served below `/api/v1`.
+        shared: The type of `data["view"]`, which is also served below `/api/v1`; None if it is not.
+        query: The parameters of its query that change the view.
     """
 
     path: str
@@ -57,7 +58,8 @@ class WebPage:
     data: Callable[[WarmLibrary, Mapping[str, str]], Data]
     live: tuple[str, ...] = ()
     needs_library: bool = True
-    is_shared: bool = False
+    shared: Any = None
+    query: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

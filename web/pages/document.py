@@ -14,6 +14,7 @@ from starlette.routing import Route
 from catchment.errors import CatchmentError, MeaningOff, NotFound
 from catchment.ledger import Shown
 from catchment.search.results import Hit
+from catchment.views.documents import DocumentView
 from catchment.views.reading import FileKind, ReadingView, ReadMessage, reading
 from catchment.views.served_files import ServedFile, served_file
 from web import rendering, template_filters
@@ -139,6 +140,6 @@ def _number(text: str | int) -> int:
 
 
 PAGES = (
-    WebPage("/documents/{document:int}", "document.html", _document),
+    WebPage("/documents/{document:int}", "document.html", _document, shared=DocumentView),
     WebPage("/threads/{document:int}", "thread.html", _thread),
 )

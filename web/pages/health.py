@@ -13,10 +13,11 @@ def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     report = HealthReport.read(library.home)
     findings = report.findings if report else ()
     return {
+        "view": report,
         "report": report,
         "failing": [finding for finding in findings if finding.verdict is not Verdict.OK],
         "fine": [finding for finding in findings if finding.verdict is Verdict.OK],
     }
 
 
-PAGES = (WebPage("/health", "health.html", _data, ("checks",), needs_library=False),)
+PAGES = (WebPage("/health", "health.html", _data, ("checks",), needs_library=False, shared=HealthReport | None),)

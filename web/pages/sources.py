@@ -8,6 +8,7 @@ from typing import Any
 
 from catchment.actions.desk import Desk
 from catchment.views import sources, throttling
+from catchment.views.sources import SourceLine, SourceView
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
@@ -15,8 +16,8 @@ from web.warm_library import WarmLibrary
 def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
     """Return the pages: all sources, and one."""
     return (
-        WebPage("/sources", "sources.html", _list, ("sources",), is_shared=True),
-        WebPage("/sources/{name}", "source.html", partial(_one, desk), ("source", "runs"), is_shared=True),
+        WebPage("/sources", "sources.html", _list, ("sources",), shared=list[SourceLine]),
+        WebPage("/sources/{name}", "source.html", partial(_one, desk), ("source", "runs"), shared=SourceView),
     )
 
 
