@@ -48,7 +48,7 @@ SAMPLES = {
     "/trouble/breakers/{name}": "/trouble/breakers/host:a.org",
     "/sources": "/sources",
     "/sources/{name}": "/sources/notes",
-    "/syncs": "/syncs?source=notes",
+    "/syncs": "/syncs?source=notes&span=24h",
     "/syncs/{number}": "/syncs/1?kind=added",
     "/jobs": "/jobs?state=quarantined&source=notes",
     "/jobs/{number}": "/jobs/JOB",

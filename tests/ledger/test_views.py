@@ -271,17 +271,6 @@ def test_stages_of_a_sync_are_known_while_it_runs(world: World) -> None:
     assert (discover.number, normalize.number, normalize.of, extract.number) == (9, 6, 8, 4)
 
 
-def test_timeline_has_the_syncs_since_a_time(world: World) -> None:
-    first = world.sync.id
-    world.clock.forward(hours=1)
-    world.ledger.syncs.end(first, "completed", {})
-    world.clock.forward(hours=1)
-    second = world.begin().id
-    moment = world.clock.moment
-    assert [row.id for row in syncs.timeline(world.ledger, moment)] == [second]
-    assert [row.id for row in syncs.timeline(world.ledger, moment - timedelta(hours=1), "notes")] == [second, first]
-
-
 def test_source_shows_its_backlog_and_what_it_holds(world: World, home: Home) -> None:
     world.ingest(note("a.md", size=70), note("b.md", size=30))
     world.ledger.syncs.end(world.sync.id, "completed", {"succeeded": 2})
