@@ -5,7 +5,9 @@ A form of the page posts to `/actions/NAME`; the answer is a redirect, and the n
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -17,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from catchment.actions import jobs, limits, quarantine, sources, syncs
+from catchment.actions import backups, jobs, limits, quarantine, sources, syncs
 from catchment.actions.desk import Desk
 from catchment.actions.quarantine import Selection
 from catchment.errors import BadInput, CatchmentError, Reason
@@ -73,6 +75,13 @@ class ItemsFields:
         if not self.jobs and self.expected is None:
             raise BadInput("expected: missing; give the number of items that match")
         return Selection(self.jobs, self.source, self.cause, self.cluster, self.expected)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class ReasonFields:
+    """Nothing but a reason."""
+
+    reason: _Text = ""
 
 
 class Done(NamedTuple):
@@ -169,6 +178,19 @@ def _reset_breaker(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
     return Done(f"{given.name} is asked again", len(keys))
 
 
+def _back_up(desk: Desk[Any], given: ReasonFields, actor: str) -> Done:
+    """Start a backup. It takes minutes, so it works in a thread, and needs nothing but this process and the ledger's file."""
+    backups.require_none_running(desk.home)
+
+    def make() -> None:
+        # `BackupStatus` tells why it failed.
+        with suppress(CatchmentError):
+            backups.make(desk, actor, given.reason)
+
+    threading.Thread(target=make, daemon=True).start()
+    return Done("A backup is being made; Health shows when it is complete")
+
+
 def _of_source(given: NamedFields) -> str:
     return f"/sources/{quote(given.name, safe='')}"
 
@@ -199,6 +221,7 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "jobs.cancel": WebAction(NumberFields, _cancel_job, _of_job),
     "jobs.prioritize": WebAction(NumberFields, _prioritize, _of_job),
     "limits.reset_breaker": WebAction(NamedFields, _reset_breaker, _trouble),
+    "backups.make": WebAction(ReasonFields, _back_up, lambda _given: "/health"),
 }
 """The actions, by the module and the name of their function in `catchment.actions`."""
 

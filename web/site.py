@@ -21,6 +21,7 @@ from starlette.routing import Route, compile_path
 from starlette.types import Scope
 
 from catchment.errors import CatchmentError, NotFound
+from catchment.runtime import backup_status
 from catchment.runtime.home import Home
 from catchment.runtime.watch_status import read as read_watched
 from catchment.runtime.worker_status import WorkerStatus
@@ -34,7 +35,7 @@ from web.warm_library import WarmLibrary
 Data = Mapping[str, Any]
 _FRAME = ("tabs", "strip")
 """Blocks of the frame that change."""
-_REPORTS = ("worker.json", "server.json", "watch.json", "health.json")
+_REPORTS = ("worker.json", "server.json", "watch.json", "health.json", backup_status.FILE)
 _MINUTE = 60.0
 
 

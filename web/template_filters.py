@@ -67,6 +67,13 @@ def count(value: int, noun: str, plural: str | None = None) -> str:
     return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
 
 
+def size(value: int) -> str:
+    """Return a number of bytes with a unit: "340 B", "1.2 MB"."""
+    power = next((power for power in range(4) if value < 1_000 ** (power + 1)), 4)
+    scaled, unit = value / 1_000**power, ("B", "KB", "MB", "GB", "TB")[power]
+    return f"{scaled:.1f} {unit}" if power and scaled < 100 else f"{scaled:.0f} {unit}"
+
+
 def marked(snippet: str) -> Markup:
     """Return a snippet whose matches are in [brackets] as HTML."""
     return Markup(_MARKED.sub(r"<mark>\1</mark>", str(escape(snippet))))
@@ -150,6 +157,7 @@ FILTERS = {
         query,
         seconds,
         sentence,
+        size,
         span,
         type_name,
     )

@@ -132,6 +132,11 @@ class Home:
         return self.path / "plans"
 
     @property
+    def backups(self) -> Path:
+        """Default folder of backups. Created with the first one."""
+        return self.path / "backups"
+
+    @property
     def prefect(self) -> Path:
         """Prefect's own state: database, profile and results."""
         return self.path / "prefect"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catchment.actions import consents, jobs, limits, quarantine, sources, syncs
+from catchment.actions import backups, consents, jobs, limits, quarantine, sources, syncs
 from catchment.actions.quarantine import Selection
 from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
 from catchment.ledger import FailureInfo
@@ -143,6 +143,7 @@ ACTIONS = {
         lambda desk: jobs.prioritize(desk, _job(desk, JobState.RETRYING), WHO, WHY), "prioritized"
     ),
     "syncs.undo": Action(_undo, "undone"),
+    "backups.make": Action(lambda desk: backups.make(desk, WHO, WHY), "backed up"),
     "sources.apply_deletions": Action(_decide(sources.apply_deletions), "hold applied"),
     "sources.drop_deletions": Action(_decide(sources.drop_deletions), "hold dropped"),
 }
@@ -166,7 +167,7 @@ def test_every_action_is_listed_in_the_room() -> None:
     """Each function with an actor is an action, and stands in the package's table and in the test above."""
     import catchment.actions
 
-    modules: list[ModuleType] = [consents, jobs, limits, quarantine, sources, syncs]
+    modules: list[ModuleType] = [backups, consents, jobs, limits, quarantine, sources, syncs]
     found = {
         f"{module.__name__.rpartition('.')[2]}.{name}"
         for module in modules

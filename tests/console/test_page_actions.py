@@ -22,6 +22,7 @@ from console import session
 from deployments.runs.desk import LocalDesk
 from tests.console.standin import Standin, serving
 from tests.console.test_actions import _cancel, _fail_more, _history, _job, _sync_with_held_deletions
+from tests.waiting import until
 from web.__main__ import desk_of
 from web.action_table import ACTIONS
 from web.app import application
@@ -115,6 +116,8 @@ def fields_of(name: str, desk: LocalDesk) -> tuple[dict[str, Any], str]:
             return {"jobs": str(_job(desk, JobState.QUARANTINED))}, "pending"
         case "quarantine.discard":
             return {"source": "notes", "expected": 1}, "cancelled"
+        case "backups.make":
+            return {}, "backed up"
         case "quarantine.note":
             return {"jobs": str(_job(desk, JobState.QUARANTINED)), "text": WHY}, "noted"
     events = {"sources.pause": "paused", "sources.resume": "resumed", "syncs.cancel": "cancel requested"}
@@ -129,8 +132,13 @@ def test_form_does_its_action_with_actor_and_reason(
     before = len(_history(filled))
     _, said = post(client, name, **fields, reason=WHY)
     assert ">Done</span>" in said, said
-    lines = [line for line in _history(filled)[before:] if line[:2] == (operator(), event)]
-    assert any(WHY in (reason or "") or event == "noted" for _, _, reason in lines), _history(filled)[before:]
+
+    def is_recorded() -> bool:
+        lines = [line for line in _history(filled)[before:] if line[:2] == (operator(), event)]
+        return any(WHY in (reason or "") or event == "noted" for _, _, reason in lines)
+
+    # A backup is made in a thread.
+    until(is_recorded)
 
 
 @pytest.mark.parametrize("name", ACTIONS)
