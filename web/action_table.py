@@ -84,6 +84,14 @@ class ReasonFields:
     reason: _Text = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class EverySourceFields:
+    """All sources."""
+
+    deep: bool = False
+    reason: _Text = ""
+
+
 class Done(NamedTuple):
     """What an action did, in a sentence, and its result for a program."""
 
@@ -123,6 +131,15 @@ def _resume(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
 def _start(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
     run = syncs.start(desk, given.name, actor, given.reason, deep=given.deep)
     return Done(f"A sync of {given.name} starts", run)
+
+
+def _start_all(desk: Desk[Any], given: EverySourceFields, actor: str) -> Done:
+    started = syncs.start_all(desk, actor, given.reason, deep=given.deep)
+    problems = [run for run in started.values() if not isinstance(run, str)]
+    if len(problems) == len(started):
+        raise problems[0]
+    number = len(started) - len(problems)
+    return Done("; ".join([f"{count(number, 'sync')} started", *(f"not {problem}" for problem in problems)]), number)
 
 
 def _cancel_sync(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
@@ -213,6 +230,7 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "sources.apply_deletions": WebAction(NamedFields, _apply, _trouble),
     "sources.drop_deletions": WebAction(NamedFields, _drop, _trouble),
     "syncs.start": WebAction(NamedFields, _start, _of_source),
+    "syncs.start_all": WebAction(EverySourceFields, _start_all, lambda _given: "/syncs"),
     "syncs.cancel": WebAction(NamedFields, _cancel_sync, _of_source),
     "syncs.undo": WebAction(NumberFields, _undo, lambda given: f"/syncs/{given.number}"),
     "quarantine.retry": WebAction(ItemsFields, _retry, _trouble),

@@ -128,6 +128,7 @@ ACTIONS = {
     "sources.resume": Action(_resume, "resumed"),
     "sources.remove": Action(lambda desk: sources.remove(desk, "notes", WHO, WHY), "removed"),
     "syncs.start": Action(lambda desk: syncs.start(desk, "notes", WHO, WHY), "sync requested"),
+    "syncs.start_all": Action(lambda desk: syncs.start_all(desk, WHO, WHY), "sync requested"),
     "syncs.cancel": Action(_cancel, "cancel requested"),
     "consents.give": Action(lambda desk: consents.give(desk, "notes", WHO, WHY), "consent given"),
     "consents.revoke": Action(lambda desk: consents.revoke(desk, "notes", WHO, WHY), "consent withdrawn"),

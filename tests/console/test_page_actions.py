@@ -118,6 +118,8 @@ def fields_of(name: str, desk: LocalDesk) -> tuple[dict[str, Any], str]:
             return {"source": "notes", "expected": 1}, "cancelled"
         case "backups.make":
             return {}, "backed up"
+        case "syncs.start_all":
+            return {"deep": "on"}, "sync requested"
         case "quarantine.note":
             return {"jobs": str(_job(desk, JobState.QUARANTINED)), "text": WHY}, "noted"
     events = {"sources.pause": "paused", "sources.resume": "resumed", "syncs.cancel": "cancel requested"}
@@ -320,3 +322,16 @@ def test_names_of_strangers_are_never_markup(desk: LocalDesk, client: TestClient
     assert name not in client.get(f"/why?item={quote(name)}").text
     assert name not in client.get(f"/jobs?source={quote(name)}").text
     assert name not in post(client, "sources.pause", name=name)[1]
+
+
+def test_sync_of_all_sources_names_those_that_do_not_start(
+    server: Standin, desk: LocalDesk, client: TestClient
+) -> None:
+    assert 'type="checkbox" name="deep"' in shown(client, "/syncs")
+    assert "1 sync started" in post(client, "syncs.start_all", "/syncs", deep="on")[1]
+    [body] = [body for _, path, body in server.asked if path.endswith("/create_flow_run")]
+    assert body["parameters"]["deep"] is True
+    with desk.writing() as ledger:
+        ledger.sources.pause("notes", "test", "for a while")
+    at, said = post(client, "syncs.start_all", "/syncs")
+    assert (at, "notes: paused (for a while)" in said) == ("/syncs", True)

@@ -59,7 +59,7 @@ def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
             "/syncs/{number:int}",
             "sync.html",
             partial(_one, desk),
-            ("stages",),
+            ("head", "stages", "changes"),
             shared=SyncAndChanges,
             query=("kind", "after"),
         ),
