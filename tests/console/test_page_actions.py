@@ -335,3 +335,22 @@ def test_sync_of_all_sources_names_those_that_do_not_start(
         ledger.sources.pause("notes", "test", "for a while")
     at, said = post(client, "syncs.start_all", "/syncs")
     assert (at, "notes: paused (for a while)" in said) == ("/syncs", True)
+
+
+def test_what_was_closed_today_is_listed_below_trouble(desk: LocalDesk, client: TestClient) -> None:
+    assert "Closed in the last 24 hours" not in shown(client, "/trouble")
+    post(client, "quarantine.retry", source="notes", expected=1)
+    assert "Closed in the last 24 hours" not in shown(client, "/trouble"), "not closed before it has succeeded"
+    with desk.writing() as ledger:
+        ledger.sources.hold("notes", "sync:1", "folder not found")
+        ledger.sources.resume("notes", "Ada")
+    page = shown(client, "/trouble").partition("Closed in the last 24 hours")[2]
+    for text in ("notes", "resumed · Ada"):
+        assert text in page
+
+
+def test_discarded_items_are_listed_as_closed_by_cause(client: TestClient) -> None:
+    post(client, "quarantine.discard", source="notes", expected=1)
+    page = shown(client, "/trouble").partition("Closed in the last 24 hours")[2]
+    assert "the PDF ends too early" in page
+    assert "1 item discarded" in page

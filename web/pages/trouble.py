@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -97,7 +97,9 @@ def _queue(library: WarmLibrary, case: str | None, view: object, own: str, **mor
 
 def _list(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     report = HealthReport.read(library.home)
-    return _queue(library, None, None, "/trouble", checks=report.findings if report else ())
+    data = _queue(library, None, None, "/trouble", checks=report.findings if report else ())
+    view = replace(data["view"], closed=trouble.closed(library.ledger))
+    return {**data, "view": view, "closed": view.closed}
 
 
 def _cluster(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
