@@ -69,7 +69,7 @@ def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
 def _list(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     source, chosen = parameters.get("source") or None, parameters.get("span") or _SPAN
     if chosen not in _SPANS:
-        raise BadInput(f"span: {chosen!r} is none; choose {', '.join(_SPANS)}")
+        raise BadInput(f"span: unknown value {chosen!r}; choose {', '.join(_SPANS)}")
     span, step, on_axis, on_bar = _SPANS[chosen]
     found = timeline(library.ledger, library.home, span, source)
     page = syncs.syncs(library.ledger, source, after=parameters.get("after"))
