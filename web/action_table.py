@@ -5,6 +5,7 @@ A form of the page posts to `/actions/NAME`; the answer is a redirect, and the n
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -19,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from catchment.actions import consents, jobs, limits, quarantine, sources, syncs
+from catchment.actions import backups, consents, jobs, limits, quarantine, sources, syncs
 from catchment.actions.desk import Desk
 from catchment.actions.quarantine import Selection
 from catchment.errors import BadInput, CatchmentError, NotFound, Reason, Refused, TryAgain
@@ -76,6 +77,21 @@ class ItemsFields:
         if not self.jobs and self.expected is None:
             raise BadInput("expected: missing; give the number of items that match")
         return Selection(self.jobs, self.source, self.cause, self.cluster, self.expected)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class ReasonFields:
+    """Nothing but a reason."""
+
+    reason: _Text = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class EverySourceFields:
+    """All sources."""
+
+    deep: bool = False
+    reason: _Text = ""
 
 
 class Done(NamedTuple):
@@ -163,6 +179,15 @@ def _start(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
     return Done(f"A sync of {given.name} starts", run)
 
 
+def _start_all(desk: Desk[Any], given: EverySourceFields, actor: str) -> Done:
+    started = syncs.start_all(desk, actor, given.reason, deep=given.deep)
+    problems = [run for run in started.values() if not isinstance(run, str)]
+    if len(problems) == len(started):
+        raise problems[0]
+    number = len(started) - len(problems)
+    return Done("; ".join([f"{count(number, 'sync')} started", *(f"not {problem}" for problem in problems)]), number)
+
+
 def _cancel_sync(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
     run = syncs.cancel(desk, given.name, actor, given.reason)
     return Done(f"The sync of {given.name} stops after its present step", run)
@@ -221,6 +246,19 @@ def _reset_breaker(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
     return Done(f"{given.name} is asked again", len(keys))
 
 
+def _back_up(desk: Desk[Any], given: ReasonFields, actor: str) -> Done:
+    """Start a backup. It takes minutes, so it works in a thread, and needs nothing but this process and the ledger's file."""
+    backups.require_none_running(desk.home)
+
+    def make() -> None:
+        # `BackupStatus` tells why it failed.
+        with suppress(CatchmentError):
+            backups.make(desk, actor, given.reason)
+
+    threading.Thread(target=make, daemon=True).start()
+    return Done("A backup is being made; Health shows when it is complete")
+
+
 def _of_source(given: NamedFields | SourceFields) -> str:
     return f"/sources/{quote(given.name, safe='')}"
 
@@ -257,6 +295,7 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "sources.apply_deletions": WebAction(NamedFields, _apply, _trouble),
     "sources.drop_deletions": WebAction(NamedFields, _drop, _trouble),
     "syncs.start": WebAction(NamedFields, _start, _of_source),
+    "syncs.start_all": WebAction(EverySourceFields, _start_all, lambda _given: "/syncs"),
     "syncs.cancel": WebAction(NamedFields, _cancel_sync, _of_source),
     "syncs.undo": WebAction(NumberFields, _undo, lambda given: f"/syncs/{given.number}"),
     "consents.give": WebAction(ConsentFields, _give, _part_of_source("consent")),
@@ -270,6 +309,7 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "limits.change": WebAction(LimitFields, _limit, _limits),
     "limits.clear": WebAction(NamedFields, _clear, _limits),
     "limits.reset_breaker": WebAction(NamedFields, _reset_breaker, _trouble),
+    "backups.make": WebAction(ReasonFields, _back_up, lambda _given: "/health"),
 }
 """The actions, by the module and the name of their function in `catchment.actions`."""
 

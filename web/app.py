@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,15 +18,19 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from catchment.actions.desk import Desk
-from web import action_table, json_interface
+from web import action_table
 from web.guard import Check, error
+from web.json_interface import JsonInterface, SharedView, view_event
 from web.live import Live
+from web.openapi import description
 from web.pages import document, health, jobs, library, signin, sources, syncs, trouble, why
 from web.readiness import Readiness
 from web.sessions import Sessions
 from web.site import Site, WebPage
 from web.warm_library import WarmLibrary
 
+_TABS, _FEEDS = 40, 10
+"""Open streams of pages and of programs."""
 _WARM_SECONDS = 60
 _COLD_SECONDS = 5
 """Interval of checks for embeddings or a model."""
@@ -55,11 +59,16 @@ def application(
         *(page for module in (trouble, sources, syncs, jobs, why) for page in module.pages(desk)),
     )
     site = Site(warm_library, readiness, pages, trouble.count)
-    live = Live(site.stamp, site.parts)
+    views = [
+        SharedView(page.path, page.shared, page.query, _view_of(page)) for page in pages if page.shared is not None
+    ]
+    interface = JsonInterface(warm_library, views)
+    live, feed = Live(site.stamp, site.parts, _TABS), Live(site.stamp, interface.parts, _FEEDS, view_event)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(task) for task in (readiness.tick(), _keep_warm(warm_library), live.poll())]
+        background = (readiness.tick(), _keep_warm(warm_library), live.poll(), feed.poll())
+        tasks = [asyncio.create_task(task) for task in background]
         on_start()
         yield
         for task in tasks:
@@ -71,6 +80,13 @@ def application(
     async def is_ready(_request: Request) -> Response:
         state = await readiness.state()
         return JSONResponse(state, 200 if state["ready"] else 503)
+
+    async def describe(_request: Request) -> Response:
+        return JSONResponse(await to_thread.run_sync(description, views, action_table.ACTIONS))
+
+    def stop() -> None:
+        live.stop()
+        feed.stop()
 
     async def failed(request: Request, failure: Exception) -> Response:
         status, problem, headers = 500, "internal error; see `catchment logs web`", dict[str, str]()
@@ -86,22 +102,25 @@ def application(
         document.file_route(warm_library),
         Route("/events", live.respond),
         *action_table.forms(desk, site),
-        Mount("/api/v1", routes=[*json_interface.routes(warm_library, _shared(pages)), *action_table.interface(desk)]),
+        Mount(
+            "/api/v1",
+            routes=[
+                *interface.routes,
+                *action_table.interface(desk),
+                interface.streaming(feed.respond),
+                Route("/openapi.json", describe),
+            ],
+        ),
         Mount("/static", StaticFiles(packages=[("web", "static")])),
         Route("/live", is_live),
         Route("/ready", is_ready),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: failed, Exception: failed})
-    return Web(app, sessions.check(token, site.signed_out), live.stop)
+    return Web(app, sessions.check(token, site.signed_out), stop)
 
 
-def _shared(pages: Iterable[WebPage]) -> dict[str, json_interface.View]:
-    """Return the views of the pages that are served as JSON, too, by address."""
-
-    def view_of(page: WebPage) -> json_interface.View:
-        return lambda library, parameters: page.data(library, parameters)["view"]
-
-    return {page.path: view_of(page) for page in pages if page.is_shared}
+def _view_of(page: WebPage) -> Callable[[WarmLibrary, Mapping[str, str]], object]:
+    return lambda library, parameters: page.data(library, parameters)["view"]
 
 
 async def _keep_warm(library: WarmLibrary) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, compile_path
 
 from catchment.errors import BadInput, CatchmentError, IllegalTransition, LedgerCorrupt, NotFound, Refused, TookTooLong
 from catchment.search.remote import TOO_LONG
@@ -22,16 +25,92 @@ _RESULTS = TypeAdapter(Results)
 _HITS = TypeAdapter(list[Hit])
 _ANY = TypeAdapter[object](Any)
 
-View = Callable[[WarmLibrary, Mapping[str, str]], object]
-"""Returns records, from the library and the parameters of path and query. Raises CatchmentError."""
-
 T = TypeVar("T")
 
 
-def routes(library: WarmLibrary, views: Mapping[str, View]) -> list[BaseRoute]:
-    """Return the routes, to be mounted at `/api/v1`. `views`: what the pages show, by address."""
+@dataclass(frozen=True, slots=True)
+class SharedView:
+    """What a page shows, as records.
 
-    async def answer(request: Request, kind: TypeAdapter[T], find: Callable[[T], bytes]) -> Response:
+    Attributes:
+        address: As of a Starlette route.
+        kind: The type of the records.
+        query: The parameters of its query.
+        read: Returns the records, from the library and the parameters of path and query. Raises CatchmentError.
+    """
+
+    address: str
+    kind: Any
+    query: tuple[str, ...]
+    read: Callable[[WarmLibrary, Mapping[str, str]], object]
+
+
+class JsonInterface:
+    """The searches and the views of a library."""
+
+    def __init__(self, library: WarmLibrary, views: Iterable[SharedView]) -> None:
+        self._library = library
+        self._views = [(compile_path(view.address)[0], view) for view in views]
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """The routes, to be mounted at `/api/v1`."""
+        return [
+            *(Route(view.address, self._showing(view)) for _, view in self._views),
+            Route("/search", self._search, methods=["GET", "POST"]),
+            Route("/related", self._related, methods=["GET", "POST"]),
+        ]
+
+    async def parts(self, address: str) -> Mapping[str, str]:
+        """Return the view at an address with its query, as JSON: `view`, or `error`."""
+        try:
+            return {"view": (await self._view(address)).decode()}
+        except CatchmentError as failure:
+            return {"error": json.dumps({"error": str(failure)})}
+
+    def streaming(self, respond: Callable[[Request], Awaitable[Response]]) -> Route:
+        """Return the route `/events`: `respond` streams the view at the address `view`, if there is one."""
+
+        async def stream(request: Request) -> Response:
+            try:
+                await self._view(request.query_params.get("view", ""))
+            except CatchmentError as failure:
+                return error(status_of(failure), str(failure))
+            return await respond(request)
+
+        return Route("/events", stream)
+
+    def _showing(self, view: SharedView) -> Callable[[Request], Any]:
+        async def show(request: Request) -> Response:
+            try:
+                content = await self._content(view, request.query_params, request.path_params)
+            except CatchmentError as failure:
+                return error(status_of(failure), str(failure))
+            return Response(content, media_type="application/json")
+
+        return show
+
+    async def _view(self, address: str) -> bytes:
+        url = urlsplit(address)
+        for pattern, view in self._views:
+            if match := pattern.match(unquote(url.path)):
+                return await self._content(view, dict(parse_qsl(url.query)), match.groupdict())
+        raise NotFound("view: no view has this address; see /api/v1/openapi.json")
+
+    async def _content(self, view: SharedView, query: Mapping[str, str], path: Mapping[str, object]) -> bytes:
+        if unknown := next((name for name in query if name not in view.query), None):
+            known = f"choose {', '.join(view.query)}" if view.query else "leave it out"
+            raise BadInput(f"{unknown}: no such parameter; {known}")
+        parameters = {**query, **{name: str(value) for name, value in path.items()}}
+        return await self._library.read(lambda: _ANY.dump_json(view.read(self._library, parameters)))
+
+    async def _search(self, request: Request) -> Response:
+        return await self._answer(request, _SEARCH, lambda query: _RESULTS.dump_json(self._library.search(query)))
+
+    async def _related(self, request: Request) -> Response:
+        return await self._answer(request, _RELATED, lambda query: _HITS.dump_json(self._library.related(query)))
+
+    async def _answer(self, request: Request, kind: TypeAdapter[T], find: Callable[[T], bytes]) -> Response:
         try:
             query = await _query(request, kind)
         except ValidationError as invalid:
@@ -39,33 +118,15 @@ def routes(library: WarmLibrary, views: Mapping[str, View]) -> list[BaseRoute]:
         if isinstance(query, SearchRequest) and len(query.text.encode("utf-8", "replace")) > QUERY_BYTES:
             return error(413, "text: too long")
         try:
-            content = await library.read(lambda: find(query))
+            content = await self._library.read(lambda: find(query))
         except CatchmentError as failure:
             return error(status_of(failure), str(failure))
-        return Response(content, 200, media_type="application/json")
+        return Response(content, media_type="application/json")
 
-    async def search(request: Request) -> Response:
-        return await answer(request, _SEARCH, lambda query: _RESULTS.dump_json(library.search(query)))
 
-    async def related(request: Request) -> Response:
-        return await answer(request, _RELATED, lambda query: _HITS.dump_json(library.related(query)))
-
-    def showing(view: View) -> Callable[[Request], Any]:
-        async def show(request: Request) -> Response:
-            parameters = {**request.query_params, **{name: str(value) for name, value in request.path_params.items()}}
-            try:
-                content = await library.read(lambda: _ANY.dump_json(view(library, parameters)))
-            except CatchmentError as failure:
-                return error(status_of(failure), str(failure))
-            return Response(content, 200, media_type="application/json")
-
-        return show
-
-    return [
-        *(Route(address, showing(view)) for address, view in views.items()),
-        Route("/search", search, methods=["GET", "POST"]),
-        Route("/related", related, methods=["GET", "POST"]),
-    ]
+def view_event(changed: Mapping[str, str]) -> str:
+    """Return the lines of the event for a view that changed, or cannot be read now."""
+    return "\n".join(f"event: {name}\ndata: {content}" for name, content in changed.items())
 
 
 def status_of(failure: CatchmentError) -> int:

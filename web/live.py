@@ -1,6 +1,6 @@
 """Live parts of pages: one poller for all tabs, and for each visible tab a stream of server-sent events.
 
-An event is `[[id, html], …]`: the parts of the page that changed, by the ID of their element. The ID of an event names the
+An event of a page is `[[id, html], …]`: its parts that changed, by the ID of their element. The ID of an event names the
 state of all parts, so that a tab that reconnects with it misses nothing, and without it gets every part.
 """
 
@@ -24,12 +24,15 @@ _LOOK_SECONDS = 0.5
 _SHARE = 20
 """Rendering takes at most this fraction of the time, so that many changes cost little."""
 _HEARTBEAT_SECONDS = 15.0
-_MOST = 40
-"""Streams at a time: others need connections, too."""
 _RETRY = b"retry: 2000\n\n"
 _HEARTBEAT = b": alive\n\n"
 
 Parts = Mapping[str, str]
+
+
+def page_event(changed: Parts) -> str:
+    """Return the lines of the event for the parts of a page that changed."""
+    return f"event: parts\ndata: {json.dumps([*changed.items()])}"
 
 
 @dataclass(slots=True)
@@ -60,10 +63,18 @@ class Live:
     Args:
         stamp: Returns, quickly, a value that differs after each change of the system.
         render: Returns the parts of the page at an address.
+        most: Streams at a time: others need connections, too.
+        event: Returns the lines of the event for the parts that changed.
     """
 
-    def __init__(self, stamp: Callable[[], Awaitable[object]], render: Callable[[str], Awaitable[Parts]]) -> None:
-        self._stamp, self._render = stamp, render
+    def __init__(
+        self,
+        stamp: Callable[[], Awaitable[object]],
+        render: Callable[[str], Awaitable[Parts]],
+        most: int,
+        event: Callable[[Parts], str] = page_event,
+    ) -> None:
+        self._stamp, self._render, self._most, self._event = stamp, render, most, event
         self._watched: dict[str, _Watched] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_stopping = False
@@ -83,8 +94,8 @@ class Live:
 
     async def respond(self, request: Request) -> Response:
         """Stream the changes of the page at the address `view`."""
-        if self._is_stopping or sum(watched.readers for watched in self._watched.values()) >= _MOST:
-            return error(503, "too many open pages; close one")
+        if self._is_stopping or sum(watched.readers for watched in self._watched.values()) >= self._most:
+            return error(503, "too many open streams; close one")
         stream = self._events(request.query_params.get("view", "/"), request.headers.get("last-event-id"))
         return StreamingResponse(stream, media_type="text/event-stream")
 
@@ -115,9 +126,9 @@ class Live:
             known: Parts = watched.parts if known_tag == watched.tag else {}
             while not self._is_stopping:
                 changed = watched.changed
-                if parts := [[name, html] for name, html in watched.parts.items() if known.get(name) != html]:
+                if parts := {name: html for name, html in watched.parts.items() if known.get(name) != html}:
                     known = watched.parts
-                    yield f"id: {watched.tag}\nevent: parts\ndata: {json.dumps(parts)}\n\n".encode()
+                    yield f"id: {watched.tag}\n{self._event(parts)}\n\n".encode()
                     continue
                 try:
                     await asyncio.wait_for(changed.wait(), _HEARTBEAT_SECONDS)

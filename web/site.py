@@ -21,6 +21,7 @@ from starlette.routing import Route, compile_path
 from starlette.types import Scope
 
 from catchment.errors import CatchmentError, NotFound
+from catchment.runtime import backup_status
 from catchment.runtime.home import Home
 from catchment.runtime.watch_status import read as read_watched
 from catchment.runtime.worker_status import WorkerStatus
@@ -34,7 +35,7 @@ from web.warm_library import WarmLibrary
 Data = Mapping[str, Any]
 _FRAME = ("tabs", "strip")
 """Blocks of the frame that change."""
-_REPORTS = ("worker.json", "server.json", "watch.json", "health.json")
+_REPORTS = ("worker.json", "server.json", "watch.json", "health.json", backup_status.FILE)
 _MINUTE = 60.0
 
 
@@ -49,7 +50,8 @@ class WebPage:
             before the first source, and for an unknown object.
         live: The blocks that change while the page is open.
         needs_library: Before the first source, the page says how to add one.
-        is_shared: `data["view"]` is also served below `/api/v1`.
+        shared: The type of `data["view"]`, which is also served below `/api/v1`; None if it is not.
+        query: The parameters of its query that change the view.
     """
 
     path: str
@@ -57,7 +59,8 @@ class WebPage:
     data: Callable[[WarmLibrary, Mapping[str, str]], Data]
     live: tuple[str, ...] = ()
     needs_library: bool = True
-    is_shared: bool = False
+    shared: Any = None
+    query: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Start, cancel and undo a sync."""
+"""Start, cancel and undo a sync; start one of every source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from catchment.actions import consents
 from catchment.actions.desk import Desk, E, known
-from catchment.errors import NotFound, Refused, TryAgain
+from catchment.errors import NotFound, Refused, TryAgain, UserError
 from catchment.runtime import process
 from catchment.sync.plan import load_plan, save_plan
 
@@ -37,6 +37,22 @@ def start(
         known(desk, ledger, name)
         ledger.sources.note(name, "sync requested", actor, reason)
     return run
+
+
+def start_all(desk: Desk[E], actor: str, reason: str = "", *, deep: bool = False) -> dict[str, str | UserError]:
+    """Start a sync of every source. Return the ID of its run by the source's name, or why it cannot be started.
+
+    Raises NotFound if there are no sources.
+    """
+    if not (names := list(desk.entries())):
+        raise NotFound("no sources yet; see `catchment sources add --help`")
+    started: dict[str, str | UserError] = {}
+    for name in names:
+        try:
+            started[name] = start(desk, name, actor, reason, deep=deep)
+        except (NotFound, Refused, TryAgain) as error:
+            started[name] = error
+    return started
 
 
 def cancel(desk: Desk[E], name: str, actor: str, reason: str = "") -> str:

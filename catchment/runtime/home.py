@@ -137,6 +137,11 @@ class Home:
         return self.path / "secrets"
 
     @property
+    def backups(self) -> Path:
+        """Default folder of backups. Created with the first one."""
+        return self.path / "backups"
+
+    @property
     def prefect(self) -> Path:
         """Prefect's own state: database, profile and results."""
         return self.path / "prefect"

@@ -1,4 +1,4 @@
-"""Syncs: a list, a timeline, and one sync as stages with what it changed in the library."""
+"""Syncs: a list, and one sync as stages with what it changed in the library."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from datetime import datetime
 from catchment.ledger import ChangeCounts, ChangeKind, Ledger, ListPage, PathChange, SyncRow, SyncWork
 from catchment.model import JobState
 
-_TIMELINE = 1_000
 _FAILED = (JobState.QUARANTINED, JobState.RETRYING)
 _WAITING = (JobState.PENDING, JobState.RUNNING, JobState.RETRYING)
 
@@ -53,12 +52,6 @@ class SyncView:
 def syncs(ledger: Ledger, source: str | None = None, *, after: str | None = None, limit: int = 50) -> ListPage[SyncRow]:
     """Return the syncs of a source or of all in parts, newest first. Raises NotFound."""
     return ledger.syncs.page(ledger.sources.get(source).id if source else None, after=after, limit=limit)
-
-
-def timeline(ledger: Ledger, since: datetime, source: str | None = None) -> tuple[SyncRow, ...]:
-    """Return the syncs that ran since a time, newest first; at most 1,000. Raises NotFound."""
-    source_id = ledger.sources.get(source).id if source else None
-    return tuple(ledger.syncs.recent(source_id, _TIMELINE, since=since))
 
 
 def sync(ledger: Ledger, number: int) -> SyncView:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -23,6 +23,9 @@ from catchment.views.throttling import OpenBreaker, open_breakers
 _OPENING = 2_000
 """Characters of the last good version that are shown beside an error."""
 _DECISIONS = 200
+_DAY = timedelta(days=1)
+_CLOSED = 20
+_CLOSING = ("resumed", "breaker reset", "hold applied", "hold dropped")
 _HELP = {
     Reason.PARSE_ERROR: "open the file in its own program and save it again; an update with another parser retries it",
     Reason.PERMISSION_DENIED: "grant access to the item, then retry",
@@ -81,12 +84,30 @@ class TroubleRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ClosedTrouble:
+    """A trouble that was closed. `how`: a decision, or how its quarantine entries were closed. `count`: of these, or 0."""
+
+    title: str
+    how: str
+    at: datetime
+    count: int = 0
+    who: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TroubleView:
-    """All troubles, worst first. `number`: those that need a person. `checked`: time of the last check of the components."""
+    """All troubles, worst first.
+
+    Attributes:
+        number: Of those that need a person.
+        checked: Time of the last check of the components.
+        closed: What was closed in the last 24 hours, latest first, if it was asked for.
+    """
 
     troubles: tuple[TroubleRow, ...]
     number: int
     checked: datetime | None
+    closed: tuple[ClosedTrouble, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +166,21 @@ def trouble(ledger: Ledger, home: Home) -> TroubleView:
         *map(_cluster, clusters),
     ]
     return TroubleView((*urgent, *_intended(ledger, home, facts.sources)), len(urgent), facts.checked)
+
+
+def closed(ledger: Ledger) -> tuple[ClosedTrouble, ...]:
+    """Return what was closed in the last 24 hours, latest first."""
+    since, names = ledger.now() - _DAY, {source.id: source.name for source in ledger.sources.all()}
+    decided = [
+        ClosedTrouble(names.get(event.source_id or 0) or event.reason or "", event.event, event.at, who=event.actor)
+        for event in ledger.history.decisions(_CLOSING, _CLOSED)
+        if event.at >= since
+    ]
+    items = [
+        ClosedTrouble(one.message, one.resolution, one.at, one.count)
+        for one in ledger.quarantine.closed(since, _CLOSED)
+    ]
+    return tuple(sorted([*decided, *items], key=lambda one: one.at, reverse=True)[:_CLOSED])
 
 
 def number(ledger: Ledger, home: Home) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,20 +33,17 @@ def backup(
 
     Example: catchment backup /mnt/disk/catchment.db
     """
-    home = session.home()
-    target = _named(file, home)
-    sources = home.sources_file
-    with session.reading() as ledger:
-        start = time.monotonic()
-        broken = ledger.back_up(target, {sources.name: sources.read_bytes()} if sources.exists() else {})
-    size = target.stat().st_size
+    from catchment.actions import backups
+
+    start = time.monotonic()
+    made = backups.make(session.desk(), session.operator(), target=file)
     if as_json:
-        render.show_json({"file": str(target), "bytes": size, "broken": broken})
+        render.show_json({"file": str(made.file), "bytes": made.size, "broken": made.broken})
     else:
-        render.say(f"backed up to {target}")
-        render.say(f"{render.size(size)}, written and verified in {time.monotonic() - start:.1f} s")
-        _warn(broken)
-    return 1 if broken else 0
+        render.say(f"backed up to {made.file}")
+        render.say(f"{render.size(made.size)}, written and verified in {time.monotonic() - start:.1f} s")
+        _warn(made.broken)
+    return 1 if made.broken else 0
 
 
 def restore(
@@ -85,19 +81,6 @@ def restore(
         _warn_of_model(restored.model)
         _warn(restored.broken)
     return 1 if restored.broken else 0
-
-
-def _named(file: Path | None, home: Home) -> Path:
-    if file is None:
-        file = home.path / "backups"
-        if home.path.exists():
-            file.mkdir(mode=0o700, exist_ok=True)
-    file = expanded(file).absolute()
-    if not file.is_dir():
-        return file
-    now = datetime.now(UTC)
-    named = file / f"catchment-{now:%Y%m%dT%H%M%S}.db"
-    return named.with_stem(f"{named.stem}-{now:%f}") if named.exists() else named
 
 
 def _ledger_file(home: Home) -> Path:

@@ -86,22 +86,20 @@ def sync(
 def _sync_all(*, wait: bool, deep: bool, as_json: bool) -> int:
     """Start a sync of every source, and wait for all of them if requested. Return the worst exit code."""
     desk = session.desk()
-    names = list(desk.entries())
-    if not names:
-        raise NotFound("no sources yet; see `catchment sources add --help`")
-    session.needs_server()
+    if desk.entries():
+        session.needs_server()
     from catchment.actions import syncs
 
     started, codes = datetime.now(UTC), {0}
     running: dict[str, str] = {}
-    for name in names:
-        try:
-            running[name] = syncs.start(desk, name, session.operator(), deep=deep)
-        except Refused as error:
-            render.note(f"skipped {render.clean(error)}")
-        except (NotFound, TryAgain) as error:
-            render.note(f"catchment: {render.clean(error)}")
-            codes.add(error.exit_code)
+    for name, run in syncs.start_all(desk, session.operator(), deep=deep).items():
+        if isinstance(run, str):
+            running[name] = run
+        elif isinstance(run, Refused):
+            render.note(f"skipped {render.clean(run)}")
+        else:
+            render.note(f"catchment: {render.clean(run)}")
+            codes.add(run.exit_code)
     results: list[dict[str, Any]] = []
     for name, run in running.items():
         if not wait:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catchment.actions import consents, jobs, limits, quarantine, sources, syncs
+from catchment.actions import backups, consents, jobs, limits, quarantine, sources, syncs
 from catchment.actions.desk import Timing
 from catchment.actions.quarantine import Selection
 from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
@@ -128,6 +128,7 @@ ACTIONS = {
     "sources.resume": Action(_resume, "resumed"),
     "sources.remove": Action(lambda desk: sources.remove(desk, "notes", WHO, WHY), "removed"),
     "syncs.start": Action(lambda desk: syncs.start(desk, "notes", WHO, WHY), "sync requested"),
+    "syncs.start_all": Action(lambda desk: syncs.start_all(desk, WHO, WHY), "sync requested"),
     "syncs.cancel": Action(_cancel, "cancel requested"),
     "consents.give": Action(lambda desk: consents.give(desk, "notes", WHO, WHY), "consent given"),
     "consents.revoke": Action(lambda desk: consents.revoke(desk, "notes", WHO, WHY), "consent withdrawn"),
@@ -143,6 +144,7 @@ ACTIONS = {
         lambda desk: jobs.prioritize(desk, _job(desk, JobState.RETRYING), WHO, WHY), "prioritized"
     ),
     "syncs.undo": Action(_undo, "undone"),
+    "backups.make": Action(lambda desk: backups.make(desk, WHO, WHY), "backed up"),
     "sources.apply_deletions": Action(_decide(sources.apply_deletions), "hold applied"),
     "sources.drop_deletions": Action(_decide(sources.drop_deletions), "hold dropped"),
 }
@@ -166,7 +168,7 @@ def test_every_action_is_listed_in_the_room() -> None:
     """Each function with an actor is an action, and stands in the package's table and in the test above."""
     import catchment.actions
 
-    modules: list[ModuleType] = [consents, jobs, limits, quarantine, sources, syncs]
+    modules: list[ModuleType] = [backups, consents, jobs, limits, quarantine, sources, syncs]
     found = {
         f"{module.__name__.rpartition('.')[2]}.{name}"
         for module in modules

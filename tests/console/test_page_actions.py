@@ -23,6 +23,7 @@ from console import session
 from deployments.runs.desk import LocalDesk
 from tests.console.standin import Standin, serving
 from tests.console.test_actions import _cancel, _fail_more, _history, _job, _sync_with_held_deletions
+from tests.waiting import until
 from web.__main__ import desk_of
 from web.action_table import ACTIONS
 from web.app import application
@@ -141,6 +142,10 @@ def fields_of(name: str, desk: LocalDesk) -> tuple[dict[str, Any], str]:
             return {"jobs": str(_job(desk, JobState.QUARANTINED))}, "pending"
         case "quarantine.discard":
             return {"source": "notes", "expected": 1}, "cancelled"
+        case "backups.make":
+            return {}, "backed up"
+        case "syncs.start_all":
+            return {"deep": "on"}, "sync requested"
         case "quarantine.note":
             return {"jobs": str(_job(desk, JobState.QUARANTINED)), "text": WHY}, "noted"
     events = {"sources.pause": "paused", "sources.resume": "resumed", "syncs.cancel": "cancel requested"}
@@ -155,8 +160,13 @@ def test_form_does_its_action_with_actor_and_reason(
     before = len(_history(filled))
     _, said = post(client, name, **fields, reason=WHY)
     assert ">Done</span>" in said, said
-    lines = [line for line in _history(filled)[before:] if line[:2] == (operator(), event)]
-    assert any(WHY in (reason or "") or event == "noted" for _, _, reason in lines), _history(filled)[before:]
+
+    def is_recorded() -> bool:
+        lines = [line for line in _history(filled)[before:] if line[:2] == (operator(), event)]
+        return any(WHY in (reason or "") or event == "noted" for _, _, reason in lines)
+
+    # A backup is made in a thread.
+    until(is_recorded)
 
 
 @pytest.mark.parametrize("name", ACTIONS)
@@ -338,3 +348,35 @@ def test_names_of_strangers_are_never_markup(desk: LocalDesk, client: TestClient
     assert name not in client.get(f"/why?item={quote(name)}").text
     assert name not in client.get(f"/jobs?source={quote(name)}").text
     assert name not in post(client, "sources.pause", name=name)[1]
+
+
+def test_sync_of_all_sources_names_those_that_do_not_start(
+    server: Standin, desk: LocalDesk, client: TestClient
+) -> None:
+    assert 'type="checkbox" name="deep"' in shown(client, "/syncs")
+    assert "1 sync started" in post(client, "syncs.start_all", "/syncs", deep="on")[1]
+    [body] = [body for _, path, body in server.asked if path.endswith("/create_flow_run")]
+    assert body["parameters"]["deep"] is True
+    with desk.writing() as ledger:
+        ledger.sources.pause("notes", "test", "for a while")
+    at, said = post(client, "syncs.start_all", "/syncs")
+    assert (at, "notes: paused (for a while)" in said) == ("/syncs", True)
+
+
+def test_what_was_closed_today_is_listed_below_trouble(desk: LocalDesk, client: TestClient) -> None:
+    assert "Closed in the last 24 hours" not in shown(client, "/trouble")
+    post(client, "quarantine.retry", source="notes", expected=1)
+    assert "Closed in the last 24 hours" not in shown(client, "/trouble"), "not closed before it has succeeded"
+    with desk.writing() as ledger:
+        ledger.sources.hold("notes", "sync:1", "folder not found")
+        ledger.sources.resume("notes", "Ada")
+    page = shown(client, "/trouble").partition("Closed in the last 24 hours")[2]
+    for text in ("notes", "resumed · Ada"):
+        assert text in page
+
+
+def test_discarded_items_are_listed_as_closed_by_cause(client: TestClient) -> None:
+    post(client, "quarantine.discard", source="notes", expected=1)
+    page = shown(client, "/trouble").partition("Closed in the last 24 hours")[2]
+    assert "the PDF ends too early" in page
+    assert "1 item discarded" in page

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -437,6 +439,36 @@ def test_search_does_not_wait_long_for_a_busy_model(
     meaning = MeaningIndex(sqlite_world.ledger)
     with meaning._lock, pytest.raises(MeaningOff, match="loading or busy"):
         meaning.nearest("flood", 5)
+    assert meaning.nearest("flood", 5)
+
+
+def test_search_does_not_wait_while_the_model_is_loaded(
+    sqlite_world: World, model: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(sqlite_world, NOTES)
+    fill(sqlite_world.ledger, model)
+    begun, may_end = threading.Event(), threading.Event()
+
+    class Loading(BuiltIn):
+        def query(self, text: str) -> Sequence[float]:
+            begun.set()
+            assert may_end.wait(60)
+            return super().query(text)
+
+    monkeypatch.setattr("catchment.search.meaning.index.load", lambda _setting: Loading())
+    meaning = MeaningIndex(sqlite_world.ledger)
+    monkeypatch.setattr("catchment.search.meaning.index._WAIT_SECONDS", 60)
+    loader = threading.Thread(target=meaning.warm)
+    loader.start()
+    assert begun.wait(60)
+    try:
+        before = time.monotonic()
+        with pytest.raises(MeaningOff, match="loading or busy"):
+            meaning.nearest("flood", 5)
+        assert time.monotonic() - before < 10
+    finally:
+        may_end.set()
+        loader.join()
     assert meaning.nearest("flood", 5)
 
 

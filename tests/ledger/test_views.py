@@ -271,15 +271,20 @@ def test_stages_of_a_sync_are_known_while_it_runs(world: World) -> None:
     assert (discover.number, normalize.number, normalize.of, extract.number) == (9, 6, 8, 4)
 
 
-def test_timeline_has_the_syncs_since_a_time(world: World) -> None:
-    first = world.sync.id
+@pytest.mark.databases
+def test_retried_items_are_closed_once_they_succeed(world: World) -> None:
+    kept, retried = fail(world, "kept.pdf", "retried.pdf")
     world.clock.forward(hours=1)
-    world.ledger.syncs.end(first, "completed", {})
-    world.clock.forward(hours=1)
-    second = world.begin().id
-    moment = world.clock.moment
-    assert [row.id for row in syncs.timeline(world.ledger, moment)] == [second]
-    assert [row.id for row in syncs.timeline(world.ledger, moment - timedelta(hours=1), "notes")] == [second, first]
+    world.ledger.quarantine.retry([retried], "me")
+    assert trouble.closed(world.ledger) == ()
+    world.deliver(world.claim())
+    [found] = trouble.closed(world.ledger)
+    assert (found.title, found.how, found.count) == (PARSE_ERROR.message, "retried", 1)
+    world.clock.forward(minutes=1)
+    world.ledger.quarantine.discard([kept], "me", "")
+    assert [one.how for one in trouble.closed(world.ledger)] == ["discarded", "retried"]
+    world.clock.forward(hours=25)
+    assert trouble.closed(world.ledger) == ()
 
 
 def test_source_shows_its_backlog_and_what_it_holds(world: World, home: Home) -> None:

@@ -172,6 +172,23 @@ def test_change_is_sent_to_an_open_page(home: Home, client: httpx.Client) -> Non
         ledger.close()
 
 
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("/syncs?span=1h", {"timeline", "runs"}),
+        ("/syncs/1", {"head", "stages", "changes"}),
+        ("/health", {"checks", "backups"}),
+        ("/trouble", {"queue"}),
+    ],
+)
+def test_live_part_contains_the_element_of_its_name(client: httpx.Client, path: str, names: set[str]) -> None:
+    _, parts = next(events(client, path))
+    assert set(parts) == {"tabs", "strip", *names}
+    page = shown(client, path)
+    for name, html in parts.items():
+        assert (html.count(f'id="{name}"'), page.count(f'id="{name}"')) == (1, 1)
+
+
 def test_tab_that_reconnects_misses_nothing(home: Home, client: httpx.Client) -> None:
     known, before = next(events(client, "/sources"))
     ledger = Ledger.open(home)

@@ -182,3 +182,20 @@ def test_conversation_folds_quotations_and_lists_attachments(reader: Reader) -> 
     assert "<b>warden" not in page
     assert "plan.csv" in page
     assert "2 messages in this conversation" in reader.page("m2")
+
+
+def test_conversation_of_long_messages_is_shown_in_parts(reader: Reader) -> None:
+    world, notes = reader.world, reader.world.source
+    world.source = world.ledger.sources.put("mail", "imap", Priority.NORMAL)
+    world.sync = world.begin(world.source)
+    numbers = range(100, 121)
+    text = "The pier is <rusty> & wet.\n" * 400
+    arrive(world, *((f"n{number}", eml(number, text, *range(100, number))) for number in numbers))
+    world.source = notes
+    for name, is_first, is_last in (("n100", True, False), ("n110", False, False), ("n120", False, True)):
+        page = reader.client.get(f"/threads/{reader.number(name)}").text
+        assert len(page.encode()) < 60_000
+        assert f'id="m{reader.number(name)}"' in page
+        assert "21 messages" in page
+        assert ("Earlier messages" not in page, "Later messages" not in page) == (is_first, is_last)
+        assert page.count('class="msg"') > 2

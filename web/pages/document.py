@@ -14,6 +14,7 @@ from starlette.routing import Route
 from catchment.errors import CatchmentError, MeaningOff, NotFound
 from catchment.ledger import Shown
 from catchment.search.results import Hit
+from catchment.views.documents import DocumentView
 from catchment.views.reading import FileKind, ReadingView, ReadMessage, reading
 from catchment.views.served_files import ServedFile, served_file
 from web import rendering, template_filters
@@ -25,6 +26,8 @@ from web.warm_library import RelatedRequest, WarmLibrary
 _NEAREST = 8
 _LISTED = 100
 """Links of one kind that are listed."""
+_MOST_HTML = 36_000
+"""Characters of the texts of a conversation on one page."""
 _PAGE = re.compile(r"[1-9][0-9]{0,5}")
 _UNSAFE = re.compile(r"[^\w .()+-]", re.ASCII)
 _CLOSED = "default-src 'none'; frame-ancestors 'none'"
@@ -85,13 +88,13 @@ def _thread(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     document = view.shown.document
     if not view.conversation:
         raise NotFound(f"document {document}: is not a message; open /documents/{document}")
-    near = [place for place, one in enumerate(view.conversation) if one.view is not None]
-    first, last = near[0], near[-1]
+    bodies = rendering.messages(view)
+    first, last = _fitting(view, bodies)
     messages = view.conversation[first : last + 1]
     return {
         "shown": view.shown,
         "messages": messages,
-        "bodies": rendering.messages(view),
+        "bodies": bodies,
         "earlier": _edge(view, first - 1),
         "later": _edge(view, last + 1),
         "total": len(view.conversation),
@@ -99,6 +102,21 @@ def _thread(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "attached": [file for one in messages if one.view for file in one.view.attached],
         "copies": view.copies,
     }
+
+
+def _fitting(view: ReadingView, bodies: Mapping[int, str]) -> tuple[int, int]:
+    """Return the first and the last place of the messages around the one that is read whose texts fit into a page."""
+    documents = [one.message.document for one in view.conversation]
+    first = last = documents.index(view.shown.document)
+    room = _MOST_HTML - len(bodies[documents[first]])
+    for _ in documents:
+        for place in (last + 1, first - 1):
+            if not 0 <= place < len(documents) or documents[place] not in bodies:
+                continue
+            if (room := room - len(bodies[documents[place]])) < 0:
+                return first, last
+            first, last = min(first, place), max(last, place)
+    return first, last
 
 
 def _edge(view: ReadingView, place: int) -> ReadMessage | None:
@@ -139,6 +157,6 @@ def _number(text: str | int) -> int:
 
 
 PAGES = (
-    WebPage("/documents/{document:int}", "document.html", _document),
+    WebPage("/documents/{document:int}", "document.html", _document, shared=DocumentView),
     WebPage("/threads/{document:int}", "thread.html", _thread),
 )

@@ -11,6 +11,7 @@ from catchment.errors import BadInput
 from catchment.ledger import JobFilter
 from catchment.model import JobState
 from catchment.views import jobs
+from catchment.views.jobs import JobsView, JobView
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
@@ -20,8 +21,8 @@ _FILTERS = ("source", "kind", "reason")
 def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
     """Return the pages: all jobs, and one."""
     return (
-        WebPage("/jobs", "jobs.html", _list, ("jobs",), is_shared=True),
-        WebPage("/jobs/{number:int}", "job.html", partial(_one, desk), ("job",), is_shared=True),
+        WebPage("/jobs", "jobs.html", _list, ("jobs",), shared=JobsView, query=("state", *_FILTERS, "after")),
+        WebPage("/jobs/{number:int}", "job.html", partial(_one, desk), ("job",), shared=JobView),
     )
 
 

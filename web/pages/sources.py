@@ -3,42 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from catchment.actions import consents, previews
 from catchment.actions.desk import Desk, Timing
-from catchment.actions.sources import NewSource, differences, require_same_place
+from catchment.actions.previews import ProofPreview, SourcePreview, SyncPreview
+from catchment.actions.sources import ChangedSetting, NewSource, differences, require_same_place
 from catchment.actions.typed_settings import settings
 from catchment.errors import BadInput, CatchmentError
 from catchment.pacing import RateProfile
+from catchment.settings import SettingRow
 from catchment.views import sources, throttling
+from catchment.views.sources import ScopeView, SourceLine, SourceView
+from catchment.views.throttling import LimitsView
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
 Show = Callable[[Desk[Any], WarmLibrary, str, Mapping[str, str]], Data]
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a new source would read, or why it cannot be added. Both are None before a place was typed."""
+
+    preview: SourcePreview | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsTrial:
+    """The settings of a source, and what a typed change would change, or why it is refused."""
+
+    source: str
+    settings: list[SettingRow]
+    changes: list[ChangedSetting] | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentView:
+    """The scopes of a source. `documents`: that a withdrawal deletes, of the chosen scope or of all."""
+
+    source: str
+    scopes: list[ScopeView]
+    scope: str | None
+    documents: int
+
+
 def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
     """Return the pages: all sources, a new one, all limits, and one source with its parts."""
 
-    def part(name: str, show: Show, template: str | None = None) -> WebPage:
+    def part(
+        name: str, show: Show, shared: Any, query: tuple[str, ...] = (), *, template: str | None = None
+    ) -> WebPage:
         def data(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
             entry = desk.entry(parameters["name"])
             return {"entry": entry, "part": name, **show(desk, library, entry.name, parameters)}
 
-        return WebPage(f"/sources/{{name}}/{name}", template or f"source_{name}.html", data, is_shared=True)
+        return WebPage(f"/sources/{{name}}/{name}", template or f"source_{name}.html", data, shared=shared, query=query)
 
     return (
-        WebPage("/sources", "sources.html", _list, ("sources",), is_shared=True),
-        WebPage("/sources/new", "source_new.html", partial(_new, desk), needs_library=False, is_shared=True),
-        WebPage("/sources/limits", "source_limits.html", partial(_all_limits, desk), is_shared=True),
-        WebPage("/sources/{name}", "source.html", partial(_one, desk), ("source", "runs"), is_shared=True),
-        part("settings", _settings),
-        part("consent", _consent),
-        part("limits", _limits),
-        part("plan", _plan, "source_check.html"),
-        part("prove", _prove, "source_check.html"),
+        WebPage("/sources", "sources.html", _list, ("sources",), shared=list[SourceLine]),
+        WebPage(
+            "/sources/new",
+            "source_new.html",
+            partial(_new, desk),
+            needs_library=False,
+            shared=Trial,
+            query=("kind", "location", "name", "every", "cron", "watch"),
+        ),
+        WebPage(
+            "/sources/limits", "source_limits.html", partial(_all_limits, desk), shared=LimitsView, query=("scope",)
+        ),
+        WebPage("/sources/{name}", "source.html", partial(_one, desk), ("source", "runs"), shared=SourceView),
+        part("settings", _settings, SettingsTrial, ("key", "value", "every", "cron", "watch")),
+        part("consent", _consent, ConsentView, ("scope",)),
+        part("limits", _limits, LimitsView),
+        part("plan", _plan, SyncPreview, ("deep",), template="source_check.html"),
+        part("prove", _prove, ProofPreview, template="source_check.html"),
     )
 
 
@@ -78,7 +122,7 @@ def _new(desk: Desk[Any], _library: WarmLibrary, parameters: Mapping[str, str]) 
             lambda: previews.new_source(desk, NewSource(typed["kind"], typed["location"], typed["name"], timing=timing))
         )
     return {
-        "view": {"preview": found, "problem": problem},
+        "view": Trial(found, problem),
         "typed": {**typed, "watch": "true" if watch else None},
         "kinds": desk.kinds,
     }
@@ -105,7 +149,7 @@ def _settings(desk: Desk[Any], _library: WarmLibrary, name: str, parameters: Map
         )
     found, problem = _tried(changes)
     return {
-        "view": {"source": name, "settings": rows, "changes": found, "problem": problem},
+        "view": SettingsTrial(name, rows, found, problem),
         "typed": typed,
         "line": line,
         "secret": desk.secret_setting(entry.kind),
@@ -119,7 +163,7 @@ def _consent(desk: Desk[Any], library: WarmLibrary, name: str, parameters: Mappi
     if scope:
         covered = consents.extent(desk, ledger, name, scope)
         documents = len(ledger.purging.holdings(ledger.sources.get(name).id, covered.covers).documents)
-    return {"view": {"source": name, "scopes": rows, "scope": scope, "documents": documents}}
+    return {"view": ConsentView(name, rows, scope, documents)}
 
 
 def _limits(_desk: Desk[Any], library: WarmLibrary, name: str, _parameters: Mapping[str, str]) -> Data:

@@ -1,32 +1,106 @@
-"""Syncs: all runs, latest first, and one with its stages and what it changed, by name."""
+"""Syncs: a timeline, all runs, latest first, and one with its stages and what it changed, by name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 from catchment.actions.desk import Desk
-from catchment.ledger import ChangeKind
+from catchment.errors import BadInput
+from catchment.ledger import ChangeKind, ListPage, PathChange, SyncRow
 from catchment.views import syncs
+from catchment.views.syncs import SyncView
+from catchment.views.timeline import Timeline, timeline
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
 _CHANGES = 50
+_SPAN = "24h"
+_SPANS = {
+    "1h": (timedelta(hours=1), timedelta(minutes=15), "%H:%M", "%H:%M:%S"),
+    "24h": (timedelta(hours=24), timedelta(hours=4), "%H:%M", "%H:%M"),
+    "7d": (timedelta(days=7), timedelta(days=1), "%a %d", "%a %H:%M"),
+}
+"""Spans of the timeline, each with the step and the form of the times on its axis, and the form of those of bars."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncsAndTimeline:
+    """The timeline, and a part of all syncs, newest first."""
+
+    timeline: Timeline
+    page: ListPage[SyncRow]
+
+
+@dataclass(frozen=True, slots=True)
+class SyncAndChanges:
+    """A sync, and a part of the paths that it changed in one way; None if it changed nothing."""
+
+    sync: SyncView
+    kind: ChangeKind | None
+    changes: ListPage[PathChange] | None
 
 
 def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
     """Return the pages: all syncs, and one."""
     return (
-        WebPage("/syncs", "syncs.html", _list, ("runs",), is_shared=True),
-        WebPage("/syncs/{number:int}", "sync.html", partial(_one, desk), ("stages",), is_shared=True),
+        WebPage(
+            "/syncs",
+            "syncs.html",
+            _list,
+            ("timeline", "runs"),
+            shared=SyncsAndTimeline,
+            query=("source", "span", "after"),
+        ),
+        WebPage(
+            "/syncs/{number:int}",
+            "sync.html",
+            partial(_one, desk),
+            ("head", "stages", "changes"),
+            shared=SyncAndChanges,
+            query=("kind", "after"),
+        ),
     )
 
 
 def _list(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    source = parameters.get("source") or None
+    source, chosen = parameters.get("source") or None, parameters.get("span") or _SPAN
+    if chosen not in _SPANS:
+        raise BadInput(f"span: unknown value {chosen!r}; choose {', '.join(_SPANS)}")
+    span, step, on_axis, on_bar = _SPANS[chosen]
+    found = timeline(library.ledger, library.home, span, source)
     page = syncs.syncs(library.ledger, source, after=parameters.get("after"))
-    return {"view": page, "page": page, "runs": page.rows, "source": source, "query": {"source": source}}
+    return {
+        "view": SyncsAndTimeline(found, page),
+        "timeline": found,
+        "at": partial(_place, found),
+        "ticks": [(_place(found, tick), tick.astimezone().strftime(on_axis)) for tick in _ticks(found, step)],
+        "time_of": lambda moment: moment.astimezone().strftime(on_bar),
+        "spans": _SPANS,
+        "span": chosen,
+        "page": page,
+        "runs": page.rows,
+        "source": source,
+        "query": {"source": source, "span": None if chosen == _SPAN else chosen},
+    }
+
+
+def _place(found: Timeline, moment: datetime | None) -> float:
+    """Return where a time is in the timeline, in percent of its width; None: at its end."""
+    share = (moment - found.since) / (found.until - found.since) if moment else 1.0
+    return round(100 * min(max(share, 0.0), 1.0), 1)
+
+
+def _ticks(found: Timeline, step: timedelta) -> Iterator[datetime]:
+    """Yield the times of the axis: multiples of `step` since the local midnight, with room for their words."""
+    tick = found.since.astimezone().replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
+    room = (found.until - found.since) / 30
+    while (tick := tick + step) < found.until - room:
+        if tick > found.since + room and abs(tick - found.now) > room:
+            yield tick
 
 
 def _one(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
@@ -37,7 +111,7 @@ def _one(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -
     kind = ChangeKind(chosen) if chosen in list(ChangeKind) else next(iter(kinds), None)
     page = syncs.changes(ledger, number, kind, after=parameters.get("after"), limit=_CHANGES) if kind else None
     return {
-        "view": {"sync": view, "kind": kind, "changes": page},
+        "view": SyncAndChanges(view, kind, page),
         "sync": view,
         "run": view.sync,
         "kinds": kinds,

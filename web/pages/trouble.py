@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from catchment.actions.desk import Desk
 from catchment.errors import NotFound
+from catchment.ledger import Event, SyncRow
 from catchment.views import trouble
 from catchment.views.health import HealthReport
-from catchment.views.sources import lines
-from catchment.views.trouble import TroubleKind, TroubleRow
+from catchment.views.sources import SourceLine, lines
+from catchment.views.trouble import ClusterView, DeletionsView, EntryView, TroubleKind, TroubleRow, TroubleView
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
@@ -20,6 +22,23 @@ _SYNCS = 8
 _DECISIONS = 8
 _CHANGES = ("held", "paused", "resumed", "breaker reset", "breaker opened", "hold applied", "hold dropped")
 _ENTRIES = 25
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAndEntry:
+    """Quarantined items with the same cause, and one of them."""
+
+    cluster: ClusterView
+    entry: EntryView
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedSource:
+    """A source with the latest decisions about it and its latest syncs, newest first."""
+
+    line: SourceLine
+    decisions: list[Event]
+    syncs: list[SyncRow]
 
 
 def count(library: WarmLibrary) -> int:
@@ -30,15 +49,15 @@ def count(library: WarmLibrary) -> int:
 def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
     """Return the pages: the list, and one for each kind of problem."""
 
-    def page(path: str, data: Any) -> WebPage:
-        return WebPage(path, "trouble.html", data, ("queue",), is_shared=True)
+    def page(path: str, data: Any, shared: Any, *query: str) -> WebPage:
+        return WebPage(path, "trouble.html", data, ("queue",), shared=shared, query=query)
 
     return (
-        page("/trouble", _list),
-        page("/trouble/clusters/{name}", partial(_cluster, desk)),
-        page("/trouble/sources/{name}", _source),
-        page("/trouble/breakers/{name:path}", _breaker),
-        page("/trouble/deletions/{name}", _deletions),
+        page("/trouble", _list, TroubleView),
+        page("/trouble/clusters/{name}", partial(_cluster, desk), ClusterAndEntry, "source", "job", "after"),
+        page("/trouble/sources/{name}", _source, StoppedSource),
+        page("/trouble/breakers/{name:path}", _breaker, TroubleRow),
+        page("/trouble/deletions/{name}", _deletions, DeletionsView, "folder", "after"),
     )
 
 
@@ -78,7 +97,9 @@ def _queue(library: WarmLibrary, case: str | None, view: object, own: str, **mor
 
 def _list(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     report = HealthReport.read(library.home)
-    return _queue(library, None, None, "/trouble", checks=report.findings if report else ())
+    data = _queue(library, None, None, "/trouble", checks=report.findings if report else ())
+    view = replace(data["view"], closed=trouble.closed(library.ledger))
+    return {**data, "view": view, "closed": view.closed}
 
 
 def _cluster(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
@@ -92,7 +113,7 @@ def _cluster(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str
     return _queue(
         library,
         "case_cluster.html",
-        {"cluster": found, "entry": entry},
+        ClusterAndEntry(found, entry),
         own,
         found=found,
         entry=entry,
@@ -107,13 +128,14 @@ def _source(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     ledger, name = library.ledger, parameters["name"]
     source = ledger.sources.get(name)
     line = next(line for line in lines(ledger, library.home) if line.standing.name == name)
-    more = {
-        "line": line,
-        "source": line.standing,
-        "decisions": ledger.history.decisions(_CHANGES, _DECISIONS, source.id)[::-1],
-        "runs": ledger.syncs.recent(source.id, _SYNCS),
-    }
-    return _queue(library, "case_source.html", more, f"/trouble/sources/{quote(name, safe='')}", **more)
+    view = StoppedSource(
+        line,
+        ledger.history.decisions(_CHANGES, _DECISIONS, source.id)[::-1],
+        ledger.syncs.recent(source.id, _SYNCS),
+    )
+    own = f"/trouble/sources/{quote(name, safe='')}"
+    more = {"line": line, "source": line.standing, "decisions": view.decisions, "runs": view.syncs}
+    return _queue(library, "case_source.html", view, own, **more)
 
 
 def _breaker(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:

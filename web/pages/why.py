@@ -8,6 +8,7 @@ from typing import Any
 
 from catchment.actions.desk import Desk
 from catchment.views import items, resolver
+from catchment.views.items import ItemWhy
 from web import template_filters
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
@@ -17,7 +18,7 @@ _ITEMS = 5
 
 def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
     """Return the page."""
-    return (WebPage("/why", "why.html", partial(_why, desk), is_shared=True),)
+    return (WebPage("/why", "why.html", partial(_why, desk), shared=list[ItemWhy], query=("item", "source")),)
 
 
 def _why(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:

@@ -267,6 +267,16 @@ class QuarantineEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class ClosedCluster:
+    """Quarantine entries with one cause that were closed in the same way, such as "discarded"; `at`: the latest of them."""
+
+    message: str
+    resolution: str
+    count: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """Quarantined items with the same cause.
 

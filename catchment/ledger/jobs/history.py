@@ -62,6 +62,11 @@ class History:
             numbers = reading.execute(latest).scalars().all()
         return self._events(history.c.id.in_(numbers))
 
+    def note(self, event: str, actor: str, reason: str = "") -> None:
+        """Add an operator's action that concerns no source."""
+        with self._store.write() as writing:
+            writing.record(event, actor=actor, reason=reason or None)
+
     def latest(self) -> int:
         """Return the number of the latest event; 0 without one."""
         with self._store.read() as reading:

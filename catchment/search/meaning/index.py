@@ -19,7 +19,7 @@ _AT_ONCE = 8
 _ENOUGH = 0.5
 """The share of the passages from which meaning takes part. The nearest of a few passages is seldom near."""
 _WAIT_SECONDS = 2.0
-"""Wait for another search, or for the model to be loaded. A model behind a slow server must not delay results by words."""
+"""Wait for another search. A model behind a slow server must not delay results by words."""
 _FLOORS = {DEFAULT_MODEL: 0.2}
 """Measured: nine of ten paraphrases are above it, and most passages about another subject below."""
 
@@ -38,6 +38,7 @@ class MeaningIndex:
         self._lock: threading.Lock = threading.Lock() if loaded is None else loaded._lock
         self._model: Model | None = None
         self._vectors: Vectors | None = None
+        self._is_loading = self._has_answered = False
         self._share = 0.0
         """The share of the passages that have embeddings."""
         self._complete_to = 0
@@ -90,16 +91,25 @@ class MeaningIndex:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        if not self._lock.acquire(timeout=_WAIT_SECONDS):
+        # Loading takes seconds; until then, a search uses words.
+        if not self._lock.acquire(timeout=0 if self._owner._is_loading else _WAIT_SECONDS):
             raise MeaningOff("search by meaning: the model is loading or busy; try again in a moment")
         try:
             yield
         finally:
             self._lock.release()
 
+    @contextmanager
+    def _loading(self) -> Iterator[None]:
+        self._owner._is_loading = True
+        try:
+            yield
+        finally:
+            self._owner._is_loading = False
+
     def _loaded(self, space: Space) -> Model:
         if self._model is None or self._model.setting != space.setting:
-            self._model = load(space.setting)
+            self._model, self._has_answered = load(space.setting), False
             self._query.cache_clear()
         if self._model.name != space.name:
             raise MeaningOff("search by meaning: the model has changed; it is used once the new embeddings exist")
@@ -107,7 +117,13 @@ class MeaningIndex:
 
     def _embedded(self, text: str) -> Sequence[float]:
         assert self._model is not None
-        return self._model.query(text)
+        if self._has_answered:
+            return self._model.query(text)
+        # The first query loads the model.
+        with self._loading():
+            vector = self._model.query(text)
+        self._has_answered = True
+        return vector
 
     def _current(self) -> Vectors:
         if self._ledger.embeddings.setting == OFF:
@@ -118,7 +134,11 @@ class MeaningIndex:
         if self._vectors is None or self._vectors.space != space:
             self._vectors = Vectors(self._ledger, space)
             self._complete_to = 0
-        if self._vectors.refresh():
+            with self._loading():
+                is_new = self._vectors.refresh()
+        else:
+            is_new = self._vectors.refresh()
+        if is_new:
             counts = self._ledger.embeddings.counts(space)
             self._share = (counts.done - counts.refused) / max(counts.total, 1)
         return self._vectors
