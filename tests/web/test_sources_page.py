@@ -346,8 +346,9 @@ def test_scope_without_documents_can_be_withdrawn_alone(home: Home, client: Test
     post(client, "sources.add", **github(hub, settings="include=[issues, code]", secret=""))
     page = client.get("/sources/plots/consent?scope=discussions").text
     assert "<strong>0 documents</strong> would be deleted" in page
-    post(client, "consents.revoke", name="plots", confirm="plots", scope="discussions")
-    page = client.get("/sources/plots/consent").text
+    at, page = post(client, "consents.revoke", name="plots", confirm="plots", scope="discussions")
+    assert "consent withdrawn, 0 items deleted" in said(page)
+    page = client.get(at).text
     assert page.count("Withdrawn") == 1
     assert client.get("/sources/plots/consent?scope=nope").status_code == 404
 
