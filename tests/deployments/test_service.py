@@ -143,9 +143,9 @@ def test_service_restarts_while_its_pid_cannot_be_recorded(home: Home) -> None:
             self.starts += 1
 
     (home.run / "up.json").mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_server(("127.0.0.1", 0)) as of_page:
         Standing.pause.begin()
-        one = supervisor._Supervisor(home, listening, print, supervisor._StopRequest())
+        one = supervisor._Supervisor(home, listening, of_page, print, supervisor._StopRequest())
         worker: Any = Standing()
         living: Any = Standing()
         living.process = living

@@ -18,7 +18,17 @@ from catchment.ledger.items import deletion_guard, undo
 from catchment.model import Tombstone, Upsert
 from tests.ledger.world import PARSE_ERROR, World, jobs_of, note, notes
 
-READS = {"steps", "syncs.is_open", "undo.preview"}
+READS = {
+    "steps",
+    "syncs.change_counts",
+    "syncs.changes",
+    "syncs.get",
+    "syncs.is_open",
+    "syncs.work",
+    "undo.preview",
+    "undo.refusal",
+    "undo.undone_by",
+}
 OF_A_SYNC_THAT_ENDED = {"undo.undo"}
 
 pytestmark = pytest.mark.databases
