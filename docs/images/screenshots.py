@@ -9,6 +9,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +19,8 @@ from playwright.sync_api import Page, sync_playwright
 
 IMAGES = Path(__file__).parent
 PROJECT = IMAGES.parents[1]
-PLACE = PROJECT / "build" / "pictures"
+PLACE = Path(tempfile.gettempdir()) / "catchment"
+"""Its path is on one of the pictures."""
 VAULT = PLACE / "Vault"
 OPENED = {"document": ".hit a", "sync": "#runs tr:has-text('updated') a"}
 """Pages that are reached by the first such link."""
@@ -67,7 +70,8 @@ def _running() -> Iterator[str]:
         for folder in ("Archive", "Daily", "Meetings", "Recipes", "Reading"):
             shutil.rmtree(VAULT / folder)
         _catchment("sync", "vault", "--wait")
-        _catchment("health")
+        # The second report of the checks and of the planned runs comes after a minute.
+        time.sleep(75)
         yield _catchment("web", "--no-browser").split()[-1]
     finally:
         _catchment("down")
