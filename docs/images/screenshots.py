@@ -25,12 +25,10 @@ VAULT = PLACE / "Vault"
 OPENED = {"document": ".hit a", "sync": "#runs tr:has-text('updated') a"}
 """Pages that are reached by the first such link."""
 PAGES = {
-    "library": "/",
     "search": "/search?q=how+do+bees+survive+the+winter",
     "document": "/search?q=varroa+plan",
     "trouble": "/trouble",
     "deletions": "/trouble/deletions/vault",
-    "sources": "/sources",
     "source": "/sources/vault",
     "syncs": "/syncs",
     "sync": "/syncs",
