@@ -228,7 +228,7 @@ def test_read_only_disk_permits_read_only_commands(tmp_path: Path) -> None:
             person("sources", "add", "local_files", tmp_path / "papers", "--name", "papers").ok()
             person.sync("papers")
         within(person, "mount", "-o", "remount,ro", str(person.home))
-        person("sources", "pause", "papers").refused(10, "check its disk")
+        person("sources", "pause", "papers").refused(10, "read-only", "mount it for writing")
         assert person.source("papers")["documents"] == 1
         (hit,) = person.hits("barometer")
         assert "The barometer falls." in person("show", hit["item"]).ok().out
