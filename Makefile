@@ -32,7 +32,7 @@ demo: setup      ## ingest the example vault and this repository, show the resul
 	$(BIN)/catchment demo $(ARGS) $(if $(SOURCE),--source "$(SOURCE)")
 
 test: setup      ## the quick tests, which need no server (ARGS=tests/ledger)
-	@echo 'About 6,000 quick tests in two processes, five minutes. The tests of one room: make test ARGS=tests/ledger'
+	@echo 'About 6,700 quick tests in two processes, six minutes. The tests of one room: make test ARGS=tests/ledger'
 	$(PYTEST) -n 2 -m "not ($(REST) or long or soak)" $(ARGS)
 
 # Half of the time these tests wait for another process.
