@@ -37,6 +37,23 @@ class Known(Protocol):
         ...
 
 
+class NothingKnown:
+    """The `Known` of a new source, with which a connector lists everything."""
+
+    def marks(self) -> Mapping[str, str]:
+        return {}
+
+    def roots(self) -> Mapping[str, str]:
+        return {}
+
+    def within(self, container: str) -> Mapping[str, KnownItem]:
+        del container
+        return {}
+
+    def containers(self) -> frozenset[str]:
+        return frozenset()
+
+
 class Connector(Protocol):
     """The code for one kind of source. It reads the source and reports changes; it never writes.
 

@@ -16,10 +16,10 @@ from typing import TypeVar
 
 from catchment.actions.desk import Desk, E, known
 from catchment.actions.sources import NewSource
-from catchment.contracts import Connector, Watchable
+from catchment.contracts import Connector, NothingKnown, Watchable
 from catchment.errors import Stopped, TookTooLong, TryAgain
 from catchment.ledger import PlannedAction, Step
-from catchment.model import KnownItem, Upsert
+from catchment.model import Upsert
 from catchment.sync import prove as proofs
 from catchment.sync.plan import Plan, make_plan
 from catchment.sync.preflight import scopes_of
@@ -156,7 +156,7 @@ def _alone() -> Iterator[None]:
 def _count(connector: Connector) -> tuple[list[FilesOfType], bool]:
     """Count the files of a connector by ending. Returns whether there was time for all."""
     ends, found, is_complete = time.monotonic() + _COUNT_SECONDS, dict[str, tuple[int, int]](), True
-    for change in connector.changes(_Nothing()):
+    for change in connector.changes(NothingKnown()):
         if isinstance(change, Upsert):
             ending = PurePosixPath(change.item.locator).suffix[1:].lower()
             number, size = found.get(ending, (0, 0))
@@ -166,20 +166,3 @@ def _count(connector: Connector) -> tuple[list[FilesOfType], bool]:
             break
     files = [FilesOfType(ending, *sums) for ending, sums in found.items()]
     return sorted(files, key=lambda one: (-one.number, one.ending)), is_complete
-
-
-class _Nothing:
-    """The `Known` of a new source."""
-
-    def marks(self) -> Mapping[str, str]:
-        return {}
-
-    def roots(self) -> Mapping[str, str]:
-        return {}
-
-    def within(self, container: str) -> Mapping[str, KnownItem]:
-        del container
-        return {}
-
-    def containers(self) -> frozenset[str]:
-        return frozenset()

@@ -140,14 +140,19 @@ def lines(ledger: Ledger, home: Home, report: ServerReport | None = None) -> lis
     ]
 
 
+def line(ledger: Ledger, home: Home, name: str) -> SourceLine:
+    """Return one source of `lines`. Raises NotFound if it was never synced."""
+    ledger.sources.get(name)
+    return next(line for line in lines(ledger, home) if line.standing.name == name)
+
+
 def source(ledger: Ledger, home: Home, name: str, settings: Mapping[str, Any]) -> SourceView:
     """Return a source with what it holds and its settings. Raises NotFound if it was never synced."""
-    known = ledger.sources.get(name)
-    line = next(line for line in lines(ledger, home) if line.standing.name == name)
-    report, last = ServerReport.read(home), line.standing.last_sync
-    is_active = line.standing.state == "active"
+    known, shown = ledger.sources.get(name), line(ledger, home, name)
+    report, last = ServerReport.read(home), shown.standing.last_sync
+    is_active = shown.standing.state == "active"
     return SourceView(
-        line,
+        shown,
         tuple(report.coming(name, ledger.now())) if report and is_active else (),
         report.at if report else None,
         last.expected if last else None,

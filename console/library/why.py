@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.errors import NoConsent, NotFound
-from catchment.model import Failure, KnownItem, Skip, Upsert
+from catchment.model import Failure, Skip, Upsert
 from catchment.runtime.home import expanded
 from console import arguments, render, session
 from console.trouble import jobs
@@ -206,6 +206,7 @@ def _absent(entry: SourceEntry, locator: str) -> str:
 
 def _listed(entry: SourceEntry, locator: str) -> str:
     """List the source again and return the connector's verdict on an item."""
+    from catchment.contracts import NothingKnown
     from catchment.views.items import plain
     from connectors import connector_class
     from connectors.folders.file import to_path
@@ -215,7 +216,7 @@ def _listed(entry: SourceEntry, locator: str) -> str:
     with suppress(OSError):
         if (rules := getattr(connector, "why_not", None)) and (reason := rules(to_path(locator))):
             return f"{entry.name}: not read ({reason})"
-    for change in connector.changes(_NoKnowledge()):
+    for change in connector.changes(NothingKnown()):
         match change:
             case Upsert(item=item) if item.locator == locator:
                 return f"{entry.name}: new; add it with `catchment sync {entry.name}`"
@@ -230,20 +231,3 @@ def _above(locator: str) -> list[str]:
     """Return the folders above an item, as a failed listing names them."""
     parts = locator.split("/")[:-1]
     return ["/".join(parts[: end + 1]) + "/" for end in range(len(parts))]
-
-
-class _NoKnowledge:
-    """Empty `Knowledge`, with which a connector lists everything."""
-
-    def marks(self) -> Mapping[str, str]:
-        return {}
-
-    def roots(self) -> Mapping[str, str]:
-        return {}
-
-    def within(self, container: str) -> Mapping[str, KnownItem]:
-        del container
-        return {}
-
-    def containers(self) -> frozenset[str]:
-        return frozenset()

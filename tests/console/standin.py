@@ -97,3 +97,17 @@ def serving(folder: Path) -> Iterator[Standin]:
                 yield standin
             finally:
                 server.shutdown()
+
+
+@contextmanager
+def answering(folder: Path) -> Iterator[Standin]:
+    """Serve a stand-in that answers what actions ask about the source `notes`."""
+    with serving(folder) as standin:
+        standin.answers["/deployments/name/sync-obsidian/notes"] = {"id": "d1", "paused": False}
+        for action in ("pause_deployment", "resume_deployment"):
+            standin.answers[f"/deployments/d1/{action}"] = {}
+        standin.answers["/deployments/d1/create_flow_run"] = {"id": "run-1"}
+        for path in ("/flow_runs/run-2/set_state", "/automations/owned-by/prefect.deployment.d2"):
+            standin.answers[path] = {}
+        standin.answers |= {"/flows/": {"id": "f1"}, "/deployments/": {"id": "d2"}}
+        yield standin

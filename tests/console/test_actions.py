@@ -25,7 +25,7 @@ from catchment.model import Item, JobState, Tombstone, Upsert
 from catchment.runtime.process import alive, identity
 from console import session
 from deployments.runs.desk import LocalDesk
-from tests.console.standin import Standin, serving
+from tests.console.standin import Standin, answering
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,14 +37,7 @@ WHO, WHY = "operator:anna", "because"
 
 @pytest.fixture
 def server(filled: Path) -> Iterator[Standin]:
-    with serving(filled) as standin:
-        standin.answers["/deployments/name/sync-obsidian/notes"] = {"id": "d1", "paused": False}
-        for action in ("pause_deployment", "resume_deployment"):
-            standin.answers[f"/deployments/d1/{action}"] = {}
-        standin.answers["/deployments/d1/create_flow_run"] = {"id": "run-1"}
-        for path in ("/flow_runs/run-2/set_state", "/automations/owned-by/prefect.deployment.d2"):
-            standin.answers[path] = {}
-        standin.answers |= {"/flows/": {"id": "f1"}, "/deployments/": {"id": "d2"}}
+    with answering(filled) as standin:
         yield standin
 
 

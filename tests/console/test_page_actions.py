@@ -21,7 +21,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.process import operator
 from console import session
 from deployments.runs.desk import LocalDesk
-from tests.console.standin import Standin, serving
+from tests.console.standin import Standin, answering
 from tests.console.test_actions import _cancel, _fail_more, _history, _job, _sync_with_held_deletions
 from tests.waiting import until
 from web.__main__ import desk_of
@@ -53,14 +53,7 @@ PAGES = (
 
 @pytest.fixture
 def server(filled: Path) -> Iterator[Standin]:
-    with serving(filled) as standin:
-        standin.answers["/deployments/name/sync-obsidian/notes"] = {"id": "d1", "paused": False}
-        for action in ("pause_deployment", "resume_deployment"):
-            standin.answers[f"/deployments/d1/{action}"] = {}
-        standin.answers["/deployments/d1/create_flow_run"] = {"id": "run-1"}
-        for path in ("/flow_runs/run-2/set_state", "/automations/owned-by/prefect.deployment.d2"):
-            standin.answers[path] = {}
-        standin.answers |= {"/flows/": {"id": "f1"}, "/deployments/": {"id": "d2"}}
+    with answering(filled) as standin:
         yield standin
 
 

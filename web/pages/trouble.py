@@ -13,7 +13,7 @@ from catchment.errors import NotFound
 from catchment.ledger import Event, SyncRow
 from catchment.views import trouble
 from catchment.views.health import HealthReport
-from catchment.views.sources import SourceLine, lines
+from catchment.views.sources import SourceLine, line
 from catchment.views.trouble import ClusterView, DeletionsView, EntryView, TroubleKind, TroubleRow, TroubleView
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
@@ -127,14 +127,13 @@ def _cluster(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str
 def _source(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     ledger, name = library.ledger, parameters["name"]
     source = ledger.sources.get(name)
-    line = next(line for line in lines(ledger, library.home) if line.standing.name == name)
     view = StoppedSource(
-        line,
+        line(ledger, library.home, name),
         ledger.history.decisions(_CHANGES, _DECISIONS, source.id)[::-1],
         ledger.syncs.recent(source.id, _SYNCS),
     )
     own = f"/trouble/sources/{quote(name, safe='')}"
-    more = {"line": line, "source": line.standing, "decisions": view.decisions, "runs": view.syncs}
+    more = {"line": view.line, "source": view.line.standing, "decisions": view.decisions, "runs": view.syncs}
     return _queue(library, "case_source.html", view, own, **more)
 
 
