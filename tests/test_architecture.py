@@ -75,7 +75,7 @@ ONE_HOME = {
 
 
 _BASICS = {"errors", "model"}
-_BELOW_SYNC = _BASICS | {"runtime", "settings", "pacing", "contracts", "parser_pool", "content", "ledger"}
+_BELOW_SYNC = _BASICS | {"runtime", "settings", "pacing", "contracts", "parser_pool", "content", "telemetry", "ledger"}
 ROOMS = {
     "catchment": {
         "errors": set(),
@@ -86,9 +86,10 @@ ROOMS = {
         "contracts": _BASICS | {"settings", "pacing"},
         "parser_pool": _BASICS | {"settings"},
         "content": _BASICS | {"runtime", "contracts"},
-        "ledger": _BASICS | {"runtime", "pacing"},
+        "telemetry": _BASICS,
+        "ledger": _BASICS | {"runtime", "pacing", "telemetry"},
         "sync": _BELOW_SYNC,
-        "search": _BASICS | {"runtime", "content", "ledger"},
+        "search": _BASICS | {"runtime", "content", "telemetry", "ledger"},
         "views": _BELOW_SYNC | {"sync", "search"},
         "actions": _BELOW_SYNC | {"sync"},
     },
@@ -96,9 +97,10 @@ ROOMS = {
         "db": set(),
         "library": {"db"},
         "limits": {"db"},
+        "measures": {"db"},
         "jobs": {"db", "library", "limits"},
         "items": {"db", "library", "limits", "jobs"},
-        "admin": {"db", "library", "limits", "jobs", "items"},
+        "admin": {"db", "library", "limits", "measures", "jobs", "items"},
     },
     "deployments": {
         "server": set(),
@@ -122,6 +124,7 @@ NAMED_TWICE = {
     "mail": "its documents and the extraction from them",
     "markdown": "its documents and the extraction from them",
     "host_slots": "the slots of one process and those of all, in the ledger",
+    "incidents": "their rules, their rows, and what is shown of them",
     "limits": "the limits of hosts and the room of the ledger that stores them",
     "pacing": "the pacing of hosts and its state in the ledger",
     "sources": "the rows of sources and their deployments",

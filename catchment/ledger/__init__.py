@@ -87,6 +87,8 @@ from catchment.ledger.library.vocabulary import Vocabulary
 from catchment.ledger.library.word_parts import NO_SPACES, pieces_of
 from catchment.ledger.limits.pacing import BucketRow, Pacing
 from catchment.ledger.limits.throttles import Throttles
+from catchment.ledger.measures.incidents import Incident, Incidents, Moment
+from catchment.ledger.measures.rollups import Measures, Point
 from catchment.pacing.boot_clock import ClockReading, boot_clock
 from catchment.runtime.home import Home
 
@@ -139,6 +141,8 @@ class Ledger:
         self.purging = Purging(store)
         self.pacing = Pacing(store, clock)
         self.throttles = Throttles(store, clock)
+        self.measures = Measures(store)
+        self.incidents = Incidents(store)
 
     @classmethod
     def open(
@@ -324,6 +328,7 @@ __all__ = [
     "HeldItem",
     "Hold",
     "Holdings",
+    "Incident",
     "IntakeCounts",
     "ItemRow",
     "ItemStatus",
@@ -335,11 +340,13 @@ __all__ = [
     "ListPage",
     "Match",
     "MessageBody",
+    "Moment",
     "Named",
     "Outcome",
     "Passage",
     "PathChange",
     "PlannedAction",
+    "Point",
     "QuarantineEntry",
     "Query",
     "Ranked",

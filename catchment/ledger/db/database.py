@@ -48,6 +48,7 @@ from catchment.ledger.db.connections import limit_time, make_engine, parse, sqli
 from catchment.ledger.db.driver_errors import DAMAGED, translated
 from catchment.ledger.db.ownership import Ownership
 from catchment.runtime.home import Home
+from catchment.telemetry.tally import Tally
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -57,6 +58,10 @@ _AT_WORK_SECONDS = 0.5
 _LIMITED = "catchment_limited"
 _POSTGRES_LOCK = 7_221_836
 """Advisory lock for writing; an arbitrary number, equal in all processes."""
+MINUTE = 60
+"""Seconds of the finest rollup. `catchment.ledger.measures` merges older ones."""
+_FIGURES = ("n", "total", *schema.BUCKETS)
+_NO_BUCKETS = (0,) * len(schema.BUCKETS)
 
 
 Rows = CursorResult[Any]
@@ -146,6 +151,8 @@ class Writing(Reading):
 
     def __init__(self, connection: Connection, now: int) -> None:
         super().__init__(connection, now)
+        self.tally = Tally()
+        """What this transaction counts."""
         self._events: list[tuple[Any, ...]] = []
         self._places: list[tuple[Any, ...]] = []
 
@@ -216,6 +223,25 @@ class Writing(Reading):
         self.execute(update(schema.chain).values(length=length + len(rows), hash=previous))
 
 
+    def write_measures(self) -> None:
+        """Add the tally to the rollups of this minute. Called once, before the commit."""
+        at = self.now // (MINUTE * 1_000_000) * MINUTE
+        rows = [
+            (*key, at, MINUTE, one.n, one.total, *(one.buckets or _NO_BUCKETS)) for key, one in self.tally
+        ]
+        if rows:
+            names = schema.measures.columns.keys()
+            marks = ", ".join(["?" if self.sqlite else "%s"] * len(names))
+            statement = f"INSERT INTO measures ({', '.join(names)}) VALUES ({marks}) {ADD_UP}"
+            self.connection.exec_driver_sql(statement, rows)
+
+
+ADD_UP = "ON CONFLICT (metric, labels, source_id, at, level) DO UPDATE SET " + ", ".join(
+    f"{name} = measures.{name} + excluded.{name}" for name in _FIGURES
+)
+"""The end of a statement that adds figures to the rollups."""
+
+
 class Store:
     """A database, shared by the threads of one process. Open it after any fork.
 
@@ -249,6 +275,8 @@ class Store:
         if only is not None:
             self.engine.update_execution_options(**{_LIMITED: True})
             visible.limit_to(self.engine, only)
+        self.tally = Tally()
+        """What was counted outside of transactions, for the next one."""
         self._alone = threading.Lock()
         """Held by the writing thread. Waiting for it is faster than SQLite's polling."""
         self._rested = 0.0
@@ -300,8 +328,15 @@ class Store:
                 if as_owner and self.ownership is not None:
                     self.ownership.require(connection)
                 writing = Writing(connection, self.now())
-                yield writing
-                writing.write_history()
+                counted = self.tally.take()
+                writing.tally.merge(counted)
+                try:
+                    yield writing
+                    writing.write_history()
+                    writing.write_measures()
+                except BaseException:
+                    self.tally.merge(counted)
+                    raise
             if self._checkpoints:
                 self._checkpoints.committed()
 

@@ -11,6 +11,7 @@ from catchment.errors import IllegalTransition, NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Writing
 from catchment.ledger.db.schema import jobs
 from catchment.model import JobState
+from catchment.telemetry.catalogue import JOB_WAIT, JOBS
 
 PENDING, RUNNING, RETRYING = JobState.PENDING, JobState.RUNNING, JobState.RETRYING
 SUCCEEDED, QUARANTINED, SKIPPED = JobState.SUCCEEDED, JobState.QUARANTINED, JobState.SKIPPED
@@ -80,7 +81,7 @@ def move(
 ) -> Sequence[AnyRow]:
     """Move the jobs that match `where` and are in an `expected` state, and record the transitions.
 
-    Returns (id, item_id, source_id, attempt) of the moved jobs. Raises IllegalTransition if the transition is not permitted.
+    Returns (id, item_id, source_id, attempt, not_before) of the moved jobs. Raises IllegalTransition if the transition is not permitted.
     """
     expected = frozenset(expected)
     for state in expected:
@@ -94,10 +95,14 @@ def move(
         update(jobs)
         .where(where, states(expected))
         .values(state=to.value, reason=reason, **values)
-        .returning(jobs.c.id, jobs.c.item_id, jobs.c.source_id, jobs.c.attempt)
+        .returning(jobs.c.id, jobs.c.item_id, jobs.c.source_id, jobs.c.attempt, jobs.c.not_before)
     )
     moved = writing.execute(statement).all()
-    for job_id, item_id, source_id, attempt in moved:
+    for job_id, item_id, source_id, attempt, not_before in moved:
+        if to is RUNNING:
+            writing.tally.add(JOB_WAIT, max(0, writing.now - not_before) / 1e6, source_id)
+        elif to is not PENDING:
+            writing.tally.add(JOBS, 1, source_id, outcome=to)
         writing.record(
             to.value,
             actor=actor,

@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from catchment.model import JobState
 
-REVISION = "0005"
+REVISION = "0006"
 """Revision of these tables. Migrations upgrade older ledgers to it."""
 
 metadata = MetaData()
@@ -89,6 +89,7 @@ COUNTED = (
     "spaces",
     "embeddings",
     "embeddings_deleted",
+    "incidents",
 )
 
 sources = Table(
@@ -516,3 +517,37 @@ holds = Table(
     Column("resolution", Text),
 )
 _partial("holds_open", holds.c.source_id, where="resolved_at IS NULL", unique=True)
+
+BUCKETS = tuple(f"b{number}" for number in range(14))
+"""The columns of `measures` with the number of values in each bucket of a histogram."""
+
+measures = Table(
+    "measures",
+    metadata,
+    Column("metric", Text, primary_key=True),
+    Column("labels", Text, primary_key=True),
+    Column("source_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, primary_key=True, autoincrement=False),
+    Column("level", Integer, primary_key=True, autoincrement=False),
+    Column("n", BigInteger, nullable=False),
+    Column("total", Float, nullable=False),
+    *(Column(name, BigInteger, nullable=False) for name in BUCKETS),
+    sqlite_with_rowid=False,
+)
+
+incidents = Table(
+    "incidents",
+    metadata,
+    _id(),
+    Column("reason", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("opened_at", BigInteger, nullable=False),
+    Column("closed_at", BigInteger),
+    Column("acknowledged_at", BigInteger),
+    Column("acknowledged_by", Text),
+    Column("note", Text),
+    Column("message", Text, nullable=False),
+    Column("remedy", Text, nullable=False),
+    Column("timeline", Text),
+)
+_partial("incidents_open", incidents.c.reason, incidents.c.subject, where="closed_at IS NULL", unique=True)

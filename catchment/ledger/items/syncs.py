@@ -29,6 +29,7 @@ from catchment.ledger.db.schema import jobs, sources, syncs
 from catchment.ledger.items.sync_changes import ChangeCounts, ChangeKind, PathChange, SyncChanges
 from catchment.ledger.jobs import job_lists
 from catchment.model import JobState
+from catchment.telemetry.catalogue import SYNC_DURATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,7 @@ class Syncs:
         """Close a sync with its result; `quarantined` also holds its source. Raises StaleLease if it is already closed."""
         with self._store.write() as writing:
             source_id = find_open_sync(writing, sync_id).source_id
+            _measure(writing, sync_id, outcome)
             values = {"outcome": outcome, "ended_at": writing.now, "summary": to_json(summary), "error": error}
             writing.execute(update(syncs).where(syncs.c.id == sync_id).values(values))
             mine = sources.c.id == source_id
@@ -247,12 +249,21 @@ def _row(row: AnyRow) -> SyncRow:
     )
 
 
+def _measure(writing: Writing, sync_id: int, outcome: Outcome) -> None:
+    """Count a sync that ends now. The first that completes is apart: it reads everything, so it says nothing about the others."""
+    source_id, began = writing.execute(select(syncs.c.source_id, syncs.c.began_at).where(syncs.c.id == sync_id)).one()
+    earlier = select(syncs.c.id).where(syncs.c.source_id == source_id, syncs.c.outcome == "completed", syncs.c.id < sync_id)
+    is_first = outcome == "completed" and writing.execute(earlier.limit(1)).first() is None
+    writing.tally.add(SYNC_DURATION, (writing.now - began) / 1e6, source_id, outcome="first" if is_first else outcome)
+
+
 def close_crashed(writing: Writing, source_id: int, sync_id: int, owner: str) -> None:
     """Close a sync of this owner as crashed and release its jobs, unless it has ended."""
     is_open = (syncs.c.id == sync_id) & (syncs.c.owner == owner) & syncs.c.outcome.is_(None)
     if not writing.execute(update(syncs).where(is_open).values(outcome="crashed", ended_at=writing.now)).rowcount:
         # Its owner may hold jobs of the source's next sync.
         return
+    _measure(writing, sync_id, "crashed")
     mine = (jobs.c.source_id == source_id) & (jobs.c.owner == owner)
     move(
         writing,

@@ -1,0 +1,1 @@
+"""What was measured: the rollups of the metrics, and the incidents."""
