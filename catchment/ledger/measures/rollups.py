@@ -13,13 +13,14 @@ from sqlalchemy import Integer, cast, func, select, text
 
 from catchment.ledger.db.database import ADD_UP, MINUTE, Store, from_micros, to_micros
 from catchment.ledger.db.schema import BUCKETS, measures, sources
-from catchment.telemetry.catalogue import Metric
-from catchment.telemetry.tally import Figure, Tally
+from catchment.telemetry.catalogue import CATALOGUE, Metric
+from catchment.telemetry.tally import Figure, Tally, label_values
 
 _EVER = 0
 """Level of the rows that hold all that is older than any span. Totals need them."""
 _LEVELS = ((MINUTE, 3 * 3_600), (300, 2 * 86_400), (3_600, 30 * 86_400), (86_400, 400 * 86_400), (_EVER, 0))
 """Length of the spans in seconds, and the age in seconds at which they are merged into the next."""
+_SAMPLED = tuple(metric.name for metric in CATALOGUE if metric.sampled)
 _SUMS = ", ".join(f"sum({name})" for name in ("n", "total", *BUCKETS))
 
 
@@ -50,17 +51,21 @@ class Measures:
             pass
 
     def totals(self) -> dict[tuple[str, tuple[str, ...], str, str], Figure]:
-        """Return the sum of all figures by (metric name, label values, kind of source, priority); "" without a source."""
+        """Return the sum of all figures of the counters and histograms, by (metric name, label values, kind, priority).
+
+        Kind and priority are those of the source; "" without one.
+        """
         kind, priority = func.coalesce(sources.c.kind, ""), func.coalesce(sources.c.priority, "")
         statement = (
             select(measures.c.metric, measures.c.labels, kind, priority, *_summed())
             .outerjoin(sources, sources.c.id == measures.c.source_id)
+            .where(measures.c.metric.not_in(_SAMPLED))
             .group_by(measures.c.metric, measures.c.labels, kind, priority)
         )
         with self._store.read() as reading:
             rows = reading.execute(statement).all()
         return {
-            (metric, _values(labels), its_kind, its_priority): _figure(figures)
+            (metric, label_values(labels), its_kind, its_priority): _figure(figures)
             for metric, labels, its_kind, its_priority, *figures in rows
         }
 
@@ -86,7 +91,7 @@ class Measures:
         with self._store.read() as reading:
             rows = reading.execute(statement).all()
         return [
-            Point(from_micros(span * 1_000_000), _values(labels), source, _figure(figures))
+            Point(from_micros(span * 1_000_000), label_values(labels), source, _figure(figures))
             for span, labels, source, *figures in rows
         ]
 
@@ -111,7 +116,3 @@ def _summed() -> list[object]:
 def _figure(figures: Sequence[float]) -> Figure:
     n, total, *buckets = figures
     return Figure(int(n), float(total), [int(number) for number in buckets])
-
-
-def _values(labels: str) -> tuple[str, ...]:
-    return tuple(part.partition("=")[2] for part in labels.split(",")) if labels else ()

@@ -1,0 +1,1 @@
+"""What the measurements show: every series for the exports, and the gauges."""
