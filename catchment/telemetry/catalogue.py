@@ -191,7 +191,9 @@ PASSAGES = Metric(
     labels={"state": ("embedded", "waiting")},
     of_source=False,
 )
-DISK_FREE = Metric("catchment.disk.free", Kind.GAUGE, "Free space on the disk of the home.", Unit.BYTES, of_source=False)
+DISK_FREE = Metric(
+    "catchment.disk.free", Kind.GAUGE, "Free space on the disk of the home.", Unit.BYTES, of_source=False
+)
 LEDGER_SIZE = Metric(
     "catchment.ledger.size", Kind.GAUGE, "Size of the ledger's files; 0 on PostgreSQL.", Unit.BYTES, of_source=False
 )

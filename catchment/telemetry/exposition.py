@@ -36,7 +36,9 @@ def series(figures: Iterable[tuple[SummedKey, Figure]], connectors: Collection[s
     Figures of the same series are added up.
     """
     summed = {
-        metric.name: {values: _zero(metric) for values in product(*_outer(metric, sorted(connectors)), *metric.labels.values())}
+        metric.name: {
+            values: _zero(metric) for values in product(*_outer(metric, sorted(connectors)), *metric.labels.values())
+        }
         for metric in CATALOGUE
     }
     for (name, labels, connector, priority), figure in figures:
@@ -77,7 +79,13 @@ def prometheus(found: Sequence[Series]) -> bytes:
 def as_json(found: Sequence[Series]) -> str:
     """Return a list of metrics, each with its series. A histogram has the number of values in each bucket, by upper bound."""
     metrics = [
-        {"name": metric.name, "kind": metric.kind, "unit": metric.unit, "help": metric.help, "series": [*map(_json, its)]}
+        {
+            "name": metric.name,
+            "kind": metric.kind,
+            "unit": metric.unit,
+            "help": metric.help,
+            "series": [*map(_json, its)],
+        }
         for metric, its in _by_metric(found)
     ]
     return json.dumps(metrics, indent=1) + "\n"

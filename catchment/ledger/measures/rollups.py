@@ -82,7 +82,9 @@ class Measures:
         source = measures.c.source_id if apart else cast(0, Integer)
         statement = (
             select(at.label("span"), measures.c.labels, source.label("source"), *_summed())
-            .where(measures.c.metric == metric.name, measures.c.at >= to_micros(since) // 1_000_000 // seconds * seconds)
+            .where(
+                measures.c.metric == metric.name, measures.c.at >= to_micros(since) // 1_000_000 // seconds * seconds
+            )
             .group_by(text("span"), measures.c.labels, text("source"))
             .order_by(text("span"), measures.c.labels, text("source"))
         )
