@@ -6,6 +6,7 @@ import shutil
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from benchmarks.notes import edit, generate
 from benchmarks.system import started
 from catchment.actions import sources
 from catchment.actions.sources import NewSource
+from catchment.ledger import OFF, Ledger
 from catchment.settings import Home
 from console import session
 
@@ -39,6 +41,9 @@ def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
     vault, tree = place / "vault", place / "documentation"
     size, files = generate(vault, notes), _copy_documentation(tree)
     home, alone = Home(place / "home"), Home(place / "alone")
+    # Embeddings are made later, at low priority; they would take a processor from the next measurement.
+    with closing(Ledger.open(home.make())) as ledger:
+        ledger.embeddings.setting = OFF
     with started(home):
         _add("obsidian", vault, "notes")
         yield _first(f"First ingest of {notes:,} notes ({size / 1e6:.1f} MB)", "obsidian", vault, "notes", home, alone)
