@@ -41,9 +41,6 @@ def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
     vault, tree = place / "vault", place / "documentation"
     size, files = generate(vault, notes), _copy_documentation(tree)
     home, alone = Home(place / "home"), Home(place / "alone")
-    # Embeddings are made later, at low priority; they would take a processor from the next measurement.
-    with closing(Ledger.open(home.make())) as ledger:
-        ledger.embeddings.setting = OFF
     with started(home):
         _add("obsidian", vault, "notes")
         yield _first(f"First ingest of {notes:,} notes ({size / 1e6:.1f} MB)", "obsidian", vault, "notes", home, alone)
@@ -162,12 +159,17 @@ def _python(module: str, *arguments: object) -> list[str]:
 
 
 def _forget(home: Home) -> Callable[[], None]:
-    """Return a function that empties the library."""
+    """Return a function that empties the library.
+
+    It has no model: embeddings are made later, at low priority, and would take a processor from the next measurement.
+    """
 
     def forget() -> None:
         for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm", "cache.db", "cache.db-wal", "cache.db-shm"):
             (home.path / name).unlink(missing_ok=True)
         shutil.rmtree(home.prefect / "storage", ignore_errors=True)
+        with closing(Ledger.open(home.make())) as ledger:
+            ledger.embeddings.setting = OFF
 
     return forget
 
