@@ -1,7 +1,7 @@
 """The catalogue of metrics. Storage, the Prometheus text, OTLP, docs/telemetry.md and the tests are made from it.
 
-Names follow OpenTelemetry ("catchment.sync.duration", in s); `Metric.prometheus` is the other form. No label names a source, path,
-address or host: the ledger stores figures by source, and they are summed by connector and priority before they leave it.
+Names follow OpenTelemetry ("catchment.sync.duration", in s); `Metric.prometheus` is the other form. No label names a source,
+path, address or host: the ledger stores figures by source, and they are summed by connector and priority before they leave it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Metric:
 
     Attributes:
         labels: The values of each label that is stored with a figure. All series exist from the start.
-        of_source: Figures are stored by source, and exported with the labels `connector` and `priority` or with the first alone.
-        priority: Whether they are exported with both.
+        of_source: Figures are stored by source, and exported with the label `connector`.
+        priority: Whether they are exported with the label `priority` as well.
         sampled: A gauge that is stored every minute; other gauges are only read when they are exported.
         largest: Of the sources of a connector, the largest value is exported instead of the sum.
     """

@@ -40,8 +40,7 @@ def cluster_of(failure: FailureInfo) -> str:
 
 def count(writing: Writing, source_id: int, failure: FailureInfo) -> None:
     """Count a failed attempt."""
-    labels = {"reason": failure.reason.value, "failure_class": failure.failure_class.value}
-    writing.tally.add(FAILURES, 1, source_id, **labels)
+    writing.tally.add(FAILURES, 1, source_id, reason=failure.reason, failure_class=failure.failure_class)
 
 
 def quarantine_rows(writing: Writing, failed: Iterable[tuple[Mapping[str, Any], FailureInfo]]) -> None:
