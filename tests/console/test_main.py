@@ -87,6 +87,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "ledger": "check vacuum adopt",
         "service": "install uninstall",
         "vault": "report",
+        "telemetry": "export",
         "throttle": "show set clear pause resume reset-breaker history",
         "login": "github",
         "webhook": "serve",
