@@ -19,7 +19,7 @@ from tests.web.conftest import fill
 from web.__main__ import desk_of
 from web.app import application
 from web.guard import Guard
-from web.metrics import Metrics
+from web.observer import Metrics
 from web.readiness import Readiness
 from web.warm_library import SearchRequest, WarmLibrary
 
@@ -75,7 +75,7 @@ def test_metrics_are_read_at_most_every_five_seconds(
     library: WarmLibrary, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1_000.0]
-    monkeypatch.setattr("web.metrics.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("web.observer.time.monotonic", lambda: now[0])
     client = client_of(library, metrics)
     before = scraped(library, client)
     with closing(Ledger.inspect(library.home)) as ledger:
