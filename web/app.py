@@ -75,7 +75,7 @@ def application(
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         background = [readiness.tick(), _keep_warm(warm_library), live.poll(), feed.poll()]
         if metrics is not None:
-            background.append(Observer(judge, metrics.sample, metrics.roll).run())
+            background += [Observer(judge, metrics.sample, metrics.roll).run(), metrics.push()]
         tasks = [asyncio.create_task(task) for task in background]
         on_start()
         yield

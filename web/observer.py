@@ -19,7 +19,7 @@ from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import Ledger
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
-from catchment.telemetry.exposition import PROMETHEUS_TYPE, prometheus
+from catchment.telemetry.exposition import PROMETHEUS_TYPE, Series, prometheus
 from catchment.views.telemetry.gauges import current, sample
 from web.guard import Check, bearer, error
 from web.json_interface import status_of
@@ -55,7 +55,7 @@ class Observer:
             await asyncio.sleep(1)
 
 
-def _attempt(duty: Callable[[], None]) -> None:
+def _attempt(duty: Callable[[], object]) -> None:
     try:
         duty()
     except NotFound:
@@ -95,6 +95,25 @@ class Metrics:
         """Merge old figures. Raises CatchmentError."""
         self._opened().measures.roll()
 
+    async def push(self) -> None:
+        """Send every series each minute to the address in `OTEL_EXPORTER_OTLP_ENDPOINT`, if it is set, until cancelled."""
+        if not os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
+            return
+        try:
+            from catchment.telemetry.otlp import sender
+        except ImportError:
+            sys.stderr.write(
+                "metrics: not sent to OpenTelemetry; install its exporter: pip install 'catchment[otel]'\n"
+            )
+            return
+        send = sender()
+        while True:
+            await to_thread.run_sync(_attempt, lambda: send(self._current(), time.time_ns()))
+            await asyncio.sleep(_SAMPLE_SECONDS)
+
+    def _current(self) -> list[Series]:
+        return current(self._library.ledger, self._library.home)
+
     @property
     def route(self) -> Route:
         """The route `/metrics`."""
@@ -110,6 +129,6 @@ class Metrics:
     def _read(self) -> bytes:
         with self._lock:
             if time.monotonic() >= self._until:
-                self._text = prometheus(current(self._library.ledger, self._library.home))
+                self._text = prometheus(self._current())
                 self._until = time.monotonic() + _FRESH_SECONDS
             return self._text

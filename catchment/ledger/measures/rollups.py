@@ -14,14 +14,14 @@ from sqlalchemy import Integer, cast, func, select, text
 
 from catchment.ledger.db.database import ADD_UP, MINUTE, Store, from_micros, to_micros
 from catchment.ledger.db.schema import BUCKETS, measures, sources
-from catchment.telemetry.catalogue import CATALOGUE, Metric
+from catchment.telemetry.catalogue import CATALOGUE, Kind, Metric
 from catchment.telemetry.tally import Figure, Tally, label_values
 
 _EVER = 0
 """Level of the rows that hold all that is older than any span. Totals need them."""
 _LEVELS = ((MINUTE, 3 * 3_600), (300, 2 * 86_400), (3_600, 30 * 86_400), (86_400, 400 * 86_400), (_EVER, 0))
 """Length of the spans in seconds, and the age in seconds at which they are merged into the next."""
-_SAMPLED = tuple(metric.name for metric in CATALOGUE if metric.sampled)
+_COUNTED = tuple(metric.name for metric in CATALOGUE if metric.kind is not Kind.GAUGE)
 _SUMS = ", ".join(f"sum({name})" for name in ("n", "total", *BUCKETS))
 
 
@@ -56,19 +56,17 @@ class Measures:
 
         Kind and priority are those of the source; "" without one.
         """
-        kind, priority = func.coalesce(sources.c.kind, ""), func.coalesce(sources.c.priority, "")
-        statement = (
-            select(measures.c.metric, measures.c.labels, kind, priority, *_summed())
-            .outerjoin(sources, sources.c.id == measures.c.source_id)
-            .where(measures.c.metric.not_in(_SAMPLED))
-            .group_by(measures.c.metric, measures.c.labels, kind, priority)
-        )
+        # Grouped as the rows are sorted; to join the sources here would take four times as long.
+        key = (measures.c.metric, measures.c.labels, measures.c.source_id)
+        statement = select(*key, *_summed()).where(measures.c.metric.in_(_COUNTED)).group_by(*key)
+        found: dict[tuple[str, tuple[str, ...], str, str], Figure] = {}
         with self._store.read() as reading:
             rows = reading.execute(statement).all()
-        return {
-            (metric, label_values(labels), its_kind, its_priority): _figure(figures)
-            for metric, labels, its_kind, its_priority, *figures in rows
-        }
+            of_sources = {row.id: (row.kind, row.priority) for row in reading.execute(select(sources))}
+        for metric, labels, source_id, *figures in rows:
+            summed = found.setdefault((metric, label_values(labels), *of_sources.get(source_id, ("", ""))), Figure())
+            summed.add(_figure(figures))
+        return found
 
     def points(
         self, metric: Metric, since: datetime, width: timedelta, source_id: int | None = None, *, apart: bool = False
