@@ -1,0 +1,1 @@
+"""What the figures say: trends, objectives, anomalies and retries."""
