@@ -20,11 +20,12 @@ from benchmarks.system import empty
 from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.telemetry.catalogue import JOBS, QUEUE, SYNC_DURATION
-from catchment.views.telemetry.anomalies import Anomaly, anomalies, hour_of, hourly, judged
+from catchment.views.telemetry.anomalies import hour_of, hourly, judged
 
 _SEED = 1
 _WARM_UP_WEEKS, _WEEKS = 5, 30
 _TRIALS, _FAULT_HOURS = 6, 8
+_READ_DAYS = 2
 _START = 1_767_571_200
 """Monday, 2026-01-05, 00:00 UTC."""
 _HOUR, _WEEK = 3_600, 168
@@ -118,8 +119,21 @@ class SimulatedLife:
         """The present."""
         return datetime.fromtimestamp(self.now, UTC)
 
-    def hour(self, fault: Fault | None = None) -> None:
-        """Let an hour pass."""
+    def judged(self, hours: int) -> list[set[tuple[str, str]]]:
+        """Return the metrics and sources with an anomaly, for each of the last hours.
+
+        An hour is compared with the same hours of other weeks, so one reading serves for some days.
+        """
+        names, last = {0: "", **{number: name for name, number in self.ids.items()}}, hour_of(self.moment)
+        series = hourly(self.ledger, self.moment, apart=True)
+        return [{(one.metric, one.source) for one in judged(series, names, hour)} for hour in range(last - hours, last)]
+
+    def day(self, hours: int = 24, fault: Fault | None = None) -> None:
+        """Let a day or some hours pass, with a fault or without one."""
+        for _ in range(hours):
+            self._hour(fault)
+
+    def _hour(self, fault: Fault | None = None) -> None:
         since_start = int(self.now - _START) // _HOUR
         hour, weekday = since_start % 24, since_start // 24 % 7
         if not hour:
@@ -182,7 +196,7 @@ def main(seed: int = _SEED) -> None:
         for (metric, source), number in alarms.most_common():
             print(f"    {metric:12}{source or 'all':12}{number}")
         for fault in FAULTS:
-            delays = [_delay(place, quiet, fault, seed + trial) for trial in range(_TRIALS)]
+            delays = [_delay(place, quiet, fault, trial, seed) for trial in range(_TRIALS)]
             seen = sorted(delay for delay in delays if delay is not None)
             after = f", after {seen[len(seen) // 2]} h (median)" if seen else ""
             print(f"{fault.name} of {fault.source}: detected {len(seen)} of {_TRIALS}{after}")
@@ -190,49 +204,34 @@ def main(seed: int = _SEED) -> None:
 
 
 def _false_alarms(file: Path, seed: int) -> tuple[Counter[tuple[str, str]], list[Path]]:
-    """Return the anomalies that opened in quiet weeks, and copies of the ledger on some weekday mornings."""
+    """Return the anomalies that opened in quiet weeks, and copies of the ledger on Tuesdays."""
     life, opened, quiet = SimulatedLife(file, seed), Counter[tuple[str, str]](), list[Path]()
     known: set[tuple[str, str]] = set()
-    for day in range((_WARM_UP_WEEKS + _WEEKS) * 7):
-        for _ in range(24):
-            life.hour()
-        life.ledger.measures.roll()
-        if day < _WARM_UP_WEEKS * 7:
-            continue
-        # The hours of one day are not in their own baselines, so one reading serves for all of them.
-        names = {0: "", **{number: name for name, number in life.ids.items()}}
-        series, last = hourly(life.ledger, life.moment, apart=True), hour_of(life.moment)
-        for hour in range(last - 24, last):
-            present = {(one.metric, one.source) for one in judged(series, names, hour)}
-            opened.update(present - known)
-            known = present
-        if day % 7 == 0 and len(quiet) < _TRIALS:
-            quiet.append(file.with_suffix(f".{day}"))
-            life.copy(quiet[-1])
+    for day in range(1, (_WARM_UP_WEEKS + _WEEKS) * 7 + 1):
+        life.day()
+        if day > _WARM_UP_WEEKS * 7 and day % _READ_DAYS == 0:
+            for present in life.judged(_READ_DAYS * 24):
+                opened.update(present - known)
+                known = present
+        if day % 7 == 1:
+            life.ledger.measures.roll()
+            if day > _WARM_UP_WEEKS * 7 and len(quiet) < _TRIALS:
+                quiet.append(file.with_suffix(f".{day}"))
+                life.copy(quiet[-1])
+    life.ledger.close()
     return opened, quiet
 
 
-def _delay(place: Path, quiet: list[Path], fault: Fault, seed: int) -> int | None:
+def _delay(place: Path, quiet: list[Path], fault: Fault, trial: int, seed: int) -> int | None:
     """Return the hours from the start of a fault, at 9 on a Tuesday, until it is detected."""
     copy = place / "fault.db"
-    start = quiet[seed % len(quiet)]
-    shutil.copy(start, copy)
-    day = int(start.suffix[1:])
-    life = SimulatedLife(copy, seed, _START + (day + 1) * 24 * _HOUR)
-    for _ in range(9):
-        life.hour()
-    try:
-        for hours in range(1, _FAULT_HOURS + 1):
-            life.hour(fault)
-            if any(_is_seen(one, fault) for one in anomalies(life.ledger, life.moment)):
-                return hours
-        return None
-    finally:
-        life.ledger.close()
-
-
-def _is_seen(anomaly: Anomaly, fault: Fault) -> bool:
-    return (anomaly.metric, anomaly.source) == (fault.metric, fault.source)
+    shutil.copy(quiet[trial], copy)
+    life = SimulatedLife(copy, seed + trial, _START + int(quiet[trial].suffix[1:]) * 24 * _HOUR)
+    life.day(9)
+    life.day(_FAULT_HOURS, fault)
+    present = life.judged(_FAULT_HOURS)
+    life.ledger.close()
+    return next((hours for hours, found in enumerate(present, 1) if (fault.metric, fault.source) in found), None)
 
 
 def _gamma(chance: random.Random, burst: float) -> float:

@@ -60,7 +60,7 @@ RULES = {
 """The rules by name. Besides `least`, a value must be twice the median, or half of it."""
 
 
-class Series:
+class HourlySeries:
     """The values of one series by hour (hours since 1970; hours without a value are missing), and what is unusual in it."""
 
     def __init__(self, rule: Rule, values: Mapping[int, float]) -> None:

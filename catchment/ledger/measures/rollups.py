@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import pairwise
 
 from sqlalchemy import Label, func, literal_column, select, text
@@ -161,5 +162,6 @@ def _figure(figures: Sequence[float]) -> Figure:
     return Figure(int(n), float(total), [int(number) for number in buckets])
 
 
+@lru_cache(maxsize=1_024)
 def _values(labels: str) -> tuple[str, ...]:
     return tuple(part.partition("=")[2] for part in labels.split(",")) if labels else ()

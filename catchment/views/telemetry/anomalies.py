@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from catchment.ledger import Ledger
-from catchment.telemetry.baselines import HISTORY_DAYS, RULES, Series, quantile
+from catchment.telemetry.baselines import HISTORY_DAYS, RULES, HourlySeries, quantile
 from catchment.telemetry.catalogue import JOBS, QUEUE, SYNC_DURATION
 
 HOUR = timedelta(hours=1)
@@ -58,7 +58,7 @@ def _in_hour(ledger: Ledger, hour: int) -> tuple[Anomaly, ...]:
     return judged(hourly(ledger, time_of(hour + 1), apart=True), names, hour)
 
 
-def judged(series: Mapping[int, Mapping[str, Series]], names: Mapping[int, str], hour: int) -> tuple[Anomaly, ...]:
+def judged(series: Mapping[int, Mapping[str, HourlySeries]], names: Mapping[int, str], hour: int) -> tuple[Anomaly, ...]:
     """Return which series are unusual in an hour. `names`: of the sources to judge, by ID; 0 is the sum of all."""
     return tuple(
         anomaly
@@ -68,7 +68,7 @@ def judged(series: Mapping[int, Mapping[str, Series]], names: Mapping[int, str],
     )
 
 
-def _anomaly(series: Series, source: str, hour: int) -> Anomaly | None:
+def _anomaly(series: HourlySeries, source: str, hour: int) -> Anomaly | None:
     since = series.since(hour)
     if since is None:
         return None
@@ -78,7 +78,7 @@ def _anomaly(series: Series, source: str, hour: int) -> Anomaly | None:
 
 def hourly(
     ledger: Ledger, now: datetime, source_id: int | None = None, *, apart: bool = False
-) -> Mapping[int, Mapping[str, Series]]:
+) -> Mapping[int, Mapping[str, HourlySeries]]:
     """Return the series of the last 30 days by source ID and rule; with 0 for all sources, or for the given one.
 
     `apart`: also each source for itself.
@@ -110,7 +110,7 @@ def hourly(
             if failed < _FAILING * (failed + values["throughput"][hour]):
                 values["failures"][hour] = 0.0
     return {
-        key: {name: Series(RULES[name], of_rule) for name, of_rule in values.items()} for key, values in found.items()
+        key: {name: HourlySeries(RULES[name], of_rule) for name, of_rule in values.items()} for key, values in found.items()
     }
 
 
