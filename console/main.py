@@ -68,6 +68,7 @@ _SECTIONS: Final = {
     "Operate": {
         "throttle": "operate.throttle:app",
         "model": "operate.model:model",
+        "telemetry": "operate.telemetry:app",
         "config": "data.upkeep:config_app",
     },
     "Data": {

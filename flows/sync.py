@@ -77,7 +77,8 @@ async def bring_up_to_date(
 
 async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | dict[str, int]:
     sync = opened.sync
-    sync.discovery.changed = hints.take(opened.run) if changed_only else None
+    if changed_only and (hint := hints.take(opened.run)) is not None:
+        sync.follow(hint.paths, hint.since)
     coalescing = asyncio.create_task(complete_waiting_runs())
     try:
         async with showing_progress(opened):

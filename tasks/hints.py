@@ -5,14 +5,26 @@ A run that a stock process worker started has none, and its sync compares everyt
 
 from __future__ import annotations
 
-_changed: dict[str, frozenset[str]] = {}
+from dataclasses import dataclass
+from datetime import datetime
 
 
-def put(run: str, paths: frozenset[str]) -> None:
-    """Store the paths for a run of this process."""
-    _changed[run] = paths
+@dataclass(frozen=True, slots=True)
+class ChangeHint:
+    """The paths that changed at a source since its last run was started, and when the first of them did (aware)."""
+
+    paths: frozenset[str]
+    since: datetime
 
 
-def take(run: str | None) -> frozenset[str] | None:
-    """Return the paths of a run and delete them; None if it has none. Idempotent."""
+_changed: dict[str, ChangeHint] = {}
+
+
+def put(run: str, hint: ChangeHint) -> None:
+    """Store the hint for a run of this process."""
+    _changed[run] = hint
+
+
+def take(run: str | None) -> ChangeHint | None:
+    """Return the hint of a run and delete it; None if it has none. Idempotent."""
     return None if run is None else _changed.pop(run, None)

@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import partial
+from functools import cache, partial
 
 from catchment.errors import NotFound
 from catchment.ledger import Ledger
@@ -19,8 +19,12 @@ from catchment.settings import SourceSettings
 from deployments.runs.desk import LocalDesk
 from web.app import application
 from web.guard import serve
+from web.metrics import Metrics
 from web.readiness import Readiness
 from web.warm_library import WarmLibrary
+
+_WRITE_SECONDS = 10.0
+"""Time limit of a transaction that stores measurements."""
 
 
 def main(arguments: list[str]) -> None:
@@ -31,7 +35,9 @@ def main(arguments: list[str]) -> None:
     readiness = Readiness(library, os.environ.get("PREFECT_API_URL"))
     with socket.socket(fileno=int(arguments[0])) if arguments else socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        web = application(library, readiness, desk_of(home), token(home), lambda: WebAddress.record(home, port))
+        metrics = Metrics(library, cache(partial(Ledger.inspect, home, seconds=_WRITE_SECONDS)))
+        desk, secret = desk_of(home), token(home)
+        web = application(library, readiness, desk, secret, lambda: WebAddress.record(home, port), metrics)
         serve(web.app, web.check, listening, web.stop)
 
 

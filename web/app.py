@@ -22,6 +22,9 @@ from web import action_table
 from web.guard import Check, error
 from web.json_interface import JsonInterface, SharedView, view_event
 from web.live import Live
+from web.metrics import PATH, Metrics
+from web.metrics import check as metrics_check
+from web.observer import Observer
 from web.openapi import description
 from web.pages import document, health, jobs, library, signin, sources, syncs, trouble, why
 from web.readiness import Readiness
@@ -51,8 +54,13 @@ def application(
     desk: Desk[Any],
     token: str,
     on_start: Callable[[], None] = lambda: None,
+    metrics: Metrics | None = None,
+    judge: Callable[[], None] = lambda: None,
 ) -> Web:
-    """Build the application. Calls `on_start` when it can answer. `token`: of `/api/v1`."""
+    """Build the application. Calls `on_start` when it can answer. `token`: of `/api/v1`.
+
+    `metrics` are stored and served, and `judge` is called every ten seconds; without `metrics`, neither happens.
+    """
     sessions = Sessions(warm_library.home)
     pages = (
         *(page for module in (library, document, health) for page in module.PAGES),
@@ -67,7 +75,9 @@ def application(
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        background = (readiness.tick(), _keep_warm(warm_library), live.poll(), feed.poll())
+        background = [readiness.tick(), _keep_warm(warm_library), live.poll(), feed.poll()]
+        if metrics is not None:
+            background.append(Observer(judge, metrics.sample, metrics.roll).run())
         tasks = [asyncio.create_task(task) for task in background]
         on_start()
         yield
@@ -114,9 +124,11 @@ def application(
         Mount("/static", StaticFiles(packages=[("web", "static")])),
         Route("/live", is_live),
         Route("/ready", is_ready),
+        *([metrics.route] if metrics else []),
     ]
+    checks = {PATH: metrics_check(warm_library.home)} if metrics else {}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: failed, Exception: failed})
-    return Web(app, sessions.check(token, site.signed_out), stop)
+    return Web(app, sessions.check(token, site.signed_out, checks), stop)
 
 
 def _view_of(page: WebPage) -> Callable[[WarmLibrary, Mapping[str, str]], object]:

@@ -91,14 +91,19 @@ class Sessions:
         """Give the browser the cookie of a session."""
         response.set_cookie(self.cookie, session.secret, path="/", httponly=True, samesite="strict")
 
-    def check(self, token: str, signed_out: Callable[[Scope], ASGIApp]) -> Check:
-        """Return the check of all requests: a token for `/api/`, nothing for sign-in and probes, a session for the rest."""
+    def check(self, token: str, signed_out: Callable[[Scope], ASGIApp], others: Mapping[str, Check]) -> Check:
+        """Return the check of all requests: a token for `/api/`, nothing for sign-in and probes, a session for the rest.
+
+        `others`: paths with a check of their own.
+        """
         by_token = bearer(token)
 
         def refusal(scope: Scope) -> ASGIApp | None:
             path = scope["path"]
             if path.startswith("/api/"):
                 return by_token(scope)
+            if path in others:
+                return others[path](scope)
             scope["session"] = self.of(scope)
             if scope["session"] or path in _OPEN or path.startswith("/static/"):
                 return None

@@ -19,6 +19,8 @@ from catchment.search.meaning.index import MeaningIndex
 from catchment.search.related import related
 from catchment.search.results import Hit, Lanes, Results
 from catchment.search.search import search
+from catchment.telemetry.catalogue import SEARCH
+from catchment.telemetry.tally import Tally
 from catchment.views.resolver import Settings
 
 _READ_SECONDS = 4.0
@@ -76,6 +78,8 @@ class WarmLibrary:
         self._meaning: MeaningIndex | None = None
         self._limited: tuple[frozenset[str], Ledger, MeaningIndex] | None = None
         """The library without some sources, as last searched."""
+        self.tally = Tally()
+        """What this process has counted and not stored."""
         self.meaning_off: str | None = "search by meaning: starting"
         """Why search by meaning is not possible now; None if it is."""
 
@@ -98,8 +102,9 @@ class WarmLibrary:
     def search(self, request: SearchRequest) -> Results:
         """Return the results of a search. Raises BadInput if the query has an error."""
         ledger, meaning = self._opened() if request.only is None else self._opened_only(request.only)
+        begun = time.monotonic()
         with time_limit(_READ_SECONDS):
-            return search(
+            results = search(
                 ledger,
                 request.text,
                 request.now or datetime.now().astimezone(),
@@ -109,6 +114,8 @@ class WarmLibrary:
                 offset=request.offset,
                 by_conversation=request.by_thread,
             )
+        self.tally.add(SEARCH, time.monotonic() - begun)
+        return results
 
     def related(self, request: RelatedRequest) -> list[Hit]:
         """Return the nearest documents. Raises NotFound without such a document, MeaningOff without embeddings."""

@@ -25,8 +25,9 @@ RATE_PATIENCE = 120.0
 
 @dataclass
 class Report:
-    """Events since the last call to the meter."""
+    """Events since the last call to the meter. `source`: the name of the source that asked."""
 
+    source: str = ""
     answers: int = 0
     slow: int = 0
     throttled: int = 0
@@ -122,7 +123,7 @@ class Metered(Pace):
         self._sleep = sleep
         self._slots = HostSlots(meter, limits, source, owner, clock)
         self._lock = threading.RLock()
-        self._report = Report()
+        self._report = Report(source)
         self._thread = threading.local()
         self._failing = False
 
@@ -187,7 +188,7 @@ class Metered(Pace):
         return getattr(self._thread, "intake", False)
 
     def _take(self, cost: int) -> Answer:
-        report, self._report = self._report, Report()
+        report, self._report = self._report, Report(self._source)
         ask = Ask(self._limits, self._source, self._owner, cost, self._is_intake())
         return self._meter.take(ask, report, self._fill)
 
@@ -234,7 +235,7 @@ class Metered(Pace):
 
     def _flush(self) -> None:
         with self._lock:
-            report, self._report = self._report, Report()
+            report, self._report = self._report, Report(self._source)
         if report:
             self._meter.report(self._limits, report)
 

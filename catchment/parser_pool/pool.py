@@ -84,6 +84,12 @@ class ParserPool:
         outcomes = self._outcomes(Call(pickle.dumps(function), tasks, limits), heard, abandoned)
         return cast("Iterator[tuple[int, R | Failed]]", outcomes)
 
+    @property
+    def busy(self) -> int:
+        """Number of processes that work on a task."""
+        with self._changed:
+            return sum(bool(process.queue) for process in self._processes)
+
     def close(self) -> None:
         """Kill all processes; calls in progress end with TryAgain. May be called again."""
         with self._changed:

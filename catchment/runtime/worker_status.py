@@ -30,6 +30,7 @@ class WorkerStatus:
         waiting: Number of due runs that lack only a run slot.
         runner: Identity of the process that executes `runs`.
         problem: Why the runner is restarted ever more slowly; empty if it is not.
+        busy_parsers: Number of parser processes that work.
     """
 
     worker: str
@@ -42,6 +43,7 @@ class WorkerStatus:
     runner: str | None = None
     runs: tuple[str, ...] = ()
     problem: str = ""
+    busy_parsers: int = 0
 
     @property
     def running(self) -> int:

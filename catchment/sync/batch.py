@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from catchment.content.cache import Cache
@@ -39,6 +39,7 @@ from catchment.settings import Policy
 from catchment.sync import backoff
 from catchment.sync.preflight import Permit
 from catchment.sync.progress import Progress, Trouble
+from catchment.telemetry.catalogue import BYTES_READ, CACHE, JOB_DURATION, SAVE_TO_FOUND, Metric
 
 _WORTH_HASHING_FIRST = 64 * 1024
 _FETCHED_AHEAD = 16 * 1024 * 1024
@@ -76,6 +77,8 @@ class Bench:
         self.permit = permit
         self.progress = Progress()
         self.troubles: dict[int, Trouble] = {}
+        self.changed_since: datetime | None = None
+        """The first change that the sync answers, if the watcher reported it (aware)."""
         self.deadline = ProgressDeadline(
             _PATIENCE * policy.limits.stall_seconds if connector.fetch_in_parser else _PATIENCE_WITH_HOSTS
         )
@@ -87,6 +90,18 @@ class Bench:
         with self._counting:
             for name, n in figures.items():
                 setattr(self.progress, name, getattr(self.progress, name) + n)
+
+    def measure(self, metric: Metric, value: float, *, times: int = 1, **labels: str) -> None:
+        """Count a value of the sync's source, as `Tally.add`."""
+        self.ledger.measures.tally.add(metric, value, self.permit.source_id, times=times, **labels)
+
+    def took(self, stage: str, begun: float, items: int) -> float | None:
+        """Measure the seconds that a stage took for each item since `begun`, and return them; None without an item."""
+        if not items:
+            return None
+        seconds = (time.monotonic() - begun) / items
+        self.measure(JOB_DURATION, seconds, times=items, stage=stage)
+        return seconds
 
     def parsed(self, function: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[tuple[int, bytes | Failed]]:
         """Yield the parser pool's outcome for each task. The pool stops stalled tasks, so long silence means a stuck run."""
@@ -191,16 +206,19 @@ class OpenBatch:
         for portion in self._portions(todo):
             self._parse(portion)
         # Items that could no longer be fetched are not counted.
-        parsed = len(todo) - len(self._unread())
-        if parsed:
-            self.seconds_each = (time.monotonic() - begun) / parsed
+        left = {job.id for job in self._unread()}
+        parsed = len(todo) - len(left)
+        self.seconds_each = self._bench.took("normalize", begun, parsed) or self.seconds_each
         self._bench.add(read=parsed)
+        self._bench.measure(CACHE, from_cache, outcome="hit")
+        self._bench.measure(CACHE, parsed, outcome="miss")
+        self._bench.measure(BYTES_READ, sum(job.item.size or 0 for job in todo if job.id not in left))
         return {"jobs": len(self.jobs), "found_again": from_cache, "read": parsed}
 
     def _extract(self) -> Figures:
         self.normalize()
         documents = {r.content: d for r, d in self._documents() if r.content not in self._extractions}
-        todo = list(documents)
+        todo, begun = list(documents), time.monotonic()
         for index, outcome in self._bench.parsed(extract_document, list(documents.values())):
             if not isinstance(outcome, Failed):
                 self._extractions[todo[index]] = outcome
@@ -208,12 +226,17 @@ class OpenBatch:
             for job in self.jobs:
                 if (reading := self._reads.get(job.id)) and reading.content == todo[index]:
                     self._fail(job, outcome)
+        self._bench.took("extract", begun, len(todo))
         return {"extracted": len(todo)}
 
     def _deliver(self) -> Figures:
         self.extract()
-        outcomes = self._outcomes()
+        outcomes, begun = self._outcomes(), time.monotonic()
         acks = self._bench.ledger.queue.deliver(self.token, outcomes)
+        self._bench.took("deliver", begun, len(outcomes))
+        if self._bench.changed_since is not None and acks.succeeded:
+            waited = (self._bench.ledger.now() - self._bench.changed_since).total_seconds()
+            self._bench.measure(SAVE_TO_FOUND, max(0.0, waited), times=len(acks.succeeded))
         self._bench.cache.drop([self._keys[job_id] for job_id in self._reads])
         unchanged, acknowledged = len(acks.skipped), set(acks.succeeded)
         documents = [

@@ -17,6 +17,7 @@ from catchment.pacing import HostLimits
 from catchment.pacing.metered import Metered
 from catchment.runtime import process
 from catchment.settings import Home
+from catchment.telemetry.catalogue import LIMITED
 
 _FULL_QUEUE = 10_000
 """Number of waiting jobs at which discovery slows down."""
@@ -61,6 +62,11 @@ class Permit:
         if not self._stopped.is_set():
             self.ended, self.reason = True, reason
             self._stopped.set()
+
+    @property
+    def source_id(self) -> int:
+        """The source that may be read."""
+        return self._source.id
 
     @property
     def is_stopped(self) -> bool:
@@ -154,6 +160,8 @@ def gate(ledger: Ledger, source: Source, limits: HostLimits | None) -> NotNow | 
     if source.state != "active":
         return NotNow(f"{name}: {source.state}; resume with `catchment sources resume {name}`")
     if (throttled := ledger.throttles.blocked(name)) is not None:
+        ledger.measures.tally.add(LIMITED, 1, source.id, limit="rule")
+        ledger.measures.flush()
         until, reason = throttled
         end = f" until {until:%H:%M} UTC" if until else ""
         return NotNow(f"{name}: throttled{end} ({reason}); see `catchment throttle show`", until)

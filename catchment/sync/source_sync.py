@@ -31,6 +31,7 @@ from catchment.sync.preflight import limits_of, paced
 from catchment.sync.progress import Progress, Trouble
 from catchment.sync.shared import Renewals, only_sync, shared_ledger, shared_pool
 from catchment.sync.start import begin
+from catchment.telemetry.catalogue import LIMITED
 
 LEASE = timedelta(minutes=5)
 _UNTOLD_SECONDS = 600.0
@@ -86,6 +87,13 @@ class SourceSync:
     def troubles(self) -> dict[int, Trouble]:
         """Failed items, by job."""
         return self._bench.troubles
+
+    def follow(self, paths: frozenset[str], since: datetime) -> None:
+        """Compare only these paths, which changed since the previous sync; the first of them at `since` (aware).
+
+        Compares everything if the previous sync was incomplete.
+        """
+        self.discovery.changed, self._bench.changed_since = paths, since
 
     def discover(self, *, deep: bool = False) -> Progress:
         """List the source and record the differences. Raises SourceError or Stopped."""
@@ -199,6 +207,8 @@ class SourceSync:
         if self._limits is not None and (left := self._ledger.pacing.room(self._limits)[0]) is not None:
             # Claiming a job that cannot be fetched now would waste an attempt.
             limit = min(limit, left)
+            if not left:
+                self._bench.measure(LIMITED, 1, limit="host")
         batch = self._ledger.queue.claim(
             self.source.id,
             limit,

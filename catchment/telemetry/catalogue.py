@@ -1,7 +1,7 @@
 """The catalogue of metrics. Storage, the Prometheus text, OTLP, docs/telemetry.md and the tests are made from it.
 
-Names follow OpenTelemetry ("catchment.sync.duration", in s); `Metric.prometheus` is the other form. No label names a source, path,
-address or host: the ledger stores figures by source, and they are summed by connector and priority before they leave it.
+Names follow OpenTelemetry ("catchment.sync.duration", in s); `Metric.prometheus` is the other form. No label names a source,
+path, address or host: the ledger stores figures by source, and they are summed by connector and priority before they leave it.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ class Metric:
 
     Attributes:
         labels: The values of each label that is stored with a figure. All series exist from the start.
-        of_source: Figures are stored by source, and exported with the labels `connector` and `priority` or with the first alone.
-        priority: Whether they are exported with both.
+        of_source: Figures are stored by source, and exported with the label `connector`.
+        priority: Whether they are exported with the label `priority` as well.
         sampled: A gauge that is stored every minute; other gauges are only read when they are exported.
+        largest: Of the sources of a connector, the largest value is exported instead of the sum.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Metric:
     of_source: bool = True
     priority: bool = False
     sampled: bool = False
+    largest: bool = False
 
     @property
     def prometheus(self) -> str:
@@ -62,6 +64,7 @@ class Metric:
 
 
 _REASONS = tuple(Reason)
+_INCIDENT_REASONS: tuple[str, ...] = ()
 
 JOBS = Metric(
     "catchment.jobs",
@@ -79,7 +82,7 @@ JOB_WAIT = Metric(
 JOB_DURATION = Metric(
     "catchment.job.duration",
     Kind.HISTOGRAM,
-    "Time of a stage for each job: that of its batch, divided by the jobs of the batch.",
+    "Time of a stage for each item: that of its batch, divided by the items of the batch that the stage worked on.",
     Unit.SECONDS,
     {"stage": ("normalize", "extract", "deliver")},
 )
@@ -109,23 +112,26 @@ RECOVERED = Metric(
     "Items that succeeded after failed attempts, by the reason of the last failure.",
     labels={"reason": _REASONS},
 )
-BYTES_READ = Metric("catchment.read", Kind.COUNTER, "Bytes of the items that were read.", Unit.BYTES)
+BYTES_READ = Metric(
+    "catchment.read", Kind.COUNTER, "Bytes of the items that were read, as far as their sources tell it.", Unit.BYTES
+)
 CACHE = Metric(
     "catchment.cache.lookups",
     Kind.COUNTER,
-    "Jobs whose parsed document an earlier run had left in the cache (hit), or not (miss).",
+    "Items whose parsed document an earlier attempt had left in the cache (hit), or that were read (miss).",
     labels={"outcome": ("hit", "miss")},
 )
 LIMITED = Metric(
     "catchment.rate_limit.hits",
     Kind.COUNTER,
-    "Times that a limit made a sync wait or stop, by limit.",
-    labels={"limit": ("rate", "quota", "blackout", "host", "breaker")},
+    "Times that a limit made a sync wait or stop: the rate of requests, a pause or quota of the host, an open breaker, a rule "
+    "of an operator (a pause, a blackout window), or a quota of jobs.",
+    labels={"limit": ("rate", "host", "breaker", "rule", "quota")},
 )
 SAVE_TO_FOUND = Metric(
     "catchment.change.latency",
     Kind.HISTOGRAM,
-    "Time from an event of a watched folder until the change can be found.",
+    "Time from the first change of a watched folder that a sync answers until each of its items can be found.",
     Unit.SECONDS,
 )
 EMBEDDED = Metric("catchment.embeddings", Kind.COUNTER, "Embeddings that were stored.", of_source=False)
@@ -146,13 +152,23 @@ QUEUE_AGE = Metric(
     "Age of the oldest job that is pending, running or retrying; 0 without one.",
     Unit.SECONDS,
     sampled=True,
+    largest=True,
 )
 IN_QUARANTINE = Metric(
     "catchment.quarantine.items", Kind.GAUGE, "Items in quarantine, by reason.", labels={"reason": _REASONS}
 )
-BREAKERS = Metric("catchment.breakers.open", Kind.GAUGE, "Breakers that are open.")
+BREAKERS = Metric(
+    "catchment.breakers.open",
+    Kind.GAUGE,
+    "Circuit breakers of sources and of hosts that are open.",
+    labels={"of": ("source", "host")},
+    of_source=False,
+)
 REMAINING = Metric(
-    "catchment.rate_limit.remaining", Kind.GAUGE, "Share of the hosts' quotas that is left (0 to 1), the smallest."
+    "catchment.rate_limit.remaining",
+    Kind.GAUGE,
+    "Share of the hourly quota that is left, 0 to 1, of the host with the smallest share; 1 without a quota.",
+    of_source=False,
 )
 SOURCES = Metric(
     "catchment.sources",
@@ -163,7 +179,7 @@ SOURCES = Metric(
 RUNS = Metric(
     "catchment.runs",
     Kind.GAUGE,
-    "Runs in the worker, and how many it may run at once.",
+    "Runs that work, due runs that wait for a slot, and how many may work at once; 0 without a worker.",
     labels={"state": ("running", "waiting", "limit")},
     of_source=False,
 )
@@ -171,16 +187,26 @@ PARSERS_BUSY = Metric("catchment.parsers.busy", Kind.GAUGE, "Parser processes th
 PASSAGES = Metric(
     "catchment.passages",
     Kind.GAUGE,
-    "Passages of the library with an embedding, and without.",
+    "Passages of the library with an embedding, and those that wait for one.",
     labels={"state": ("embedded", "waiting")},
     of_source=False,
 )
-DISK_FREE = Metric("catchment.disk.free", Kind.GAUGE, "Free space on the disk of the home.", Unit.BYTES, of_source=False)
-LEDGER_SIZE = Metric("catchment.ledger.size", Kind.GAUGE, "Size of the ledger.", Unit.BYTES, of_source=False)
-INCIDENTS = Metric(
-    "catchment.incidents.open", Kind.GAUGE, "Open incidents by reason code; see `catchment incidents list`.", of_source=False
+DISK_FREE = Metric(
+    "catchment.disk.free", Kind.GAUGE, "Free space on the disk of the home.", Unit.BYTES, of_source=False
 )
-BUILD = Metric("catchment.build.info", Kind.GAUGE, "1, with the version as a label.", of_source=False)
+LEDGER_SIZE = Metric(
+    "catchment.ledger.size", Kind.GAUGE, "Size of the ledger's files; 0 on PostgreSQL.", Unit.BYTES, of_source=False
+)
+INCIDENTS = Metric(
+    "catchment.incidents.open",
+    Kind.GAUGE,
+    "Open incidents by reason code; see `catchment incidents list`.",
+    labels={"reason": _INCIDENT_REASONS},
+    of_source=False,
+)
+BUILD = Metric(
+    "catchment.build.info", Kind.GAUGE, "1, with the version as a label.", labels={"version": ()}, of_source=False
+)
 
 CATALOGUE = (
     JOBS,

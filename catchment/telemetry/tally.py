@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from catchment.telemetry.catalogue import BOUNDS, Kind, Metric
@@ -31,6 +31,11 @@ class Figure:
         self.buckets = [a + b for a, b in zip(self.buckets, other.buckets, strict=True)] or list(other.buckets)
 
 
+def label_values(labels: str) -> tuple[str, ...]:
+    """Return the values of the labels of a key."""
+    return tuple(part.partition("=")[2] for part in labels.split(",")) if labels else ()
+
+
 class Tally:
     """Counts figures, from any thread. A write transaction of the ledger takes and stores them."""
 
@@ -43,6 +48,8 @@ class Tally:
 
         `labels` are exactly those of the metric in the catalogue.
         """
+        if metric.kind is Kind.COUNTER and not value:
+            return
         figure = Figure(times, times * value)
         if metric.kind is Kind.HISTOGRAM:
             figure.buckets = [0] * (len(BOUNDS) + 1)
@@ -50,7 +57,7 @@ class Tally:
         said = ",".join(f"{name}={labels[name]}" for name in metric.labels)
         self._merge((metric.name, said, source_id), figure)
 
-    def merge(self, other: Tally) -> None:
+    def merge(self, other: Iterable[tuple[Key, Figure]]) -> None:
         """Add all figures of another tally."""
         for key, figure in other:
             self._merge(key, figure)

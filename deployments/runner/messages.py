@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from tasks.hints import ChangeHint
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -19,7 +21,7 @@ class Start:
 
     run: UUID
     entrypoint: str
-    changed: frozenset[str] | None = None
+    changed: ChangeHint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,12 @@ class Heartbeat:
     """Runner to worker, every second from the runs' event loop.
 
     `steps`: the current step of the sync of each run; empty between steps. A run that is not a sync is missing.
-    `abandoned_threads`: how many threads never returned.
+    `abandoned_threads`: how many threads never returned. `busy_parsers`: how many parser processes work.
     """
 
     steps: Mapping[UUID, str]
     abandoned_threads: int
+    busy_parsers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

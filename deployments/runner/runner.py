@@ -27,6 +27,7 @@ from prefect.context import AsyncClientContext
 from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow
 
+from catchment.sync.shared import shared_pool
 from deployments.runner.messages import (
     Cancel,
     CodeChanged,
@@ -151,7 +152,8 @@ class Runner:
                     stuck.problem = "made no progress within its time limit"
                     self._obey(Cancel(UUID(status.run)))
             steps = {UUID(status.run): status.step for status in statuses}
-            self._outbox.put(Heartbeat(steps, self._abandoned_threads()))
+            busy = pool.busy if (pool := shared_pool()) else 0
+            self._outbox.put(Heartbeat(steps, self._abandoned_threads(), busy))
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
     def _abandoned_threads(self) -> int:

@@ -65,6 +65,7 @@ class Occupancy:
         self._live: frozenset[str] = frozenset()
         self._runner: str | None = None
         self._problem = ""
+        self._busy_parsers = 0
         self._waiting = 0
         self._published: WorkerStatus | None = None
 
@@ -101,9 +102,10 @@ class Occupancy:
         if run.deployment_id is not None:
             self._variables[run.deployment_id] = variables
 
-    def publish(self, live: Set[UUID], runner: str | None, problem: str = "") -> None:
-        """Publish the live runs, the process that executes them, and why that is restarted ever more slowly."""
+    def publish(self, live: Set[UUID], runner: str | None, problem: str = "", busy_parsers: int = 0) -> None:
+        """Publish the live runs, the process that executes them with its parsers, and why it is restarted ever more slowly."""
         self._live, self._runner, self._problem = frozenset(map(str, live)), runner, problem
+        self._busy_parsers = busy_parsers
         self._publish()
 
     def adapt(self) -> bool:
@@ -153,6 +155,7 @@ class Occupancy:
             self._runner,
             tuple(sorted(self._live)),
             self._problem,
+            self._busy_parsers,
         )
         if self._published is None or _differ(status, self._published):
             # The disk may be full; the next reading, two seconds later, tries again.
@@ -195,7 +198,8 @@ def _defaults(pool: WorkPool) -> dict[str, Any]:
 
 def _differ(now: WorkerStatus, published: WorkerStatus) -> bool:
     is_old = (now.at - published.at).total_seconds() > _PUBLISH_SECONDS
-    return is_old or replace(now, at=published.at, cpu=published.cpu, memory=published.memory) != published
+    volatile = {name: getattr(published, name) for name in ("at", "cpu", "memory", "busy_parsers")}
+    return is_old or replace(now, **volatile) != published
 
 
 class Gauge:

@@ -6,6 +6,10 @@ They are hints, kept in memory only: a sync without a hint compares the whole so
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
+from datetime import UTC, datetime
+
+from tasks.hints import ChangeHint
 
 _MOST_PATHS = 1_000
 """Paths kept for one source; beyond that number the next sync compares everything."""
@@ -16,41 +20,44 @@ class ChangedPaths:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._paths: dict[str, set[str] | None] = {}
+        self._changes: dict[str, tuple[set[str], datetime] | None] = {}
+        """By source: the paths and the time of the first change; None if any path may have changed."""
 
     def add(self, source: str, path: str) -> None:
         """Record a change. `path` is relative to the root, in the form that `os` functions return."""
-        with self._lock:
-            paths = self._paths.setdefault(source, set())
-            if paths is not None:
-                paths.add(path)
-                if len(paths) > _MOST_PATHS:
-                    self._paths[source] = None
+        self._add(source, (path,), datetime.now(UTC))
 
     def add_all(self, source: str) -> None:
         """Record that any path may have changed."""
         with self._lock:
-            self._paths[source] = None
+            self._changes[source] = None
 
-    def take(self, source: str) -> frozenset[str] | None:
+    def take(self, source: str) -> ChangeHint | None:
         """Return and forget the changed paths. None: compare the whole source; also returned if no path is recorded."""
         with self._lock:
-            paths = self._paths.pop(source, None)
-            return None if paths is None else frozenset(paths)
+            taken = self._changes.pop(source, None)
+            return None if taken is None else ChangeHint(frozenset(taken[0]), taken[1])
 
-    def give_back(self, source: str, paths: frozenset[str] | None) -> None:
+    def give_back(self, source: str, hint: ChangeHint | None) -> None:
         """Record again what `take` returned, because the run that took it read nothing."""
-        if paths is None:
+        if hint is None:
             self.add_all(source)
-        for path in paths or ():
-            self.add(source, path)
+        else:
+            self._add(source, hint.paths, hint.since)
 
     def is_taken(self, source: str) -> bool:
         """Whether no change was recorded since the last `take`."""
         with self._lock:
-            return source not in self._paths
+            return source not in self._changes
 
     def forget(self, source: str) -> None:
         """Drop the paths of a source that is no longer watched."""
         with self._lock:
-            self._paths.pop(source, None)
+            self._changes.pop(source, None)
+
+    def _add(self, source: str, paths: Collection[str], since: datetime) -> None:
+        with self._lock:
+            if (known := self._changes.setdefault(source, (set(), since))) is not None:
+                known[0].update(paths)
+                too_many = len(known[0]) > _MOST_PATHS
+                self._changes[source] = None if too_many else (known[0], min(known[1], since))

@@ -33,6 +33,7 @@ from deployments.runner.messages import (
     ToWorker,
 )
 from deployments.runs.live_runs import Loss, RunEnd
+from tasks.hints import ChangeHint
 
 _SILENT_SECONDS = 60.0
 """Time without a heartbeat after which a runner counts as hanging."""
@@ -61,6 +62,11 @@ class RunnerProcess:
         """Why the runner is restarted ever more slowly; empty if it is not."""
         return self._problem if self._pause.is_growing else ""
 
+    @property
+    def busy_parsers(self) -> int:
+        """Number of parser processes that work, as the running runner last reported."""
+        return self._current.heartbeat.busy_parsers if self._current and not self._current.is_gone else 0
+
     async def prepare(self) -> None:
         """Start the runner unless it is running, and wait until it has imported everything. Idempotent.
 
@@ -80,7 +86,7 @@ class RunnerProcess:
                     self._put_off(f"could not be started ({error.strerror})")
         await asyncio.shield(current.ready)
 
-    async def start(self, run: UUID, entrypoint: str, changed: frozenset[str] | None) -> asyncio.Future[RunEnd]:
+    async def start(self, run: UUID, entrypoint: str, changed: ChangeHint | None) -> asyncio.Future[RunEnd]:
         """Send a run to the runner, once there is one. The future is its end. Raises TryAgain if the worker is stopping."""
         while True:
             await self.prepare()
@@ -154,7 +160,7 @@ class _Process:
         with contextlib.suppress(OSError):
             self._link.send(message)
 
-    def start(self, run: UUID, entrypoint: str, changed: frozenset[str] | None) -> asyncio.Future[RunEnd]:
+    def start(self, run: UUID, entrypoint: str, changed: ChangeHint | None) -> asyncio.Future[RunEnd]:
         self._runs[run] = finished = self._loop.create_future()
         self.send(Start(run, entrypoint, changed))
         return finished

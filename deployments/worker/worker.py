@@ -33,6 +33,7 @@ from deployments.runs.work_pool import base_job_template
 from deployments.worker.configuration import WarmJobConfiguration
 from deployments.worker.notifications import Bell, listen
 from deployments.worker.runner_process import RunnerProcess
+from tasks.hints import ChangeHint
 from tasks.run_states import COALESCED, COMPLETED, REFUSED, SKIPPED
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         self,
         flow_run: FlowRun,
         entrypoint: str,
-        changed: frozenset[str] | None,
+        changed: ChangeHint | None,
         task_status: anyio.abc.TaskStatus[Any] | None,
     ) -> str | None:
         """Execute the run. Returns the name of its final state."""
@@ -289,7 +290,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             return "did not stop when its worker stopped"
 
     def _publish(self) -> None:
-        self._occupancy.publish(self._live.executed, self._runner.identity, self._runner.problem)
+        runner = self._runner
+        self._occupancy.publish(self._live.executed, runner.identity, runner.problem, runner.busy_parsers)
 
     def _duty(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -80,7 +80,8 @@ class Folder:
         for path in told:
             self.watcher.handle(0.0, path)
         if not self._changes.is_taken("papers"):
-            self.ledger.sync(self.connector, paths=self._changes.take("papers"))
+            hint = self._changes.take("papers")
+            self.ledger.sync(self.connector, paths=hint.paths if hint else None)
 
     def scan(self) -> None:
         """Run a scheduled sync, which compares everything."""

@@ -155,6 +155,14 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Backlog:
+    """Pending, running and retrying jobs of a source by state, and when the oldest was enqueued (aware UTC)."""
+
+    jobs: Mapping[JobState, int]
+    oldest: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Delivered:
     """A completed job. `document` and `extraction` are None if the library already has the content.
 

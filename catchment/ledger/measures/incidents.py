@@ -106,7 +106,10 @@ class Incidents:
         """Record that a person knows of an incident. Raises NotFound."""
         known = self.get(number)
         with self._store.write() as writing:
-            moments = [*known.timeline, Moment(from_micros(writing.now), "acknowledged", f"{actor}: {note}" if note else actor)]
+            moments = [
+                *known.timeline,
+                Moment(from_micros(writing.now), "acknowledged", f"{actor}: {note}" if note else actor),
+            ]
             values = {
                 "acknowledged_at": writing.now,
                 "acknowledged_by": actor,

@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
 from itertools import pairwise
 
 from sqlalchemy import Label, func, literal_column, select, text
 
 from catchment.ledger.db.database import ADD_UP, MINUTE, Store, from_micros, to_micros
 from catchment.ledger.db.schema import BUCKETS, measures, sources
-from catchment.telemetry.catalogue import Kind, Metric
-from catchment.telemetry.tally import Figure, Tally
+from catchment.telemetry.catalogue import CATALOGUE, Kind, Metric
+from catchment.telemetry.tally import Figure, Tally, label_values
 
 _EVER = 0
 """Level of the rows that hold all that is older than any span. Totals need them."""
 _HOUR, _DAY = 3_600, 86_400
 _LEVELS = ((MINUTE, 3 * _HOUR), (300, 2 * _DAY), (_HOUR, 30 * _DAY), (_DAY, 400 * _DAY), (_EVER, 0))
 """Length of the spans in seconds, and the age in seconds at which they are merged into the next."""
+_SAMPLED = tuple(metric.name for metric in CATALOGUE if metric.sampled)
 _NUMBERS = ("n", "total", *BUCKETS)
 _SUMS = ", ".join(f"sum({name})" for name in _NUMBERS)
 _DAMAGED = " OR ".join(
@@ -60,17 +60,21 @@ class Measures:
             pass
 
     def totals(self) -> dict[tuple[str, tuple[str, ...], str, str], Figure]:
-        """Return the sum of all figures by (metric name, label values, kind of source, priority); "" without a source."""
+        """Return the sum of all figures of the counters and histograms, by (metric name, label values, kind, priority).
+
+        Kind and priority are those of the source; "" without one.
+        """
         kind, priority = func.coalesce(sources.c.kind, ""), func.coalesce(sources.c.priority, "")
         statement = (
             select(measures.c.metric, measures.c.labels, kind, priority, *_summed())
             .outerjoin(sources, sources.c.id == measures.c.source_id)
+            .where(measures.c.metric.not_in(_SAMPLED))
             .group_by(measures.c.metric, measures.c.labels, kind, priority)
         )
         with self._store.read() as reading:
             rows = reading.execute(statement).all()
         return {
-            (metric, _values(labels), its_kind, its_priority): _figure(figures)
+            (metric, label_values(labels), its_kind, its_priority): _figure(figures)
             for metric, labels, its_kind, its_priority, *figures in rows
         }
 
@@ -120,7 +124,7 @@ class Measures:
         with self._store.read() as reading:
             rows = reading.execute(statement.group_by(*keys).order_by(*keys)).all()
         return [
-            Point(from_micros(at * 1_000_000), _values(series), source_id, _figure(figures))
+            Point(from_micros(at * 1_000_000), label_values(series), source_id, _figure(figures))
             for at, series, source_id, *figures in rows
             if figures[0] > 0
         ]
@@ -160,8 +164,3 @@ def _summed() -> list[object]:
 def _figure(figures: Sequence[float]) -> Figure:
     n, total, *buckets = figures
     return Figure(int(n), float(total), [int(number) for number in buckets])
-
-
-@lru_cache(maxsize=1_024)
-def _values(labels: str) -> tuple[str, ...]:
-    return tuple(part.partition("=")[2] for part in labels.split(",")) if labels else ()

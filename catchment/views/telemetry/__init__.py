@@ -1,1 +1,1 @@
-"""What the figures say: trends, objectives, anomalies and retries."""
+"""What the measurements show: every series for the exports, gauges, trends, objectives, anomalies and retries."""

@@ -58,7 +58,9 @@ def _in_hour(ledger: Ledger, hour: int) -> tuple[Anomaly, ...]:
     return judged(hourly(ledger, time_of(hour + 1), apart=True), names, hour)
 
 
-def judged(series: Mapping[int, Mapping[str, HourlySeries]], names: Mapping[int, str], hour: int) -> tuple[Anomaly, ...]:
+def judged(
+    series: Mapping[int, Mapping[str, HourlySeries]], names: Mapping[int, str], hour: int
+) -> tuple[Anomaly, ...]:
     """Return which series are unusual in an hour. `names`: of the sources to judge, by ID; 0 is the sum of all."""
     return tuple(
         anomaly
@@ -110,7 +112,8 @@ def hourly(
             if failed < _FAILING * (failed + values["throughput"][hour]):
                 values["failures"][hour] = 0.0
     return {
-        key: {name: HourlySeries(RULES[name], of_rule) for name, of_rule in values.items()} for key, values in found.items()
+        key: {name: HourlySeries(RULES[name], of_rule) for name, of_rule in values.items()}
+        for key, values in found.items()
     }
 
 

@@ -98,5 +98,5 @@ async def changed_paths(name: str, changed_only: bool = False, held: bool = Fals
     """Take and report the paths that the worker passed with this run, as a sync does. A held source takes none."""
     if held:
         return SKIPPED.because("held")
-    paths = hints.take(flow_run.id)
-    return Completed(message=str(None if paths is None else sorted(paths)))
+    hint = hints.take(flow_run.id)
+    return Completed(message=str(None if hint is None else sorted(hint.paths)))

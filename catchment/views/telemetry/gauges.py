@@ -1,0 +1,91 @@
+"""Every series of the catalogue as it is now, and the gauges, which are read from the ledger, the home and the worker."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+
+from catchment import __version__
+from catchment.ledger import Ledger, sqlite_file
+from catchment.model import JobState
+from catchment.pacing.breaker import Position
+from catchment.runtime.home import Home
+from catchment.runtime.worker_status import WorkerStatus
+from catchment.telemetry import catalogue
+from catchment.telemetry.catalogue import BY_NAME
+from catchment.telemetry.exposition import Series, series
+from catchment.telemetry.tally import Tally, label_values
+
+
+def current(ledger: Ledger, home: Home) -> list[Series]:
+    """Return every series: totals of the counters and histograms since the ledger exists, and the gauges."""
+    sources = {source.id: (source.kind, source.priority.value) for source in ledger.sources.all()}
+    present = (
+        ((name, label_values(labels), *sources.get(source_id, ("", ""))), figure)
+        for (name, labels, source_id), figure in gauges(ledger, home)
+    )
+    return series(chain(ledger.measures.totals().items(), present), {kind for kind, _ in sources.values()})
+
+
+def sample(ledger: Ledger, home: Home) -> None:
+    """Store the gauges of which the ledger keeps a figure for each minute."""
+    ledger.measures.tally.merge((key, figure) for key, figure in gauges(ledger, home) if BY_NAME[key[0]].sampled)
+    ledger.measures.flush()
+
+
+def gauges(ledger: Ledger, home: Home) -> Tally:
+    """Return the present value of each gauge, by source where it has one. Takes 20 ms with 100,000 jobs in the queue."""
+    found = Tally()
+    _queue(found, ledger)
+    _limits(found, ledger)
+    for incident in ledger.incidents.open():
+        found.add(catalogue.INCIDENTS, 1, reason=incident.reason)
+    embedded = ledger.embeddings.counts(ledger.embeddings.wanted())
+    found.add(catalogue.PASSAGES, embedded.done, state="embedded")
+    found.add(catalogue.PASSAGES, embedded.total - embedded.done, state="waiting")
+    _machine(found, home)
+    return found
+
+
+def _queue(found: Tally, ledger: Ledger) -> None:
+    backlogs, quarantined, now = ledger.queue.backlogs(), ledger.quarantine.stats(), ledger.now()
+    for source in ledger.sources.all():
+        backlog = backlogs.get(source.id)
+        for state in (JobState.PENDING, JobState.RUNNING, JobState.RETRYING):
+            found.add(catalogue.QUEUE, backlog.jobs.get(state, 0) if backlog else 0, source.id, state=state)
+        age = (now - backlog.oldest).total_seconds() if backlog else 0.0
+        found.add(catalogue.QUEUE_AGE, max(0.0, age), source.id)
+        for reason, count in quarantined.get(source.name, {}).items():
+            found.add(catalogue.IN_QUARANTINE, count, source.id, reason=reason)
+        found.add(catalogue.SOURCES, 1, source.id, state=source.state)
+
+
+def _limits(found: Tally, ledger: Ledger) -> None:
+    for breaker in ledger.pacing.breakers():
+        if breaker.position is not Position.CLOSED:
+            found.add(catalogue.BREAKERS, 1, of=breaker.key.partition(":")[0])
+    shares = [row.left / row.allowed for row in ledger.pacing.buckets() if row.allowed and row.left is not None]
+    found.add(catalogue.REMAINING, min(shares, default=1.0))
+
+
+def _machine(found: Tally, home: Home) -> None:
+    worker = WorkerStatus.read(home)
+    if worker is not None and worker.is_current(datetime.now(UTC)):
+        found.add(catalogue.RUNS, worker.running, state="running")
+        found.add(catalogue.RUNS, worker.waiting, state="waiting")
+        found.add(catalogue.RUNS, worker.limit, state="limit")
+        found.add(catalogue.PARSERS_BUSY, worker.busy_parsers)
+    found.add(catalogue.DISK_FREE, shutil.disk_usage(home.path).free)
+    file = sqlite_file(home.database_url)
+    files = [] if file is None else [file.with_name(file.name + suffix) for suffix in ("", "-wal")]
+    found.add(catalogue.LEDGER_SIZE, sum(map(_size, files)))
+    found.add(catalogue.BUILD, 1, version=__version__)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
