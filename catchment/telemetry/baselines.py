@@ -38,7 +38,8 @@ class Rule:
         sign: 1 if only high values matter, -1 if only low ones do.
         scaled: Makes the spread independent of the size of the values: logarithm of times, square root of counts.
         floor: Smallest spread of the scaled values; 0.5 is that of the square root of a count of random events.
-        least: Difference from the median below which nothing is unusual, in the unit of the values.
+        least, factor: Difference and ratio to the median below which nothing is unusual. A host that takes twice as long for an
+            hour is none of a person's concern.
     """
 
     name: str
@@ -46,18 +47,19 @@ class Rule:
     scaled: Callable[[float], float]
     floor: float
     least: float
+    factor: float = 2.0
 
 
 RULES = {
     rule.name: rule
     for rule in (
         Rule("throughput", -1, math.sqrt, 0.5, 10.0),
-        Rule("duration", 1, lambda seconds: math.log(max(seconds, 0.001)), _SMALLEST_SHARE, 1.0),
+        Rule("duration", 1, lambda seconds: math.log(max(seconds, 0.001)), _SMALLEST_SHARE, 1.0, 3.0),
         Rule("backlog", 1, math.sqrt, 0.5, 100.0),
         Rule("failures", 1, math.sqrt, 0.5, 5.0),
     )
 }
-"""The rules by name. Besides `least`, a value must be twice the median, or half of it."""
+"""The rules by name."""
 
 
 class HourlySeries:
@@ -100,7 +102,7 @@ class HourlySeries:
         middle = median(scaled)
         usual = median(self.values[each] for each in alike)
         larger, smaller = (value, usual) if self.rule.sign > 0 else (usual, value)
-        if larger - smaller < self.rule.least or larger < 2 * smaller:
+        if larger - smaller < self.rule.least or larger < self.rule.factor * smaller:
             return 0.0
         mad = median(abs(each - middle) for each in scaled)
         spread = max(_TO_SIGMA * mad, _SMALLEST_SHARE * abs(middle), self.rule.floor)

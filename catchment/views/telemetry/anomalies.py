@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from catchment.ledger import Ledger
-from catchment.telemetry.baselines import HISTORY_DAYS, RULES, HourlySeries, quantile
+from catchment.telemetry.baselines import HISTORY_DAYS, RULES, HourlySeries
 from catchment.telemetry.catalogue import JOBS, QUEUE, SYNC_DURATION
+from catchment.telemetry.tally import Figure
 
 HOUR = timedelta(hours=1)
 _HOUR_SECONDS = 3_600
@@ -19,13 +20,17 @@ _SAMPLES = 45
 _FAILING = 0.1
 """Share of attempts that fail from which failures count. A large import has more failures, too."""
 
+_COUNTED = {"succeeded": "throughput", "retrying": "failures", "quarantined": "failures"}
+"""The series to which the outcomes of jobs belong."""
+
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
     """A series that is unusual.
 
     Attributes:
-        metric: "throughput" (items an hour), "duration" (median seconds of a sync), "backlog" (jobs) or "failures" (attempts).
+        metric: "throughput" (items an hour, of two hours), "duration" (mean seconds of a sync), "backlog" (jobs) or "failures"
+            (failed attempts).
         source: Its name; "" for all sources together.
         direction: "high" or "low".
         since: When it became so.
@@ -95,26 +100,35 @@ def hourly(
                 values["backlog"][hour] = values["backlog"].get(hour, 0.0) + point.figure.total / point.figure.n
                 values["throughput"][hour] = values["failures"][hour] = 0.0
     for point in ledger.measures.points(JOBS, since, HOUR, source_id, apart=apart):
-        name = {"succeeded": "throughput", "retrying": "failures", "quarantined": "failures"}.get(point.labels[0])
-        for key in {0, point.source_id} if name else ():
-            values, hour = found[key], hour_of(point.at)
-            if name and hour in values[name]:
-                values[name][hour] += point.figure.total
-    buckets: dict[tuple[int, int], list[int]] = {}
+        name, hour = _COUNTED.get(point.labels[0], ""), hour_of(point.at)
+        for key in {0, point.source_id}:
+            if hour in found[key].get(name, ()):
+                found[key][name][hour] += point.figure.total
+    times: dict[tuple[int, int], Figure] = defaultdict(Figure)
     for point in ledger.measures.points(SYNC_DURATION, since, HOUR, source_id, apart=apart):
         for key in {0, point.source_id} if point.labels[0] == "completed" else ():
-            place, own = (key, hour_of(point.at)), point.figure.buckets
-            buckets[place] = [a + b for a, b in zip(buckets[place], own, strict=True)] if place in buckets else own
-    for (key, hour), own in buckets.items():
-        found[key]["duration"][hour] = quantile(own, 0.5) or 0.0
-    for values in found.values():
-        for hour, failed in values["failures"].items():
-            if failed < _FAILING * (failed + values["throughput"][hour]):
-                values["failures"][hour] = 0.0
+            times[key, hour_of(point.at)].add(Figure(point.figure.n, point.figure.total))
+    for (key, hour), figure in times.items():
+        # The buckets are too wide for a median of four syncs.
+        found[key]["duration"][hour] = figure.total / figure.n
     return {
-        key: {name: HourlySeries(RULES[name], of_rule) for name, of_rule in values.items()}
+        key: {
+            name: HourlySeries(RULES[name], of_rule)
+            for name, of_rule in _settled(values, is_sum=not key and source_id is None).items()
+        }
         for key, values in found.items()
     }
+
+
+def _settled(values: dict[str, dict[int, float]], *, is_sum: bool) -> dict[str, dict[int, float]]:
+    """Return the values as they are judged."""
+    items, failures = values["throughput"], values["failures"]
+    for hour, failed in failures.items():
+        if failed < _FAILING * (failed + items[hour]):
+            failures[hour] = 0.0
+    # Two hours, because the changes of a person come in heaps. All sources are idle whenever the person is.
+    smooth = {hour: (items[hour] + items[hour - 1]) / 2 for hour in items if hour - 1 in items}
+    return {**values, "throughput": {} if is_sum else smooth}
 
 
 def hour_of(moment: datetime) -> int:
