@@ -125,7 +125,7 @@ class SimulatedLife:
         An hour is compared with the same hours of other weeks, so one reading serves for some days.
         """
         names, last = {0: "", **{number: name for name, number in self.ids.items()}}, hour_of(self.moment)
-        series = hourly(self.ledger, self.moment, apart=True)
+        series = hourly(self.ledger, self.moment)
         return [{(one.metric, one.source) for one in judged(series, names, hour)} for hour in range(last - hours, last)]
 
     def day(self, hours: int = 24, fault: Fault | None = None) -> None:

@@ -26,7 +26,7 @@ from web.metrics import PATH, Metrics
 from web.metrics import check as metrics_check
 from web.observer import Observer
 from web.openapi import description
-from web.pages import document, health, jobs, library, signin, sources, syncs, trouble, why
+from web.pages import document, health, jobs, library, signin, sources, syncs, trends, trouble, why
 from web.readiness import Readiness
 from web.sessions import Sessions
 from web.site import Site, WebPage
@@ -63,7 +63,7 @@ def application(
     """
     sessions = Sessions(warm_library.home)
     pages = (
-        *(page for module in (library, document, health) for page in module.PAGES),
+        *(page for module in (library, document, health, trends) for page in module.PAGES),
         *(page for module in (trouble, sources, syncs, jobs, why) for page in module.pages(desk)),
     )
     site = Site(warm_library, readiness, pages, trouble.count)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -81,10 +81,6 @@ class HourlySeries:
                 first = hour
             was_high, hour = is_high, hour - 1
         return first
-
-    def unusual(self, hours: Iterable[int]) -> set[int]:
-        """Return the hours in which the series is unusual."""
-        return {each for hour in hours if (first := self.since(hour)) is not None for each in range(first, hour + 1)}
 
     def usual(self, hour: int) -> float:
         """Return the median of the values with which an hour is compared; 0 without any."""

@@ -94,6 +94,8 @@ def _burn(burn: Burn) -> str:
 def _row(name: str, trend: Trend, values: Values) -> tuple[str, ...]:
     known = [value for value in values if value is not None]
     figures = (values[-1], min(known), max(known)) if known else (None, None, None)
-    shown = ("" if value is None else f"{value:,.3g}" if value < 1_000 else f"{value:,.0f}" for value in figures)
+    shown = (
+        "" if value is None else f"{round(value, 2):.4g}" if value < 1_000 else f"{value:,.0f}" for value in figures
+    )
     mark = " !" if trend.unusual and trend.unusual[-1] >= len(values) - 2 else ""
     return (name + mark, render.spark(values), *shown, trend.unit)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from catchment.ledger import Ledger, Point
 from catchment.telemetry.baselines import quantile
 from catchment.telemetry.catalogue import JOBS, QUEUE, SAVE_TO_FOUND, SYNC_DURATION, Metric
-from catchment.views.telemetry.anomalies import hour_of, hourly
+from catchment.views.telemetry.anomalies import time_of, unusual_hours
 
 Values = tuple[float | None, ...]
 
@@ -73,7 +73,7 @@ def trends(ledger: Ledger, chosen: TrendRange, source: str | None, now: datetime
     seconds = int(width.total_seconds())
     last = datetime.fromtimestamp(int(now.timestamp()) // seconds * seconds, UTC)
     steps = tuple(last - width * (number - 1 - index) for index in range(number))
-    unusual = _unusual(ledger, now, source_id, steps, seconds) if chosen is not TrendRange.HOUR else {}
+    unusual = _unusual(ledger, source_id or 0, now, steps, width) if chosen is not TrendRange.HOUR else {}
 
     def points(metric: Metric) -> list[Point]:
         return ledger.measures.points(metric, steps[0], width, source_id, whole=metric is QUEUE)
@@ -108,13 +108,9 @@ def trends(ledger: Ledger, chosen: TrendRange, source: str | None, now: datetime
 
 
 def _unusual(
-    ledger: Ledger, now: datetime, source_id: int | None, steps: tuple[datetime, ...], seconds: int
+    ledger: Ledger, source_id: int, now: datetime, steps: tuple[datetime, ...], width: timedelta
 ) -> dict[str, tuple[int, ...]]:
     """Return the steps with an unusual hour, by name of the trend."""
-    first, until = hour_of(steps[0]), hour_of(now)
-    series = hourly(ledger, now, source_id).get(0, {})
-    places = {
-        name: {(hour - first) * 3_600 // seconds for hour in one.unusual(range(first, until)) if hour >= first}
-        for name, one in series.items()
-    }
-    return {name: tuple(sorted(found)) for name, found in places.items()}
+    found = unusual_hours(ledger, source_id, now, steps[0])
+    places = {name: {(time_of(hour) - steps[0]) // width for hour in hours} for name, hours in found.items()}
+    return {name: tuple(sorted(each for each in found if each >= 0)) for name, found in places.items()}
