@@ -50,7 +50,8 @@ def retries(ledger: Ledger, now: datetime) -> tuple[RetryRow, ...]:
     failures, delays, recovered = summed(FAILURES), summed(RETRY_DELAY), summed(RECOVERED)
     rows = []
     for kind, reason in {**failures, **recovered}:
-        failed, waited, saved = (int(found[kind, reason].n) for found in (failures, delays, recovered))
+        failed, saved = int(failures[kind, reason].total), int(recovered[kind, reason].total)
+        waited = delays[kind, reason].n
         lost = max(0, failed - waited)
         share = saved / (saved + lost) if saved + lost else None
         delay = delays[kind, reason].total / waited if waited else None
