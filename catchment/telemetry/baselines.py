@@ -38,7 +38,7 @@ class Rule:
         sign: 1 if only high values matter, -1 if only low ones do.
         scaled: Makes the spread independent of the size of the values: logarithm of times, square root of counts.
         floor: Smallest spread of the scaled values; 0.5 is that of the square root of a count of random events.
-        least, factor: Difference and ratio to the median below which nothing is unusual. A host that takes twice as long for an
+        least, factor: Difference and ratio to the median below which nothing is unusual. A host that takes three times as long for an
             hour is none of a person's concern; nor is a slow day.
     """
 
@@ -54,7 +54,7 @@ RULES = {
     rule.name: rule
     for rule in (
         Rule("throughput", -1, math.sqrt, 0.5, 10.0, 10.0),
-        Rule("duration", 1, lambda seconds: math.log(max(seconds, 0.001)), _SMALLEST_SHARE, 1.0, 3.0),
+        Rule("duration", 1, lambda seconds: math.log(max(seconds, 0.001)), _SMALLEST_SHARE, 1.0, 4.0),
         Rule("backlog", 1, math.sqrt, 0.5, 100.0),
         Rule("failures", 1, math.sqrt, 0.5, 5.0),
     )

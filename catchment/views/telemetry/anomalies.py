@@ -22,6 +22,8 @@ _SAMPLES = 45
 _FAILING = 0.1
 """Share of attempts that fail from which failures count. A large import has more failures, too."""
 
+_BUSY = 0.75
+"""Share of what the other sources usually store, from which a person is not away."""
 _COUNTED = {"succeeded": "throughput", "retrying": "failures", "quarantined": "failures"}
 """The series to which the outcomes of jobs belong."""
 
@@ -38,8 +40,8 @@ class Anomaly:
     """A series that is unusual.
 
     Attributes:
-        metric: "throughput" (items an hour, of two hours), "duration" (mean seconds of a sync), "backlog" (jobs) or "failures"
-            (failed attempts).
+        metric: "throughput" (items an hour, in three hours), "duration" (mean seconds of a sync), "backlog" (jobs) or
+            "failures" (failed attempts).
         source: Its name; "" for all sources together.
         direction: "high" or "low".
         since: When it became so.
@@ -108,7 +110,7 @@ def _since(found: Hourly, source_id: int, name: str, hour: int) -> int | None:
         return since
     every = found[0][name]
     others, usual = every.values[hour] - series.values[hour], every.usual(hour) - series.usual(hour)
-    is_idle = not source_id or (usual > 0 and others < usual / 2)
+    is_idle = not source_id or (usual > 0 and others < _BUSY * usual)
     return None if is_idle else since
 
 
@@ -152,8 +154,12 @@ def _settled(values: dict[str, dict[int, float]]) -> dict[str, dict[int, float]]
     for hour, failed in failures.items():
         if failed < _FAILING * (failed + items[hour]):
             failures[hour] = 0.0
-    # Two hours, because the changes of a person come in heaps.
-    smooth = {hour: (items[hour] + items[hour - 1]) / 2 for hour in items if hour - 1 in items}
+    # Three hours, because the changes of a person come in heaps.
+    smooth = {
+        hour: (items[hour] + items[hour - 1] + items[hour - 2]) / 3
+        for hour in items
+        if hour - 1 in items and hour - 2 in items
+    }
     return {**values, "throughput": smooth}
 
 
