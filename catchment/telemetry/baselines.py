@@ -31,15 +31,15 @@ _DAY, _WEEK = 24, 168
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SeriesRule:
     """How a series is judged.
 
     Attributes:
         sign: 1 if only high values matter, -1 if only low ones do.
         scaled: Makes the spread independent of the size of the values: logarithm of times, square root of counts.
         floor: Smallest spread of the scaled values; 0.5 is that of the square root of a count of random events.
-        least, factor: Difference and ratio to the median below which nothing is unusual. A host that takes three times as long for an
-            hour is none of a person's concern; nor is a slow day.
+        least, factor: Difference and ratio to the median below which nothing is unusual. A host that takes three times as
+            long for some hours is none of a person's concern; nor is a slow day.
     """
 
     name: str
@@ -53,10 +53,10 @@ class Rule:
 RULES = {
     rule.name: rule
     for rule in (
-        Rule("throughput", -1, math.sqrt, 0.5, 10.0, 10.0),
-        Rule("duration", 1, lambda seconds: math.log(max(seconds, 0.001)), _SMALLEST_SHARE, 1.0, 4.0),
-        Rule("backlog", 1, math.sqrt, 0.5, 100.0),
-        Rule("failures", 1, math.sqrt, 0.5, 5.0),
+        SeriesRule("throughput", -1, math.sqrt, 0.5, 10.0, 10.0),
+        SeriesRule("duration", 1, lambda seconds: math.log(max(seconds, 0.001)), _SMALLEST_SHARE, 1.0, 4.0),
+        SeriesRule("backlog", 1, math.sqrt, 0.5, 100.0),
+        SeriesRule("failures", 1, math.sqrt, 0.5, 5.0),
     )
 }
 """The rules by name."""
@@ -65,7 +65,7 @@ RULES = {
 class HourlySeries:
     """The values of one series by hour (hours since 1970; hours without a value are missing), and what is unusual in it."""
 
-    def __init__(self, rule: Rule, values: Mapping[int, float]) -> None:
+    def __init__(self, rule: SeriesRule, values: Mapping[int, float]) -> None:
         self.rule, self.values = rule, values
         self._scaled = {hour: rule.scaled(value) for hour, value in values.items()}
         self._slots: dict[int, list[int]] = defaultdict(list)

@@ -73,7 +73,7 @@ def test_spark_has_ascii_for_terminals_without_blocks(monkeypatch: pytest.Monkey
     values = [0.0, 1.0, None, 4.0, 8.0]
     assert render.spark(values) == "▁▂ ▅█"
     monkeypatch.setattr(render, "_is_utf8", lambda: False)
-    assert render.spark(values) == "_. :#"
+    assert render.spark(values) == "_. =#"
     assert render.spark([0.0, None]) == "_ "
 
 
