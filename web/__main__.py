@@ -19,7 +19,7 @@ from catchment.settings import SourceSettings
 from deployments.runs.desk import LocalDesk
 from web.app import application
 from web.guard import serve
-from web.metrics import Metrics
+from web.observer import Metrics
 from web.readiness import Readiness
 from web.warm_library import WarmLibrary
 

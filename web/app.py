@@ -22,9 +22,7 @@ from web import action_table
 from web.guard import Check, error
 from web.json_interface import JsonInterface, SharedView, view_event
 from web.live import Live
-from web.metrics import PATH, Metrics
-from web.metrics import check as metrics_check
-from web.observer import Observer
+from web.observer import METRICS_PATH, Metrics, Observer, metrics_check
 from web.openapi import description
 from web.pages import document, health, jobs, library, signin, sources, syncs, trends, trouble, why
 from web.readiness import Readiness
@@ -126,7 +124,7 @@ def application(
         Route("/ready", is_ready),
         *([metrics.route] if metrics else []),
     ]
-    checks = {PATH: metrics_check(warm_library.home)} if metrics else {}
+    checks = {METRICS_PATH: metrics_check(warm_library.home)} if metrics else {}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: failed, Exception: failed})
     return Web(app, sessions.check(token, site.signed_out, checks), stop)
 

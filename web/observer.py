@@ -1,16 +1,32 @@
-"""What the web process watches in the background: figures every minute, incidents every ten seconds."""
+"""What the web process watches in the background: figures every minute, incidents every ten seconds; and `/metrics`."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 
 from anyio import CapacityLimiter, to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Scope
 
 from catchment.errors import CatchmentError, NotFound
+from catchment.ledger import Ledger
+from catchment.runtime import own_secrets
+from catchment.runtime.home import Home
+from catchment.telemetry.exposition import PROMETHEUS_TYPE, prometheus
+from catchment.views.telemetry.gauges import current, sample
+from web.guard import Check, bearer, error
+from web.json_interface import status_of
+from web.warm_library import WarmLibrary
 
+METRICS_PATH = "/metrics"
+_FRESH_SECONDS = 5.0
 _JUDGE_SECONDS = 10.0
 _SAMPLE_SECONDS = 60.0
 _ROLL_SECONDS = 300.0
@@ -46,3 +62,54 @@ def _attempt(duty: Callable[[], None]) -> None:
         return  # There is no ledger before the first source.
     except CatchmentError as error:
         sys.stderr.write(f"observer: {error}\n")
+
+
+def metrics_check(home: Home) -> Check:
+    """Return the check of requests for `/metrics`: the token of the home's file `metrics-token`.
+
+    With `CATCHMENT_METRICS=open`, every program of this machine may read them. Raises ConfigError.
+    """
+    token = own_secrets.token(home.path / "metrics-token")
+    return _everyone if os.environ.get("CATCHMENT_METRICS") == "open" else bearer(token)
+
+
+def _everyone(_scope: Scope) -> None:
+    """Refuse nobody: the process listens on the loopback interface alone."""
+
+
+class Metrics:
+    """The figures of this process and of the ledger. `opened` returns the ledger, writable; it may raise CatchmentError."""
+
+    def __init__(self, library: WarmLibrary, opened: Callable[[], Ledger]) -> None:
+        self._library, self._opened = library, opened
+        self._lock = threading.Lock()
+        self._text, self._until = b"", 0.0
+
+    def sample(self) -> None:
+        """Store the gauges, and what this process has counted. Raises CatchmentError."""
+        ledger = self._opened()
+        ledger.measures.tally.merge(self._library.tally.take())
+        sample(ledger, self._library.home)
+
+    def roll(self) -> None:
+        """Merge old figures. Raises CatchmentError."""
+        self._opened().measures.roll()
+
+    @property
+    def route(self) -> Route:
+        """The route `/metrics`."""
+
+        async def show(_request: Request) -> Response:
+            try:
+                return Response(await self._library.read(self._read), media_type=PROMETHEUS_TYPE)
+            except CatchmentError as failure:
+                return error(status_of(failure), str(failure))
+
+        return Route(METRICS_PATH, show)
+
+    def _read(self) -> bytes:
+        with self._lock:
+            if time.monotonic() >= self._until:
+                self._text = prometheus(current(self._library.ledger, self._library.home))
+                self._until = time.monotonic() + _FRESH_SECONDS
+            return self._text

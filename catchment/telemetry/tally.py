@@ -6,6 +6,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from catchment.telemetry.catalogue import BOUNDS, Kind, Metric
 
@@ -28,7 +29,7 @@ class Figure:
         """Add another figure of the same series."""
         self.n += other.n
         self.total += other.total
-        self.buckets = [a + b for a, b in zip(self.buckets, other.buckets, strict=True)] or list(other.buckets)
+        self.buckets = [a + b for a, b in zip_longest(self.buckets, other.buckets, fillvalue=0)]
 
 
 def label_values(labels: str) -> tuple[str, ...]:

@@ -36,7 +36,9 @@ def test_thread_records_changes_and_leaves_no_status(home: Home, root: Path, sta
         thread.changes.take("notes")
         (root / "new.md").write_text("new")
         until(lambda: not thread.changes.is_taken("notes"))
-        assert thread.changes.take("notes") == {"new.md"}
+        hint = thread.changes.take("notes")
+        assert hint is not None
+        assert hint.paths == {"new.md"}
         assert state_of(home, "notes") is not None
     assert read(home) is None
     assert list(home.run.glob("dirty-*")) == []
