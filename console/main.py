@@ -42,6 +42,7 @@ _SECTIONS: Final = {
     "Sources": {
         "sources": "sources.sources:app",
         "sync": "sources.syncs:sync",
+        "syncs": "sources.past_syncs:app",
         "plan": "sources.plan:plan",
         "consent": "sources.consent:app",
         "login": "sources.login:app",
@@ -69,10 +70,11 @@ _SECTIONS: Final = {
         "throttle": "operate.throttle:app",
         "model": "operate.model:model",
         "telemetry": "operate.telemetry:app",
+        "slo": "operate.trends:slo",
         "config": "data.upkeep:config_app",
     },
     "Data": {
-        "backup": "data.backup:backup",
+        "backup": "data.backup:app",
         "restore": "data.backup:restore",
         "ledger": "data.upkeep:ledger_app",
     },

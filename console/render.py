@@ -44,6 +44,8 @@ _STATE_COLOURS: Final = {
     "ok": "green",
     "warn": "yellow",
     "fail": "red",
+    "met": "green",
+    "burning": "red",
 }
 _MINIMUM_WIDTH: Final = 16
 
@@ -214,6 +216,13 @@ def bar(share: float, width: int = 20) -> str:
     return f"[{'#' * full}{'-' * (width - full)}]"
 
 
+def spark(values: Sequence[float | None]) -> str:
+    """Return a line of blocks whose heights are the values from 0 to the largest. A missing value is a space."""
+    blocks = "▁▂▃▄▅▆▇█" if _is_utf8() else "_.-:=+*#"
+    most = max((value for value in values if value is not None), default=0.0) or 1.0
+    return "".join(" " if value is None else blocks[min(7, int(8 * max(value, 0.0) / most))] for value in values)
+
+
 def interactive() -> bool:
     """Return whether a question is possible: standard input and standard error are terminals."""
     return sys.stdin.isatty() and sys.stderr.isatty()
@@ -242,9 +251,12 @@ def _has_colours(stream: TextIO) -> bool:
 
 
 def _json(value: object, indent: int | None = None) -> str:
-    ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
-    text = json.dumps(value, indent=indent, ensure_ascii=ascii_only, default=_plain)
+    text = json.dumps(value, indent=indent, ensure_ascii=not _is_utf8(), default=_plain)
     return _UNESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _is_utf8() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
 
 
 def _plain(value: object) -> Any:

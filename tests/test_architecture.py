@@ -127,6 +127,7 @@ NAMED_TWICE = {
     "markdown": "its documents and the extraction from them",
     "host_slots": "the slots of one process and those of all, in the ledger",
     "incidents": "their rules, their rows, and what is shown of them",
+    "objectives": "their rules, and whether those of a home are kept",
     "limits": "the limits of hosts and the room of the ledger that stores them",
     "pacing": "the pacing of hosts and its state in the ledger",
     "sources": "the rows of sources and their deployments",

@@ -5,19 +5,35 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from catchment.errors import BadInput, LedgerError, NotFound, Refused
 from catchment.runtime.home import expanded
 from console import arguments, render, session
+from console.help_pages import CommandGroup, Group
 
 if TYPE_CHECKING:
     from catchment.runtime.home import Home
 
 
-def backup(
+class _MakeByDefault(Group):
+    """Runs `make` unless a command is named: `catchment backup FILE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        is_named = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if is_named else ["make", *args])
+
+
+app = CommandGroup(
+    "Copy the library and the sources into one file.\n\nExample: catchment backup /mnt/disk/catchment.db",
+    group=_MakeByDefault,
+)
+
+
+@app.command()
+def make(
     file: Annotated[
         Path | None,
         typer.Argument(
@@ -27,11 +43,11 @@ def backup(
     ] = None,
     as_json: arguments.Json = False,
 ) -> int:
-    """Copy the library and the sources into one file.
+    """Make a backup. The word `make` may be left out.
 
     Works while syncs run. The copy is verified. It contains no secrets.
 
-    Example: catchment backup /mnt/disk/catchment.db
+    Example: catchment backup make /mnt/disk/catchment.db
     """
     from catchment.actions import backups
 
@@ -44,6 +60,23 @@ def backup(
         render.say(f"{render.size(made.size)}, written and verified in {time.monotonic() - start:.1f} s")
         _warn(made.broken)
     return 1 if made.broken else 0
+
+
+@app.command("list")
+def list_backups(as_json: arguments.Json = False) -> None:
+    """List the backups in the home folder with age and size.
+
+    Example: catchment backup list
+    """
+    from catchment.views.backups import backups
+
+    files = backups(session.home()).files
+    if as_json:
+        render.show_json([{"file": str(one.file), "bytes": one.size, "made": one.made} for one in files])
+    elif files:
+        render.show_table(("MADE", "SIZE", "FILE"), [(one.made, render.size(one.size), one.file) for one in files])
+    else:
+        render.note("no backup in the home folder; make one: `catchment backup`")
 
 
 def restore(

@@ -10,8 +10,10 @@ import typer
 
 from console import render, session
 from console.help_pages import CommandGroup
+from console.operate import trends
 
 app = CommandGroup("Show and export what is measured.\n\nExample: catchment telemetry export --format csv")
+app.command("show")(trends.show)
 
 
 class Format(StrEnum):

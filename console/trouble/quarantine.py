@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from console.help_pages import CommandGroup
 
 if TYPE_CHECKING:
     from catchment.ledger import Cluster, QuarantineEntry
+    from catchment.views.telemetry.retries import RetryRow
 
 app = CommandGroup("Inspect, retry and discard failed items.\n\nExample: catchment quarantine list")
 
@@ -154,23 +156,40 @@ def purge(
 
 @app.command()
 def stats(as_json: arguments.Json = False) -> None:
-    """Count entries by reason, and group them by cause.
+    """Count entries by reason, group them by cause, and show retries.
+
+    Retries are those of the last 30 days. Recovered: items that succeeded after failed attempts.
 
     Example: catchment quarantine stats
     """
+    from catchment.views.telemetry.retries import retries
+
     with session.reading() as ledger:
         counts, clusters = ledger.quarantine.stats(), ledger.quarantine.clusters()
+        retried = retries(ledger, ledger.now())
     if as_json:
-        render.show_json({"sources": counts, "clusters": [_cluster(cluster) for cluster in clusters]})
+        shown = {"sources": counts, "clusters": [_cluster(cluster) for cluster in clusters]}
+        render.show_json({**shown, "retries": [asdict(row) for row in retried]})
         return
-    if not clusters:
+    if clusters:
+        rows = [(source, reason, number) for source, reasons in counts.items() for reason, number in reasons.items()]
+        render.show_table(("SOURCE", "REASON", "ITEMS"), rows)
+        render.say()
+        causes = [(c.id, c.count, c.error, c.message) for c in clusters]
+        render.show_table(("CLUSTER", "ITEMS", "ERROR", "MESSAGE"), causes)
+        render.say("Retry all with one cause: `catchment quarantine retry --all --cluster CLUSTER`.")
+    else:
         render.note("the quarantine is empty")
-        return
-    rows = [(source, reason, number) for source, reasons in counts.items() for reason, number in reasons.items()]
-    render.show_table(("SOURCE", "REASON", "ITEMS"), rows)
-    render.say()
-    render.show_table(("CLUSTER", "ITEMS", "ERROR", "MESSAGE"), [(c.id, c.count, c.error, c.message) for c in clusters])
-    render.say("Retry all with one cause: `catchment quarantine retry --all --cluster CLUSTER`.")
+    if retried:
+        render.say()
+        headers = ("KIND", "REASON", "FAILED", "NEXT AFTER", "RECOVERED", "QUARANTINED", "SHARE")
+        render.show_table(headers, map(_retries, retried))
+
+
+def _retries(row: RetryRow) -> tuple[object, ...]:
+    delay = None if row.delay is None else render.span(row.delay)
+    share = None if row.share is None else f"{row.share:.0%}"
+    return row.kind, row.reason, row.failed, delay, row.recovered, row.quarantined, share
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:

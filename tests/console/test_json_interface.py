@@ -31,7 +31,7 @@ from web.__main__ import desk_of
 from web.action_table import ACTIONS
 from web.app import Web, application
 from web.guard import Guard
-from web.pages import document, health, jobs, sources, syncs, trouble, why
+from web.pages import document, health, jobs, sources, syncs, trends, trouble, why
 from web.readiness import Readiness
 from web.warm_library import WarmLibrary
 
@@ -41,6 +41,7 @@ ONLY_PAGE = {"page"}
 """Parameters that change the page and not its view."""
 SAMPLES = {
     "/health": "/health",
+    "/health/trends": "/health/trends?range=30d&source=notes",
     "/trouble": "/trouble",
     "/trouble/clusters/{name}": "/trouble/clusters/CLUSTER?source=notes&job=JOB",
     "/trouble/sources/{name}": "/trouble/sources/notes",
@@ -165,7 +166,12 @@ class _Recorded(dict[str, str]):
 def test_view_uses_the_described_parameters(library: WarmLibrary, names: dict[str, str], path: str) -> None:
     desk = desk_of(library.home)
     modules = (trouble, sources, syncs, jobs, why)
-    pages = [*document.PAGES, *health.PAGES, *(page for module in modules for page in module.pages(desk))]
+    pages = [
+        *document.PAGES,
+        *health.PAGES,
+        *trends.PAGES,
+        *(page for module in modules for page in module.pages(desk)),
+    ]
     page = next(page for page in pages if re.sub(r":\w+}", "}", page.path) == path)
     address = urlsplit(sample(path, names))
     match = compile_path(page.path)[0].match(address.path)

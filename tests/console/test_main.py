@@ -87,7 +87,9 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "ledger": "check vacuum adopt",
         "service": "install uninstall",
         "vault": "report",
-        "telemetry": "export",
+        "syncs": "list show",
+        "backup": "make list",
+        "telemetry": "show export",
         "throttle": "show set clear pause resume reset-breaker history",
         "login": "github",
         "webhook": "serve",
@@ -105,6 +107,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "health",
             "doctor",
             "sync",
+            "slo",
             "search",
             "show",
             "open",
@@ -113,7 +116,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "mcp",
             "demo",
         }
-        | {"backup", "restore", "plan", "undo", "prove"}
+        | {"restore", "plan", "undo", "prove"}
         == leaves
     )
 

@@ -17,9 +17,14 @@ from catchment.pacing import RateProfile
 from catchment.settings import SettingRow
 from catchment.views import sources, throttling
 from catchment.views.sources import ScopeView, SourceLine, SourceView
+from catchment.views.telemetry.trends import TrendRange, trends
 from catchment.views.throttling import LimitsView
+from web.pages.trends import charts
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
+
+_SHOWN = ("throughput", "duration", "backlog", "failures")
+"""Trends on the page of a source."""
 
 Show = Callable[[Desk[Any], WarmLibrary, str, Mapping[str, str]], Data]
 
@@ -109,6 +114,11 @@ def _one(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -
         "source": view.line.standing,
         "runs": view.syncs,
         "is_running": last is not None and last.ended is None,
+        "charts": [
+            chart
+            for chart in charts(trends(library.ledger, TrendRange.DAY, name, library.ledger.now()))
+            if chart.name in _SHOWN
+        ],
     }
 
 

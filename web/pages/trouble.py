@@ -14,6 +14,7 @@ from catchment.ledger import Event, SyncRow
 from catchment.views import trouble
 from catchment.views.health import HealthReport
 from catchment.views.sources import SourceLine, line
+from catchment.views.telemetry.retries import RetryRow, retries
 from catchment.views.trouble import ClusterView, DeletionsView, EntryView, TroubleKind, TroubleRow, TroubleView
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
@@ -26,10 +27,11 @@ _ENTRIES = 25
 
 @dataclass(frozen=True, slots=True)
 class ClusterAndEntry:
-    """Quarantined items with the same cause, and one of them."""
+    """Quarantined items with the same cause, and one of them. `retries`: those of its reason, by kind of source."""
 
     cluster: ClusterView
     entry: EntryView
+    retries: tuple[RetryRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +112,15 @@ def _cluster(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str
     shown = int(chosen) if chosen.isdecimal() and len(chosen) < 19 else rows[0].job if rows else found.cluster.example
     entry = trouble.entry(ledger, shown)
     own = f"/trouble/clusters/{quote(name, safe='')}"
+    retried = tuple(row for row in retries(ledger, ledger.now()) if row.reason == found.cluster.reason)
     return _queue(
         library,
         "case_cluster.html",
-        ClusterAndEntry(found, entry),
+        ClusterAndEntry(found, entry, retried),
         own,
         found=found,
         entry=entry,
+        retries=retried,
         run=desk.run_address(entry.entry.run) if entry.entry.run else None,
         source=source,
         matching=found.cluster.by_source.get(source, 0) if source else found.cluster.count,

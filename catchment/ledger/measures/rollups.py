@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from sqlalchemy import Integer, cast, func, select, text
+from sqlalchemy import Label, func, literal_column, select, text
 
 from catchment.ledger.db.database import ADD_UP, MINUTE, Store, from_micros, to_micros
 from catchment.ledger.db.schema import BUCKETS, measures, sources
@@ -19,10 +19,16 @@ from catchment.telemetry.tally import Figure, Tally, label_values
 
 _EVER = 0
 """Level of the rows that hold all that is older than any span. Totals need them."""
-_LEVELS = ((MINUTE, 3 * 3_600), (300, 2 * 86_400), (3_600, 30 * 86_400), (86_400, 400 * 86_400), (_EVER, 0))
+_HOUR, _DAY = 3_600, 86_400
+_LEVELS = ((MINUTE, 3 * _HOUR), (300, 2 * _DAY), (_HOUR, 30 * _DAY), (_DAY, 400 * _DAY), (_EVER, 0))
 """Length of the spans in seconds, and the age in seconds at which they are merged into the next."""
-_COUNTED = tuple(metric.name for metric in CATALOGUE if metric.kind is not Kind.GAUGE)
-_SUMS = ", ".join(f"sum({name})" for name in ("n", "total", *BUCKETS))
+_SAMPLED = tuple(metric.name for metric in CATALOGUE if metric.sampled)
+_NUMBERS = ("n", "total", *BUCKETS)
+_SUMS = ", ".join(f"sum({name})" for name in _NUMBERS)
+_DAMAGED = " OR ".join(
+    f"typeof({name}) NOT IN ('integer', 'real') OR {name} < 0" for name in ("at", "level", *_NUMBERS)
+)
+"""SQLite stores any type in any column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,8 @@ class Measures:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._rolled: dict[int, int] = {}
+        """Up to when this process has merged the rows of each level. Finding nothing costs a scan of the table."""
 
     @property
     def tally(self) -> Tally:
@@ -56,58 +64,97 @@ class Measures:
 
         Kind and priority are those of the source; "" without one.
         """
-        # Grouped as the rows are sorted; to join the sources here would take four times as long.
-        key = (measures.c.metric, measures.c.labels, measures.c.source_id)
-        statement = select(*key, *_summed()).where(measures.c.metric.in_(_COUNTED)).group_by(*key)
-        found: dict[tuple[str, tuple[str, ...], str, str], Figure] = {}
+        kind, priority = func.coalesce(sources.c.kind, ""), func.coalesce(sources.c.priority, "")
+        statement = (
+            select(measures.c.metric, measures.c.labels, kind, priority, *_summed())
+            .outerjoin(sources, sources.c.id == measures.c.source_id)
+            .where(measures.c.metric.not_in(_SAMPLED))
+            .group_by(measures.c.metric, measures.c.labels, kind, priority)
+        )
         with self._store.read() as reading:
             rows = reading.execute(statement).all()
-            of_sources = {row.id: (row.kind, row.priority) for row in reading.execute(select(sources))}
-        for metric, labels, source_id, *figures in rows:
-            summed = found.setdefault((metric, label_values(labels), *of_sources.get(source_id, ("", ""))), Figure())
-            summed.add(_figure(figures))
-        return found
+        return {
+            (metric, label_values(labels), its_kind, its_priority): _figure(figures)
+            for metric, labels, its_kind, its_priority, *figures in rows
+        }
 
     def points(
-        self, metric: Metric, since: datetime, width: timedelta, source_id: int | None = None, *, apart: bool = False
+        self,
+        metric: Metric,
+        since: datetime,
+        width: timedelta,
+        source_id: int | None = None,
+        *,
+        apart: bool = False,
+        whole: bool = False,
     ) -> list[Point]:
         """Return the figures of a metric from `since` on in spans of `width`, ordered by time, series by series.
 
-        Spans without a figure are missing. Figures that were merged into longer spans are at the start of these.
-        `source_id`: of this source alone. `apart`: each source for itself; else they are added up (source ID 0).
+        Spans without a figure are missing. Figures that were merged into longer spans are at the start of these. For a gauge,
+        total / n is the sum of the means of the series that are added up, and n the number of samples.
+
+        `source_id`: of this source alone. `apart`: each source for itself; else they are added up (source ID 0). `whole`: the
+        series of all labels are added up (no labels).
         """
         seconds = int(width.total_seconds())
-        at = cast(measures.c.at / seconds, Integer) * seconds
-        source = measures.c.source_id if apart else cast(0, Integer)
-        statement = (
-            select(at.label("span"), measures.c.labels, source.label("source"), *_summed())
-            .where(
-                measures.c.metric == metric.name, measures.c.at >= to_micros(since) // 1_000_000 // seconds * seconds
-            )
-            .group_by(text("span"), measures.c.labels, text("source"))
-            .order_by(text("span"), measures.c.labels, text("source"))
+        span: Label[int] = literal_column(f"at / {seconds} * {seconds}").label("span")
+        labels = (literal_column("''") if whole else measures.c.labels).label("series")
+        source = (measures.c.source_id if apart else literal_column("0")).label("source")
+        wanted = (measures.c.metric == metric.name) & (
+            measures.c.at >= to_micros(since) // 1_000_000 // seconds * seconds
         )
         if source_id is not None:
-            statement = statement.where(measures.c.source_id == source_id)
+            wanted &= measures.c.source_id == source_id
+        keys = text("span"), text("series"), text("source")
+        if metric.kind is Kind.GAUGE:
+            n = func.sum(measures.c.n)
+            means = (
+                select(
+                    span, labels, source, n.label("n"), (func.sum(measures.c.total) / func.nullif(n, 0)).label("mean")
+                )
+                .where(wanted)
+                .group_by(text("span"), measures.c.labels, measures.c.source_id)
+                .subquery()
+            )
+            samples = func.max(means.c.n)
+            statement = select(means.c.span, means.c.series, means.c.source, samples, samples * func.sum(means.c.mean))
+        else:
+            names = ("n", "total", *BUCKETS) if metric.kind is Kind.HISTOGRAM else ("n", "total")
+            statement = select(span, labels, source, *(func.sum(measures.c[name]) for name in names)).where(wanted)
         with self._store.read() as reading:
-            rows = reading.execute(statement).all()
+            rows = reading.execute(statement.group_by(*keys).order_by(*keys)).all()
         return [
-            Point(from_micros(span * 1_000_000), label_values(labels), source, _figure(figures))
-            for span, labels, source, *figures in rows
+            Point(from_micros(at * 1_000_000), label_values(series), source_id, _figure(figures))
+            for at, series, source_id, *figures in rows
+            if figures[0] > 0
         ]
 
     def roll(self) -> None:
-        """Merge the rows that are old enough into longer spans. Idempotent; the sums do not change."""
+        """Merge the rows that are old enough into longer spans. Idempotent; the sums do not change.
+
+        At first and once a day, damaged rows are dropped, with a line in the history.
+        """
         with self._store.write() as writing:
-            for (level, kept), (longer, _) in pairwise(_LEVELS):
-                until = (writing.now // 1_000_000 - kept) // (longer or level) * (longer or level)
+            now = writing.now // 1_000_000
+            until = {
+                level: (now - kept) // (longer or _DAY) * (longer or _DAY)
+                for (level, kept), (longer, _) in pairwise(_LEVELS)
+            }
+            if writing.sqlite and self._rolled.get(_HOUR) != until[_HOUR]:
+                dropped = writing.connection.exec_driver_sql(f"DELETE FROM measures WHERE {_DAMAGED}").rowcount
+                if dropped:
+                    writing.record("measures dropped", actor="ledger", reason=f"{dropped} damaged rows")
+            for (level, _), (longer, _) in pairwise(_LEVELS):
+                if self._rolled.get(level) == until[level]:
+                    continue
                 at = f"at / {longer} * {longer}" if longer else "0"
-                old = f"FROM measures WHERE level = {level} AND at < {until}"
+                old = f"FROM measures WHERE level = {level} AND at < {until[level]}"
                 writing.connection.exec_driver_sql(
                     f"INSERT INTO measures SELECT metric, labels, source_id, {at} AS span, {longer}, {_SUMS} {old}"
                     f" GROUP BY metric, labels, source_id, span {ADD_UP}"
                 )
                 writing.connection.exec_driver_sql(f"DELETE {old}")
+        self._rolled = until
 
 
 def _summed() -> list[object]:

@@ -1,1 +1,1 @@
-"""What the measurements show: every series for the exports, and the gauges."""
+"""What the measurements show: every series for the exports, gauges, trends, objectives, anomalies and retries."""

@@ -1,0 +1,120 @@
+"""Objectives: the share of syncs, saves and time that has to be good, and how fast the rest of it is used up.
+
+burn = bad / total / (1 - target): at 1, exactly what may be bad is bad. A burn counts in a long and a short window, so that an
+objective burns neither because of a single minute nor for hours after it recovered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+SPAN = timedelta(minutes=5)
+"""Length of the spans in which events are counted: the short window of the first window."""
+_WINDOWS = ((1, 14.4), (6, 6.0), (24, 3.0))
+"""Hours of each long window, and the burn that is too fast in it. The short window is a twelfth."""
+HISTORY = timedelta(hours=24)
+"""The longest window."""
+_FEWEST, _FEWEST_BAD = 10, 2
+"""Events in a long window below which it says nothing; with 4 syncs an hour, one failure would be a burn of 25."""
+
+
+class ObjectiveStatus(StrEnum):
+    """Whether an objective is kept."""
+
+    MET = "met"
+    BURNING = "burning"
+    UNKNOWN = "insufficient data"
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """An objective. `text` says it in words. `above`: a value over it is bad; 0 where nothing is compared."""
+
+    name: str
+    text: str
+    target: float
+    above: float = 0.0
+
+    def __str__(self) -> str:
+        return self.text.format(share=f"{100 * self.target:.6g} %", above=f"{self.above:,.6g}")
+
+
+SYNCS = Objective("syncs", "{share} of syncs succeed", 0.99)
+DURATION = Objective("duration", "{share} of syncs take at most {above} s", 0.95, 300.0)
+BACKLOG = Objective("backlog", "fewer than {above} jobs wait in {share} of 5-minute windows", 0.95, 1_000.0)
+CHANGES = Objective("changes", "{share} of changes in watched folders are found within {above} s", 0.95, 2.0)
+OBJECTIVES = (SYNCS, DURATION, BACKLOG, CHANGES)
+"""The objectives with their default targets. Bounds in seconds are bounds of buckets of the histograms."""
+
+
+class Events(NamedTuple):
+    """The events in a span of time that begins at `at` (aware): all that count, and the bad ones."""
+
+    at: datetime
+    bad: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Burn:
+    """How fast an objective burns. `rate`: in the last hours; `recent`: in the last twelfth of them; None without events."""
+
+    hours: int
+    limit: float
+    bad: int
+    total: int
+    rate: float | None
+    recent: float | None
+
+    @property
+    def is_too_fast(self) -> bool:
+        """Whether the burn is over its limit in both windows, with enough events to say so."""
+        is_enough = self.total >= _FEWEST and self.bad >= _FEWEST_BAD
+        return is_enough and (self.rate or 0.0) >= self.limit and (self.recent or 0.0) >= self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveState:
+    """An objective, whether it is kept, and its burn in each window, shortest first."""
+
+    objective: Objective
+    status: ObjectiveStatus
+    burns: tuple[Burn, ...]
+
+    @property
+    def good(self) -> float | None:
+        """The share of the last 24 hours that was good; None without events."""
+        longest = self.burns[-1]
+        return 1 - longest.bad / longest.total if longest.total else None
+
+
+def state(objective: Objective, events: Sequence[Events], now: datetime) -> ObjectiveState:
+    """Return whether an objective is kept. `events`: in spans of `SPAN` of the last 24 hours, in any order."""
+    burns = tuple(_burn(objective, events, now, hours, limit) for hours, limit in _WINDOWS)
+    if any(burn.is_too_fast for burn in burns):
+        status = ObjectiveStatus.BURNING
+    else:
+        status = ObjectiveStatus.MET if burns[-1].total >= _FEWEST else ObjectiveStatus.UNKNOWN
+    return ObjectiveState(objective, status, burns)
+
+
+def _burn(objective: Objective, events: Iterable[Events], now: datetime, hours: int, limit: float) -> Burn:
+    length = timedelta(hours=hours)
+    bad, total = _sums(events, now - length, now)
+    recent_bad, recent_total = _sums(events, now - length / 12, now)
+    allowed = 1 - objective.target
+
+    def rate(part: int, whole: int) -> float | None:
+        return part / whole / allowed if whole else None
+
+    return Burn(hours, limit, bad, total, rate(bad, total), rate(recent_bad, recent_total))
+
+
+def _sums(events: Iterable[Events], since: datetime, now: datetime) -> tuple[int, int]:
+    """Return the bad and all events since a time. Those after now were counted before the clock was set back."""
+    within = [one for one in events if since - SPAN < one.at <= now]
+    return sum(one.bad for one in within), sum(one.total for one in within)
