@@ -16,9 +16,12 @@ from catchment.runtime.home import Home
 from catchment.search.meaning import meaning_status
 from catchment.search.remote import WebAddress, token
 from catchment.settings import SourceSettings
+from catchment.views.telemetry.incidents import IncidentWatch
+from deployments.health.announcing import Announcer
 from deployments.runs.desk import LocalDesk
 from web.app import application
 from web.guard import serve
+from web.observer import Observer
 from web.readiness import Readiness
 from web.warm_library import WarmLibrary
 
@@ -28,10 +31,18 @@ def main(arguments: list[str]) -> None:
     become_child("web")
     home = Home.default()
     library = WarmLibrary(home, partial(meaning_status.record, home), partial(_settings, home))
-    readiness = Readiness(library, os.environ.get("PREFECT_API_URL"))
+    server = os.environ.get("PREFECT_API_URL")
+    readiness = Readiness(library, server)
+    desk, announcer = desk_of(home), Announcer(home)
+    watch = IncidentWatch(
+        home, lambda: library.ledger, desk.writing, readiness.errors, announcer.tell, is_up=server is not None
+    )
+    announcer.start(watch.note)
+    library.unsaved = lambda: watch.unsaved
+    observer = Observer(watch.judge, lambda: None, lambda: None)
     with socket.socket(fileno=int(arguments[0])) if arguments else socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        web = application(library, readiness, desk_of(home), token(home), lambda: WebAddress.record(home, port))
+        web = application(library, readiness, desk, token(home), lambda: WebAddress.record(home, port), observer)
         serve(web.app, web.check, listening, web.stop)
 
 

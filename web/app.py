@@ -22,6 +22,7 @@ from web import action_table
 from web.guard import Check, error
 from web.json_interface import JsonInterface, SharedView, view_event
 from web.live import Live
+from web.observer import Observer
 from web.openapi import description
 from web.pages import document, health, jobs, library, signin, sources, syncs, trouble, why
 from web.readiness import Readiness
@@ -51,8 +52,9 @@ def application(
     desk: Desk[Any],
     token: str,
     on_start: Callable[[], None] = lambda: None,
+    observer: Observer | None = None,
 ) -> Web:
-    """Build the application. Calls `on_start` when it can answer. `token`: of `/api/v1`."""
+    """Build the application. Calls `on_start` when it can answer. `token`: of `/api/v1`. `observer` runs in the background."""
     sessions = Sessions(warm_library.home)
     pages = (
         *(page for module in (library, document, health) for page in module.PAGES),
@@ -69,6 +71,8 @@ def application(
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         background = (readiness.tick(), _keep_warm(warm_library), live.poll(), feed.poll())
         tasks = [asyncio.create_task(task) for task in background]
+        if observer is not None:
+            tasks.append(asyncio.create_task(observer.run()))
         on_start()
         yield
         for task in tasks:

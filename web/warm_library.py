@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, TypeVar
 
@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from catchment.errors import CatchmentError, TryAgain
-from catchment.ledger import Ledger, time_limit
+from catchment.ledger import Incident, Ledger, time_limit
 from catchment.runtime.home import Home
 from catchment.search.meaning.index import MeaningIndex
 from catchment.search.related import related
@@ -76,6 +76,8 @@ class WarmLibrary:
         self._meaning: MeaningIndex | None = None
         self._limited: tuple[frozenset[str], Ledger, MeaningIndex] | None = None
         """The library without some sources, as last searched."""
+        self.unsaved: Callable[[], Sequence[Incident]] = tuple
+        """Returns the incidents that could not be stored as they are now."""
         self.meaning_off: str | None = "search by meaning: starting"
         """Why search by meaning is not possible now; None if it is."""
 

@@ -1,0 +1,1 @@
+"""What is measured and judged, for people: incidents, figures, objectives."""
