@@ -149,10 +149,6 @@ class WarmLibrary:
         self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
         self._not_before = time.monotonic() + self._pause
 
-    def check(self) -> None:
-        """Read from the ledger. Raises an error if that is impossible."""
-        self.ledger.sources.all()
-
     def _opened(self) -> tuple[Ledger, MeaningIndex]:
         """Return the ledger and the meaning. Raises NotFound before the first source was added, and as `Ledger.inspect`."""
         with self._lock:

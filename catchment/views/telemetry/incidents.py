@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from catchment.errors import CatchmentError, NotFound
+from catchment.errors import CatchmentError, MeaningOff, NotFound
 from catchment.ledger import Incident, Ledger, ListPage, Moment, QuarantineEntry, SyncRow
 from catchment.pacing.boot_clock import boot_clock
 from catchment.runtime.home import Home
+from catchment.search import remote
 from catchment.telemetry.incidents import Condition, Judge, Key, ReasonCode
 from catchment.views.health import reason_of_ledger
 from catchment.views.telemetry.conditions import LatestSyncs, of_ledger, of_machine
@@ -82,7 +84,7 @@ def incidents(
 ) -> IncidentsView:
     """Return the incidents. `unsaved`: as for `opened`."""
     page = ledger.incidents.closed(after=after, limit=limit)
-    return IncidentsView(opened(ledger, unsaved), replace(page, rows=[_view(one) for one in page.rows]))
+    return IncidentsView(opened(ledger, unsaved), ListPage(tuple(map(_view, page.rows)), page.total, page.next))
 
 
 def opened(ledger: Ledger, unsaved: Sequence[Incident] = ()) -> tuple[IncidentView, ...]:
@@ -93,6 +95,25 @@ def opened(ledger: Ledger, unsaved: Sequence[Incident] = ()) -> tuple[IncidentVi
     newer = {(one.reason, one.subject): one for one in unsaved}
     stored = [one for one in ledger.incidents.open() if (one.reason, one.subject) not in newer]
     return sort([_view(one) for one in (*stored, *newer.values()) if one.closed is None])
+
+
+def current(home: Home, ledger: Ledger) -> tuple[IncidentView, ...]:
+    """Return the open incidents as the web process knows them, or as they are stored if it does not respond."""
+    try:
+        return tuple(map(_of_json, remote.fetch(home, "/incidents")["open"]))
+    except (MeaningOff, KeyError, TypeError, ValueError):  # It is not running, or has another version.
+        return opened(ledger)
+
+
+def only(unsaved: Sequence[Incident]) -> tuple[IncidentView, ...]:
+    """Return the open incidents among those that could not be stored, in the order of `opened`."""
+    return sort(_view(one) for one in unsaved if one.closed is None)
+
+
+def closed_since(ledger: Ledger, moment: datetime, limit: int) -> list[IncidentView]:
+    """Return the latest closed incidents that closed since a time."""
+    rows = ledger.incidents.closed(limit=limit).rows
+    return [_view(one) for one in rows if one.closed and one.closed >= moment]
 
 
 def sort(found: Iterable[IncidentView]) -> tuple[IncidentView, ...]:
@@ -205,6 +226,7 @@ class IncidentWatch:
         while self._notes:
             self._add_note(*self._notes.popleft(), now)
         stored = self._save()
+        self._mark()
         for one in changed:
             if one.timeline[-1].event != "changed":
                 self._tell(stored.get(_identity(one), one))
@@ -280,12 +302,28 @@ class IncidentWatch:
         return stored
 
 
+    def _mark(self) -> None:
+        """Let the supervisor check more often while an incident is open. A full disk is ignored."""
+        mark = self._home.open_incidents
+        with suppress(OSError):
+            if self._open:
+                mark.touch(mode=0o600)
+            else:
+                mark.unlink(missing_ok=True)
+
+
 def _identity(one: Incident) -> tuple[str, str, datetime]:
     return one.reason, one.subject, one.opened
 
 
 def _concerns(sync: SyncRow, found: Incident) -> bool:
     return sync.outcome in (None, *_BAD) and (found.closed is None or sync.began <= found.closed)
+
+
+def _of_json(row: Mapping[str, Any]) -> IncidentView:
+    """Return an incident without its timeline."""
+    times = {name: row[name] and datetime.fromisoformat(row[name]) for name in ("opened_at", "closed_at", "acknowledged_at")}
+    return IncidentView(**{**row, **times, "timeline": (), "affects": Affected(row["affects"]["source"])})
 
 
 def _view(one: Incident) -> IncidentView:
