@@ -34,7 +34,7 @@ class ReasonCode(StrEnum):
     help: str
     wait: float
 
-    def __new__(cls, code: str, help_: str, wait: float = 0.0) -> ReasonCode:
+    def __new__(cls, code: str, help_: str = "", wait: float = 0.0) -> ReasonCode:
         """Create a member with its attributes."""
         member = str.__new__(cls, code)
         member._value_, member.help, member.wait = code, help_, wait
@@ -117,8 +117,8 @@ class Judgement:
 class Judge:
     """Decides when a condition opens an incident, and when its absence closes it.
 
-    A condition must hold for the time of its code, and be gone for some seconds. After a sleep of the machine, these times start
-    anew: what is known was recorded before.
+    A condition must hold for the time of its code, and be gone for some seconds. These times start anew after a sleep of the
+    machine: what is known was recorded before.
     """
 
     def __init__(self, opened: Iterable[Condition]) -> None:

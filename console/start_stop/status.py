@@ -83,7 +83,7 @@ def _is_well(as_json: bool) -> bool:
     worker = WorkerStatus.read(home) if server else None
     state = {"running": server is not None, "answers": answers, "url": server.url if server else None}
     if as_json:
-        lists = {"sources": sources, "hosts": hosts, "incidents": open_now}
+        lists: Mapping[str, Sequence[Any]] = {"sources": sources, "hosts": hosts, "incidents": open_now}
         render.show_json(
             {"server": state, "worker": _worker(worker), "meaning": meaning and asdict(meaning)}
             | {name: [asdict(one) for one in found] for name, found in lists.items()}

@@ -36,7 +36,10 @@ def list_incidents(
     elif rows:
         render.show_table(
             ("N", "STATE", "REASON", "ABOUT", "SINCE", "UNTIL", "MESSAGE"),
-            [(one.id or "-", _state(one), one.reason, one.about, one.opened_at, one.closed_at, one.message) for one in rows],
+            [
+                (one.id or "-", _state(one), one.reason, one.about, one.opened_at, one.closed_at, one.message)
+                for one in rows
+            ],
             states={"STATE"},
         )
     else:

@@ -261,7 +261,9 @@ def _row(row: AnyRow) -> SyncRow:
 def _measure(writing: Writing, sync_id: int, outcome: Outcome) -> None:
     """Count a sync that ends now. The first that completes is apart: it reads everything, so it says nothing about the others."""
     source_id, began = writing.execute(select(syncs.c.source_id, syncs.c.began_at).where(syncs.c.id == sync_id)).one()
-    earlier = select(syncs.c.id).where(syncs.c.source_id == source_id, syncs.c.outcome == "completed", syncs.c.id < sync_id)
+    earlier = select(syncs.c.id).where(
+        syncs.c.source_id == source_id, syncs.c.outcome == "completed", syncs.c.id < sync_id
+    )
     is_first = outcome == "completed" and writing.execute(earlier.limit(1)).first() is None
     writing.tally.add(SYNC_DURATION, (writing.now - began) / 1e6, source_id, outcome="first" if is_first else outcome)
 

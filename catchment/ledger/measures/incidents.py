@@ -28,7 +28,7 @@ _LONGEST_TIMELINE = 50
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """An entry in the timeline of an incident: what happened (opened, changed, told, acknowledged, closed), and more about it."""
+    """An entry in the timeline of an incident: what happened (opened, changed, told, acknowledged or closed), and a text."""
 
     at: datetime
     event: str

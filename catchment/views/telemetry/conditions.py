@@ -1,4 +1,4 @@
-"""The conditions that hold now, by what the ledger, the reports of the processes and the last checks say. Reads no other host."""
+"""The conditions that hold now, by the ledger, the reports of the processes and the last checks. Asks no other host."""
 
 from __future__ import annotations
 
@@ -186,7 +186,9 @@ def _hosts(ledger: Ledger) -> Iterator[Condition]:
             text = f"{host} answers slowly or with errors, so it is asked less often"
         else:
             continue
-        yield Condition(ReasonCode.HOST_THROTTLED, f"host:{host}", text, "none is needed; see `catchment throttle show`")
+        yield Condition(
+            ReasonCode.HOST_THROTTLED, f"host:{host}", text, "none is needed; see `catchment throttle show`"
+        )
 
 
 def _consents(ledger: Ledger, now: datetime) -> Iterator[Condition]:

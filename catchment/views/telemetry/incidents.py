@@ -15,7 +15,6 @@ from catchment.pacing.boot_clock import boot_clock
 from catchment.runtime.home import Home
 from catchment.search import remote
 from catchment.telemetry.incidents import Condition, Judge, Key, ReasonCode
-from catchment.views.health import reason_of_ledger
 from catchment.views.telemetry.conditions import LatestSyncs, of_ledger, of_machine
 
 RUNBOOKS = "docs/runbooks.md"
@@ -137,7 +136,9 @@ def incident(ledger: Ledger, number: int) -> IncidentView:
         source = ledger.sources.get(name)
     except NotFound:
         return _view(found)
-    syncs = [sync for sync in ledger.syncs.recent(source.id, _SHOWN, since=found.opened - _BEFORE) if _concerns(sync, found)]
+    syncs = [
+        sync for sync in ledger.syncs.recent(source.id, _SHOWN, since=found.opened - _BEFORE) if _concerns(sync, found)
+    ]
     items = ledger.quarantine.page(name, limit=_SHOWN).rows if found.reason in _OF_ITEMS else ()
     runs = tuple(sync.run for sync in syncs if sync.run)
     return replace(_view(found), affects=Affected(name, tuple(sync.id for sync in syncs), runs, tuple(items)))
@@ -301,7 +302,6 @@ class IncidentWatch:
                 self._open[ReasonCode(one.reason), one.subject] = one
         return stored
 
-
     def _mark(self) -> None:
         """Let the supervisor check more often while an incident is open. A full disk is ignored."""
         mark = self._home.open_incidents
@@ -322,7 +322,9 @@ def _concerns(sync: SyncRow, found: Incident) -> bool:
 
 def _of_json(row: Mapping[str, Any]) -> IncidentView:
     """Return an incident without its timeline."""
-    times = {name: row[name] and datetime.fromisoformat(row[name]) for name in ("opened_at", "closed_at", "acknowledged_at")}
+    times = {
+        name: row[name] and datetime.fromisoformat(row[name]) for name in ("opened_at", "closed_at", "acknowledged_at")
+    }
     return IncidentView(**{**row, **times, "timeline": (), "affects": Affected(row["affects"]["source"])})
 
 
