@@ -6,6 +6,7 @@ import shutil
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from benchmarks.notes import edit, generate
 from benchmarks.system import started
 from catchment.actions import sources
 from catchment.actions.sources import NewSource
+from catchment.ledger import OFF, Ledger
 from catchment.settings import Home
 from console import session
 
@@ -157,12 +159,17 @@ def _python(module: str, *arguments: object) -> list[str]:
 
 
 def _forget(home: Home) -> Callable[[], None]:
-    """Return a function that empties the library."""
+    """Return a function that empties the library.
+
+    It has no model: embeddings are made later, at low priority, and would take a processor from the next measurement.
+    """
 
     def forget() -> None:
         for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm", "cache.db", "cache.db-wal", "cache.db-shm"):
             (home.path / name).unlink(missing_ok=True)
         shutil.rmtree(home.prefect / "storage", ignore_errors=True)
+        with closing(Ledger.open(home.make())) as ledger:
+            ledger.embeddings.setting = OFF
 
     return forget
 
