@@ -110,7 +110,7 @@ class Incidents:
         mine = incidents.c.id == number
         if one.number:
             known = _row(writing.execute(select(incidents).where(mine)).one()).timeline
-            moments = {*known, *one.timeline}
+            moments = dict.fromkeys((*known, *one.timeline))
             values["timeline"] = _timeline(sorted(moments, key=lambda moment: moment.at))
             writing.execute(update(incidents).where(mine).values(values))
         else:

@@ -79,8 +79,7 @@ def of_machine(home: Home, errors: Mapping[str, CatchmentError], now: datetime, 
 def of_ledger(ledger: Ledger, home: Home, latest: LatestSyncs) -> Iterator[Condition]:
     """Yield the conditions that the ledger knows of. Takes some milliseconds with any number of jobs."""
     now, report = ledger.now(), HealthReport.read(home)
-    sources = [source for source in ledger.sources.all() if source.state in ("active", "held")]
-    for source in sources:
+    for source in _read(ledger):
         syncs = [sync for sync in latest.get(source.id, ()) if not sync.is_undo]
         yield from _last_sync(source, syncs, report)
         yield from _failing_items(ledger, source, syncs)
@@ -90,9 +89,19 @@ def of_ledger(ledger: Ledger, home: Home, latest: LatestSyncs) -> Iterator[Condi
         remedy = f"see `catchment deletions list {hold.source}`"
         text = f"{hold.count} deletions wait for a decision: {hold.reason}"
         yield Condition(ReasonCode.DELETIONS_HELD, f"source:{hold.source}", text, remedy)
-    yield from _backlog(ledger, sources, latest, now)
     yield from _hosts(ledger)
+
+
+def of_ledger_each_minute(ledger: Ledger, latest: LatestSyncs) -> Iterator[Condition]:
+    """Yield further conditions that the ledger knows of, which are slower to read, or change slowly."""
+    now = ledger.now()
+    yield from _backlog(ledger, latest, now)
     yield from _consents(ledger, now)
+
+
+def _read(ledger: Ledger) -> list[Source]:
+    """Return the sources that should be read."""
+    return [source for source in ledger.sources.all() if source.state in ("active", "held")]
 
 
 def _worker(status: WorkerStatus | None, now: datetime, *, can_report: bool) -> Iterator[Condition]:
@@ -161,9 +170,9 @@ def _worked(ledger: Ledger, source: Source, now: datetime) -> bool:
     return bool(ledger.measures.points(JOBS, now - _STUCK, _MINUTE, source.id))
 
 
-def _backlog(ledger: Ledger, sources: Sequence[Source], latest: LatestSyncs, now: datetime) -> Iterator[Condition]:
+def _backlog(ledger: Ledger, latest: LatestSyncs, now: datetime) -> Iterator[Condition]:
     """Judge the numbers of waiting jobs in the last minutes. First syncs fill the queue, so their sources do not count."""
-    settled = {one.id for one in sources if any(sync.outcome == "completed" for sync in latest.get(one.id, ()))}
+    settled = {one.id for one in _read(ledger) if any(sync.outcome == "completed" for sync in latest.get(one.id, ()))}
     waiting: dict[datetime, float] = {}
     for point in ledger.measures.points(QUEUE, now - (_QUEUE_MINUTES + 1) * _MINUTE, _MINUTE, apart=True):
         if point.source_id in settled and point.figure.n:

@@ -15,12 +15,13 @@ from catchment.pacing.boot_clock import boot_clock
 from catchment.runtime.home import Home
 from catchment.search import remote
 from catchment.telemetry.incidents import Condition, Judge, Key, ReasonCode
-from catchment.views.telemetry.conditions import LatestSyncs, of_ledger, of_machine
+from catchment.views.telemetry.conditions import LatestSyncs, of_ledger, of_ledger_each_minute, of_machine
 
 RUNBOOKS = "docs/runbooks.md"
 _SYNCS = 12
 """Syncs of a source that are read to judge it."""
 _SHOWN = 50
+_MINUTE_SECONDS = 55.0
 _CLOCK_SECONDS = 60.0
 """Difference from which the clock counts as set."""
 _ACCEPTED_SECONDS = 900.0
@@ -188,6 +189,7 @@ class IncidentWatch:
         self._unsaved: dict[tuple[str, str, datetime], Incident] = {}
         self._notes: deque[tuple[Incident, str]] = deque()
         self._latest: tuple[object, LatestSyncs] | None = None
+        self._each_minute: tuple[float, list[Condition]] | None = None
         self._offset: tuple[float, float] | None = None
 
     @property
@@ -209,7 +211,10 @@ class IncidentWatch:
             ledger = self._reading()
             if self._judge is None:
                 self._start(ledger.incidents.open())
-            of_what_is_stored = [*of_ledger(ledger, self._home, self._latest_syncs(ledger))]
+            latest = self._latest_syncs(ledger)
+            if self._each_minute is None or steady - self._each_minute[0] >= _MINUTE_SECONDS:
+                self._each_minute = steady, [*of_ledger_each_minute(ledger, latest)]
+            of_what_is_stored = [*of_ledger(ledger, self._home, latest), *self._each_minute[1]]
         except NotFound:
             raise
         except CatchmentError as error:
