@@ -92,6 +92,9 @@ class NotifySettings(Strict):
             raise complaint(file, error, cls) from error
 
 
+_Identity = tuple[str, str, datetime]
+
+
 @dataclass(order=True, slots=True)
 class _Delivery:
     """A message of one channel (event, mail or desktop) about an incident, to be sent at `due`."""
@@ -112,9 +115,11 @@ class Announcer:
         self._note: Callable[[Incident, str], None] = lambda _incident, _text: None
         self._heap: list[_Delivery] = []
         self._changed = threading.Condition()
-        self._closed: set[tuple[str, str, datetime]] = set()
-        self._told: dict[tuple[str, str], tuple[float, datetime]] = {}
-        """When people were last told of a reason and subject, and the start of that incident."""
+        self._closed: set[_Identity] = set()
+        self._sent: set[tuple[str, _Identity]] = set()
+        """The incidents whose start was told, by channel."""
+        self._told: dict[tuple[str, str], float] = {}
+        """When people were last told of the start of an incident of a reason and subject."""
         self._numbers = iter(range(2**62))
         self._channels = {"event": self._emit, "mail": self._mail, "desktop": self._notify}
 
@@ -163,24 +168,28 @@ class Announcer:
         self._changed.notify()
 
     def _concerns(self, settings: NotifySettings, incident: Incident) -> bool:
-        """Whether people are told: of the end only if they were told of the start, and not again and again."""
-        if incident.reason not in settings.reasons:
-            return False
+        """Whether people are told, and not again and again."""
+        if incident.reason not in settings.reasons or incident.closed is not None:
+            return incident.closed is not None
         key, now = (incident.reason, incident.subject), self._clock()
-        at, opened = self._told.get(key, (-settings.cooldown, None))
-        if incident.closed is not None:
-            return opened == incident.opened
-        if now - at < settings.cooldown:
+        if now - self._told.get(key, -settings.cooldown) < settings.cooldown:
             return False
-        self._told[key] = now, incident.opened
+        self._told[key] = now
         return True
+
+    def _is_pointless(self, delivery: _Delivery) -> bool:
+        """Whether an incident closed before its start could be told: then its end is not told, either."""
+        identity = _identity(delivery.incident)
+        if delivery.incident.closed is None:
+            return identity in self._closed
+        return (delivery.channel, identity) not in self._sent
 
     def _attempt(self, delivery: _Delivery) -> None:
         incident, channel = delivery.incident, delivery.channel
         try:
             if channel != "event":
-                if incident.closed is None and _identity(incident) in self._closed:
-                    return  # It closed before anybody could be told.
+                if self._is_pointless(delivery):
+                    return
                 quiet = blocked_until([*map(parse, NotifySettings.load(self._home).quiet)], self._now())
                 if quiet is not None:
                     self._again(delivery, quiet.timestamp() - self._clock())
@@ -198,6 +207,7 @@ class Announcer:
             delivery.pause = min(2 * delivery.pause, _LONGEST_PAUSE)
         else:
             if channel != "event":
+                self._sent.add((channel, _identity(incident)))
                 self._note(incident, f"{channel}: sent ({_verb(incident)})")
 
     def _again(self, delivery: _Delivery, seconds: float) -> None:
@@ -261,7 +271,7 @@ def _connected(settings: MailSettings, context: ssl.SSLContext | None) -> smtpli
     return smtplib.SMTP(settings.host, settings.port, timeout=_SECONDS)
 
 
-def _identity(incident: Incident) -> tuple[str, str, datetime]:
+def _identity(incident: Incident) -> _Identity:
     return incident.reason, incident.subject, incident.opened
 
 
