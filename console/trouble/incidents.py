@@ -23,7 +23,7 @@ def list_incidents(
     limit: Annotated[int, typer.Option(min=1, max=1_000, metavar="N", help="Maximum number of closed ones.")] = 20,
     as_json: arguments.Json = False,
 ) -> None:
-    """List incidents: the open ones, worst first, then the closed ones.
+    """List open incidents, worst first, then closed ones.
 
     Example: catchment incidents list --json
     """
@@ -48,7 +48,7 @@ def list_incidents(
 
 @app.command("show")
 def show_incident(number: Number, as_json: arguments.Json = False) -> None:
-    """Show an incident with its timeline, what it affects and what helps.
+    """Show an incident with its timeline and what helps.
 
     Example: catchment incidents show 3
     """
