@@ -1,4 +1,5 @@
 """What is measured, and what follows from it: the catalogue, counts on their way, objectives, baselines, rules of incidents.
 
-Pure: nothing here reads a clock, a file or the ledger. `catchment.ledger.measures` stores the figures, `catchment.views` shows them.
+Pure: nothing here reads a clock, a file or the ledger. `catchment.ledger.measures` stores the figures, and `catchment.views`
+shows them.
 """

@@ -1,7 +1,7 @@
 """The catalogue of metrics. Storage, the Prometheus text, OTLP, docs/telemetry.md and the tests are made from it.
 
-Names follow OpenTelemetry ("catchment.sync.duration", in s); `Metric.prometheus` is the other form. No label names a source, path,
-address or host: the ledger stores figures by source, and they are summed by connector and priority before they leave it.
+Names follow OpenTelemetry ("catchment.sync.duration", in s); `Metric.prometheus` is the other form. No label names a source,
+path, address or host: the ledger stores figures by source, and they are summed by connector and priority before they leave it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Metric:
 
     Attributes:
         labels: The values of each label that is stored with a figure. All series exist from the start.
-        of_source: Figures are stored by source, and exported with the labels `connector` and `priority` or with the first alone.
-        priority: Whether they are exported with both.
+        of_source: Figures are stored by source, and exported with the label `connector`.
+        priority: They are exported with the label `priority`, too.
         sampled: A gauge that is stored every minute; other gauges are only read when they are exported.
     """
 
@@ -175,10 +175,15 @@ PASSAGES = Metric(
     labels={"state": ("embedded", "waiting")},
     of_source=False,
 )
-DISK_FREE = Metric("catchment.disk.free", Kind.GAUGE, "Free space on the disk of the home.", Unit.BYTES, of_source=False)
+DISK_FREE = Metric(
+    "catchment.disk.free", Kind.GAUGE, "Free space on the disk of the home.", Unit.BYTES, of_source=False
+)
 LEDGER_SIZE = Metric("catchment.ledger.size", Kind.GAUGE, "Size of the ledger.", Unit.BYTES, of_source=False)
 INCIDENTS = Metric(
-    "catchment.incidents.open", Kind.GAUGE, "Open incidents by reason code; see `catchment incidents list`.", of_source=False
+    "catchment.incidents.open",
+    Kind.GAUGE,
+    "Open incidents by reason code; see `catchment incidents list`.",
+    of_source=False,
 )
 BUILD = Metric("catchment.build.info", Kind.GAUGE, "1, with the version as a label.", of_source=False)
 

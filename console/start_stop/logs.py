@@ -1,10 +1,13 @@
-"""`catchment logs`: the log files of the processes that `catchment up` starts."""
+"""`catchment logs`: the log files of the processes that `catchment up` starts. Each line begins with its time."""
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +18,8 @@ from catchment.errors import NotFound
 from console import arguments, render, session
 
 _POLL_SECONDS = 0.3
+_LINES = 50
+_TIME = re.compile(rb'(?:\{"at": ")?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)')
 
 
 class LogFile(StrEnum):
@@ -31,30 +36,48 @@ def logs(
     ] = LogFile.WORKER,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new lines until Ctrl-C.")] = False,
     lines: Annotated[
-        int,
-        typer.Option("--lines", "-n", metavar="N", min=1, max=arguments.LARGEST, help="Number of last lines to show."),
-    ] = 50,
+        int | None,
+        typer.Option(
+            "--lines",
+            "-n",
+            metavar="N",
+            min=1,
+            max=arguments.LARGEST,
+            help="Number of last lines to show. Default: 50, or all with --since.",
+        ),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only lines since a time, such as 30m, 2h or 2026-11-20T14:00.")
+    ] = None,
 ) -> None:
     """Show the log of the worker, the server or the web process.
 
-    Example: catchment logs worker -f
+    Example: catchment logs worker --since 30m
     """
     file = session.home().logs / f"{process}.log"
     if not file.exists():
         raise NotFound(f"{process}: no log yet; start Catchment with `catchment up --detach`")
-    position = _show_last(file, lines)
+    from_time = arguments.moment(since) if since else None
+    content = file.read_bytes()
+    older = file.with_suffix(".log.1")
+    before = older.read_bytes() if from_time and older.exists() else b""
+    for line in deque(_since(before + content, from_time), lines if lines or from_time else _LINES):
+        _print(line)
+    position = len(content)
     while follow:
         sys.stdout.flush()
         time.sleep(_POLL_SECONDS)
         position = _show_from(file, position)
 
 
-def _show_last(file: Path, number: int) -> int:
-    """Print the last lines. Return the position after them."""
-    with file.open("rb") as stream:
-        for line in deque(stream, number):
-            _print(line)
-        return stream.tell()
+def _since(content: bytes, since: datetime | None) -> Iterator[bytes]:
+    """Yield the lines since a time. A line without a time belongs to the one before it."""
+    is_shown = since is None
+    for line in content.splitlines():
+        if since is not None and (found := _TIME.match(line)):
+            is_shown = datetime.fromisoformat(found[1].decode()) >= since
+        if is_shown:
+            yield line
 
 
 def _show_from(file: Path, position: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 from catchment.errors import NotFound, SchemaMismatch, TryAgain
 from console import render, session
 from console.start_stop.web_page import signin_link
+from deployments.server.logs import FORMAT_VARIABLE, LogFormat
 
 
 def up(
@@ -19,6 +21,9 @@ def up(
         typer.Option(
             min=1, max=65_535, metavar="PORT", help="Port of the server. Default: the last one, or a free one."
         ),
+    ] = None,
+    log_format: Annotated[
+        LogFormat | None, typer.Option(metavar="text|json", help="Format of the log files. Default: text.")
     ] = None,
 ) -> int:
     """Start the server, worker and watcher, and deploy the sources.
@@ -30,6 +35,8 @@ def up(
     from deployments.supervisor import supervisor
 
     home = session.home()
+    if log_format:
+        os.environ[FORMAT_VARIABLE] = log_format
     _check_preconditions()
     shown: set[str] = set()
 

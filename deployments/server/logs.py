@@ -1,4 +1,4 @@
-"""The log files of the server and the worker: bounded in size, readable by their owner only.
+"""The log files of the processes of `up`: bounded in size, readable by their owner only; each line begins with its time.
 
 If the disk is full, lines are dropped. The process that writes them must never block on a full pipe.
 """
@@ -6,12 +6,41 @@ If the disk is full, lines are dropped. The process that writes them must never 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import threading
+from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
 LOG_BYTES = 5_000_000
+FORMAT_VARIABLE = "CATCHMENT_LOG_FORMAT"
+"""Environment variable with the format of the logs; `up --log-format` sets it."""
+_LEVELLED = re.compile(
+    r"(?:\d\d:\d\d:\d\d\.\d{3} \| )?(DEBUG|INFO|WARNING|ERROR|CRITICAL)(?:\s*\| (\S+) - |:\s+)(.*)", re.DOTALL
+)
+"""A line of Prefect or of uvicorn."""
+
+
+class LogFormat(StrEnum):
+    """Format of the lines in the logs."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def log_line(line: bytes, at: datetime, process: str, log_format: LogFormat) -> bytes:
+    """Return a line of a process as it is logged: after its time, or as an object with its time, process and level."""
+    stamp = f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
+    if log_format is LogFormat.TEXT:
+        return f"{stamp} ".encode() + line
+    text = line.decode("utf-8", "replace").rstrip("\r\n")
+    found = _LEVELLED.fullmatch(text)
+    level, logger, message = found.groups() if found else ("INFO", None, text)
+    fields = {"at": stamp, "process": process, "level": level, "logger": logger, "message": message}
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
 def rotate(log: Path) -> None:
@@ -28,6 +57,7 @@ class BoundedLog:
         self._path = path
         self._lock = threading.Lock()
         self._lost = 0
+        self._format = LogFormat(os.environ.get(FORMAT_VARIABLE, LogFormat.TEXT))
 
     def follow(self, output: IO[bytes]) -> None:
         """Copy the lines of a pipe to the log in a thread, until every writer has closed it."""
@@ -40,9 +70,10 @@ class BoundedLog:
 
     def _write(self, line: bytes) -> None:
         with self._lock:
-            note = b"(%d lines lost: the disk was full)\n" % self._lost if self._lost else b""
+            lines = [b"(%d lines lost: the disk was full)\n" % self._lost] if self._lost else []
+            now = datetime.now(UTC)
             try:
-                self._append(note + line)
+                self._append(b"".join(log_line(one, now, self._path.stem, self._format) for one in [*lines, line]))
                 self._lost = 0
             except OSError:
                 self._lost += 1

@@ -49,6 +49,21 @@ def test_missing_log_is_reported_with_the_remedy(log: Path, cli: Cli) -> None:
     assert response.err == "catchment: server: no log yet; start Catchment with `catchment up --detach`\n"
 
 
+def test_since_shows_later_lines_of_both_files_and_what_follows_them(log: Path, cli: Cli) -> None:
+    log.with_suffix(".log.1").write_bytes(
+        b"2026-11-20T10:00:00.000Z old\n2026-11-20T11:00:00.500Z failed\n  at line 3\n"
+    )
+    log.write_bytes(b'{"at": "2026-11-20T12:00:00.000Z", "message": "new"}\n')
+    shown = cli("logs", "--since", "2026-11-20T10:30Z").out.splitlines()
+    assert shown == [
+        "2026-11-20T11:00:00.500Z failed",
+        "  at line 3",
+        '{"at": "2026-11-20T12:00:00.000Z", "message": "new"}',
+    ]
+    assert cli("logs", "--since", "2026-11-20T10:30Z", "-n", "1").out.splitlines() == shown[-1:]
+    assert cli("logs", "--since", "yesterday").code == 2
+
+
 def test_follow_shows_appended_lines_and_survives_rotation(log: Path, following: subprocess.Popen[str]) -> None:
     assert following.stdout
     assert following.stdout.readline().strip() == "third"

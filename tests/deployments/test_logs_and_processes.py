@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import json
 import stat
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 import pytest
 
 from deployments.server import logs
-from deployments.server.logs import BoundedLog
+from deployments.server.logs import BoundedLog, LogFormat, log_line
 from deployments.supervisor.processes import end
 from tests.waiting import PATIENCE, until
 
@@ -49,8 +51,32 @@ def test_full_disk_drops_log_lines_and_reports_their_number(tmp_path: Path) -> N
     path.unlink()
     process.stdin.write(b"the last line\n")
     process.stdin.close()
-    _until_written(path, b"(3000 lines lost: the disk was full)\nthe last line\n")
+    _until_written(path, b" the last line\n")
+    assert [line[25:] for line in path.read_text().splitlines()] == [
+        "(3000 lines lost: the disk was full)",
+        "the last line",
+    ]
     assert process.wait() == 0
+
+
+def test_lines_begin_with_their_time_or_are_objects() -> None:
+    at = datetime(2026, 11, 20, 10, 0, 0, 250_000, tzinfo=UTC)
+    of_prefect = b"07:01:02.123 | WARNING | prefect.flow_runs - slow: 3 s\n"
+
+    def logged(line: bytes) -> dict[str, str]:
+        found: dict[str, str] = json.loads(log_line(line, at, "worker", LogFormat.JSON))
+        return found
+
+    assert log_line(of_prefect, at, "worker", LogFormat.TEXT) == b"2026-11-20T10:00:00.250Z " + of_prefect
+    assert logged(of_prefect) == {
+        "at": "2026-11-20T10:00:00.250Z",
+        "process": "worker",
+        "level": "WARNING",
+        "logger": "prefect.flow_runs",
+        "message": "slow: 3 s",
+    }
+    assert logged(b"ERROR:    no socket\n")["level"] == "ERROR"
+    assert logged(b"\xff plain\n")["message"] == "\ufffd plain"
 
 
 @pytest.mark.parametrize("then", ["input()", "import signal; signal.signal(15, signal.SIG_IGN); input()"])

@@ -21,7 +21,7 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from sqlalchemy import Connection, Engine, create_engine, event, select
 
-from catchment.ledger import Ledger
+from catchment.ledger import Incident, Ledger, Moment
 from catchment.ledger.admin import migrations, opening
 from catchment.ledger.db import schema
 from tests.faults import r9999_later
@@ -67,6 +67,10 @@ def live_in(url: str) -> None:
     world.settle()
     world.record(**{"n": "listed"})
     world.ledger.syncs.end(world.sync.id, "completed", {"succeeded": 31})
+    opened = Moment(world.ledger.now(), "opened", "no answer")
+    world.ledger.incidents.save(
+        [Incident(0, "source.unreachable", "source:notes", opened.at, None, opened.text, "look at its disk", (opened,))]
+    )
     world.ledger.close()
 
 

@@ -585,6 +585,9 @@ def test_migration_adds_checksums_and_forgets_what_a_server_refused(sqlite_world
         database.execute("DELETE FROM embeddings WHERE id IN (32, 33)")
         database.execute("UPDATE embeddings SET vector = x'00' WHERE id = 3")
         database.execute("ALTER TABLE embeddings DROP COLUMN checksum")
+        database.executescript(
+            "DROP TABLE measures; DROP TABLE incidents; DELETE FROM counters WHERE name = 'incidents'"
+        )
         database.execute("UPDATE revision SET version_num = '0004'")
         (deleted,) = database.execute("SELECT value FROM counters WHERE name = 'embeddings_deleted'").fetchone()
     world.reopen()

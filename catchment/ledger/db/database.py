@@ -222,13 +222,10 @@ class Writing(Reading):
         self.insert(schema.moves, [(length + 1 + index, *place) for index, *place in self._places])
         self.execute(update(schema.chain).values(length=length + len(rows), hash=previous))
 
-
     def write_measures(self) -> None:
         """Add the tally to the rollups of this minute. Called once, before the commit."""
         at = self.now // (MINUTE * 1_000_000) * MINUTE
-        rows = [
-            (*key, at, MINUTE, one.n, one.total, *(one.buckets or _NO_BUCKETS)) for key, one in self.tally
-        ]
+        rows = [(*key, at, MINUTE, one.n, one.total, *(one.buckets or _NO_BUCKETS)) for key, one in self.tally]
         if rows:
             names = schema.measures.columns.keys()
             marks = ", ".join(["?" if self.sqlite else "%s"] * len(names))

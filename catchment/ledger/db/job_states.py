@@ -81,7 +81,8 @@ def move(
 ) -> Sequence[AnyRow]:
     """Move the jobs that match `where` and are in an `expected` state, and record the transitions.
 
-    Returns (id, item_id, source_id, attempt, not_before) of the moved jobs. Raises IllegalTransition if the transition is not permitted.
+    Returns (id, item_id, source_id, attempt, not_before) of the moved jobs. Raises IllegalTransition if the transition is not
+    permitted.
     """
     expected = frozenset(expected)
     for state in expected:

@@ -34,7 +34,7 @@ from catchment.ledger.library.query import Query, Term
 
 _ITEMS_AT_ONCE = 1_000
 
-_FACTS = frozenset({"consents", "history", "syncs", "turns"})
+_FACTS = frozenset({"consents", "history", "measures", "syncs", "turns"})
 """Tables about a source that contain no data from it."""
 
 _INDEXES = (

@@ -259,7 +259,7 @@ def _row(row: AnyRow) -> SyncRow:
 
 
 def _measure(writing: Writing, sync_id: int, outcome: Outcome) -> None:
-    """Count a sync that ends now. The first that completes is apart: it reads everything, so it says nothing about the others."""
+    """Count a sync that ends now. The first that completes is apart: it reads everything, unlike the others."""
     source_id, began = writing.execute(select(syncs.c.source_id, syncs.c.began_at).where(syncs.c.id == sync_id)).one()
     earlier = select(syncs.c.id).where(
         syncs.c.source_id == source_id, syncs.c.outcome == "completed", syncs.c.id < sync_id

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from sqlalchemy import Integer, cast, func, select, text
 
@@ -77,7 +78,9 @@ class Measures:
         source = measures.c.source_id if apart else cast(0, Integer)
         statement = (
             select(at.label("span"), measures.c.labels, source.label("source"), *_summed())
-            .where(measures.c.metric == metric.name, measures.c.at >= to_micros(since) // 1_000_000 // seconds * seconds)
+            .where(
+                measures.c.metric == metric.name, measures.c.at >= to_micros(since) // 1_000_000 // seconds * seconds
+            )
             .group_by(text("span"), measures.c.labels, text("source"))
             .order_by(text("span"), measures.c.labels, text("source"))
         )
@@ -93,7 +96,7 @@ class Measures:
     def roll(self) -> None:
         """Merge the rows that are old enough into longer spans. Idempotent; the sums do not change."""
         with self._store.write() as writing:
-            for (level, kept), (longer, _) in zip(_LEVELS, _LEVELS[1:], strict=False):
+            for (level, kept), (longer, _) in pairwise(_LEVELS):
                 until = (writing.now // 1_000_000 - kept) // (longer or level) * (longer or level)
                 at = f"at / {longer} * {longer}" if longer else "0"
                 old = f"FROM measures WHERE level = {level} AND at < {until}"
