@@ -158,7 +158,7 @@ def events(client: httpx.Client, view: str, last: str = "") -> Iterator[tuple[st
 def test_change_is_sent_to_an_open_page(home: Home, client: httpx.Client) -> None:
     stream = events(client, "/sources")
     _, parts = next(stream)
-    assert set(parts) == {"tabs", "strip", "sources"}
+    assert set(parts) == {"tabs", "well", "strip", "sources"}
     assert parts["sources"] in shown(client, "/sources")
     ledger = Ledger.open(home)
     try:
