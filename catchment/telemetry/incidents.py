@@ -54,8 +54,8 @@ class ReasonCode(StrEnum):
     SOURCE_HELD = "source.held", "A source is held after repeated failures"
     PARSER_BROKEN = "parser.broken", "Most of the latest items of a source could not be parsed"
     FAILURES_RISING = "failures.rising", "Most of the latest items of a source failed"
-    SYNC_FAILED = "sync.failed", "The last sync of a source was ended by a problem of Catchment itself"
-    SYNC_STUCK = "sync.stuck", "A sync makes no progress"
+    SYNC_FAILED = "sync.failed", "The last sync of a source was ended by a problem of Catchment itself", 45.0
+    SYNC_STUCK = "sync.stuck", "A sync makes no progress", 90.0
     BACKLOG_GROWING = "backlog.growing", "Many jobs wait, and their number does not fall"
     HOST_THROTTLED = "host.throttled", "A host limits requests, or answers slowly", 30.0
     LOGIN_EXPIRING = "login.expiring", "A login expires soon"

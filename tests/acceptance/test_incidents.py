@@ -29,9 +29,12 @@ _MEGABYTES = 500
 @pytest.fixture(scope="module")
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     home = tmp_path_factory.mktemp("incidents") / "home"
-    with small_disk(home, megabytes=_MEGABYTES) as disk:
-        with upright(without_meaning(replace(disk, variables={"MAIL_PASSWORD": PASSWORD}))) as person:
-            yield person
+    variables = {"MAIL_PASSWORD": PASSWORD}
+    with (
+        small_disk(home, megabytes=_MEGABYTES) as disk,
+        upright(without_meaning(replace(disk, variables=variables))) as person,
+    ):
+        yield person
 
 
 @pytest.fixture(scope="module")

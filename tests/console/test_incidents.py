@@ -112,7 +112,7 @@ def test_pages_say_what_is_wrong_and_since_when(client: TestClient, desk: LocalD
     an_incident(desk)
     line = client.get("/sources").text.partition('id="well"')[2].partition("</aside>")[0]
     assert '<a href="/incidents/1">notes: mail.example.org: no answer</a>, since <time' in line
-    assert "Check its address." in line
+    assert "; check its address" in line
     trouble = client.get("/trouble").text
     assert trouble.count("source.unreachable") == 1
     shown = client.get("/incidents/1").text

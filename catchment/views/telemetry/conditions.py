@@ -86,7 +86,7 @@ def of_ledger(ledger: Ledger, home: Home, latest: LatestSyncs) -> Iterator[Condi
         if syncs and syncs[0].outcome is None:
             yield from _stuck(ledger, source, syncs[0], now)
     for hold in ledger.intake.holds():
-        remedy = f"see `catchment deletions list {hold.source}`"
+        remedy = f"decide what happens: catchment deletions list {hold.source}"
         text = f"{hold.count} deletions wait for a decision: {hold.reason}"
         yield Condition(ReasonCode.DELETIONS_HELD, f"source:{hold.source}", text, remedy)
     yield from _hosts(ledger)
@@ -152,7 +152,7 @@ def _failing_items(ledger: Ledger, source: Source, syncs: Sequence[SyncRow]) -> 
     worst = max(reasons, key=lambda reason: reasons[reason], default=Reason.UNKNOWN)
     code = ReasonCode.PARSER_BROKEN if worst in _OF_PARSERS else ReasonCode.FAILURES_RISING
     text = f"{failed} of the latest {of} items failed" + (f" ({worst})" if reasons else "")
-    yield Condition(code, f"source:{source.name}", text, f"see `catchment quarantine list --source {source.name}`")
+    yield Condition(code, f"source:{source.name}", text, f"catchment quarantine list --source {source.name}")
 
 
 def _stuck(ledger: Ledger, source: Source, sync: SyncRow, now: datetime) -> Iterator[Condition]:
