@@ -18,13 +18,13 @@ def upgrade() -> None:
     connection = op.get_bind()
     dialect = connection.dialect.name
     for statement in (
-        f"""CREATE TABLE measures (metric TEXT NOT NULL, labels TEXT NOT NULL, source_id BIGINT NOT NULL,
+        f"""CREATE TABLE measures ( metric TEXT NOT NULL, labels TEXT NOT NULL, source_id BIGINT NOT NULL,
             at BIGINT NOT NULL, level INTEGER NOT NULL, n BIGINT NOT NULL, total FLOAT NOT NULL,
             {_BUCKETS},
-            PRIMARY KEY (metric, labels, source_id, at, level)){_WITHOUT_ROWID[dialect]}""",
-        f"""CREATE TABLE incidents (id {_ID[dialect]}, reason TEXT NOT NULL, subject TEXT NOT NULL,
+            PRIMARY KEY (metric, labels, source_id, at, level) ){_WITHOUT_ROWID[dialect]}""",
+        f"""CREATE TABLE incidents ( id {_ID[dialect]}, reason TEXT NOT NULL, subject TEXT NOT NULL,
             opened_at BIGINT NOT NULL, closed_at BIGINT, acknowledged_at BIGINT, acknowledged_by TEXT, note TEXT,
-            message TEXT NOT NULL, remedy TEXT NOT NULL, timeline TEXT, PRIMARY KEY (id))""",
+            message TEXT NOT NULL, remedy TEXT NOT NULL, timeline TEXT, PRIMARY KEY (id) )""",
         "ALTER TABLE syncs ADD COLUMN cause TEXT",
         "CREATE UNIQUE INDEX incidents_open ON incidents (reason, subject) WHERE closed_at IS NULL",
     ):
