@@ -58,6 +58,7 @@ _SECTIONS: Final = {
         "mcp": "library.assistant:mcp",
     },
     "Trouble": {
+        "incidents": "trouble.incidents:app",
         "health": "trouble.health:health",
         "doctor": "trouble.doctor:doctor",
         "quarantine": "trouble.quarantine:app",

@@ -54,7 +54,10 @@ MAY_IMPORT = {
     "console": {"console", "assistant", "deployments", "flows", "tasks", "connectors", "catchment"},
     "web": {"web", "catchment"},
 }
-COMPOSITION = {("web/__main__.py", "deployments.runs.desk.LocalDesk")}
+COMPOSITION = {
+    ("web/__main__.py", "deployments.health.announcing.Announcer"),
+    ("web/__main__.py", "deployments.runs.desk.LocalDesk"),
+}
 """Imports of the one module that hands a process its surroundings."""
 ONE_HOME = {
     "sqlalchemy": ("catchment/ledger/",),

@@ -16,6 +16,8 @@ from catchment.runtime.home import Home
 from catchment.search.meaning import meaning_status
 from catchment.search.remote import WebAddress, token
 from catchment.settings import SourceSettings
+from catchment.views.telemetry.incidents import IncidentWatch
+from deployments.health.announcing import Announcer
 from deployments.runs.desk import LocalDesk
 from web.app import application
 from web.guard import serve
@@ -32,12 +34,20 @@ def main(arguments: list[str]) -> None:
     become_child("web")
     home = Home.default()
     library = WarmLibrary(home, partial(meaning_status.record, home), partial(_settings, home))
-    readiness = Readiness(library, os.environ.get("PREFECT_API_URL"))
+    server = os.environ.get("PREFECT_API_URL")
+    readiness = Readiness(library, server)
+    desk, announcer = desk_of(home), Announcer(home)
+    watch = IncidentWatch(
+        home, lambda: library.ledger, desk.writing, readiness.errors, announcer.tell, is_up=server is not None
+    )
+    announcer.start(watch.note)
+    library.unsaved = lambda: watch.unsaved
     with socket.socket(fileno=int(arguments[0])) if arguments else socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         metrics = Metrics(library, cache(partial(Ledger.inspect, home, seconds=_WRITE_SECONDS)))
-        desk, secret = desk_of(home), token(home)
-        web = application(library, readiness, desk, secret, lambda: WebAddress.record(home, port), metrics)
+        web = application(
+            library, readiness, desk, token(home), lambda: WebAddress.record(home, port), metrics, watch.judge
+        )
         serve(web.app, web.check, listening, web.stop)
 
 

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from catchment.actions import backups, consents, jobs, limits, quarantine, sources, syncs
+from catchment.actions import backups, consents, incidents, jobs, limits, quarantine, sources, syncs
 from catchment.actions.desk import Desk
 from catchment.actions.quarantine import Selection
 from catchment.errors import BadInput, CatchmentError, NotFound, Reason, Refused, TryAgain
@@ -53,7 +53,7 @@ class NamedFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class NumberFields:
-    """A job or a sync."""
+    """A job, a sync or an incident."""
 
     number: _Number
     reason: _Text = ""
@@ -241,6 +241,11 @@ def _prioritize(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
     return Done(f"Job {given.number} is the next of its source")
 
 
+def _acknowledge(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
+    incidents.acknowledge(desk, given.number, actor, given.reason)
+    return Done(f"Incident {given.number} is acknowledged")
+
+
 def _reset_breaker(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
     keys = limits.reset_breaker(desk, given.name, actor, given.reason)
     return Done(f"{given.name} is asked again", len(keys))
@@ -308,6 +313,7 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "jobs.prioritize": WebAction(NumberFields, _prioritize, _of_job),
     "limits.change": WebAction(LimitFields, _limit, _limits),
     "limits.clear": WebAction(NamedFields, _clear, _limits),
+    "incidents.acknowledge": WebAction(NumberFields, _acknowledge, lambda given: f"/incidents/{given.number}"),
     "limits.reset_breaker": WebAction(NamedFields, _reset_breaker, _trouble),
     "backups.make": WebAction(ReasonFields, _back_up, lambda _given: "/health"),
 }

@@ -4,58 +4,80 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
-from catchment.errors import TryAgain
+from catchment.errors import CatchmentError, NotFound, TryAgain
+from catchment.ledger import Ledger
+from catchment.pacing.limits import HostLimits
+from catchment.runtime import process
+from catchment.runtime.home import Home
 from web.warm_library import WarmLibrary
 
 _TICK_SECONDS = 1.0
 _STALLED_SECONDS = 10.0
 _PART_SECONDS = 2.0
-_FRESH_SECONDS = 5.0
+_FRESH_SECONDS, _FAILED_SECONDS = 60.0, 15.0
+"""Age after which a check that succeeded, or failed, is repeated."""
+_PATIENT_SECONDS = 20.0
+"""Time limit of a check that is already reported as slow. A busy ledger or server answers within it."""
+_ALIVE_SECONDS = 5.0
+"""Interval of the check whether the server responds at all, which pages show at once."""
+_LOOK_SECONDS = 2.0
 _GLANCE_SECONDS = 0.3
+_NOBODY = HostLimits("catchment.probe")
+"""No host: its slot is the lease that is taken and given back."""
+_EVENT = "catchment.probe"
 
 
 @dataclass(slots=True)
 class _Part:
-    """A check, with its last result. `reason` is None if it succeeded."""
+    """A check, with its last result, which counts for `fresh` seconds. `error` is None if it succeeded."""
 
     check: Callable[[], None]
-    reason: str | None = "not checked yet"
+    fresh: float = _FRESH_SECONDS
+    error: Exception | None = None
     checked: float | None = None
     running: asyncio.Task[None] | None = None
 
     async def refresh(self) -> None:
         """Check again unless the last result is recent. A check that is still running is not started twice."""
-        if self.checked is not None and time.monotonic() - self.checked < _FRESH_SECONDS:
+        fresh = self.fresh if self.error is None else min(self.fresh, _FAILED_SECONDS)
+        if self.checked is not None and time.monotonic() - self.checked < fresh:
             return
         if self.running is None or self.running.done():
             self.running = asyncio.create_task(self._run())
         try:
             await asyncio.wait_for(asyncio.shield(self.running), _PART_SECONDS)
         except TimeoutError:
-            self.reason = f"no response within {_PART_SECONDS:.0f} s"
+            self.error = TryAgain(f"no response within {_PART_SECONDS:.0f} s")
 
     async def _run(self) -> None:
         try:
             await asyncio.to_thread(self.check)
-            self.reason = None
-        except TryAgain as error:
-            self.reason = str(error)
+            self.error = None
         except Exception as error:  # noqa: BLE001 - any error means that the part does not work
-            # Its text may name a file or a source, and a probe needs no token.
-            self.reason = type(error).__name__
-        self.checked = time.monotonic()
+            self.error = error
+        # A ledger that is missing is looked for again at once: it is created with the first source.
+        self.checked = None if isinstance(self.error, NotFound) else time.monotonic()
 
     def state(self) -> dict[str, Any]:
         """Return the result and its age in seconds."""
         age = None if self.checked is None else round(time.monotonic() - self.checked, 1)
-        return {"ok": self.reason is None, "reason": self.reason, "age": age}
+        return {"ok": self.error is None, "reason": self._reason(), "age": age}
+
+    def _reason(self) -> str | None:
+        # The text of another error may name a file or a source, and a probe needs no token.
+        is_ours = isinstance(self.error, TryAgain)
+        return None if self.error is None else str(self.error) if is_ours else type(self.error).__name__
 
 
 class Readiness:
@@ -64,17 +86,35 @@ class Readiness:
     def __init__(self, library: WarmLibrary, server: str | None) -> None:
         self._ticked = time.monotonic()
         self._library = library
-        self._parts = {"ledger": _Part(library.check), "server": _Part(lambda: _request_health(server))}
+        home = library.home
+        self._parts = {
+            "ledger": _Part(lambda: _write_nothing(home)),
+            "lease": _Part(lambda: _take_lease(home)),
+            "server": _Part(lambda: _request_health(server), _ALIVE_SECONDS),
+            "events": _Part(lambda: _post_event(server, home)),
+        }
 
     async def tick(self) -> None:
-        """Record that the event loop runs, until cancelled."""
-        while True:
-            self._ticked = time.monotonic()
-            await asyncio.sleep(_TICK_SECONDS)
+        """Record that the event loop runs, and check again what is due, until cancelled."""
+        looking = asyncio.create_task(self._look())
+        try:
+            while True:
+                self._ticked = time.monotonic()
+                await asyncio.sleep(_TICK_SECONDS)
+        finally:
+            looking.cancel()
 
     def is_live(self) -> bool:
         """Whether the event loop ran in the last ten seconds. No I/O."""
         return time.monotonic() - self._ticked < _STALLED_SECONDS
+
+    def errors(self) -> Mapping[str, CatchmentError]:
+        """Return why parts did not work when they were last checked."""
+        found = {name: part.error for name, part in self._parts.items() if part.error is not None}
+        return {
+            name: error if isinstance(error, CatchmentError) else TryAgain(type(error).__name__)
+            for name, error in found.items()
+        }
 
     async def state(self) -> dict[str, Any]:
         """Return whether the ledger and the server work, and the state of each part. Meaning is not required."""
@@ -89,18 +129,62 @@ class Readiness:
         part = self._parts["server"]
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(part.refresh())), _GLANCE_SECONDS)
-        return part.reason is None
+        return part.error is None and part.checked is not None
+
+    async def _look(self) -> None:
+        while True:
+            await self.state()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _write_nothing(home: Home) -> None:
+    """Write to the ledger, and roll it back."""
+    with closing(Ledger.inspect(home, seconds=_PATIENT_SECONDS)) as ledger:
+        ledger.try_writing()
+
+
+def _take_lease(home: Home) -> None:
+    """Take a slot, which is stored, and give it back."""
+    with closing(Ledger.inspect(home, seconds=_PATIENT_SECONDS)) as ledger:
+        ticket, _ = ledger.pacing.ask(_NOBODY, "", process.identity())
+        ledger.pacing.release(ticket)
 
 
 def _request_health(server: str | None) -> None:
+    _request(server, "GET", "/health", _PART_SECONDS)
+
+
+def _post_event(server: str | None, home: Home) -> None:
+    """Post an event. The server says that it is healthy and ready, also if it cannot accept events."""
+    event = {
+        "id": str(uuid4()),
+        "occurred": datetime.now(UTC).isoformat(),
+        "event": _EVENT,
+        "resource": {"prefect.resource.id": _EVENT},
+    }
+    headers = {"Content-Type": "application/json"}
+    with suppress(FileNotFoundError):
+        login = (home.path / "ui-login").read_bytes().strip()
+        headers["Authorization"] = f"Basic {b64encode(login).decode()}"
+    _request(server, "POST", "/events", _PATIENT_SECONDS, json.dumps([event]), headers)
+
+
+def _request(
+    server: str | None,
+    method: str,
+    path: str,
+    seconds: float,
+    body: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> None:
     if server is None:
         raise TryAgain("no server: started without `catchment up`")
     address = urlsplit(server)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=_PART_SECONDS)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=seconds)
     try:
-        connection.request("GET", f"{address.path}/health")
+        connection.request(method, f"{address.path}{path}", body, dict(headers or {}))
         status = connection.getresponse().status
     finally:
         connection.close()
-    if status != 200:
+    if status >= http.HTTPStatus.BAD_REQUEST:
         raise TryAgain(f"the server responded with status {status}")

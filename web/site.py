@@ -20,12 +20,13 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, compile_path
 from starlette.types import Scope
 
-from catchment.errors import CatchmentError, NotFound
+from catchment.errors import CatchmentError, LedgerError, NotFound
 from catchment.runtime import backup_status
 from catchment.runtime.home import Home
 from catchment.runtime.watch_status import read as read_watched
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
+from catchment.views.telemetry.incidents import IncidentView, only, opened
 from web import template_filters
 from web.json_interface import status_of
 from web.readiness import Readiness
@@ -33,7 +34,7 @@ from web.sessions import WebSession
 from web.warm_library import WarmLibrary
 
 Data = Mapping[str, Any]
-_FRAME = ("tabs", "strip")
+_FRAME = ("tabs", "well", "strip")
 """Blocks of the frame that change."""
 _REPORTS = ("worker.json", "server.json", "watch.json", "health.json", backup_status.FILE)
 _MINUTE = 60.0
@@ -187,11 +188,18 @@ class Site:
             ledger = self._library.ledger
             # The start and the end of a sync add no row to the history.
             latest = ledger.history.latest(), ledger.syncs.moment()
-        except NotFound:
+        except (NotFound, LedgerError):
             latest = None
         run = self._library.home.run
         times = [_changed(run, name) for name in _REPORTS]
-        return latest, times, int(time.time() / _MINUTE), self._library.meaning_off
+        return latest, times, int(time.time() / _MINUTE), self._library.meaning_off, self._incidents()
+
+    def _incidents(self) -> tuple[IncidentView, ...]:
+        """Return the open incidents, also while the ledger cannot be read."""
+        try:
+            return opened(self._library.ledger, self._library.unsaved())
+        except CatchmentError:
+            return only(self._library.unsaved())
 
     async def _frame_values(self) -> Data:
         """Return the values that each page shows: open problems, and what runs."""
@@ -205,13 +213,15 @@ class Site:
         return self._frame[1]
 
     def _read_frame(self, home: Home, server: bool) -> Data:
+        incidents = self._incidents()
         try:
             meaning, troubles = MeaningStatus.read(home, self._library.ledger), self._count(self._library)
-        except NotFound:
-            meaning, troubles = None, 0
+        except CatchmentError:
+            meaning, troubles = None, len(incidents)
         watched = read_watched(home) or {}
         return {
             "troubles": troubles,
+            "incidents": incidents,
             "server": server,
             "worker": WorkerStatus.read(home),
             "watched": len(watched),
@@ -232,7 +242,7 @@ def _templates() -> Environment:
 
 def _tab(path: str) -> str:
     first = path.split("/")[1]
-    first = "syncs" if first == "jobs" else first
+    first = {"jobs": "syncs", "incidents": "trouble"}.get(first, first)
     return first if first in ("trouble", "sources", "syncs", "health") else "library"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, TypeVar
 
@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from catchment.errors import CatchmentError, TryAgain
-from catchment.ledger import Ledger, time_limit
+from catchment.ledger import Incident, Ledger, time_limit
 from catchment.runtime.home import Home
 from catchment.search.meaning.index import MeaningIndex
 from catchment.search.related import related
@@ -80,6 +80,8 @@ class WarmLibrary:
         """The library without some sources, as last searched."""
         self.tally = Tally()
         """What this process has counted and not stored."""
+        self.unsaved: Callable[[], Sequence[Incident]] = tuple
+        """Returns the incidents that could not be stored as they are now."""
         self.meaning_off: str | None = "search by meaning: starting"
         """Why search by meaning is not possible now; None if it is."""
 
@@ -153,10 +155,6 @@ class WarmLibrary:
         self._tell(self.meaning_off)
         self._pause = min(2 * self._pause or _FIRST_PAUSE, _LONGEST_PAUSE)
         self._not_before = time.monotonic() + self._pause
-
-    def check(self) -> None:
-        """Read from the ledger. Raises an error if that is impossible."""
-        self.ledger.sources.all()
 
     def _opened(self) -> tuple[Ledger, MeaningIndex]:
         """Return the ledger and the meaning. Raises NotFound before the first source was added, and as `Ledger.inspect`."""

@@ -11,6 +11,7 @@ handed in as a `Desk`:
     change (also pause) or clear limits; reset_breaker  actions.limits
     retry, discard, note, purge quarantined items      actions.quarantine
     cancel or prioritize a job                         actions.jobs
+    acknowledge an incident                            actions.incidents
     make a backup                                      actions.backups
 
 `actions.previews` returns the effect of adding or syncing a source, and a proof, without a change.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -118,6 +119,10 @@ _RARE = {
 }
 
 
+class _UndoneError(Exception):
+    """Rolls a transaction back."""
+
+
 class Ledger:
     """A ledger, shared by all threads of a process. Create it with `open` or `inspect`, after any fork."""
 
@@ -222,6 +227,12 @@ class Ledger:
         if self._store.ownership is not None:
             with self._store.write(as_owner=False) as writing:
                 self._store.ownership.adopt(writing.connection)
+
+    def try_writing(self) -> None:
+        """Write in a transaction that is rolled back. Raises LedgerError if the ledger cannot be written now."""
+        with suppress(_UndoneError), self._store.write() as writing:
+            writing.ids("incidents")
+            raise _UndoneError
 
     def check(self, deep: bool = False) -> list[str]:
         """Check the invariants. Return one sentence per violated invariant, naming the first row.

@@ -156,6 +156,11 @@ class Home:
         return self.path / "run"
 
     @property
+    def open_incidents(self) -> Path:
+        """An empty file that exists while an incident is open: then everything is checked more often."""
+        return self.run / "incidents"
+
+    @property
     def signin_keys(self) -> Path:
         """Folder with the digests of the one-time keys of the web page."""
         return self.run / "signin"

@@ -108,6 +108,15 @@ def is_live(home: Home) -> bool:
     return True
 
 
+def fetch(home: Home, path: str) -> Any:
+    """Return what the web process shows below `/api/v1`, as JSON. Raises MeaningOff if it does not answer."""
+    _request(home, "GET", "/live", _LIVE_SECONDS)
+    status, content = _request(home, "GET", f"/api/v1{path}", _ANSWER_SECONDS)
+    if status != _OK:
+        raise MeaningOff(f"page: failed with status {status}; see `catchment logs web`")
+    return json.loads(content)
+
+
 def _post(home: Home, path: str, query: Mapping[str, Any], decode: Callable[[Any], T]) -> T:
     # A search may take seconds. Asking first whether the process is live keeps a silent one from costing all of them.
     _request(home, "GET", "/live", _LIVE_SECONDS)

@@ -32,6 +32,7 @@ from catchment.sync.progress import Progress, Trouble
 from catchment.sync.shared import Renewals, only_sync, shared_ledger, shared_pool
 from catchment.sync.start import begin
 from catchment.telemetry.catalogue import LIMITED
+from catchment.telemetry.incidents import reason_of
 
 LEASE = timedelta(minutes=5)
 _UNTOLD_SECONDS = 600.0
@@ -256,7 +257,7 @@ class SourceSync:
         with suppress(StaleLease):
             if outcome == "yielded":
                 self.update_eta()
-            self._ledger.syncs.end(self.sync.id, outcome, summary, message)
+            self._ledger.syncs.end(self.sync.id, outcome, summary, message, None if error is None else reason_of(error))
         self.outcome = outcome
         return summary
 

@@ -21,9 +21,10 @@ from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
+from catchment.telemetry.incidents import ReasonCode, reason_of
 
 _LITTLE = 5_000_000_000
-_FULL = 100_000_000
+DISK_FULL_BYTES = 100_000_000
 """Free bytes below which no sync can write."""
 _LATE = timedelta(minutes=1)
 _SOON = timedelta(days=7)
@@ -36,7 +37,7 @@ _RECENT = timedelta(minutes=6)
 RELEASED_OFTEN = 6
 """Claims after which a pending job is reported: twice the attempts of the default policy."""
 _JOBS_NAMED = 5
-_RESTART = "catchment down && catchment up --detach"
+RESTART = "catchment down && catchment up --detach"
 
 
 class Verdict(StrEnum):
@@ -49,12 +50,22 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Outcome of one check. `remedy` is "" if no action is needed. Neither text contains a path."""
+    """Outcome of one check. `remedy` is "" if no action is needed. Neither text contains a path.
+
+    `reason`: the code of the incident that it is while it is not ok; "" if it is none. `source`: the source that it is about.
+    """
 
     probe: str
     verdict: Verdict
     message: str
     remedy: str = ""
+    reason: str = ""
+    source: str = ""
+
+    @property
+    def subject(self) -> str:
+        """The subject of its incident."""
+        return f"source:{self.source}" if self.source else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +94,18 @@ class HealthReport:
             # Written by another version.
             return None
 
+    def current(self, now: datetime) -> tuple[Finding, ...]:
+        """Return the findings; none if the report is older than the interval of the checks."""
+        return () if now - self.at > _RECENT else self.findings
+
     def failures(self, now: datetime) -> tuple[Finding, ...]:
         """Return the failed checks; none if the report is older than the interval of the checks."""
-        if now - self.at > _RECENT:
-            return ()
-        return tuple(finding for finding in self.findings if finding.verdict is Verdict.FAIL)
+        return tuple(finding for finding in self.current(now) if finding.verdict is Verdict.FAIL)
+
+    def reads(self, source: str) -> bool:
+        """Whether the check of a source succeeded."""
+        mine = (finding for finding in self.findings if finding.probe == f"source {source}")
+        return any(finding.verdict is not Verdict.FAIL for finding in mine)
 
     def write(self, home: Home) -> None:
         """Replace the report. A full disk is ignored: the report ages until the next one."""
@@ -142,8 +160,8 @@ def disk(path: Path) -> Finding:
     except OSError as error:
         return Finding("disk", Verdict.FAIL, f"home folder not readable: {error.strerror}", "mount its disk")
     text = f"{free / 1e9:.1f} GB free on the disk of the home folder"
-    if free < _FULL:
-        return Finding("disk", Verdict.FAIL, text, "make room; nothing can be written")
+    if free < DISK_FULL_BYTES:
+        return Finding("disk", Verdict.FAIL, text, "make room; nothing can be written", ReasonCode.DISK_FULL)
     if free < _LITTLE:
         return Finding("disk", Verdict.WARN, text, "make room before it is full; `catchment doctor` lists large files")
     return Finding("disk", Verdict.OK, text)
@@ -162,14 +180,21 @@ def ledger(home: Home, checked: LastCheck | None, now: datetime) -> Finding:
         return Finding("ledger", Verdict.OK, "none yet; created with the first source")
     except CatchmentError as error:
         text, _, remedy = str(error).partition("; ")
-        return Finding("ledger", Verdict.FAIL, text, remedy)
+        return Finding("ledger", Verdict.FAIL, text, remedy, reason_of_ledger(error))
     if checked is None:
         return Finding("ledger", Verdict.OK, "OK; integrity check runs daily (none yet)")
     ago = f"{_span(now - checked.at)} ago"
     if checked.broken:
         text = f"{checked.broken} invariants violated {ago}"
-        return Finding("ledger", Verdict.FAIL, text, "catchment ledger check --deep")
+        remedy = "catchment ledger check --deep"
+        return Finding("ledger", Verdict.FAIL, text, remedy, ReasonCode.LEDGER_DAMAGED)
     return Finding("ledger", Verdict.OK, f"OK; integrity check passed {ago}")
+
+
+def reason_of_ledger(error: CatchmentError) -> ReasonCode:
+    """Return the code of an error of the ledger."""
+    is_damaged = reason_of(error) is ReasonCode.LEDGER_DAMAGED
+    return ReasonCode.LEDGER_DAMAGED if is_damaged else ReasonCode.LEDGER_UNWRITABLE
 
 
 def server(running: bool, answers: bool, transition: str | None = None) -> Finding:
@@ -177,12 +202,12 @@ def server(running: bool, answers: bool, transition: str | None = None) -> Findi
     if transition:
         return Finding("server", Verdict.WARN, f"Catchment is {transition}", "check again in a minute")
     if not running:
-        return Finding("server", Verdict.FAIL, "Catchment is not running", "catchment up --detach")
+        remedy = "catchment up --detach"
+        return Finding("server", Verdict.FAIL, "Catchment is not running", remedy, ReasonCode.SERVER_SILENT)
     if not answers:
         text = "the Prefect server does not respond"
-        return Finding(
-            "server", Verdict.FAIL, text, f"it restarts automatically; if this persists for a minute: {_RESTART}"
-        )
+        remedy = f"it restarts automatically; if this persists for a minute: {RESTART}"
+        return Finding("server", Verdict.FAIL, text, remedy, ReasonCode.SERVER_SILENT)
     return Finding("server", Verdict.OK, "the Prefect server responds")
 
 
@@ -195,7 +220,7 @@ def scheduler(plan: SchedulePlan, now: datetime) -> Finding:
         return Finding("scheduler", Verdict.WARN, text, "see the load of the worker: catchment status")
     if plan.schedules and not plan.planned:
         text = f"active schedules: {plan.schedules}, but no run is planned"
-        return Finding("scheduler", Verdict.WARN, text, f"if this persists for a minute: {_RESTART}")
+        return Finding("scheduler", Verdict.WARN, text, f"if this persists for a minute: {RESTART}")
     if plan.next is None:
         return Finding("scheduler", Verdict.OK, "on time; no run planned")
     return Finding("scheduler", Verdict.OK, f"on time; next run in {_span(plan.next - now)}")
@@ -207,13 +232,14 @@ def worker(last_seen: datetime | None, status: WorkerStatus | None, now: datetim
         text = (
             "no worker is online" if last_seen is None else f"last heartbeat of the worker {_span(now - last_seen)} ago"
         )
-        remedy = f"it restarts automatically; if this persists, see `catchment logs worker`, then: {_RESTART}"
-        return Finding("worker", Verdict.FAIL, text, remedy)
+        remedy = f"it restarts automatically; if this persists, see `catchment logs worker`, then: {RESTART}"
+        return Finding("worker", Verdict.FAIL, text, remedy, ReasonCode.WORKER_SILENT)
     if status is None:
         return Finding("worker", Verdict.OK, "online")
     if status.problem:
         text = f"online, but {status.problem} several times in a row; it restarts after growing pauses"
-        return Finding("worker", Verdict.FAIL, text, f"see `catchment logs worker`, then: {_RESTART}")
+        remedy = f"see `catchment logs worker`, then: {RESTART}"
+        return Finding("worker", Verdict.FAIL, text, remedy, ReasonCode.WORKER_SILENT)
     text = f"online; {status.running} running, {status.waiting} waiting, at most {status.limit} at once"
     if status.limit < status.cap:
         text += f" (reduced from {status.cap}: processor {status.cpu:.0%}, memory {status.memory:.0%} in use)"
@@ -237,17 +263,19 @@ def embeddings(meaning: MeaningStatus, failure: str) -> Finding:
     text = f"{meaning.done:,} of {meaning.total:,} passages embedded"
     if meaning.reason:
         problem, _, remedy = meaning.reason.partition("; ")
-        return Finding("embeddings", Verdict.WARN, f"{text}; {problem}", remedy)
+        return Finding("embeddings", Verdict.WARN, f"{text}; {problem}", remedy, ReasonCode.MEANING_STALLED)
     if meaning.setting == OFF or meaning.done >= meaning.total or not failure:
         return Finding("embeddings", Verdict.OK, text)
     remedy = f"a new run continues; to start it now: catchment model {meaning.setting}"
-    return Finding("embeddings", Verdict.WARN, f"{text}; {failure.partition('; ')[0]}", remedy)
+    problem = failure.partition("; ")[0]
+    return Finding("embeddings", Verdict.WARN, f"{text}; {problem}", remedy, ReasonCode.MEANING_STALLED)
 
 
 def upkeep(failure: str) -> Finding:
     """Report why the last daily clean-up failed."""
     text = f"the last clean-up failed: {failure.partition('; ')[0]}"
-    return Finding("upkeep", Verdict.WARN, text, "a new run continues; see `catchment logs worker`")
+    remedy = "a new run continues; see `catchment logs worker`"
+    return Finding("upkeep", Verdict.WARN, text, remedy, ReasonCode.UPKEEP_FAILED)
 
 
 def watcher(wanted: int, alive: bool) -> Finding:
@@ -272,7 +300,8 @@ def source(health: SourceHealth, now: datetime) -> Finding:
         return Finding(probe, Verdict.OK, f"paused; {good}", again)
     if health.trouble is not None:
         text, _, remedy = str(health.trouble).partition("; ")
-        return Finding(probe, Verdict.FAIL, f"{text}; {good}", remedy or f"catchment sources test {health.name}")
+        remedy = remedy or f"catchment sources test {health.name}"
+        return Finding(probe, Verdict.FAIL, f"{text}; {good}", remedy, reason_of(health.trouble), health.name)
     if health.state == "held":
         return Finding(probe, Verdict.FAIL, f"held: {health.reason or 'repeated failures'}; {good}", again)
     if health.failed:

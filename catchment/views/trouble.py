@@ -1,23 +1,36 @@
-"""Problems that need a person, worst first: failed checks, held sources, open breakers, held deletions, quarantine by cause.
+"""Problems that need a person, worst first: incidents, failed checks, held sources, open breakers, held deletions, quarantine.
 
 Pauses and blackout windows are listed last. They are intended, so the badge does not count them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
 from catchment.errors import NotFound, Reason
-from catchment.ledger import Cluster, HeldFolder, HeldItem, Hold, ItemRow, Ledger, ListPage, QuarantineEntry, Source
+from catchment.ledger import (
+    Cluster,
+    HeldFolder,
+    HeldItem,
+    Hold,
+    Incident,
+    ItemRow,
+    Ledger,
+    ListPage,
+    QuarantineEntry,
+    Source,
+)
 from catchment.pacing.operator_rules import windows_of
 from catchment.pacing.windows import blocked_until
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF, ServerReport
+from catchment.telemetry.incidents import ReasonCode
 from catchment.views.health import Finding, HealthReport
+from catchment.views.telemetry.incidents import IncidentView, closed_since, opened
 from catchment.views.throttling import OpenBreaker, open_breakers
 
 _OPENING = 2_000
@@ -26,6 +39,16 @@ _DECISIONS = 200
 _DAY = timedelta(days=1)
 _CLOSED = 20
 _CLOSING = ("resumed", "breaker reset", "hold applied", "hold dropped")
+_OF_ITEMS = (ReasonCode.PARSER_BROKEN, ReasonCode.FAILURES_RISING)
+_OF_SOURCES = (
+    ReasonCode.SOURCE_HELD,
+    ReasonCode.SOURCE_UNREACHABLE,
+    ReasonCode.SOURCE_INVALID,
+    ReasonCode.LOGIN_REFUSED,
+    ReasonCode.SYNC_FAILED,
+)
+_Keys = set[tuple[str, str]]
+"""Reason codes and subjects of incidents."""
 _HELP = {
     Reason.PARSE_ERROR: "open the file in its own program and save it again; an update with another parser retries it",
     Reason.PERMISSION_DENIED: "grant access to the item, then retry",
@@ -42,6 +65,8 @@ _HELP = {
 class TroubleKind(StrEnum):
     """Kind of a trouble, worst first. `subject` identifies the trouble within its kind."""
 
+    INCIDENT = "incident"
+    """An open incident that none of the others explains; the subject is its number."""
     CHECK = "check"
     """A failed check; the subject is its probe."""
     HELD = "held"
@@ -69,6 +94,7 @@ class TroubleRow:
         who, why: The actor of the decision, and the reason that was given, as the history has them.
         help: The remedy.
         needs_person: Whether the badge counts it.
+        incident, reason: Number and reason code of the incident that it is, if it is one.
     """
 
     kind: TroubleKind
@@ -81,17 +107,23 @@ class TroubleRow:
     who: str | None = None
     why: str | None = None
     needs_person: bool = True
+    incident: int | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedTrouble:
-    """A trouble that was closed. `how`: a decision, or how its quarantine entries were closed. `count`: of these, or 0."""
+    """A trouble that was closed. `how`: a decision, or how its quarantine entries were closed. `count`: of these, or 0.
+
+    `incident`: its number, if it was one.
+    """
 
     title: str
     how: str
     at: datetime
     count: int = 0
     who: str | None = None
+    incident: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,19 +183,14 @@ class DeletionsView:
     items: ListPage[HeldItem]
 
 
-def trouble(ledger: Ledger, home: Home) -> TroubleView:
-    """Return all problems and pauses."""
-    facts = _facts(ledger, home)
-    clusters = ledger.quarantine.clusters()
+def trouble(ledger: Ledger, home: Home, unsaved: Sequence[Incident] = ()) -> TroubleView:
+    """Return all problems and pauses. `unsaved`: as for `incidents.opened`."""
+    facts, open_now = _facts(ledger, home), opened(ledger, unsaved)
+    clusters = [(_cluster(one), _keys(_OF_ITEMS, one.by_source)) for one in ledger.quarantine.clusters()]
+    rows = [*_rows(ledger, facts), *clusters]
     urgent = [
-        *(
-            TroubleRow(TroubleKind.CHECK, one.probe, one.message, one.remedy, since=facts.checked)
-            for one in facts.failed
-        ),
-        *(_stopped(ledger, source, TroubleKind.HELD) for source in facts.held),
-        *map(_breaker, facts.breakers),
-        *map(_deletions, facts.holds),
-        *map(_cluster, clusters),
+        *(_incident(one) for one in open_now if not any(_key(one) in keys for _, keys in rows)),
+        *(_marked(row, next((one for one in open_now if _key(one) in keys), None)) for row, keys in rows),
     ]
     return TroubleView((*urgent, *_intended(ledger, home, facts.sources)), len(urgent), facts.checked)
 
@@ -180,13 +207,20 @@ def closed(ledger: Ledger) -> tuple[ClosedTrouble, ...]:
         ClosedTrouble(one.message, one.resolution, one.at, one.count)
         for one in ledger.quarantine.closed(since, _CLOSED)
     ]
-    return tuple(sorted([*decided, *items], key=lambda one: one.at, reverse=True)[:_CLOSED])
+    incidents = [
+        ClosedTrouble(f"{one.about}: {one.message}", "is over", one.closed_at, incident=one.id)
+        for one in closed_since(ledger, since, _CLOSED)
+        if one.closed_at
+    ]
+    return tuple(sorted([*decided, *items, *incidents], key=lambda one: one.at, reverse=True)[:_CLOSED])
 
 
-def number(ledger: Ledger, home: Home) -> int:
+def number(ledger: Ledger, home: Home, unsaved: Sequence[Incident] = ()) -> int:
     """Return the number of troubles that need a person. Cheap."""
-    facts = _facts(ledger, home)
-    return len(facts.failed) + len(facts.held) + len(facts.breakers) + len(facts.holds) + ledger.quarantine.causes()
+    rows, causes = [*_rows(ledger, _facts(ledger, home))], ledger.quarantine.causes()
+    explained = {key for _, keys in rows for key in keys}
+    rest = [one for one in opened(ledger, unsaved) if _key(one) not in explained]
+    return len(rows) + causes + sum(not (causes and one.reason in _OF_ITEMS) for one in rest)
 
 
 def cluster(
@@ -258,6 +292,38 @@ def _facts(ledger: Ledger, home: Home) -> _Facts:
         breakers,
         ledger.intake.holds(),
     )
+
+
+def _rows(ledger: Ledger, facts: _Facts) -> Iterator[tuple[TroubleRow, _Keys]]:
+    """Yield each problem but the quarantine, with the incidents that it may be."""
+    for one in facts.failed:
+        row = TroubleRow(TroubleKind.CHECK, one.probe, one.message, one.remedy, since=facts.checked)
+        yield row, {(one.reason, one.subject)}
+    for source in facts.held:
+        yield _stopped(ledger, source, TroubleKind.HELD), _keys(_OF_SOURCES, [source.name])
+    for breaker in facts.breakers:
+        kind, _, name = breaker.key.partition(":")
+        yield _breaker(breaker), _keys(_OF_SOURCES, [name] if kind == "source" else [])
+    for hold in facts.holds:
+        yield _deletions(hold), _keys((ReasonCode.DELETIONS_HELD,), [hold.source])
+
+
+def _keys(reasons: Iterable[ReasonCode], sources: Iterable[str]) -> _Keys:
+    names = [*sources]
+    return {(reason.value, f"source:{name}") for reason in reasons for name in names}
+
+
+def _key(one: IncidentView) -> tuple[str, str]:
+    return one.reason, one.subject
+
+
+def _marked(row: TroubleRow, one: IncidentView | None) -> TroubleRow:
+    return row if one is None else replace(row, incident=one.id or None, reason=one.reason, since=one.opened_at)
+
+
+def _incident(one: IncidentView) -> TroubleRow:
+    text = f"{one.about}: {one.message}"
+    return _marked(TroubleRow(TroubleKind.INCIDENT, str(one.id), text, one.remedy), one)
 
 
 def _stopped(ledger: Ledger, source: Source, kind: TroubleKind) -> TroubleRow:

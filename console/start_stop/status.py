@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,18 +20,22 @@ if TYPE_CHECKING:
     from catchment.runtime.worker_status import WorkerStatus
     from catchment.search.meaning.meaning_status import MeaningStatus
     from catchment.views.sources import ConsentStanding, SourceStanding
+    from catchment.views.telemetry.incidents import IncidentView
     from catchment.views.throttling import HostStatus, Pause, QuotaStatus
     from deployments.server.running import Running
 
 _SOON_DAYS = 7
 _WATCH_SECONDS = 2.0
+_WEB_START = timedelta(minutes=2)
+"""Time for the start of the web process, which starts last."""
 
 
 def status(
     watch: Annotated[bool, typer.Option("--watch", help="Repeat every 2 seconds until Ctrl-C.")] = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 unless all is well.")] = False,
     as_json: arguments.Json = False,
-) -> None:
-    """Show all sources at a glance, and whether Catchment runs.
+) -> int:
+    """Show whether all is well, and all sources at a glance.
 
     Also works while Catchment is stopped.
 
@@ -42,13 +46,15 @@ def status(
     if watch:
         while True:
             render.clear_screen()
-            _show_status(as_json=False)
+            _is_well(as_json=False)
             sys.stdout.flush()
             time.sleep(_WATCH_SECONDS)
-    _show_status(as_json)
+    is_well = _is_well(as_json)
+    return int(exit_code and not is_well)
 
 
-def _show_status(as_json: bool) -> None:
+def _is_well(as_json: bool) -> bool:
+    """Show the status. Return whether the system runs without incidents."""
     from catchment.runtime.worker_status import WorkerStatus
     from catchment.search.meaning.meaning_status import MeaningStatus
 
@@ -58,15 +64,18 @@ def _show_status(as_json: bool) -> None:
         asked = executor.submit(_ask, server) if server else None
         from catchment.views import sources as views
         from catchment.views import throttling
+        from catchment.views.telemetry import incidents
 
         sources: list[SourceStanding] = []
         hosts: list[HostStatus] = []
+        open_now: tuple[IncidentView, ...] = ()
         meaning, is_unfinished = None, False
         try:
             with session.reading() as ledger:
                 report = asked.result() if asked else None
                 sources, hosts = views.standings(ledger, home, report), throttling.hosts(ledger)
                 meaning = MeaningStatus.read(home, ledger)
+                open_now = incidents.current(home, ledger) if server else ()
                 is_unfinished = ledger.is_restore_unfinished
         except NotFound:
             pass
@@ -74,15 +83,33 @@ def _show_status(as_json: bool) -> None:
     worker = WorkerStatus.read(home) if server else None
     state = {"running": server is not None, "answers": answers, "url": server.url if server else None}
     if as_json:
-        shown = {"server": state, "worker": _worker(worker), "meaning": meaning and asdict(meaning)}
+        lists: Mapping[str, Sequence[Any]] = {"sources": sources, "hosts": hosts, "incidents": open_now}
         render.show_json(
-            {**shown, "sources": [asdict(one) for one in sources], "hosts": [asdict(one) for one in hosts]}
+            {"server": state, "worker": _worker(worker), "meaning": meaning and asdict(meaning)}
+            | {name: [asdict(one) for one in found] for name, found in lists.items()}
         )
     else:
+        if server and not session.transition():
+            render.say(_sentence(server, open_now))
         _print(state, worker, meaning, sources, hosts)
         if is_unfinished:
             text = "An interrupted restore: sources.yaml is not restored yet; finish it with `catchment up --detach`"
             render.say(render.paint(text, "yellow"))
+    return answers and not open_now
+
+
+def _sentence(server: Running, open_now: Sequence[IncidentView]) -> str:
+    """Return whether all is well, and if not, what, since when and what helps."""
+    from catchment.search.remote import WebAddress
+    from catchment.views.telemetry import incidents
+
+    if not open_now and WebAddress.read(session.home()) is None:
+        if datetime.now(UTC) - server.started < _WEB_START:
+            return "Starting: incidents are judged in a moment."
+        text = "Incidents are not judged: the web process is down; it restarts within a minute (`catchment logs web`)."
+        return render.paint(text, "yellow")
+    text = render.clean(incidents.sentence(open_now))
+    return render.paint(text, "red") if open_now else text
 
 
 def _ask(server: Running) -> ServerReport | None:

@@ -76,7 +76,8 @@ def contents(home: Home) -> dict[str, str]:
     findings = [*checks.examine(home), *doctor.examine(home)]
     with suppress(CatchmentError), closing(Ledger.inspect(home, read_only=True)) as ledger:
         names |= {source.name for source in ledger.sources.all()}
-        files["incidents.json"] = _json([asdict(one) for one in ledger.incidents.page(limit=_INCIDENTS).rows])
+        known = [*ledger.incidents.open(), *ledger.incidents.closed(limit=_INCIDENTS).rows]
+        files["incidents.json"] = _json([asdict(one) for one in known])
     files["health.json"] = _json([asdict(finding) for finding in findings])
     for log in sorted(home.logs.glob("*.log")):
         lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]

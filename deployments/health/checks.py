@@ -23,10 +23,12 @@ from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.remote import WebAddress, is_live, last_start
 from catchment.sync.preflight import scopes_of
+from catchment.telemetry.incidents import ReasonCode
 from catchment.views import health
 from catchment.views.health import Finding, SchedulePlan, SourceHealth, Verdict
 from catchment.views.sources import state_of
-from deployments.health import background
+from deployments.health import background, logins
+from deployments.health.announcing import NotifySettings
 from deployments.server.client import Client, api, everything, read_blocks_of
 from deployments.server.environment import POOL
 from deployments.server.planned import latest_report
@@ -59,11 +61,18 @@ def examine(home: Home) -> list[Finding]:
         entries = SourcesFile.load(home.sources_file).entries
     except CatchmentError as error:
         problem, _, remedy = str(error).partition("; ")
-        return [*findings, Finding("sources", Verdict.FAIL, problem, remedy or "catchment config validate")]
+        remedy = remedy or "catchment config validate"
+        return [*findings, Finding("sources", Verdict.FAIL, problem, remedy, ReasonCode.SETTINGS_INVALID)]
+    try:
+        NotifySettings.load(home)
+    except CatchmentError as error:
+        problem, _, remedy = str(error).partition("; ")
+        findings.append(Finding("notify", Verdict.FAIL, problem, remedy, ReasonCode.SETTINGS_INVALID))
     watched = watch_status.read(home) if state else None
     if state:
         findings.append(health.watcher(sum(entry.watch for entry in entries), watched is not None))
         read_blocks_of(state)
+    findings += [each for each in logins.examine(home, entries, state) if each.verdict is not Verdict.OK]
     elsewhere = changes is not None or (state is not None and state.pid != os.getpid())
     standings = _standings(home, entries, watched, latest_report(home), elsewhere=elsewhere)
     return findings + [health.source(standing, now) for standing in standings]

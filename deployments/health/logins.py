@@ -10,6 +10,7 @@ from catchment.errors import CatchmentError
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.secret_references import resolve
+from catchment.telemetry.incidents import ReasonCode
 from catchment.views.health import Finding, Verdict
 from connectors.imap.auth import MARK, TokenExpiry, expiry_of
 from connectors.imap.settings import ImapSettings
@@ -47,14 +48,16 @@ def _of_token(name: str, reference: str) -> Finding:
         # A variable that is set for `up` may be unset here, and reading a block needs a running server.
         elsewhere = reference.startswith(("env:", "block:"))
         verdict = Verdict.OK if elsewhere else Verdict.FAIL
-        return Finding("logins", verdict, f"{name}: cannot read the token: {problem}", "" if elsewhere else remedy)
+        text = f"{name}: cannot read the token: {problem}"
+        return Finding("logins", verdict, text, "" if elsewhere else remedy, ReasonCode.LOGIN_EXPIRING, name)
     return _finding(name, ends, timedelta(), _FRESH)
 
 
 def _of_refresh_token(name: str, standing: TokenExpiry) -> Finding:
     if not standing.kept:
         problem = f"{name}: the provider issued a new refresh token, which could not be stored in place of the old one"
-        return Finding("logins", Verdict.WARN, problem, "store it as file: or keyring:, and make that writable")
+        remedy = "store it as file: or keyring:, and make that writable"
+        return Finding("logins", Verdict.WARN, problem, remedy, ReasonCode.LOGIN_EXPIRING, name)
     return _finding(name, standing.ends, _SOON, _ANEW)
 
 
@@ -66,9 +69,12 @@ def _finding(name: str, ends: datetime | None, soon: timedelta, remedy: str) -> 
     moment = f"{ends.astimezone():%Y-%m-%d %H:%M}"
     if left <= timedelta():
         remedy = f"{remedy}; then catchment sources resume {name}"
-        return Finding("logins", Verdict.FAIL, f"{name}: the login expired on {moment}", remedy)
+        text = f"{name}: the login expired on {moment}"
+        return Finding("logins", Verdict.FAIL, text, remedy, ReasonCode.LOGIN_EXPIRING, name)
     expiry = f"{name}: the login expires on {moment}"
-    return Finding("logins", Verdict.WARN, expiry, remedy) if left < soon else Finding("logins", Verdict.OK, expiry)
+    if left < soon:
+        return Finding("logins", Verdict.WARN, expiry, remedy, ReasonCode.LOGIN_EXPIRING, name)
+    return Finding("logins", Verdict.OK, expiry)
 
 
 def _marks(home: Home, names: Container[str]) -> dict[str, str]:

@@ -160,7 +160,7 @@ class _Supervisor:
         self._health = service("health", *_HEALTH)
         of_web = {name: value for name, value in environment.items() if name != "PREFECT_API_AUTH_STRING"}
         self._web = service("web", *_WEB, str(of_page.fileno()), passed=[of_page.fileno()], environment=of_web)
-        self._health_due = 0.0
+        self._health_ended, self._is_healthy = -_HEALTHY_SECONDS, False
         page_port = of_page.getsockname()[1]
         self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login, page_port=page_port)
         self._sweep = Sweep(home)
@@ -283,12 +283,13 @@ class _Supervisor:
         self._server.start()
 
     def _refresh_health(self) -> None:
-        """Refresh the health page in the UI every five minutes, and every minute while a check fails."""
+        """Refresh the health page in the UI every five minutes, and every minute while a check fails or an incident is open."""
         if ended := self._health.died():
-            interval = _HEALTHY_SECONDS if ended == "exit code 0" else _UNHEALTHY_SECONDS
-            self._health_due = time.monotonic() + interval
-        elif self._health.process is None and time.monotonic() >= self._health_due:
-            self._health_due = time.monotonic() + _UNHEALTHY_SECONDS
+            self._health_ended, self._is_healthy = time.monotonic(), ended == "exit code 0"
+        is_well = self._is_healthy and not self._home.open_incidents.exists()
+        interval = _HEALTHY_SECONDS if is_well else _UNHEALTHY_SECONDS
+        if self._health.process is None and time.monotonic() >= self._health_ended + interval:
+            self._health_ended, self._is_healthy = time.monotonic(), False
             with contextlib.suppress(TryAgain):
                 self._health.start()
 

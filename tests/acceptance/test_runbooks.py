@@ -32,8 +32,8 @@ from tests.waiting import until
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 _RUNBOOKS = PROJECT / "docs" / "runbooks.md"
-_ELSEWHERE = ["Too many folders to watch"]
-"""Covered by `test_watch_limits`, which needs a system in a separate user namespace."""
+_ELSEWHERE = ["Too many folders to watch (`watch.limited`)", "Other incidents"]
+"""Covered by `test_watch_limits`, which needs a system in a separate user namespace; and those without a procedure."""
 _HERE = [heading for heading in document.headings(_RUNBOOKS) if heading not in _ELSEWHERE]
 _MANY = 60
 """Number of papers whose unhurried sync can be interrupted midway."""
@@ -135,7 +135,7 @@ def files_are_missing(desk: Desk) -> None:
     desk.file(".draft.md", "# Draft\n")
 
 
-@situation("The quarantine grows")
+@situation("The quarantine grows (`parser.broken`, `failures.rising`)")
 def three_are_cut_off(desk: Desk) -> None:
     whole = desk.home / "whole"
     whole.mkdir(exist_ok=True)
@@ -156,7 +156,7 @@ def another_has_the_port(desk: Desk) -> Iterator[Desk]:
         yield Desk(Person(desk.person.home, variables=variables), desk.home)
 
 
-@world("The disk is full")
+@world("The disk is full (`disk.full`, `ledger.unwritable`)")
 @contextmanager
 def no_room(desk: Desk) -> Iterator[Desk]:
     (desk.home / "Letters").mkdir()
@@ -167,7 +167,7 @@ def no_room(desk: Desk) -> Iterator[Desk]:
         yield Desk(full, desk.home)
 
 
-@situation("The ledger is damaged")
+@situation("The ledger is damaged (`ledger.damaged`)")
 def half_of_it_is_gone(desk: Desk) -> None:
     kept = desk.home / "kept.db"
     kept.unlink(missing_ok=True)
@@ -177,7 +177,7 @@ def half_of_it_is_gone(desk: Desk) -> None:
     ledger.write_bytes(ledger.read_bytes()[:20_000])
 
 
-@situation("Deletions are held")
+@situation("Deletions are held (`deletions.held`)")
 def many_are_gone(desk: Desk) -> None:
     for number in range(20):
         desk.file(f"{number}.md", f"# Paper {number}\n")
@@ -193,7 +193,7 @@ def one_deleted_one_overwritten(desk: Desk) -> None:
     desk.file("weir.md", "oops\n")
 
 
-@world("A login is refused")
+@world("A login is refused (`login.refused`)")
 @contextmanager
 def another_password(desk: Desk) -> Iterator[Desk]:
     secret = desk.home / ".mail-password"
@@ -211,14 +211,14 @@ def another_password(desk: Desk) -> Iterator[Desk]:
         desk.person("sources", "remove", "mail", "--yes").ok()
 
 
-@situation("A source is held")
+@situation("A source is held (`source.held`, `source.unreachable`, `source.invalid`)")
 def its_disk_was_away_too_often(desk: Desk) -> None:
     desk.papers.rename(desk.home / "unplugged")
     said = [desk.person("sync", "papers", "--wait").code for _ in range(HELD_AFTER)]
     assert 0 not in said
 
 
-@situation("No sync runs")
+@situation("No sync runs (`server.silent`, `worker.silent`)")
 def paused_ruled_and_killed(desk: Desk) -> None:
     desk.person("sources", "pause", "papers", "--reason", "moving house").ok()
     now, hour = datetime.now().astimezone(), timedelta(hours=1)
@@ -238,7 +238,7 @@ def a_backup_of_yesterday(desk: Desk) -> None:
     desk.person("up", "--detach").ok()
 
 
-@world("A host limits requests")
+@world("A host limits requests (`host.throttled`)")
 @contextmanager
 def asked_too_much(desk: Desk) -> Iterator[Desk]:
     secret = desk.home / ".hub-token"
@@ -259,7 +259,7 @@ def asked_too_much(desk: Desk) -> Iterator[Desk]:
         desk.person("sources", "remove", "hub", "--yes").ok()
 
 
-@situation("A run that never ends")
+@situation("A run that never ends (`sync.stuck`, `backlog.growing`)")
 def its_process_stands_still(desk: Desk) -> None:
     for number in range(_MANY):
         desk.file(f"{number}.md", f"# Paper {number}\n")

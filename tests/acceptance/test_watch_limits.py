@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 _LIMIT = Path("/proc/sys/user/max_inotify_watches")
 _ALLOWED = 10
 _FOLDERS = 30
-_RUNBOOK = "Too many folders to watch"
+_RUNBOOK = "Too many folders to watch (`watch.limited`)"
 
 
 def allow(number: int) -> str:

@@ -10,17 +10,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catchment.actions import backups, consents, jobs, limits, quarantine, sources, syncs
+from catchment.actions import backups, consents, incidents, jobs, limits, quarantine, sources, syncs
 from catchment.actions.desk import Timing
 from catchment.actions.quarantine import Selection
 from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
-from catchment.ledger import FailureInfo
+from catchment.ledger import FailureInfo, Incident, Moment
 from catchment.model import Item, JobState, Tombstone, Upsert
 from catchment.runtime.process import alive, identity
 from console import session
@@ -101,6 +101,21 @@ def _reset(desk: LocalDesk) -> object:
     return limits.reset_breaker(desk, "example.org", WHO, WHY)
 
 
+def an_incident(desk: LocalDesk) -> int:
+    """Open an incident of the source, as the web process does, and return its number."""
+    now = datetime.now(UTC)
+    text, remedy = "mail.example.org: no answer", "check its address"
+    moments = (Moment(now, "opened", text),)
+    incident = Incident(0, "source.unreachable", "source:notes", now, None, text, remedy, moments)
+    with desk.writing() as ledger:
+        (stored,) = ledger.incidents.save([incident])
+    return stored.number
+
+
+def _acknowledge(desk: LocalDesk) -> object:
+    return incidents.acknowledge(desk, an_incident(desk), WHO, WHY)
+
+
 def _resume(desk: LocalDesk) -> object:
     sources.pause(desk, "notes", WHO)
     return sources.resume(desk, "notes", WHO, WHY)
@@ -128,6 +143,7 @@ ACTIONS = {
     "limits.change": Action(lambda desk: limits.change(desk, "notes", WHO, WHY, per_hour=5), "throttle set"),
     "limits.clear": Action(_clear, "throttle cleared"),
     "limits.reset_breaker": Action(_reset, "breaker reset"),
+    "incidents.acknowledge": Action(_acknowledge, "incident acknowledged"),
     "quarantine.retry": Action(lambda desk: quarantine.retry(desk, Selection(), WHO, WHY), "pending"),
     "quarantine.discard": Action(lambda desk: quarantine.discard(desk, Selection(), WHO, WHY), "cancelled"),
     "quarantine.note": Action(lambda desk: quarantine.note(desk, Selection(), WHY, WHO), "noted"),
@@ -161,7 +177,7 @@ def test_every_action_is_listed_in_the_room() -> None:
     """Each function with an actor is an action, and stands in the package's table and in the test above."""
     import catchment.actions
 
-    modules: list[ModuleType] = [backups, consents, jobs, limits, quarantine, sources, syncs]
+    modules: list[ModuleType] = [backups, consents, incidents, jobs, limits, quarantine, sources, syncs]
     found = {
         f"{module.__name__.rpartition('.')[2]}.{name}"
         for module in modules

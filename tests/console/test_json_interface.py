@@ -23,7 +23,7 @@ from catchment.actions.quarantine import Selection
 from catchment.ledger import Ledger
 from catchment.model import JobState
 from catchment.runtime.home import Home
-from tests.console.test_actions import _job, _sync_with_held_deletions
+from tests.console.test_actions import _job, _sync_with_held_deletions, an_incident
 from tests.golden.openapi import DESCRIPTION, served
 from tests.web.conftest import connected
 from tests.web.conftest import served as serving
@@ -47,6 +47,8 @@ SAMPLES = {
     "/trouble/sources/{name}": "/trouble/sources/notes",
     "/trouble/deletions/{name}": "/trouble/deletions/notes?folder=Bees",
     "/trouble/breakers/{name}": "/trouble/breakers/host:a.org",
+    "/incidents": "/incidents",
+    "/incidents/{number}": "/incidents/1",
     "/sources": "/sources",
     "/sources/new": "/sources/new?kind=local_files&location=/nowhere&name=more",
     "/sources/limits": "/sources/limits?scope=kind:imap",
@@ -89,6 +91,7 @@ def names(filled: Path) -> dict[str, str]:
     _sync_with_held_deletions(desk)
     with closing(sqlite3.connect(filled / "ledger.db")) as ledger, ledger:
         ledger.execute("INSERT INTO breakers (key, failures, opened, locked) VALUES ('host:a.org', 5, 1, 1)")
+    an_incident(desk)
     with desk.reading() as ledger:
         cluster = ledger.quarantine.clusters()[0].id
     return {"CLUSTER": cluster, "JOB": str(_job(desk, JobState.QUARANTINED))}

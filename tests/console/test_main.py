@@ -82,6 +82,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "jobs": "list show cancel prioritize",
         "quarantine": "list show retry note discard purge stats",
         "deletions": "list apply drop",
+        "incidents": "list show ack",
         "consent": "list show give revoke",
         "config": "validate show path",
         "ledger": "check vacuum adopt",

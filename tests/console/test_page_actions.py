@@ -22,7 +22,7 @@ from catchment.runtime.process import operator
 from console import session
 from deployments.runs.desk import LocalDesk
 from tests.console.standin import Standin, answering
-from tests.console.test_actions import _cancel, _fail_more, _history, _job, _sync_with_held_deletions
+from tests.console.test_actions import _cancel, _fail_more, _history, _job, _sync_with_held_deletions, an_incident
 from tests.waiting import until
 from web.__main__ import desk_of
 from web.action_table import ACTIONS
@@ -125,6 +125,9 @@ def fields_of(name: str, desk: LocalDesk) -> tuple[dict[str, Any], str]:
             with closing(sqlite3.connect(desk.home.path / "ledger.db")) as ledger, ledger:
                 ledger.execute("INSERT INTO breakers (key, failures, opened, locked) VALUES ('host:a.org', 5, 1, 0)")
             return {"name": "host:a.org"}, "breaker reset"
+        case "incidents.acknowledge":
+            an_incident(desk)
+            return {"number": 1}, "incident acknowledged"
         case "syncs.undo":
             return {"number": 1}, "undone"
         case "jobs.cancel":

@@ -13,6 +13,7 @@ from catchment.errors import LoginFailed, SourceUnavailable
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.worker_status import WorkerStatus
+from catchment.telemetry.incidents import ReasonCode
 from catchment.views import health
 from catchment.views.health import Finding, LastCheck, SchedulePlan, SourceHealth, Verdict
 
@@ -148,12 +149,24 @@ def standing(**more: object) -> SourceHealth:
         ),
         (
             standing(trouble=SourceUnavailable("Vault is gone; mount its disk")),
-            Finding("source notes", FAIL, "Vault is gone; last good sync 3 min ago", "mount its disk"),
+            Finding(
+                "source notes",
+                FAIL,
+                "Vault is gone; last good sync 3 min ago",
+                "mount its disk",
+                ReasonCode.SOURCE_UNREACHABLE,
+                "notes",
+            ),
         ),
         (
             standing(trouble=LoginFailed("the login was refused")),
             Finding(
-                "source notes", FAIL, "the login was refused; last good sync 3 min ago", "catchment sources test notes"
+                "source notes",
+                FAIL,
+                "the login was refused; last good sync 3 min ago",
+                "catchment sources test notes",
+                ReasonCode.LOGIN_REFUSED,
+                "notes",
             ),
         ),
         (

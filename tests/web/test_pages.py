@@ -158,7 +158,7 @@ def events(client: httpx.Client, view: str, last: str = "") -> Iterator[tuple[st
 def test_change_is_sent_to_an_open_page(home: Home, client: httpx.Client) -> None:
     stream = events(client, "/sources")
     _, parts = next(stream)
-    assert set(parts) == {"tabs", "strip", "sources"}
+    assert set(parts) == {"tabs", "well", "strip", "sources"}
     assert parts["sources"] in shown(client, "/sources")
     ledger = Ledger.open(home)
     try:
@@ -183,7 +183,7 @@ def test_change_is_sent_to_an_open_page(home: Home, client: httpx.Client) -> Non
 )
 def test_live_part_contains_the_element_of_its_name(client: httpx.Client, path: str, names: set[str]) -> None:
     _, parts = next(events(client, path))
-    assert set(parts) == {"tabs", "strip", *names}
+    assert set(parts) == {"tabs", "well", "strip", *names}
     page = shown(client, path)
     for name, html in parts.items():
         assert (html.count(f'id="{name}"'), page.count(f'id="{name}"')) == (1, 1)

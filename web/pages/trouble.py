@@ -1,4 +1,4 @@
-"""Trouble: what needs a person, and a page for each with what helps and the decisions; and their number."""
+"""Trouble: what needs a person, and a page for each with what helps and the decisions; the incidents; and their number."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 from urllib.parse import quote
 
 from catchment.actions.desk import Desk
-from catchment.errors import NotFound
-from catchment.ledger import Event, SyncRow
+from catchment.errors import LedgerError, NotFound
+from catchment.ledger import Event, ListPage, SyncRow
 from catchment.views import trouble
 from catchment.views.health import HealthReport
 from catchment.views.sources import SourceLine, line
+from catchment.views.telemetry import incidents
+from catchment.views.telemetry.incidents import IncidentsView, IncidentView
 from catchment.views.telemetry.retries import RetryRow, retries
 from catchment.views.trouble import ClusterView, DeletionsView, EntryView, TroubleKind, TroubleRow, TroubleView
 from web.site import Data, WebPage
@@ -45,7 +47,7 @@ class StoppedSource:
 
 def count(library: WarmLibrary) -> int:
     """Return the number of open problems."""
-    return trouble.number(library.ledger, library.home)
+    return trouble.number(library.ledger, library.home, library.unsaved())
 
 
 def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
@@ -60,6 +62,8 @@ def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
         page("/trouble/sources/{name}", _source, StoppedSource),
         page("/trouble/breakers/{name:path}", _breaker, TroubleRow),
         page("/trouble/deletions/{name}", _deletions, DeletionsView, "folder", "after"),
+        page("/incidents", _incidents, IncidentsView, "after"),
+        page("/incidents/{number:int}", partial(_incident, desk), IncidentView),
     )
 
 
@@ -71,6 +75,8 @@ def address(row: TroubleRow) -> str:
     match row.kind:
         case TroubleKind.CHECK:
             return "/health"
+        case TroubleKind.INCIDENT:
+            return f"/incidents/{row.incident}" if row.incident else "/incidents"
         case TroubleKind.CLUSTER:
             return f"/trouble/clusters/{quote(name, safe='')}"
         case TroubleKind.DELETIONS:
@@ -83,7 +89,7 @@ def address(row: TroubleRow) -> str:
 
 def _queue(library: WarmLibrary, case: str | None, view: object, own: str, **more: Any) -> Data:
     """Return the values of the template: the list of problems beside one of them."""
-    found = trouble.trouble(library.ledger, library.home)
+    found = trouble.trouble(library.ledger, library.home, library.unsaved())
     rows = [(row, address(row)) for row in found.troubles]
     return {
         "view": found if case is None else view,
@@ -163,3 +169,18 @@ def _deletions(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         documents=ledger.library.sizes()[name],
         query={"folder": folder},
     )
+
+
+def _incidents(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+    try:
+        found = incidents.incidents(library.ledger, library.unsaved(), after=parameters.get("after"))
+    except LedgerError:
+        # The page cannot be shown without the ledger, but `/api/v1` tells what is wrong with it.
+        return {"view": IncidentsView(incidents.only(library.unsaved()), ListPage((), 0, None))}
+    return _queue(library, "case_incidents.html", found, "/incidents", found=found)
+
+
+def _incident(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+    found = incidents.incident(library.ledger, int(parameters["number"]))
+    runs = [(run, desk.run_address(run)) for run in found.affects.runs]
+    return _queue(library, "case_incident.html", found, f"/incidents/{found.id}", found=found, runs=runs)

@@ -40,7 +40,8 @@ class Sync:
 class SyncRow:
     """A sync and its result; `outcome` is None while it runs.
 
-    `run` is the ID of its Prefect flow run. `expected` is its latest ETA, or None if unknown.
+    `run` is the ID of its Prefect flow run. `expected` is its latest ETA, or None if unknown. `cause`: the reason code of its
+    `error`, if it has one.
     """
 
     id: int
@@ -55,6 +56,7 @@ class SyncRow:
     ended: datetime | None
     summary: Mapping[str, int]
     error: str | None
+    cause: str | None
 
     @property
     def is_undo(self) -> bool:

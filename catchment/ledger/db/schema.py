@@ -136,6 +136,7 @@ syncs = Table(
     Column("summary", Text),
     Column("error", Text),
     Column("circumstances", Text),
+    Column("cause", Text),
 )
 Index("syncs_by_source", syncs.c.source_id, syncs.c.id)
 _partial("syncs_open", syncs.c.source_id, where="outcome IS NULL", unique=True)

@@ -120,12 +120,20 @@ class Syncs:
             find_open_sync(writing, sync_id)
             writing.execute(update(syncs).where(syncs.c.id == sync_id).values(expected_at=maybe_micros(moment)))
 
-    def end(self, sync_id: int, outcome: Outcome, summary: Mapping[str, int], error: str | None = None) -> None:
+    def end(
+        self,
+        sync_id: int,
+        outcome: Outcome,
+        summary: Mapping[str, int],
+        error: str | None = None,
+        cause: str | None = None,
+    ) -> None:
         """Close a sync with its result; `quarantined` also holds its source. Raises StaleLease if it is already closed."""
         with self._store.write() as writing:
             source_id = find_open_sync(writing, sync_id).source_id
             _measure(writing, sync_id, outcome)
-            values = {"outcome": outcome, "ended_at": writing.now, "summary": to_json(summary), "error": error}
+            ended = {"outcome": outcome, "ended_at": writing.now}
+            values = ended | {"summary": to_json(summary), "error": error, "cause": cause}
             writing.execute(update(syncs).where(syncs.c.id == sync_id).values(values))
             mine = sources.c.id == source_id
             if outcome == "completed":
@@ -246,6 +254,7 @@ def _row(row: AnyRow) -> SyncRow:
         maybe_time(row.ended_at),
         from_json(row.summary),
         row.error,
+        row.cause,
     )
 
 

@@ -6,10 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, insert, select, update
 
 from catchment.errors import NotFound
-from catchment.ledger.db.database import AnyRow, Store, from_json, from_micros, maybe_time, to_json, to_micros
+from catchment.ledger.db.database import (
+    AnyRow,
+    Store,
+    Writing,
+    from_json,
+    from_micros,
+    maybe_micros,
+    maybe_time,
+    to_json,
+    to_micros,
+)
 from catchment.ledger.db.lookup import ListPage, before, cut, key_of
 from catchment.ledger.db.schema import incidents
 
@@ -18,7 +28,7 @@ _LONGEST_TIMELINE = 50
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """An entry in the timeline of an incident: what happened (opened, changed, told, acknowledged, closed), and details."""
+    """An entry in the timeline of an incident: what happened (opened, changed, told, acknowledged or closed), and a text."""
 
     at: datetime
     event: str
@@ -32,7 +42,7 @@ class Incident:
     Attributes:
         number: 0 if it is not stored yet.
         reason: Its reason code ("source.unreachable").
-        subject: What it is about: "source:NAME" or "" for the whole system.
+        subject: What it is about: "source:NAME", "host:NAME", or "" for the whole system.
         message, remedy: The latest. Neither contains a path.
         timeline: The first entry and the latest 49.
     """
@@ -67,62 +77,73 @@ class Incidents:
         with self._store.read() as reading:
             row = reading.execute(select(incidents).where(incidents.c.id == number)).first()
         if row is None:
-            raise NotFound(f"incident {number}: not found; see `catchment incidents list`")
+            raise _unknown(number)
         return _row(row)
 
-    def page(self, *, after: str | None = None, limit: int = 50) -> ListPage[Incident]:
-        """Return the incidents in parts, newest first."""
+    def closed(self, *, after: str | None = None, limit: int = 50) -> ListPage[Incident]:
+        """Return the closed incidents in parts, newest first."""
+        closed = incidents.c.closed_at.is_not(None)
+        page = select(incidents).where(closed, before(after, incidents.c.id)).order_by(incidents.c.id.desc())
         with self._store.read() as reading:
-            rows = reading.execute(
-                select(incidents).where(before(after, incidents.c.id)).order_by(incidents.c.id.desc()).limit(limit + 1)
-            ).all()
-            total = reading.execute(select(func.count(incidents.c.id))).scalar_one()
+            rows = reading.execute(page.limit(limit + 1)).all()
+            total = reading.execute(select(func.count(incidents.c.id)).where(closed)).scalar_one()
         return cut(rows, limit, total, _row, lambda row: key_of(row.id))
 
     def save(self, changed: Sequence[Incident]) -> list[Incident]:
-        """Store incidents as they are now, in one transaction; those without a number get one. Idempotent for the others."""
+        """Store incidents as they are now, in one transaction, and return them; those without a number get one.
+
+        Idempotent for the others: of their timeline, what is not stored yet is added.
+        """
         if not changed:
             return []
         with self._store.write() as writing:
-            saved = []
-            for one in changed:
-                values = {
-                    "message": one.message,
-                    "remedy": one.remedy,
-                    "closed_at": to_micros(one.closed) if one.closed else None,
-                    "timeline": to_json([[to_micros(m.at), m.event, m.text] for m in _cut(one.timeline)]),
-                }
-                number = one.number or writing.ids("incidents")[0]
-                if one.number:
-                    writing.execute(update(incidents).where(incidents.c.id == number).values(values))
-                else:
-                    row = {"id": number, "reason": one.reason, "subject": one.subject}
-                    writing.insert_named(incidents, [row | {"opened_at": to_micros(one.opened)} | values])
-                saved.append(number)
-            rows = writing.execute(select(incidents).where(incidents.c.id.in_(saved)).order_by(incidents.c.id)).all()
-            return [_row(row) for row in rows]
+            return [self._saved(writing, one) for one in changed]
 
-    def acknowledge(self, number: int, actor: str, note: str | None) -> Incident:
-        """Record that a person knows of an incident. Raises NotFound."""
-        known = self.get(number)
+    def _saved(self, writing: Writing, one: Incident) -> Incident:
+        values = {
+            "message": one.message,
+            "remedy": one.remedy,
+            "closed_at": maybe_micros(one.closed),
+            "timeline": _timeline(one.timeline),
+        }
+        number = one.number or writing.ids("incidents")[0]
+        mine = incidents.c.id == number
+        if one.number:
+            known = _row(writing.execute(select(incidents).where(mine)).one()).timeline
+            moments = dict.fromkeys((*known, *one.timeline))
+            values["timeline"] = _timeline(sorted(moments, key=lambda moment: moment.at))
+            writing.execute(update(incidents).where(mine).values(values))
+        else:
+            row = {"id": number, "reason": one.reason, "subject": one.subject, "opened_at": to_micros(one.opened)}
+            writing.execute(insert(incidents).values(row | values))
+        return _row(writing.execute(select(incidents).where(mine)).one())
+
+    def acknowledge(self, number: int, actor: str, note: str = "") -> Incident:
+        """Record that a person knows of an incident, and what they say about it. Raises NotFound."""
         with self._store.write() as writing:
-            moments = [
-                *known.timeline,
-                Moment(from_micros(writing.now), "acknowledged", f"{actor}: {note}" if note else actor),
-            ]
+            row = writing.execute(select(incidents).where(incidents.c.id == number)).first()
+            if row is None:
+                raise _unknown(number)
+            moment = Moment(from_micros(writing.now), "acknowledged", f"{actor}: {note}" if note else actor)
             values = {
                 "acknowledged_at": writing.now,
                 "acknowledged_by": actor,
-                "note": note,
-                "timeline": to_json([[to_micros(m.at), m.event, m.text] for m in _cut(moments)]),
+                "note": note or None,
+                "timeline": _timeline([*_row(row).timeline, moment]),
             }
             writing.execute(update(incidents).where(incidents.c.id == number).values(values))
-            writing.record("incident acknowledged", actor=actor, reason=f"#{number}" + (f": {note}" if note else ""))
+            writing.record("incident acknowledged", actor=actor, reason=f"{number}: {note}" if note else str(number))
         return self.get(number)
 
 
-def _cut(moments: Sequence[Moment]) -> Sequence[Moment]:
-    return moments if len(moments) <= _LONGEST_TIMELINE else [moments[0], *moments[1 - _LONGEST_TIMELINE :]]
+def _unknown(number: int) -> NotFound:
+    return NotFound(f"incident {number}: not found; see `catchment incidents list`")
+
+
+def _timeline(moments: Sequence[Moment]) -> str | None:
+    if len(moments) > _LONGEST_TIMELINE:
+        moments = [moments[0], *moments[1 - _LONGEST_TIMELINE :]]
+    return to_json([[to_micros(moment.at), moment.event, moment.text] for moment in moments])
 
 
 def _row(row: AnyRow) -> Incident:

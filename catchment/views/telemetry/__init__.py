@@ -1,1 +1,1 @@
-"""What the measurements show: every series for the exports, gauges, trends, objectives, anomalies and retries."""
+"""What the measurements show: conditions and incidents, series and gauges, trends, objectives, anomalies."""

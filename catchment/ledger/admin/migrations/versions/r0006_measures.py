@@ -1,4 +1,4 @@
-"""Add the rollups of metrics, and the incidents."""
+"""Add the rollups of metrics, the incidents, and the cause of a failed sync."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WITHOUT_ROWID = {"sqlite": " WITHOUT ROWID", "postgresql": ""}
 
 
 def upgrade() -> None:
-    """Create the tables, empty."""
+    """Create the tables, empty, and the column."""
     connection = op.get_bind()
     dialect = connection.dialect.name
     for statement in (
@@ -25,6 +25,7 @@ def upgrade() -> None:
         f"""CREATE TABLE incidents ( id {_ID[dialect]}, reason TEXT NOT NULL, subject TEXT NOT NULL,
             opened_at BIGINT NOT NULL, closed_at BIGINT, acknowledged_at BIGINT, acknowledged_by TEXT, note TEXT,
             message TEXT NOT NULL, remedy TEXT NOT NULL, timeline TEXT, PRIMARY KEY (id) )""",
+        "ALTER TABLE syncs ADD COLUMN cause TEXT",
         "CREATE UNIQUE INDEX incidents_open ON incidents (reason, subject) WHERE closed_at IS NULL",
     ):
         connection.exec_driver_sql(statement)

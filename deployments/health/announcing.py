@@ -1,0 +1,296 @@
+"""How people and programs are told of incidents: a Prefect event for each, and mail and desktop notifications by `notify.yaml`.
+
+One thread sends everything in turn. What fails is repeated after growing pauses, and noted in the timeline of the incident.
+"""
+
+from __future__ import annotations
+
+import heapq
+import shutil
+import smtplib
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.utils import formatdate, make_msgid
+from typing import Annotated, Literal
+from uuid import uuid4
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from catchment.errors import BadInput, CatchmentError, ConfigError, TryAgain
+from catchment.ledger import Incident
+from catchment.pacing.windows import blocked_until, parse
+from catchment.runtime.home import Home
+from catchment.runtime.secret_references import SecretReference, resolve
+from catchment.settings import Strict
+from catchment.telemetry.incidents import ReasonCode
+from deployments.server.client import api, read_blocks_of
+from deployments.server.running import require_running, running
+from deployments.sources.prefect_file import complaint, outline
+
+FILE = "notify.yaml"
+EVENT = "catchment.incident"
+_SECONDS = 20.0
+"""Time limit of one mail."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 900.0
+_LAST_SECONDS = 86_400.0
+"""Time after which no further attempt is made."""
+
+
+def _window(text: str) -> str:
+    try:
+        parse(text)
+    except BadInput as error:
+        raise ValueError(str(error).replace("a blackout window", "quiet hours")) from None
+    return text
+
+
+class MailSettings(Strict):
+    """Where mail about incidents goes, and the server that accepts it."""
+
+    host: str
+    port: int = Field(587, ge=1, le=65_535)
+    security: Literal["starttls", "tls", "none"] = "starttls"
+    sender: str = Field(alias="from", min_length=3)
+    to: tuple[str, ...] = Field(min_length=1)
+    user: str | None = None
+    password: SecretReference | None = None
+
+
+class NotifySettings(Strict):
+    """Who is told of which incidents, and when not.
+
+    Attributes:
+        quiet: Windows such as "22:00-07:00" in which nothing is sent. What is still open afterwards is sent then.
+        cooldown: Seconds after a message during which another of the same reason and subject is not sent.
+        reasons: The reason codes to be told of.
+    """
+
+    mail: MailSettings | None = None
+    desktop: bool = False
+    quiet: tuple[Annotated[str, AfterValidator(_window)], ...] = ()
+    cooldown: float = Field(300, ge=0, le=604_800)
+    reasons: tuple[ReasonCode, ...] = tuple(ReasonCode)
+
+    @classmethod
+    def load(cls, home: Home) -> NotifySettings:
+        """Read the file; the defaults without one. Raises ConfigError with the line and the remedy."""
+        try:
+            file = outline((home.path / FILE).read_text(encoding="utf-8"), FILE)
+        except FileNotFoundError:
+            return cls()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{FILE}: not readable ({type(error).__name__}); check its owner and encoding") from error
+        try:
+            return cls.model_validate(file.data)
+        except ValidationError as error:
+            raise complaint(file, error, cls) from error
+
+
+_Identity = tuple[str, str, datetime]
+
+
+@dataclass(order=True, slots=True)
+class _Delivery:
+    """A message of one channel (event, mail or desktop) about an incident, to be sent at `due`."""
+
+    due: float
+    number: int
+    channel: str = field(compare=False)
+    incident: Incident = field(compare=False)
+    first: float = field(compare=False)
+    pause: float = field(compare=False, default=_FIRST_PAUSE)
+
+
+class Announcer:
+    """Tells of incidents. `tell` never blocks and never fails."""
+
+    def __init__(self, home: Home, *, clock: Callable[[], float] = time.time) -> None:
+        self._home, self._clock = home, clock
+        self._note: Callable[[Incident, str], None] = lambda _incident, _text: None
+        self._heap: list[_Delivery] = []
+        self._changed = threading.Condition()
+        self._closed: set[_Identity] = set()
+        self._sent: set[tuple[str, _Identity]] = set()
+        """The incidents whose start was told, by channel."""
+        self._told: dict[tuple[str, str], float] = {}
+        """When people were last told of the start of an incident of a reason and subject."""
+        self._numbers = iter(range(2**62))
+        self._channels = {"event": self._emit, "mail": self._mail, "desktop": self._notify}
+
+    def start(self, note: Callable[[Incident, str], None]) -> None:
+        """Send in the background. `note` receives what happened, for the timeline of the incident."""
+        self._note = note
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def tell(self, incident: Incident) -> None:
+        """Tell that an incident opened or closed."""
+        with self._changed:
+            if incident.closed is not None:
+                self._closed.add(_identity(incident))
+            self._add("event", incident)
+            try:
+                settings = NotifySettings.load(self._home)
+            except ConfigError as error:
+                self._note(incident, str(error))
+                return
+            if self._concerns(settings, incident):
+                for channel in ("mail", "desktop"):
+                    if getattr(settings, channel):
+                        self._add(channel, incident)
+            self._changed.notify()
+
+    def send_due(self) -> float:
+        """Send what is due, and return the seconds until the next attempt."""
+        while True:
+            with self._changed:
+                now = self._clock()
+                if not self._heap or self._heap[0].due > now:
+                    return self._heap[0].due - now if self._heap else 3_600.0
+                delivery = heapq.heappop(self._heap)
+            self._attempt(delivery)
+
+    def _run(self) -> None:
+        while True:
+            seconds = self.send_due()
+            with self._changed:
+                if not self._heap or self._heap[0].due > self._clock():
+                    self._changed.wait(seconds)
+
+    def _add(self, channel: str, incident: Incident) -> None:
+        now = self._clock()
+        heapq.heappush(self._heap, _Delivery(now, next(self._numbers), channel, incident, now))
+        self._changed.notify()
+
+    def _concerns(self, settings: NotifySettings, incident: Incident) -> bool:
+        """Whether people are told, and not again and again."""
+        if incident.reason not in settings.reasons or incident.closed is not None:
+            return incident.closed is not None
+        key, now = (incident.reason, incident.subject), self._clock()
+        if now - self._told.get(key, -settings.cooldown) < settings.cooldown:
+            return False
+        self._told[key] = now
+        return True
+
+    def _is_pointless(self, delivery: _Delivery) -> bool:
+        """Whether an incident closed before its start could be told: then its end is not told, either."""
+        identity = _identity(delivery.incident)
+        if delivery.incident.closed is None:
+            return identity in self._closed
+        return (delivery.channel, identity) not in self._sent
+
+    def _attempt(self, delivery: _Delivery) -> None:
+        incident, channel = delivery.incident, delivery.channel
+        try:
+            if channel != "event":
+                if self._is_pointless(delivery):
+                    return
+                quiet = blocked_until([*map(parse, NotifySettings.load(self._home).quiet)], self._now())
+                if quiet is not None:
+                    self._again(delivery, quiet.timestamp() - self._clock())
+                    return
+            self._channels[channel](incident)
+        except (CatchmentError, OSError, ValueError, smtplib.SMTPException, subprocess.SubprocessError) as error:
+            # The text of an error may contain an address.
+            problem = str(error).partition("; ")[0] if isinstance(error, CatchmentError) else type(error).__name__
+            if self._clock() - delivery.first > _LAST_SECONDS:
+                self._note(incident, f"{channel}: not sent ({problem}); given up")
+                return
+            if delivery.pause == _FIRST_PAUSE:
+                self._note(incident, f"{channel}: not sent ({problem}); it is tried again")
+            self._again(delivery, delivery.pause)
+            delivery.pause = min(2 * delivery.pause, _LONGEST_PAUSE)
+        else:
+            if channel != "event":
+                self._sent.add((channel, _identity(incident)))
+                self._note(incident, f"{channel}: sent ({_verb(incident)})")
+
+    def _again(self, delivery: _Delivery, seconds: float) -> None:
+        with self._changed:
+            delivery.due = self._clock() + seconds
+            heapq.heappush(self._heap, delivery)
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock(), UTC)
+
+    def _emit(self, incident: Incident) -> None:
+        """Emit an event with the reason code and the number, and nothing private."""
+        event = {
+            "id": str(uuid4()),
+            "occurred": datetime.now(UTC).isoformat(),
+            "event": f"{EVENT}.{_verb(incident)}",
+            "resource": {
+                "prefect.resource.id": f"{EVENT}.{incident.number}",
+                "prefect.resource.name": f"incident {incident.number}",
+                "catchment.reason": incident.reason,
+            },
+            "payload": {"reason": incident.reason, "number": incident.number},
+        }
+        with api(require_running(self._home)) as client:
+            client.post("/events", json=[event]).raise_for_status()
+
+    def _mail(self, incident: Incident) -> None:
+        settings = NotifySettings.load(self._home).mail
+        if settings is None:
+            return
+        message = EmailMessage()
+        message["Subject"] = f"Catchment: {_title(incident)}"
+        message["From"], message["To"] = settings.sender, ", ".join(settings.to)
+        message["Date"], message["Message-ID"] = formatdate(localtime=True), make_msgid(domain="catchment.localhost")
+        message["Auto-Submitted"] = "auto-generated"
+        message.set_content(_text(incident))
+        secret = None
+        if settings.user and settings.password:
+            if server := running(self._home):
+                read_blocks_of(server)
+            secret = resolve(settings.password)
+        context = ssl.create_default_context() if settings.security != "none" else None
+        with _connected(settings, context) as connection:
+            if settings.security == "starttls":
+                connection.starttls(context=context)
+            if settings.user and secret:
+                connection.login(settings.user, secret)
+            connection.send_message(message)
+
+    def _notify(self, incident: Incident) -> None:
+        program = shutil.which("notify-send")
+        if program is None:
+            raise TryAgain("notify-send: not installed; on Debian: apt install libnotify-bin")
+        words = [program, "--app-name=Catchment", "--", _title(incident), incident.remedy]
+        subprocess.run(words, check=True, timeout=_SECONDS, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _connected(settings: MailSettings, context: ssl.SSLContext | None) -> smtplib.SMTP:
+    if settings.security == "tls":
+        return smtplib.SMTP_SSL(settings.host, settings.port, timeout=_SECONDS, context=context)
+    return smtplib.SMTP(settings.host, settings.port, timeout=_SECONDS)
+
+
+def _identity(incident: Incident) -> _Identity:
+    return incident.reason, incident.subject, incident.opened
+
+
+def _verb(incident: Incident) -> str:
+    return "opened" if incident.closed is None else "closed"
+
+
+def _title(incident: Incident) -> str:
+    about = incident.subject.partition(":")[2] or "Catchment"
+    return " ".join(f"{about}: {'' if incident.closed is None else 'solved: '}{incident.message}".split())
+
+
+def _text(incident: Incident) -> str:
+    lines = [f"{_title(incident)}.", "", f"Since: {incident.opened.astimezone():%Y-%m-%d %H:%M}"]
+    if incident.closed is None:
+        lines.append(f"What helps: {incident.remedy}")
+    else:
+        lines.append(f"Until: {incident.closed.astimezone():%Y-%m-%d %H:%M}")
+    lines.append(f"Reason code: {incident.reason}; see docs/runbooks.md")
+    if incident.number:
+        lines.append(f"More: catchment incidents show {incident.number}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,160 @@
+"""`catchment incidents` and the first line of `status`; the pages of incidents; and what is shown without a ledger."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.testclient import TestClient
+
+from catchment.ledger import Incident
+from catchment.runtime import own_secrets
+from catchment.runtime.home import Home
+from console import session
+from deployments.runs.desk import LocalDesk
+from deployments.server.running import Running, record, supervisor_lock
+from tests.console.standin import Standin, serving
+from tests.console.test_actions import an_incident
+from web.__main__ import desk_of
+from web.app import application
+from web.guard import Guard
+from web.readiness import Readiness
+from web.warm_library import WarmLibrary
+
+if TYPE_CHECKING:
+    from tests.console.conftest import Cli
+
+PORT, TOKEN = 8000, "the token"
+FULL = Incident(0, "disk.full", "", datetime.now(UTC), None, "the disk is full", "make room", ())
+
+
+@pytest.fixture
+def desk(filled: Path) -> LocalDesk:
+    return session.desk()
+
+
+@pytest.fixture
+def library(filled: Path) -> WarmLibrary:
+    return WarmLibrary(Home(filled), lambda _reason: None)
+
+
+@pytest.fixture
+def client(filled: Path, library: WarmLibrary) -> TestClient:
+    web = application(library, Readiness(library, None), desk_of(Home(filled)), TOKEN)
+    client = TestClient(Guard(web.app, web.check, PORT), base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False)
+    client.get("/signin", params={"key": own_secrets.one_time_key(Home(filled).signin_keys)})
+    return client
+
+
+@pytest.fixture
+def server(filled: Path) -> Iterator[Standin]:
+    with serving(filled) as standin:
+        yield standin
+
+
+def test_incident_is_listed_shown_and_acknowledged(cli: Cli, desk: LocalDesk) -> None:
+    assert cli("incidents", "list").err == "no incidents\n"
+    an_incident(desk)
+    (row,) = cli("incidents", "list", "--json").json
+    assert (row["id"], row["reason"], row["state"], row["closed_at"]) == (1, "source.unreachable", "open", None)
+    assert row["affects"]["source"] == "notes"
+    assert "source.unreachable" in cli("incidents", "list").out
+    out = cli("incidents", "show", "1").out
+    assert "check its address" in out
+    assert "docs/runbooks.md, at the heading with source.unreachable" in out
+    assert cli("incidents", "ack", "1", "--note", "the provider works on it").out == "incident 1: acknowledged\n"
+    shown = cli("incidents", "show", "1", "--json").json
+    assert shown["note"] == "the provider works on it"
+    assert [moment["event"] for moment in shown["timeline"]] == ["opened", "acknowledged"]
+    assert "acknowledged" in cli("incidents", "list").out
+    assert cli("incidents", "ack", "7").code == 4
+    assert cli("incidents", "show", "7").code == 4
+
+
+def test_first_line_of_status_says_whether_all_is_well(
+    cli: Cli, filled: Path, desk: LocalDesk, server: Standin
+) -> None:
+    said = cli("status", "--exit-code")
+    assert said.code == 0
+    assert said.out.splitlines()[0] == "Starting: incidents are judged in a moment."
+    number = an_incident(desk)
+    said = cli("status", "--exit-code")
+    first = said.out.splitlines()[0]
+    assert said.code == 1
+    assert first.startswith("notes: mail.example.org: no answer, since ")
+    assert first.endswith("; check its address.")
+    assert cli("status").code == 0
+    assert [one["id"] for one in cli("status", "--json").json["incidents"]] == [number]
+
+
+def test_status_says_that_nothing_is_judged_without_the_web_process(cli: Cli, filled: Path) -> None:
+    with supervisor_lock(Home(filled)):
+        record(Home(filled), Running(1, os.getpid(), datetime.now(UTC) - timedelta(minutes=3), 0, 0, ""))
+        assert cli("status").out.startswith("Incidents are not judged: the web process is down;")
+        assert cli("status", "--exit-code").code == 1
+
+
+def test_stopped_system_is_not_well(cli: Cli, filled: Path) -> None:
+    said = cli("status", "--exit-code")
+    assert (said.code, said.out.splitlines()[0]) == (
+        1,
+        "Catchment is not running; start it with `catchment up --detach`",
+    )
+
+
+def test_pages_say_what_is_wrong_and_since_when(client: TestClient, desk: LocalDesk) -> None:
+    assert "The Prefect server does not respond" in client.get("/sources").text
+    an_incident(desk)
+    line = client.get("/sources").text.partition('id="well"')[2].partition("</aside>")[0]
+    assert '<a href="/incidents/1">notes: mail.example.org: no answer</a>, since <time' in line
+    assert "; check its address" in line
+    trouble = client.get("/trouble").text
+    assert trouble.count("source.unreachable") == 1
+    shown = client.get("/incidents/1").text
+    assert "docs/runbooks.md, at the heading with source.unreachable" in shown
+    assert 'action="/actions/incidents.acknowledge"' in shown
+    assert client.get("/incidents/2").status_code == 404
+    assert "notes: mail.example.org: no answer" in client.get("/incidents").text
+
+
+def test_closed_incident_is_kept_in_the_list(client: TestClient, desk: LocalDesk) -> None:
+    an_incident(desk)
+    with desk.writing() as ledger:
+        (found,) = ledger.incidents.open()
+        ledger.incidents.save([replace(found, closed=datetime.now(UTC))])
+    assert "Closed in the last 24 hours" in client.get("/trouble").text
+    assert 'href="/incidents/1"' in client.get("/trouble").text
+    assert "1 closed incident" in client.get("/incidents").text
+    assert (
+        "/actions/incidents.acknowledge"
+        not in client.get("/incidents/1").text.partition("<dialog")[0].partition("popover")[0]
+    )
+
+
+def test_incident_that_is_not_stored_yet_is_shown(client: TestClient, library: WarmLibrary) -> None:
+    library.unsaved = lambda: (FULL,)
+    line = client.get("/").text.partition('id="well"')[2].partition("</aside>")[0]
+    assert '<a href="/incidents">Catchment: the disk is full</a>' in line
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    (row,) = client.get("/api/v1/incidents", headers=headers).json()["open"]
+    assert (row["id"], row["reason"]) == (0, "disk.full")
+
+
+def test_incidents_are_shown_while_the_ledger_is_damaged(
+    client: TestClient, library: WarmLibrary, filled: Path
+) -> None:
+    library.unsaved = lambda: (replace(FULL, reason="ledger.damaged", message="the file is damaged"),)
+    for rest in filled.glob("ledger.db-*"):
+        rest.unlink()
+    (filled / "ledger.db").write_bytes(b"not a database " * 1_000)
+    response = client.get("/trouble")
+    assert response.status_code in (500, 503)
+    assert "Catchment: the file is damaged" in response.text
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    (row,) = client.get("/api/v1/incidents", headers=headers).json()["open"]
+    assert row["reason"] == "ledger.damaged"

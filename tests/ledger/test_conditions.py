@@ -1,0 +1,387 @@
+"""What counts as wrong now, from a real ledger and the reports of the processes: each reason code is reached."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from catchment.errors import CatchmentError, LedgerCorrupt, LedgerUnavailable, NotFound, SourceUnavailable, TryAgain
+from catchment.ledger import Outcome, Source
+from catchment.model import Priority
+from catchment.pacing import HostLimits
+from catchment.pacing.limits import RateReport
+from catchment.pacing.metered import Ask, Report
+from catchment.runtime import watch_status
+from catchment.runtime.home import Home
+from catchment.runtime.process import identity
+from catchment.runtime.watch_status import Watching, WatchState
+from catchment.runtime.worker_status import WorkerStatus
+from catchment.telemetry.catalogue import JOBS, QUEUE
+from catchment.telemetry.incidents import Condition, ReasonCode, reason_of
+from catchment.views.health import Finding, HealthReport, Verdict
+from catchment.views.telemetry.conditions import of_ledger, of_ledger_each_minute, of_machine
+from tests.ledger.test_quarantine import fail
+from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, notes
+
+GONE = SourceUnavailable("mail: no answer; check its address")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home").make()
+
+
+def found(world: World, home: Home) -> dict[tuple[ReasonCode, str], Condition]:
+    latest = {source.id: world.ledger.syncs.recent(source.id) for source in world.ledger.sources.all()}
+    conditions = [*of_ledger(world.ledger, home, latest), *of_ledger_each_minute(world.ledger, latest)]
+    return {condition.key: condition for condition in conditions}
+
+
+def synced(
+    world: World, outcome: Outcome, error: CatchmentError | None = None, source: Source | None = None, **figures: int
+) -> None:
+    """End a sync: the open one, or a new one of another source."""
+    world.clock.forward(minutes=1)
+    sync = world.begin(source) if source or not world.ledger.syncs.is_open(world.sync.id) else world.sync
+    cause = reason_of(error) if error else None
+    world.ledger.syncs.end(sync.id, outcome, figures, str(error) if error else None, cause)
+
+
+def of_the_machine(world: World, home: Home, *, is_up: bool = True, **errors: CatchmentError) -> list[Condition]:
+    return [*of_machine(home, errors, world.clock.moment, is_up=is_up)]
+
+
+def worker(world: World, home: Home, **more: Any) -> None:
+    WorkerStatus(identity(), world.clock.moment, 4, 4, 0.1, 0.1, 0, **more).write(home)
+
+
+# Syncs
+
+
+def test_nothing_is_wrong_after_a_good_sync(world: World, home: Home) -> None:
+    world.ingest(*notes(3))
+    synced(world, "completed", succeeded=3)
+    assert found(world, home) == {}
+
+
+def test_failed_sync_is_known_by_the_class_of_its_error(world: World, home: Home) -> None:
+    synced(world, "failed", GONE)
+    (condition,) = found(world, home).values()
+    assert condition == Condition(ReasonCode.SOURCE_UNREACHABLE, "source:notes", "mail: no answer", "check its address")
+    synced(world, "completed", succeeded=1)
+    assert found(world, home) == {}
+
+
+def test_cancelled_or_running_sync_does_not_hide_a_failed_one(world: World, home: Home) -> None:
+    synced(world, "failed", GONE)
+    synced(world, "cancelled")
+    assert set(found(world, home)) == {(ReasonCode.SOURCE_UNREACHABLE, "source:notes")}
+    world.ledger.syncs.begin(world.source.id, run=None, owner=identity(), code_version="1", alive=lambda _: False)
+    assert set(found(world, home)) == {(ReasonCode.SOURCE_UNREACHABLE, "source:notes")}
+
+
+@pytest.mark.parametrize(("verdict", "is_wrong"), [(Verdict.FAIL, True), (Verdict.WARN, False), (Verdict.OK, False)])
+def test_later_check_tells_that_a_source_can_be_read_again(
+    world: World, home: Home, verdict: Verdict, is_wrong: bool
+) -> None:
+    synced(world, "failed", GONE)
+    ended = world.clock.moment
+    report = HealthReport(ended + timedelta(seconds=1), (Finding("source notes", verdict, "last sync failed"),))
+    report.write(home)
+    assert bool(found(world, home)) is is_wrong
+    replace(report, at=ended - timedelta(seconds=1)).write(home)
+    assert found(world, home), "an earlier check says nothing"
+
+
+def test_held_source_names_its_cause_until_it_is_resumed(world: World, home: Home) -> None:
+    synced(world, "quarantined", GONE)
+    HealthReport(world.clock.moment + timedelta(1), (Finding("source notes", Verdict.WARN, "is read"),)).write(home)
+    (condition,) = found(world, home).values()
+    assert condition.reason is ReasonCode.SOURCE_UNREACHABLE
+    assert condition.remedy.endswith("catchment sources resume notes")
+    world.ledger.sources.hold("notes", "catchment", "it crashed the runner twice")
+    synced(world, "completed", source=world.ledger.sources.put("plots", "github", Priority.NORMAL))
+    world.ledger.sources.put("mail", "imap", Priority.NORMAL)
+    world.ledger.sources.hold("mail", "catchment", "it crashed the runner twice")
+    assert (ReasonCode.SOURCE_HELD, "source:mail") in found(world, home)
+
+
+def test_paused_source_is_not_wrong(world: World, home: Home) -> None:
+    synced(world, "failed", GONE)
+    world.ledger.sources.pause("notes", "operator:anna", "moving house")
+    assert found(world, home) == {}
+
+
+def test_crashed_sync_counts_until_another_continues(world: World, home: Home) -> None:
+    synced(world, "crashed", CatchmentError("unexpected KeyError"))
+    (condition,) = found(world, home).values()
+    assert (condition.reason, condition.message) == (ReasonCode.SYNC_FAILED, "unexpected KeyError")
+    synced(world, "crashed")
+    assert set(found(world, home)) == {(ReasonCode.SYNC_FAILED, "source:notes")}
+    world.ledger.syncs.begin(world.source.id, run=None, owner=identity(), code_version="1", alive=lambda _: False)
+    assert found(world, home) == {}
+
+
+def test_open_sync_of_a_dead_process_is_stuck(world: World, home: Home) -> None:
+    assert set(found(world, home)) == {(ReasonCode.SYNC_STUCK, "source:notes")}
+
+
+def test_open_sync_is_stuck_without_a_finished_item_for_long(world: World, home: Home) -> None:
+    world.ledger.syncs.end(world.sync.id, "completed", {})
+    world.sync = world.ledger.syncs.begin(
+        world.source.id, run=None, owner=identity(), code_version="1", alive=lambda _: False
+    )
+    world.see(*notes(3))
+    world.clock.forward(minutes=29)
+    assert found(world, home) == {}
+    world.clock.forward(minutes=2)
+    assert set(found(world, home)) == {(ReasonCode.SYNC_STUCK, "source:notes")}
+    world.ledger.measures.tally.add(JOBS, 1, world.source.id, outcome="succeeded")
+    world.ledger.measures.flush()
+    assert found(world, home) == {}
+
+
+# Items
+
+
+def test_many_items_that_no_parser_reads_mean_a_broken_parser(world: World, home: Home) -> None:
+    jobs = fail(world, *(f"{n}.pdf" for n in range(5)), failure=PARSE_ERROR)
+    synced(world, "completed", quarantined=5, succeeded=1)
+    (condition,) = found(world, home).values()
+    assert (condition.reason, condition.subject) == (ReasonCode.PARSER_BROKEN, "source:notes")
+    assert condition.message == "5 of the latest 6 items failed (parse_error)"
+    synced(world, "completed")
+    assert found(world, home), "a sync without items says nothing about parsers"
+    world.ledger.quarantine.retry(jobs, "operator:anna")
+    synced(world, "completed", succeeded=5)
+    assert found(world, home) == {}
+
+
+@pytest.mark.parametrize(("bad", "good"), [(4, 0), (5, 6), (50, 1_000)])
+def test_few_items_that_fail_are_no_incident(world: World, home: Home, bad: int, good: int) -> None:
+    fail(world, *(f"{n}.pdf" for n in range(4)), failure=PARSE_ERROR)
+    synced(world, "completed", quarantined=bad, succeeded=good)
+    assert found(world, home) == {}
+
+
+def test_items_that_fail_for_other_reasons_are_rising_failures(world: World, home: Home) -> None:
+    jobs = fail(world, *(f"{n}.md" for n in range(5)), failure=TIMEOUT)
+    synced(world, "completed", quarantined=5)
+    (condition,) = found(world, home).values()
+    assert condition.reason is ReasonCode.FAILURES_RISING
+    world.ledger.quarantine.discard(jobs, "operator:anna", "not needed")
+    assert found(world, home) == {}
+
+
+def test_held_deletions_wait_for_a_decision(world: World, home: Home) -> None:
+    world.ingest(*notes(30))
+    world.lose(*(item.locator for item in notes(15)))
+    world.settle()
+    synced(world, "completed")
+    (condition,) = found(world, home).values()
+    assert condition.key == (ReasonCode.DELETIONS_HELD, "source:notes")
+    assert condition.message.startswith("15 deletions wait for a decision: ")
+
+
+def backlog(world: World, *numbers: int) -> dict[int, float]:
+    """Sample a number of waiting jobs each minute, as the web process does."""
+    for number in numbers:
+        world.clock.forward(minutes=1)
+        world.ledger.measures.tally.add(QUEUE, number, world.source.id, state="pending")
+        world.ledger.measures.flush()
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_wrong"),
+    [
+        ((1_000, 1_000, 1_200), True),
+        ((5_000, 1_000, 1_000, 1_000), True),
+        ((1_200, 1_100, 1_000), False),
+        ((999, 1_000, 1_200), False),
+        ((2_000, 2_000), False),
+    ],
+)
+def test_backlog_that_does_not_fall_is_wrong(world: World, home: Home, numbers: Sequence[int], is_wrong: bool) -> None:
+    synced(world, "completed", succeeded=1)
+    backlog(world, *numbers)
+    assert ((ReasonCode.BACKLOG_GROWING, "") in found(world, home)) is is_wrong
+
+
+def test_first_sync_may_fill_the_queue(world: World, home: Home) -> None:
+    synced(world, "cancelled")
+    backlog(world, 1_000, 2_000, 3_000)
+    assert found(world, home) == {}
+
+
+# Hosts and consents
+
+
+@pytest.mark.parametrize(
+    ("rates", "message"),
+    [
+        (RateReport(retry_after=60), "api.example.org requested a pause"),
+        (RateReport(limit=10, remaining=0, resets_in=600), "the hourly quota of api.example.org is used up"),
+        (RateReport(limit=10, remaining=5, resets_in=600), None),
+    ],
+)
+def test_host_that_limits_requests_is_told(world: World, home: Home, rates: RateReport, message: str | None) -> None:
+    synced(world, "completed")
+    world.ledger.pacing.report(HostLimits("api.example.org", "me"), Report(rates=[rates]))
+    conditions = found(world, home)
+    assert [one.message for one in conditions.values()] == ([message] if message else [])
+    assert set(conditions) <= {(ReasonCode.HOST_THROTTLED, "host:api.example.org")}
+
+
+def test_slow_host_is_told_while_it_is_asked(world: World, home: Home) -> None:
+    synced(world, "completed")
+    limits, ask = HostLimits("mail.example.org"), Report(answers=2, slow=2)
+    for _ in range(3):
+        world.clock.forward(seconds=6)
+        world.ledger.pacing.take(Ask(limits, "notes", "me", 1, intake=True), ask, None)
+    ticket, _ = world.ledger.pacing.ask(limits, "notes", identity())
+    assert set(found(world, home)) == {(ReasonCode.HOST_THROTTLED, "host:mail.example.org")}
+    world.ledger.pacing.release(ticket)
+    assert found(world, home) == {}
+
+
+@pytest.mark.parametrize(
+    ("age", "message"),
+    [
+        (timedelta(days=20), None),
+        (timedelta(days=25), "the consent to read content expires on 2026-12-20"),
+        (timedelta(days=31), "the consent to read content has expired"),
+    ],
+)
+def test_consent_is_told_a_week_before_it_ends(world: World, home: Home, age: timedelta, message: str | None) -> None:
+    synced(world, "completed")
+    now = world.clock.moment
+    world.ledger.consents.give(world.source.id, ["content"], "anna", now + timedelta(days=30))
+    world.clock.forward(days=age.days)
+    assert [one.message for one in found(world, home).values()] == ([message] if message else [])
+
+
+def test_missing_consent_is_told(world: World, home: Home) -> None:
+    synced(world, "completed")
+    world.ledger.consents.ask(world.source.id, ["content"])
+    (condition,) = found(world, home).values()
+    assert (condition.message, condition.remedy) == ("no consent to read content", "catchment consent give notes")
+
+
+# The machine
+
+
+def reasons(conditions: Sequence[Condition]) -> list[ReasonCode]:
+    return [condition.reason for condition in conditions]
+
+
+def test_running_system_is_well(world: World, home: Home) -> None:
+    worker(world, home)
+    assert of_the_machine(world, home) == []
+
+
+def test_worker_that_does_not_report_is_silent(world: World, home: Home) -> None:
+    assert reasons(of_the_machine(world, home)) == [ReasonCode.WORKER_SILENT]
+    assert of_the_machine(world, home, is_up=False) == []
+    worker(world, home)
+    world.clock.forward(minutes=1)
+    assert reasons(of_the_machine(world, home)) == [ReasonCode.WORKER_SILENT]
+    worker(world, home, problem="the runner crashed")
+    (condition,) = of_the_machine(world, home)
+    assert condition.message == "the runner crashed several times in a row"
+
+
+@pytest.mark.parametrize("part", ["server", "events"])
+def test_server_that_does_not_respond_is_silent(world: World, home: Home, part: str) -> None:
+    worker(world, home)
+    assert reasons(of_the_machine(world, home, **{part: TryAgain("x")})) == [ReasonCode.SERVER_SILENT]
+    assert of_the_machine(world, home, is_up=False, **{part: TryAgain("x")}) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (LedgerUnavailable("ledger: busy; wait"), ReasonCode.LEDGER_UNWRITABLE),
+        (TryAgain("no response within 2 s"), ReasonCode.LEDGER_UNWRITABLE),
+        (LedgerCorrupt("ledger: damaged; restore"), ReasonCode.LEDGER_DAMAGED),
+    ],
+)
+def test_ledger_that_cannot_be_written_is_told(
+    world: World, home: Home, error: CatchmentError, code: ReasonCode
+) -> None:
+    worker(world, home)
+    assert reasons(of_the_machine(world, home, ledger=error)) == [code]
+    assert reasons(of_the_machine(world, home, lease=error)) == [code]
+
+
+def test_missing_ledger_is_not_wrong(world: World, home: Home) -> None:
+    worker(world, home)
+    assert of_the_machine(world, home, ledger=NotFound("no ledger")) == []
+
+
+def test_full_disk_also_excuses_an_old_report_of_the_worker(
+    world: World, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker(world, home)
+    world.clock.forward(minutes=10)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=99_000_000))
+    assert reasons(of_the_machine(world, home)) == [ReasonCode.DISK_FULL]
+
+
+def test_partly_watched_source_is_told(world: World, home: Home) -> None:
+    worker(world, home)
+    states: Mapping[str, WatchState] = {
+        "notes": WatchState(Watching.LIMITED, "on NFS", "add a schedule"),
+        "papers": WatchState(Watching.WATCHING),
+    }
+    watch_status.write(home, states)
+    assert of_the_machine(world, home) == [
+        Condition(ReasonCode.WATCH_LIMITED, "source:notes", "on NFS", "add a schedule")
+    ]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ReasonCode.LOGIN_EXPIRING,
+        ReasonCode.SETTINGS_INVALID,
+        ReasonCode.MEANING_STALLED,
+        ReasonCode.UPKEEP_FAILED,
+        ReasonCode.SOURCE_UNREACHABLE,
+    ],
+)
+def test_checks_that_are_not_ok_are_conditions_while_they_are_recent(
+    world: World, home: Home, code: ReasonCode
+) -> None:
+    worker(world, home)
+    finding = Finding("x", Verdict.WARN, "it is bad; last good 5 min ago", "do this", code, "mail")
+    HealthReport(world.clock.moment, (finding, replace(finding, verdict=Verdict.OK, source="other"))).write(home)
+    assert of_the_machine(world, home) == [Condition(code, "source:mail", "it is bad", "do this")]
+    world.clock.forward(minutes=7)
+    worker(world, home)
+    assert of_the_machine(world, home) == []
+
+
+def test_what_is_judged_more_often_is_not_taken_from_the_last_check(world: World, home: Home) -> None:
+    worker(world, home)
+    codes = (ReasonCode.DISK_FULL, ReasonCode.SERVER_SILENT, ReasonCode.WORKER_SILENT, ReasonCode.LEDGER_UNWRITABLE)
+    HealthReport(world.clock.moment, tuple(Finding("x", Verdict.FAIL, "bad", "", code) for code in codes)).write(home)
+    assert of_the_machine(world, home) == []
+
+
+def test_conditions_of_many_jobs_are_read_quickly(world: World, home: Home) -> None:
+    world.see(*notes(20_000))
+    synced(world, "completed", succeeded=1)
+    found(world, home)
+    begun = time.perf_counter()
+    for _ in range(10):
+        found(world, home)
+    assert (time.perf_counter() - begun) / 10 < 0.05
