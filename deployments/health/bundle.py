@@ -25,6 +25,8 @@ from catchment.ledger import Ledger
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 from catchment.runtime.redaction import redact
+from catchment.telemetry.exposition import prometheus
+from catchment.views.telemetry.gauges import current
 from deployments.health import checks, doctor
 from deployments.sources.sources_file import SourcesFile
 
@@ -76,6 +78,7 @@ def contents(home: Home) -> dict[str, str]:
     findings = [*checks.examine(home), *doctor.examine(home)]
     with suppress(CatchmentError), closing(Ledger.inspect(home, read_only=True)) as ledger:
         names |= {source.name for source in ledger.sources.all()}
+        files["metrics.txt"] = prometheus(current(ledger, home)).decode()
         known = [*ledger.incidents.open(), *ledger.incidents.closed(limit=_INCIDENTS).rows]
         files["incidents.json"] = _json([asdict(one) for one in known])
     files["health.json"] = _json([asdict(finding) for finding in findings])
@@ -83,7 +86,7 @@ def contents(home: Home) -> dict[str, str]:
         lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
         files[f"logs/{log.name}"] = "\n".join(lines)
     mask = Mask(names)
-    return {name: text if name == "versions.txt" else mask(text) for name, text in files.items()}
+    return {name: text if name in ("versions.txt", "metrics.txt") else mask(text) for name, text in files.items()}
 
 
 def write(file: Path, files: Mapping[str, str]) -> None:
