@@ -1,4 +1,4 @@
-"""`python -m benchmarks.telemetry [--quick]`: what the metrics cost. Writes build/telemetry.json.
+"""`python -m benchmarks.telemetry [--quick]`: the cost of the metrics. Writes build/telemetry.json.
 
 A first ingest with the counting and without it, and, with 100,000 jobs in the queue and the figures of a year: one scrape of
 `/metrics`, the gauges, the sample of each minute, and the merging of old figures, in milliseconds.

@@ -1,4 +1,4 @@
-"""What the web process watches in the background: figures every minute, incidents every ten seconds; and `/metrics`."""
+"""The background duties of the web process (incidents every ten seconds, figures every minute), and `/metrics`."""
 
 from __future__ import annotations
 

@@ -65,6 +65,7 @@ class Metric:
 
 _REASONS = tuple(Reason)
 _INCIDENT_REASONS: tuple[str, ...] = ()
+"""The reason codes of incidents. Without them here, a series exists only while an incident is open."""
 
 JOBS = Metric(
     "catchment.jobs",

@@ -148,7 +148,7 @@ class Queue:
             return Waiting(reading.execute(fresh).scalar_one() + tried - later, later, maybe_time(next_at))
 
     def backlogs(self) -> dict[int, Backlog]:
-        """Return the unfinished jobs by source ID; sources without any are omitted. 10 ms for 100,000 jobs."""
+        """Return the unfinished jobs by source ID; sources without any are omitted. 20 ms for 100,000 jobs."""
         with self._store.read() as reading:
             return job_lists.backlogs(reading)
 
