@@ -37,7 +37,10 @@ def slo(as_json: arguments.Json = False) -> None:
     with session.reading() as ledger:
         states = objectives(ledger, settings(session.home()), ledger.now())
     if as_json:
-        render.show_json([{**asdict(state), "good": state.good} for state in states])
+        shown = [{**asdict(one), "good": one.good} for one in states]
+        for one, state in zip(shown, states, strict=True):
+            one["objective"]["text"] = str(state.objective)
+        render.show_json(shown)
         return
     headers = ("OBJECTIVE", "STATE", "24 H", *(f"BURN {burn.hours} H" for burn in states[0].burns))
     rows = [
