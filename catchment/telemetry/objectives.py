@@ -1,6 +1,6 @@
 """Objectives: the share of syncs, saves and time that has to be good, and how fast the rest of it is used up.
 
-burn = bad / total / (1 - target): at 1, exactly the permitted share is bad. A burn counts in a long and a short window, so that an
+burn = bad / total / (1 - target): at 1, exactly the permitted share is bad. It counts in a long and a short window, so that an
 objective burns neither because of a single minute nor for hours after it recovered.
 """
 
