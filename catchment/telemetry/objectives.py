@@ -1,6 +1,6 @@
 """Objectives: the share of syncs, saves and time that has to be good, and how fast the rest of it is used up.
 
-burn = bad / total / (1 - target): at 1, exactly what may be bad is bad. A burn counts in a long and a short window, so that an
+burn = bad / total / (1 - target): at 1, exactly the permitted share is bad. It counts in a long and a short window, so that an
 objective burns neither because of a single minute nor for hours after it recovered.
 """
 
@@ -19,7 +19,7 @@ _WINDOWS = ((1, 14.4), (6, 6.0), (24, 3.0))
 HISTORY = timedelta(hours=24)
 """The longest window."""
 _FEWEST, _FEWEST_BAD = 10, 2
-"""Events in a long window below which it says nothing; with 4 syncs an hour, one failure would be a burn of 25."""
+"""Fewest events for a judgement of a long window. With 4 syncs an hour, one failure would be a burn of 25."""
 
 
 class ObjectiveStatus(StrEnum):
@@ -32,7 +32,7 @@ class ObjectiveStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """An objective. `text` says it in words. `above`: a value over it is bad; 0 where nothing is compared."""
+    """An objective. `text`: a sentence with its numbers left out. `above`: bound of good values; 0 without a bound."""
 
     name: str
     text: str

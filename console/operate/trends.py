@@ -1,4 +1,4 @@
-"""`catchment slo` and `catchment telemetry show`: objectives, and what was done in the last hour, day or month."""
+"""`catchment slo` and `catchment telemetry show`: objectives, and trends of the last hour, day or month."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _NAMES: Final = {
 def slo(as_json: arguments.Json = False) -> None:
     """Show whether the objectives are kept.
 
-    A burn of 1 uses up exactly what may be bad. An objective burns if this is too fast in a long window and in the last twelfth
-    of it. First syncs do not count. Targets are set in `objectives.toml` in the home folder.
+    At a burn of 1, exactly the permitted share is bad. An objective burns if the rate is too high in a long window and in the
+    last twelfth of it. First syncs do not count. Targets are set in `objectives.toml` in the home folder.
 
     Example: catchment slo
     """
@@ -37,7 +37,10 @@ def slo(as_json: arguments.Json = False) -> None:
     with session.reading() as ledger:
         states = objectives(ledger, settings(session.home()), ledger.now())
     if as_json:
-        render.show_json([{**asdict(state), "good": state.good} for state in states])
+        shown = [{**asdict(one), "good": one.good} for one in states]
+        for one, state in zip(shown, states, strict=True):
+            one["objective"]["text"] = str(state.objective)
+        render.show_json(shown)
         return
     headers = ("OBJECTIVE", "STATE", "24 H", *(f"BURN {burn.hours} H" for burn in states[0].burns))
     rows = [
@@ -61,9 +64,9 @@ def show(
     ] = None,
     as_json: arguments.Json = False,
 ) -> None:
-    """Show what was done in the last hour, day or month.
+    """Show the trends of the last hour, day or month.
 
-    Of times, p95 is what 95 of 100 took at most, and p50 half of them. `!` marks what is unusual.
+    p95 is the time that 95 of 100 need at most, p50 the median. `!` marks an unusual trend.
 
     Example: catchment telemetry show --days 30 --source notes
     """

@@ -62,7 +62,7 @@ class Anomaly:
 
 
 def anomalies(ledger: Ledger, now: datetime) -> tuple[Anomaly, ...]:
-    """Return what has been unusual for two hours or more; all sources together come first.
+    """Return the series that have been unusual for two hours or more, the sum of all sources first.
 
     Whole hours are judged, so only the first call in an hour reads figures. A paused source is not judged.
     """

@@ -53,7 +53,7 @@ def _changed(objective: Objective, given: object) -> Objective:
 
 
 def _problem(objective: Objective, key: str, value: Any) -> str | None:
-    """Return what is wrong with a setting, and what is right."""
+    """Return the problem of a setting with its remedy; None if it is valid."""
     if key not in ("target", "above") or (key == "above" and not objective.above):
         return "no such setting; remove it"
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""Retries: how often attempts failed, how long the next one waited, and what came of it, by kind of source and reason."""
+"""Retries: number of failed attempts, delay of the next attempt, and result, by kind of source and reason."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SPAN = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class RetryRow:
-    """What retries did for a kind of source and a reason, in the last 30 days.
+    """The retries of a kind of source for a reason, in the last 30 days.
 
     Attributes:
         failed: Failed attempts.
         delay: Mean seconds until the next attempt; None without one.
-        recovered: Items that succeeded after that.
+        recovered: Items that succeeded after a failed attempt.
         quarantined: Failed attempts that were the last.
         share: Of recovered among recovered and quarantined; None without either.
     """

@@ -1,4 +1,4 @@
-"""Trends: what Catchment did in the last hour, day or month, in equal steps of time."""
+"""Trends: the work of the last hour, day or month, in equal steps of time."""
 
 from __future__ import annotations
 
