@@ -34,7 +34,7 @@ _OF_ITEMS = (ReasonCode.PARSER_BROKEN, ReasonCode.FAILURES_RISING)
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """The objects that an incident concerns, as far as the ledger knows: its source, the runs of failed syncs, and quarantined items."""
+    """The objects that an incident concerns, if the ledger knows them: source, runs of failed syncs, quarantined items."""
 
     source: str | None
     syncs: tuple[int, ...] = ()
