@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> None:
     readiness = Readiness(library, server)
     desk, announcer = desk_of(home), Announcer(home)
     watch = IncidentWatch(
-        home, lambda: library.ledger, desk.writing, readiness.errors, announcer.tell, is_up=server is not None
+        home, lambda: library.ledger, desk.writing, readiness.errors, announcer.announce, is_up=server is not None
     )
     announcer.start(watch.note)
     library.unsaved = lambda: watch.unsaved

@@ -20,11 +20,11 @@ from catchment.errors import (
 _SLEPT_SECONDS = 60.0
 """Time between two judgements after which the machine has slept, or was too busy to judge."""
 _GONE_SECONDS = 15.0
-"""Time for which a condition must be gone before its incident closes."""
+"""Time for which a condition must be absent before its incident closes."""
 
 
 class ReasonCode(StrEnum):
-    """What is wrong, worst first. docs/runbooks.md has a heading for each code.
+    """Kinds of problems, worst first. docs/runbooks.md has a heading for each code.
 
     Attributes:
         help: The meaning in one line.
@@ -40,11 +40,11 @@ class ReasonCode(StrEnum):
         member._value_, member.help, member.wait = code, help_, wait
         return member
 
-    DISK_FULL = "disk.full", "The disk of the home folder is full; nothing can be written"
+    DISK_FULL = "disk.full", "The disk of the home folder is full; it cannot be written"
     LEDGER_DAMAGED = "ledger.damaged", "The database is damaged"
     LEDGER_UNWRITABLE = "ledger.unwritable", "The database cannot be written", 20.0
     SERVER_SILENT = "server.silent", "The Prefect server does not respond", 30.0
-    WORKER_SILENT = "worker.silent", "The worker does not report, so no sync runs", 45.0
+    WORKER_SILENT = "worker.silent", "The worker does not report; no sync runs", 45.0
     SETTINGS_INVALID = "settings.invalid", "A file of settings has an error"
     CLOCK_JUMPED = "clock.jumped", "The clock of this machine was set, or is wrong"
     LOGIN_REFUSED = "login.refused", "A source refused the login"
@@ -83,12 +83,12 @@ def reason_of(error: CatchmentError | None) -> ReasonCode:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that is wrong now.
+    """A present problem.
 
     Attributes:
         subject: "source:NAME", "host:NAME", or "" for the whole system.
-        message: The problem, without anything that changes by itself, such as an age.
-        remedy: What helps.
+        message: The problem, without values that change by themselves, such as an age.
+        remedy: The way to solve it.
     """
 
     reason: ReasonCode
@@ -98,7 +98,7 @@ class Condition:
 
     @property
     def key(self) -> Key:
-        """What tells incidents apart: at most one of a reason and subject is open."""
+        """The identity of an incident while it is open."""
         return self.reason, self.subject
 
 
@@ -107,7 +107,7 @@ Key = tuple[ReasonCode, str]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What opens, what says something else than before, and what closes."""
+    """The conditions that open an incident, change its message, and close one."""
 
     opened: tuple[Condition, ...]
     changed: tuple[Condition, ...]
@@ -117,8 +117,8 @@ class Judgement:
 class Judge:
     """Decides when a condition opens an incident, and when its absence closes it.
 
-    A condition must hold for the time of its code, and be gone for some seconds. These times start anew after a sleep of the
-    machine: what is known was recorded before.
+    A condition must hold for the time of its code, and then be absent for some seconds. These times start anew after a sleep of
+    the machine, because all reports were written before.
     """
 
     def __init__(self, opened: Iterable[Condition]) -> None:
@@ -130,7 +130,7 @@ class Judge:
     def judge(self, conditions: Iterable[Condition], now: float, *, is_partial: bool = False) -> Judgement:
         """Compare the conditions with the open incidents. `now`: seconds of a clock that includes sleep.
 
-        `is_partial`: not all conditions could be read, so nothing closes.
+        `is_partial`: not all conditions could be read, so no incident closes.
         """
         if self._judged is not None and now - self._judged > _SLEPT_SECONDS:
             self._turning.clear()

@@ -1,4 +1,4 @@
-"""`catchment incidents`: what was wrong, from when until when, and what helps."""
+"""`catchment incidents`: problems with their start, end and remedy."""
 
 from __future__ import annotations
 

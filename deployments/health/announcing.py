@@ -1,6 +1,6 @@
-"""How people and programs are told of incidents: a Prefect event for each, and mail and desktop notifications by `notify.yaml`.
+"""Messages about incidents: a Prefect event for each, and mail and desktop notifications by the settings in `notify.yaml`.
 
-One thread sends everything in turn. What fails is repeated after growing pauses, and noted in the timeline of the incident.
+One thread sends them in turn. A failed message is repeated after growing pauses, and noted in the timeline of the incident.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _window(text: str) -> str:
 
 
 class MailSettings(Strict):
-    """Where mail about incidents goes, and the server that accepts it."""
+    """The addresses of mail about incidents, and the server that accepts it."""
 
     host: str
     port: int = Field(587, ge=1, le=65_535)
@@ -63,12 +63,12 @@ class MailSettings(Strict):
 
 
 class NotifySettings(Strict):
-    """Who is told of which incidents, and when not.
+    """The incidents to send messages about, by which channels, and the quiet hours.
 
     Attributes:
-        quiet: Windows such as "22:00-07:00" in which nothing is sent. What is still open afterwards is sent then.
-        cooldown: Seconds after a message during which another of the same reason and subject is not sent.
-        reasons: The reason codes to be told of.
+        quiet: Windows such as "22:00-07:00" without messages. Incidents that are still open afterwards are sent then.
+        cooldown: Minimum seconds between two messages of the same reason and subject.
+        reasons: The reason codes to send.
     """
 
     mail: MailSettings | None = None
@@ -108,7 +108,7 @@ class _Delivery:
 
 
 class Announcer:
-    """Tells of incidents. `tell` never blocks and never fails."""
+    """Sends messages about incidents. `announce` never blocks and never fails."""
 
     def __init__(self, home: Home, *, clock: Callable[[], float] = time.time) -> None:
         self._home, self._clock = home, clock
@@ -117,19 +117,19 @@ class Announcer:
         self._changed = threading.Condition()
         self._closed: set[_Identity] = set()
         self._sent: set[tuple[str, _Identity]] = set()
-        """The incidents whose start was told, by channel."""
-        self._told: dict[tuple[str, str], float] = {}
-        """When people were last told of the start of an incident of a reason and subject."""
+        """The incidents whose start was sent, by channel."""
+        self._announced: dict[tuple[str, str], float] = {}
+        """Time of the last message about the start of an incident of a reason and subject."""
         self._numbers = iter(range(2**62))
         self._channels = {"event": self._emit, "mail": self._mail, "desktop": self._notify}
 
     def start(self, note: Callable[[Incident, str], None]) -> None:
-        """Send in the background. `note` receives what happened, for the timeline of the incident."""
+        """Send in the background. `note` receives the results, for the timeline of the incident."""
         self._note = note
         threading.Thread(target=self._run, daemon=True).start()
 
-    def tell(self, incident: Incident) -> None:
-        """Tell that an incident opened or closed."""
+    def announce(self, incident: Incident) -> None:
+        """Announce that an incident opened or closed."""
         with self._changed:
             if incident.closed is not None:
                 self._closed.add(_identity(incident))
@@ -146,7 +146,7 @@ class Announcer:
             self._changed.notify()
 
     def send_due(self) -> float:
-        """Send what is due, and return the seconds until the next attempt."""
+        """Send the messages that are due, and return the seconds until the next attempt."""
         while True:
             with self._changed:
                 now = self._clock()
@@ -168,17 +168,17 @@ class Announcer:
         self._changed.notify()
 
     def _concerns(self, settings: NotifySettings, incident: Incident) -> bool:
-        """Whether people are told, and not again and again."""
+        """Whether to send messages: of these reasons, and not again within the cooldown."""
         if incident.reason not in settings.reasons or incident.closed is not None:
             return incident.closed is not None
         key, now = (incident.reason, incident.subject), self._clock()
-        if now - self._told.get(key, -settings.cooldown) < settings.cooldown:
+        if now - self._announced.get(key, -settings.cooldown) < settings.cooldown:
             return False
-        self._told[key] = now
+        self._announced[key] = now
         return True
 
     def _is_pointless(self, delivery: _Delivery) -> bool:
-        """Whether an incident closed before its start could be told: then its end is not told, either."""
+        """Whether an incident closed before its start could be sent: then its end is not sent, either."""
         identity = _identity(delivery.incident)
         if delivery.incident.closed is None:
             return identity in self._closed
@@ -219,7 +219,7 @@ class Announcer:
         return datetime.fromtimestamp(self._clock(), UTC)
 
     def _emit(self, incident: Incident) -> None:
-        """Emit an event with the reason code and the number, and nothing private."""
+        """Emit an event with the reason code and the number, and no private data."""
         event = {
             "id": str(uuid4()),
             "occurred": datetime.now(UTC).isoformat(),

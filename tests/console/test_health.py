@@ -54,6 +54,13 @@ def test_all_is_well(cli: Cli, server: Standin) -> None:
     assert cli("health").out.splitlines()[0].split() == ["PROBE", "VERDICT", "FINDING"]
 
 
+def test_error_in_the_settings_of_messages_fails_the_check(cli: Cli, server: Standin, filled: Path) -> None:
+    (filled / "notify.yaml").write_text("mial: {}\n")
+    response = cli("health", "--json")
+    assert (response.code, verdicts(response)["notify"]) == (1, "fail")
+    assert "did you mean mail?" in cli("health").out
+
+
 def test_when_nothing_runs_health_fails_and_says_what_to_do(cli: Cli, filled: Path) -> None:
     response = cli("health", "--json")
     assert (response.code, response.json["verdict"]) == (1, "fail")

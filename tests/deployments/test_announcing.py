@@ -87,7 +87,7 @@ class Told:
     def tell(self, *incidents: Incident, after: float = 0) -> list[str]:
         """Tell of incidents, let time pass, and return the subjects of all mails so far."""
         for incident in incidents:
-            self.announcer.tell(incident)
+            self.announcer.announce(incident)
         self.announcer.send_due()
         self.now += after
         if after:
@@ -179,7 +179,7 @@ def test_background_thread_sends_at_once(home: Home) -> None:
         told.settings()
         sent = threading.Event()
         told.announcer.start(lambda _incident, _text: sent.set())
-        told.announcer.tell(OPEN)
+        told.announcer.announce(OPEN)
         assert sent.wait(10)
         assert len(server.mails) == 1
         server.shutdown()

@@ -205,12 +205,12 @@ def test_notes_of_messages_are_added_to_the_timeline(watched: Watched) -> None:
     watched.pass_(10)
     watched.watch.note(watched.told[0], "mail: sent (opened)")
     watched.pass_(10)
-    assert watched.events == ["opened", "told"]
+    assert watched.events == ["opened", "notified"]
     watched.world.ledger.syncs.end(watched.world.begin().id, "completed", {})
     watched.pass_(30)
     watched.watch.note(watched.told[1], "mail: sent (closed)")
     watched.pass_(10)
-    assert watched.events == ["opened", "told", "closed", "told"]
+    assert watched.events == ["opened", "notified", "closed", "notified"]
     assert len(watched.world.ledger.incidents.closed().rows) == 1
 
 

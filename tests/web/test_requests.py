@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
 
 import httpx
 import psutil
@@ -311,3 +313,44 @@ def test_damaged_ledger_is_reported_and_stops_nothing(home: Home) -> None:
             remote.search(home, SECRET, NOW)
         assert client.get("/live").status_code == 200
     assert SECRET not in (home.logs / "web.log").read_text()
+
+
+def test_server_that_refuses_events_is_not_ready(home: Home) -> None:
+    """It says that it is healthy, and answers a posted event with an error, for example without its message broker."""
+
+    def respond(request: BaseHTTPRequestHandler) -> None:
+        request.send_response_only(200 if request.command == "GET" else 500)
+        request.end_headers()
+
+    fill(home)
+    with (
+        answering(respond) as other,
+        served(home, f"http://127.0.0.1:{other}/api") as port,
+        connected(home, port) as client,
+    ):
+        parts = client.get("/ready").json()["parts"]
+    assert parts["server"]["ok"]
+    assert parts["events"]["reason"] == "the server responded with status 500"
+
+
+def test_ledger_that_another_process_locks_is_not_ready(home: Home) -> None:
+    fill(home)
+    with closing(sqlite3.connect(home.path / "ledger.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with served(home) as port, connected(home, port) as client:
+            parts = until(lambda: client.get("/ready").json()["parts"], lambda parts: not parts["ledger"]["ok"])
+            assert parts["ledger"]["reason"] in ("no response within 2 s", "LedgerUnavailable")
+            assert not parts["lease"]["ok"]
+            other.execute("ROLLBACK")
+            until(lambda: client.get("/ready").json()["parts"], lambda parts: parts["ledger"]["ok"], seconds=40)
+
+
+def test_readiness_leaves_no_lease_and_no_number(home: Home) -> None:
+    fill(home)
+    with served(home) as port, connected(home, port) as client:
+        parts = until(lambda: client.get("/ready").json()["parts"], lambda parts: parts["lease"]["ok"])
+    assert parts["ledger"]["ok"]
+    with closing(Ledger.inspect(home.database_url)) as ledger:
+        assert ledger.pacing.places() == []
+    with closing(sqlite3.connect(home.path / "ledger.db")) as file:
+        assert file.execute("SELECT value FROM counters WHERE name = 'incidents'").fetchone() == (0,)

@@ -28,7 +28,7 @@ _LONGEST_TIMELINE = 50
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """An entry in the timeline of an incident: what happened (opened, changed, told, acknowledged or closed), and a text."""
+    """An entry in the timeline of an incident: its kind (opened, changed, notified, acknowledged or closed), and a text."""
 
     at: datetime
     event: str
@@ -92,7 +92,7 @@ class Incidents:
     def save(self, changed: Sequence[Incident]) -> list[Incident]:
         """Store incidents as they are now, in one transaction, and return them; those without a number get one.
 
-        Idempotent for the others: of their timeline, what is not stored yet is added.
+        Idempotent for the others: of their timeline, new entries are added.
         """
         if not changed:
             return []
@@ -119,7 +119,7 @@ class Incidents:
         return _row(writing.execute(select(incidents).where(mine)).one())
 
     def acknowledge(self, number: int, actor: str, note: str = "") -> Incident:
-        """Record that a person knows of an incident, and what they say about it. Raises NotFound."""
+        """Record that a person knows of an incident, with a note. Raises NotFound."""
         with self._store.write() as writing:
             row = writing.execute(select(incidents).where(incidents.c.id == number)).first()
             if row is None:

@@ -38,7 +38,7 @@ _JUDGED_HERE = (
     ReasonCode.WORKER_SILENT,
     ReasonCode.LEDGER_UNWRITABLE,
 )
-"""Codes of checks that are repeated here more often, so that the last check says nothing."""
+"""Codes of checks that are repeated here more often, so that the last check is not used."""
 
 LatestSyncs = Mapping[int, Sequence[SyncRow]]
 """The latest syncs of each source, newest first, by its ID."""
@@ -48,7 +48,7 @@ def of_machine(home: Home, errors: Mapping[str, CatchmentError], now: datetime, 
     """Yield the conditions that do not need the ledger.
 
     Args:
-        errors: What the web process tried and could not do: "ledger", "lease", "server", "events".
+        errors: The failed checks of the web process: "ledger", "lease", "server", "events".
         is_up: Whether there should be a server and a worker.
     """
     full = False

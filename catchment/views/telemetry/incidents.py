@@ -1,4 +1,4 @@
-"""Incidents: the watch that opens and closes them, and what people see of them."""
+"""Incidents: the watch that opens and closes them, and their records for people."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MINUTE_SECONDS = 55.0
 _CLOCK_SECONDS = 60.0
 """Difference from which the clock counts as set."""
 _ACCEPTED_SECONDS = 900.0
-"""Time after which the new time is taken for right."""
+"""Seconds after which the new time is accepted."""
 _BEFORE = timedelta(minutes=5)
 """Time between the failed sync and the incident, at most."""
 _BAD = ("failed", "quarantined", "crashed")
@@ -34,7 +34,7 @@ _OF_ITEMS = (ReasonCode.PARSER_BROKEN, ReasonCode.FAILURES_RISING)
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """What an incident concerns, as far as the ledger knows: its source, the runs of failed syncs, and quarantined items."""
+    """The objects that an incident concerns, if the ledger knows them: source, runs of failed syncs, quarantined items."""
 
     source: str | None
     syncs: tuple[int, ...] = ()
@@ -44,7 +44,7 @@ class Affected:
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """An incident with what its reason code means. The fields are those of `incidents list --json`.
+    """An incident with the meaning of its reason code. The fields are those of `incidents list --json`.
 
     `id`: 0 while it is not stored. `runbook`: the document whose heading names the reason code.
     """
@@ -88,7 +88,7 @@ def incidents(
 
 
 def opened(ledger: Ledger, unsaved: Sequence[Incident] = ()) -> tuple[IncidentView, ...]:
-    """Return the open incidents, worst first and then oldest first; those that a person knows of last.
+    """Return the open incidents, worst first and then oldest first; acknowledged ones last.
 
     `unsaved`: open or closed ones that could not be stored as they are now.
     """
@@ -128,7 +128,7 @@ def sort(found: Iterable[IncidentView]) -> tuple[IncidentView, ...]:
 
 
 def incident(ledger: Ledger, number: int) -> IncidentView:
-    """Return an incident with what it affects. Raises NotFound."""
+    """Return an incident with the objects that it affects. Raises NotFound."""
     found = ledger.incidents.get(number)
     kind, _, name = found.subject.partition(":")
     if kind != "source":
@@ -146,7 +146,7 @@ def incident(ledger: Ledger, number: int) -> IncidentView:
 
 
 def sentence(found: Sequence[IncidentView]) -> str:
-    """Return in one sentence whether all is well, and if not, what, since when and what helps."""
+    """Return in one sentence whether all is well, or the worst problem, its start and its remedy."""
     if not found:
         return "All is well."
     worst = found[0]
@@ -157,15 +157,15 @@ def sentence(found: Sequence[IncidentView]) -> str:
 
 
 class IncidentWatch:
-    """Judges the conditions, and stores what opens, changes and closes. For one thread, except `note`.
+    """Judges the conditions, and stores the incidents that open, change or close. For one thread, except `note`.
 
     While the ledger cannot be written, incidents live here and are stored later.
 
     Args:
         reading: Returns the ledger. Raises NotFound before the first source.
         writing: Opens it for changes.
-        errors: Returns what the process tried and could not do (see `of_machine`).
-        tell: Receives each incident that opened or closed.
+        errors: Returns the failed checks of the process (see `of_machine`).
+        announce: Receives each incident that opened or closed.
         steady: Seconds of a clock that includes sleep.
     """
 
@@ -175,14 +175,14 @@ class IncidentWatch:
         reading: Callable[[], Ledger],
         writing: Callable[[], AbstractContextManager[Ledger]],
         errors: Callable[[], Mapping[str, CatchmentError]],
-        tell: Callable[[Incident], None],
+        announce: Callable[[Incident], None],
         *,
         is_up: bool,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         steady: Callable[[], float] = lambda: boot_clock().micros / 1e6,
     ) -> None:
         self._home, self._reading, self._writing = home, reading, writing
-        self._errors, self._tell, self._is_up = errors, tell, is_up
+        self._errors, self._announce, self._is_up = errors, announce, is_up
         self._clock, self._steady = clock, steady
         self._judge: Judge | None = None
         self._open: dict[Key, Incident] = {}
@@ -198,14 +198,14 @@ class IncidentWatch:
         return tuple(self._unsaved.values())
 
     def note(self, incident: Incident, text: str) -> None:
-        """Add to the timeline of an incident how it was told, with the next judgement. Thread-safe."""
+        """Add the result of a message to the timeline of an incident, with the next judgement. Thread-safe."""
         self._notes.append((incident, text))
 
     def judge(self) -> None:
         """Judge once. Raises NotFound before the first source; other errors are conditions themselves."""
         now, steady = self._clock(), self._steady()
         errors = dict(self._errors())
-        of_what_is_stored: list[Condition] = []
+        of_records: list[Condition] = []
         is_partial = False
         try:
             ledger = self._reading()
@@ -214,7 +214,7 @@ class IncidentWatch:
             latest = self._latest_syncs(ledger)
             if self._each_minute is None or steady - self._each_minute[0] >= _MINUTE_SECONDS:
                 self._each_minute = steady, [*of_ledger_each_minute(ledger, latest)]
-            of_what_is_stored = [*of_ledger(ledger, self._home, latest), *self._each_minute[1]]
+            of_records = [*of_ledger(ledger, self._home, latest), *self._each_minute[1]]
         except NotFound:
             raise
         except CatchmentError as error:
@@ -223,7 +223,7 @@ class IncidentWatch:
             self._start(())
         assert self._judge is not None
         found = [*of_machine(self._home, errors, now, is_up=self._is_up), *self._clock_moved(now, steady)]
-        judgement = self._judge.judge([*found, *of_what_is_stored], steady, is_partial=is_partial)
+        judgement = self._judge.judge([*found, *of_records], steady, is_partial=is_partial)
         changed = [
             *(self._change(one, now, "opened") for one in judgement.opened),
             *(self._change(one, now, "changed") for one in judgement.changed),
@@ -235,7 +235,7 @@ class IncidentWatch:
         self._mark()
         for one in changed:
             if one.timeline[-1].event != "changed":
-                self._tell(stored.get(_identity(one), one))
+                self._announce(stored.get(_identity(one), one))
 
     def _start(self, known: Sequence[Incident]) -> None:
         self._open = {(ReasonCode(one.reason), one.subject): one for one in known if one.reason in [*ReasonCode]}
@@ -249,7 +249,7 @@ class IncidentWatch:
         return self._latest[1]
 
     def _clock_moved(self, now: datetime, steady: float) -> list[Condition]:
-        """Compare the wall clock with one that nobody sets. After a while, the new time is taken for right."""
+        """Compare the wall clock with a monotonic one. After a while, the new time is accepted."""
         offset = now.timestamp() - steady
         if self._offset is None or abs(offset - self._offset[0]) < _CLOCK_SECONDS:
             self._offset = offset if self._offset is None else self._offset[0], steady
@@ -287,13 +287,13 @@ class IncidentWatch:
         latest = self._unsaved.get(key) or next((one for one in self._open.values() if _identity(one) == key), incident)
         if latest is incident and not incident.number:
             return  # It was closed and stored since.
-        noted = replace(latest, timeline=(*latest.timeline, Moment(now, "told", text)))
+        noted = replace(latest, timeline=(*latest.timeline, Moment(now, "notified", text)))
         self._unsaved[key] = noted
         if noted.closed is None:
             self._open[ReasonCode(noted.reason), noted.subject] = noted
 
     def _save(self) -> Mapping[tuple[str, str, datetime], Incident]:
-        """Store what is not stored yet, if possible now."""
+        """Store the changes that are not stored yet, if possible now."""
         if not self._unsaved:
             return {}
         try:
