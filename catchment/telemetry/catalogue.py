@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from catchment.errors import FailureClass, Reason
 from catchment.model import JobState
+from catchment.telemetry.incidents import ReasonCode
 
 BOUNDS = (0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 20.0, 60.0, 300.0, 900.0, 3600.0)
 """Upper bounds in seconds of the buckets of every histogram; one more bucket holds the rest. Objectives use 2 and 300."""
@@ -64,8 +65,6 @@ class Metric:
 
 
 _REASONS = tuple(Reason)
-_INCIDENT_REASONS: tuple[str, ...] = ()
-"""The reason codes of incidents. Without them here, a series exists only while an incident is open."""
 
 JOBS = Metric(
     "catchment.jobs",
@@ -202,7 +201,7 @@ INCIDENTS = Metric(
     "catchment.incidents.open",
     Kind.GAUGE,
     "Open incidents by reason code; see `catchment incidents list`.",
-    labels={"reason": _INCIDENT_REASONS},
+    labels={"reason": tuple(ReasonCode)},
     of_source=False,
 )
 BUILD = Metric(

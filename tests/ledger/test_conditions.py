@@ -41,7 +41,7 @@ def home(tmp_path: Path) -> Home:
 
 def found(world: World, home: Home) -> dict[tuple[ReasonCode, str], Condition]:
     latest = {source.id: world.ledger.syncs.recent(source.id) for source in world.ledger.sources.all()}
-    conditions = [*of_ledger(world.ledger, home, latest), *of_ledger_each_minute(world.ledger, latest)]
+    conditions = [*of_ledger(world.ledger, home, latest), *of_ledger_each_minute(world.ledger, home, latest)]
     return {condition.key: condition for condition in conditions}
 
 

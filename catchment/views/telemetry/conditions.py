@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import accumulate
 
-from catchment.errors import CatchmentError, NotFound, Reason
+from catchment.errors import CatchmentError, ConfigError, NotFound, Reason
 from catchment.ledger import ConsentState, Ledger, Source, SyncRow
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
@@ -17,7 +17,9 @@ from catchment.runtime.watch_status import Watching
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.telemetry.catalogue import JOBS, QUEUE
 from catchment.telemetry.incidents import Condition, ReasonCode
+from catchment.telemetry.objectives import ObjectiveStatus
 from catchment.views.health import DISK_FULL_BYTES, RESTART, HealthReport, Verdict, reason_of_ledger
+from catchment.views.telemetry.objectives import objectives, settings
 
 _MANY_JOBS = 1_000
 _MINUTE = timedelta(minutes=1)
@@ -92,11 +94,29 @@ def of_ledger(ledger: Ledger, home: Home, latest: LatestSyncs) -> Iterator[Condi
     yield from _hosts(ledger)
 
 
-def of_ledger_each_minute(ledger: Ledger, latest: LatestSyncs) -> Iterator[Condition]:
+def of_ledger_each_minute(ledger: Ledger, home: Home, latest: LatestSyncs) -> Iterator[Condition]:
     """Yield further conditions that the ledger knows of, which are slower to read, or change slowly."""
     now = ledger.now()
     yield from _backlog(ledger, latest, now)
     yield from _consents(ledger, now)
+    yield from _objectives(ledger, home, now)
+
+
+def _objectives(ledger: Ledger, home: Home, now: datetime) -> Iterator[Condition]:
+    try:
+        chosen = settings(home)
+    except ConfigError as error:
+        problem, _, remedy = str(error).partition("; ")
+        yield Condition(ReasonCode.SETTINGS_INVALID, "", problem, remedy)
+        return
+    for one in objectives(ledger, chosen, now):
+        if one.status is ObjectiveStatus.BURNING:
+            yield Condition(
+                ReasonCode.OBJECTIVE_BURNING,
+                f"objective:{one.objective.name}",
+                f"missed: {one.objective}",
+                "catchment slo",
+            )
 
 
 def _read(ledger: Ledger) -> list[Source]:

@@ -213,7 +213,7 @@ class IncidentWatch:
                 self._start(ledger.incidents.open())
             latest = self._latest_syncs(ledger)
             if self._each_minute is None or steady - self._each_minute[0] >= _MINUTE_SECONDS:
-                self._each_minute = steady, [*of_ledger_each_minute(ledger, latest)]
+                self._each_minute = steady, [*of_ledger_each_minute(ledger, self._home, latest)]
             of_records = [*of_ledger(ledger, self._home, latest), *self._each_minute[1]]
         except NotFound:
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -16,20 +15,25 @@ from catchment.telemetry import objectives as rules
 from catchment.telemetry.catalogue import BOUNDS, QUEUE, SAVE_TO_FOUND, SYNC_DURATION, Metric
 from catchment.telemetry.objectives import BACKLOG, CHANGES, DURATION, SYNCS, Events, Objective, ObjectiveState
 
-FILE = "objectives.toml"
-"""A table for each objective that differs from its default: `[syncs]` with `target = 0.98`."""
+FILE = "objectives.yaml"
+"""An entry for each objective that differs from its default: `syncs: {target: 0.98}`."""
 _BAD = ("failed", "crashed", "quarantined")
 """Outcomes of syncs that failed. Those that a person or a limit stopped, and first syncs, are not counted at all."""
 
 
 def settings(home: Home) -> tuple[Objective, ...]:
-    """Return the objectives, with the targets and bounds of `objectives.toml`. Raises ConfigError."""
+    """Return the objectives, with the targets and bounds of `objectives.yaml`. Raises ConfigError."""
+    file = home.path / FILE
+    if not file.exists():
+        return rules.OBJECTIVES
+    import yaml
+
     try:
-        tables = tomllib.loads((home.path / FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        tables = {}
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{FILE}: cannot be read ({error}); correct it") from None
+        tables = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError(f"{FILE}: cannot be read ({type(error).__name__}); correct it") from None
+    if not isinstance(tables, Mapping):
+        raise ConfigError(f"{FILE}: must name objectives, such as `syncs: {{target: 0.98}}`; correct it")
     known = {objective.name for objective in rules.OBJECTIVES}
     if unknown := next((name for name in tables if name not in known), None):
         raise ConfigError(f"{FILE}: {unknown}: no such objective; choose {', '.join(sorted(known))}")
@@ -45,7 +49,7 @@ def objectives(ledger: Ledger, chosen: Iterable[Objective], now: datetime) -> tu
 def _changed(objective: Objective, given: object) -> Objective:
     """Return an objective with the settings of its table. Raises ConfigError."""
     if not isinstance(given, Mapping):
-        raise ConfigError(f"{FILE}: {objective.name}: must be a table with target and above")
+        raise ConfigError(f"{FILE}: {objective.name}: must have the keys target and above")
     for key, value in given.items():
         if problem := _problem(objective, key, value):
             raise ConfigError(f"{FILE}: {objective.name}.{key}: {problem}")
