@@ -63,12 +63,9 @@ bench: setup     ## speed and memory beside a bare loop, what search finds, and 
 	$(BIN)/python -m benchmarks.imap
 	$(BIN)/python -m benchmarks.github_files
 	$(BIN)/python -m benchmarks.github_api
-<<<<<<< HEAD
 	$(BIN)/python -m benchmarks.telemetry $(ARGS)
-=======
 	$(BIN)/python -m benchmarks.alarms
 	$(BIN)/python -m benchmarks.rollups 60
->>>>>>> tel-C
 
 pictures: setup  ## the pictures in docs/images: diagrams, and the page with the example vault (needs Chromium)
 	$(BIN)/python docs/images/draw.py

@@ -63,7 +63,7 @@ def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
         page("/trouble/breakers/{name:path}", _breaker, TroubleRow),
         page("/trouble/deletions/{name}", _deletions, DeletionsView, "folder", "after"),
         page("/incidents", _incidents, IncidentsView, "after"),
-        page("/incidents/{number:int}", partial(_incident, desk), IncidentView),
+        page("/incidents/{number:int}", _incident, IncidentView),
     )
 
 
@@ -180,7 +180,6 @@ def _incidents(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     return _queue(library, "case_incidents.html", found, "/incidents", found=found)
 
 
-def _incident(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def _incident(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     found = incidents.incident(library.ledger, int(parameters["number"]))
-    runs = [(run, desk.run_address(run)) for run in found.affects.runs]
-    return _queue(library, "case_incident.html", found, f"/incidents/{found.id}", found=found, runs=runs)
+    return _queue(library, "case_incident.html", found, f"/incidents/{found.id}", found=found)
