@@ -49,10 +49,10 @@ class Group(TyperGroup):
 
 
 class CommandGroup(typer.Typer):
-    """A `typer.Typer` whose commands and help pages follow our format. `group`: selects commands by a rule of its own."""
+    """A `typer.Typer` whose commands and help pages follow our format."""
 
-    def __init__(self, help: str, group: type[Group] = Group, **settings: Any) -> None:  # noqa: A002 - typer's name
-        super().__init__(cls=group, help=help, rich_markup_mode=None, **settings)
+    def __init__(self, help: str, **settings: Any) -> None:  # noqa: A002 - typer's name
+        super().__init__(cls=Group, help=help, rich_markup_mode=None, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         """Register a command, as `typer.Typer.command`."""

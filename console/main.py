@@ -75,7 +75,7 @@ _SECTIONS: Final = {
         "config": "data.upkeep:config_app",
     },
     "Data": {
-        "backup": "data.backup:app",
+        "backup": "data.backup:backup",
         "restore": "data.backup:restore",
         "ledger": "data.upkeep:ledger_app",
     },

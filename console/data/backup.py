@@ -5,35 +5,19 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from catchment.errors import BadInput, LedgerError, NotFound, Refused
 from catchment.runtime.home import expanded
 from console import arguments, render, session
-from console.help_pages import CommandGroup, Group
 
 if TYPE_CHECKING:
     from catchment.runtime.home import Home
 
 
-class _MakeByDefault(Group):
-    """Runs `make` unless a command is named: `catchment backup FILE`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        is_named = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
-        return super().parse_args(ctx, args if is_named else ["make", *args])
-
-
-app = CommandGroup(
-    "Copy the library and the sources into one file.\n\nExample: catchment backup /mnt/disk/catchment.db",
-    group=_MakeByDefault,
-)
-
-
-@app.command()
-def make(
+def backup(
     file: Annotated[
         Path | None,
         typer.Argument(
@@ -41,16 +25,21 @@ def make(
             help="File or folder. Default: `backups` in the home folder.",
         ),
     ] = None,
+    only_list: Annotated[
+        bool, typer.Option("--list", help="List the backups in the home folder with age and size.")
+    ] = False,
     as_json: arguments.Json = False,
 ) -> int:
-    """Make a backup. The word `make` may be left out.
+    """Copy the library and the sources into one file.
 
     Works while syncs run. The copy is verified. It contains no secrets.
 
-    Example: catchment backup make /mnt/disk/catchment.db
+    Example: catchment backup /mnt/disk/catchment.db
     """
     from catchment.actions import backups
 
+    if only_list:
+        return _list(as_json)
     start = time.monotonic()
     made = backups.make(session.desk(), session.operator(), target=file)
     if as_json:
@@ -62,12 +51,7 @@ def make(
     return 1 if made.broken else 0
 
 
-@app.command("list")
-def list_backups(as_json: arguments.Json = False) -> None:
-    """List the backups in the home folder with age and size.
-
-    Example: catchment backup list
-    """
+def _list(as_json: bool) -> int:
     from catchment.views.backups import backups
 
     files = backups(session.home()).files
@@ -77,6 +61,7 @@ def list_backups(as_json: arguments.Json = False) -> None:
         render.show_table(("MADE", "SIZE", "FILE"), [(one.made, render.size(one.size), one.file) for one in files])
     else:
         render.note("no backup in the home folder; make one: `catchment backup`")
+    return 0
 
 
 def restore(

@@ -1,4 +1,4 @@
-"""`catchment slo`, `telemetry show`, `syncs`, `backup list`, and the retries of `quarantine stats`."""
+"""`catchment slo`, `telemetry show`, `syncs`, `backup --list`, and the retries of `quarantine stats`."""
 
 from __future__ import annotations
 
@@ -98,13 +98,13 @@ def test_sync_names_what_it_changed(cli: Cli) -> None:
 
 @pytest.mark.usefixtures("filled")
 def test_backups_are_listed_with_age_and_size(cli: Cli) -> None:
-    assert "no backup" in cli("backup", "list").err
+    assert "no backup" in cli("backup", "--list").err
     made = cli("backup", "--json").json
-    assert cli("backup", "make", "--json").code == 0
-    listed = cli("backup", "list", "--json").json
+    assert cli("backup", "--json").code == 0
+    listed = cli("backup", "--list", "--json").json
     assert made["file"] in [one["file"] for one in listed]
     assert {one["bytes"] for one in listed} == {Path(one["file"]).stat().st_size for one in listed}
-    assert "now" in cli("backup", "list").out and ".db" in cli("backup", "list").out
+    assert "now" in cli("backup", "--list").out and ".db" in cli("backup", "--list").out
 
 
 @pytest.mark.usefixtures("measured")

@@ -73,7 +73,7 @@ CALLS: Final = (
     "throttle history --json",
     "vault report vault --json",
     "backup {folder}/copy.db --json",
-    "backup list --json",
+    "backup --list --json",
     "restore {folder}/kept.db --json",
     "config show --json",
     "ledger check --json",

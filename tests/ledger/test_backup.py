@@ -232,7 +232,7 @@ def test_vacuum_refuses_during_a_sync_and_keeps_all_data(world: World) -> None:
 
 
 def test_vacuum_frees_the_space_of_a_removed_source(sqlite_world: World) -> None:
-    for n in range(20):
+    for n in range(25):
         sqlite_world.ingest(note(f"{n}.md"), text=f"{n} " * 10_000)
     sqlite_world.ledger.sources.remove("notes", "anna", "moved")
     before, after = sqlite_world.ledger.vacuum(lambda owner: False)

@@ -116,6 +116,10 @@ def test_library_without_parts_is_migrated_from_its_texts(tmp_path: Path) -> Non
         database.execute("DELETE FROM counters WHERE name IN ('spaces', 'embeddings', 'embeddings_deleted')")
         for index in ("documents_latest", "contents_by_type", "tags"):
             database.execute(f"DROP INDEX {index}")
+        database.executescript(
+            "DROP TABLE measures; DROP TABLE incidents; DELETE FROM counters WHERE name = 'incidents'"
+        )
+        database.execute("ALTER TABLE syncs DROP COLUMN cause")
         database.execute("ALTER TABLE documents DROP COLUMN moment")
         for table in ("chunk_pairs", "document_pairs"):
             database.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")

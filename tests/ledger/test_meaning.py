@@ -585,6 +585,7 @@ def test_migration_adds_checksums_and_forgets_what_a_server_refused(sqlite_world
         database.execute("DELETE FROM embeddings WHERE id IN (32, 33)")
         database.execute("UPDATE embeddings SET vector = x'00' WHERE id = 3")
         database.execute("ALTER TABLE embeddings DROP COLUMN checksum")
+        database.execute("ALTER TABLE syncs DROP COLUMN cause")
         database.executescript(
             "DROP TABLE measures; DROP TABLE incidents; DELETE FROM counters WHERE name = 'incidents'"
         )

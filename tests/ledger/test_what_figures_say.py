@@ -85,7 +85,7 @@ def test_backlog_burns_only_after_the_first_sync(world: World) -> None:
 def test_objectives_are_settings_of_the_home(tmp_path: Path) -> None:
     home = Home(tmp_path)
     assert settings(home) == OBJECTIVES
-    (tmp_path / FILE).write_text("[syncs]\ntarget = 0.9\n[duration]\nabove = 60\n")
+    (tmp_path / FILE).write_text("syncs: {target: 0.9}\nduration: {above: 60}\n")
     changed = {objective.name: objective for objective in settings(home)}
     assert (changed["syncs"].target, changed["duration"].above, changed["duration"].target) == (0.9, 60, 0.95)
 
@@ -93,14 +93,14 @@ def test_objectives_are_settings_of_the_home(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[sync]\ntarget = 0.9", "sync: no such objective"),
-        ("[syncs]\ntarget = 1", "syncs.target: must be from 0.5"),
-        ("[syncs]\ntarget = '9'", "syncs.target: must be a number"),
-        ("[syncs]\nabove = 3", "syncs.above: no such setting"),
-        ("[duration]\nabove = 7", "duration.above: unknown bound; choose 0.005"),
-        ("[backlog]\nabove = 0", "backlog.above: must be greater"),
-        ("syncs = 3", "syncs: must be a table"),
-        ("[syncs", "cannot be read"),
+        ("sync: {target: 0.9}", "sync: no such objective"),
+        ("syncs: {target: 1}", "syncs.target: must be from 0.5"),
+        ("syncs: {target: '9'}", "syncs.target: must be a number"),
+        ("syncs: {above: 3}", "syncs.above: no such setting"),
+        ("duration: {above: 7}", "duration.above: unknown bound; choose 0.005"),
+        ("backlog: {above: 0}", "backlog.above: must be greater"),
+        ("syncs: 3", "syncs: must have the keys"),
+        ("syncs: [", "cannot be read"),
     ],
 )
 def test_wrong_setting_of_an_objective_is_refused_by_name(tmp_path: Path, text: str, problem: str) -> None:
