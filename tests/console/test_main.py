@@ -89,7 +89,6 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "service": "install uninstall",
         "vault": "report",
         "syncs": "list show",
-        "backup": "make list",
         "telemetry": "show export",
         "throttle": "show set clear pause resume reset-breaker history",
         "login": "github",
@@ -117,7 +116,8 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "mcp",
             "demo",
         }
-        | {"restore", "plan", "undo", "prove"}
+        | {"backup",
+            "restore", "plan", "undo", "prove"}
         == leaves
     )
 
