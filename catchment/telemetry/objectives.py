@@ -22,6 +22,14 @@ _FEWEST, _FEWEST_BAD = 10, 2
 """Fewest events for a judgement of a long window. With 4 syncs an hour, one failure would be a burn of 25."""
 
 
+_SENTENCES = {
+    "syncs": "{share} of syncs succeed",
+    "duration": "{share} of syncs take at most {above} s",
+    "backlog": "fewer than {above} jobs wait in {share} of 5-minute windows",
+    "changes": "{share} of changes in watched folders are found within {above} s",
+}
+
+
 class ObjectiveStatus(StrEnum):
     """Whether an objective is kept."""
 
@@ -32,21 +40,20 @@ class ObjectiveStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """An objective. `text`: a sentence with its numbers left out. `above`: bound of good values; 0 without a bound."""
+    """An objective: the share that has to be good. `above`: bound of good values; 0 without a bound."""
 
     name: str
-    text: str
     target: float
     above: float = 0.0
 
     def __str__(self) -> str:
-        return self.text.format(share=f"{100 * self.target:.6g} %", above=f"{self.above:,.6g}")
+        return _SENTENCES[self.name].format(share=f"{100 * self.target:.6g} %", above=f"{self.above:,.6g}")
 
 
-SYNCS = Objective("syncs", "{share} of syncs succeed", 0.99)
-DURATION = Objective("duration", "{share} of syncs take at most {above} s", 0.95, 300.0)
-BACKLOG = Objective("backlog", "fewer than {above} jobs wait in {share} of 5-minute windows", 0.95, 1_000.0)
-CHANGES = Objective("changes", "{share} of changes in watched folders are found within {above} s", 0.95, 2.0)
+SYNCS = Objective("syncs", 0.99)
+DURATION = Objective("duration", 0.95, 300.0)
+BACKLOG = Objective("backlog", 0.95, 1_000.0)
+CHANGES = Objective("changes", 0.95, 2.0)
 OBJECTIVES = (SYNCS, DURATION, BACKLOG, CHANGES)
 """The objectives with their default targets. Bounds in seconds are bounds of buckets of the histograms."""
 

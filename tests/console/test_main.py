@@ -116,8 +116,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "mcp",
             "demo",
         }
-        | {"backup",
-            "restore", "plan", "undo", "prove"}
+        | {"backup", "restore", "plan", "undo", "prove"}
         == leaves
     )
 
