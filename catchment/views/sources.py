@@ -194,7 +194,7 @@ def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) ->
                 quotas.get(name),
                 _last_sync(ledger, source),
                 watched.get(name),
-                next(iter(report.coming(name, now)), None) if report and source.state == "active" else None,
+                next(iter(report.coming(name, now)), None) if report and state == "active" else None,
             )
         )
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import get_type_hints
@@ -16,7 +16,7 @@ from catchment.errors import BadInput, IllegalTransition, NotFound
 from catchment.ledger import HeldFolder, JobFilter
 from catchment.model import JobState, Priority
 from catchment.runtime.home import Home
-from catchment.runtime.server_report import ServerReport
+from catchment.runtime.server_report import PlannedRun, ServerReport
 from catchment.views import jobs, library, sources, syncs, throttling, trouble
 from catchment.views.health import Finding, HealthReport, Verdict
 from catchment.views.trouble import TroubleKind
@@ -121,8 +121,13 @@ def test_paused_scope_and_blackout_are_named_with_their_actor(world: World, home
     assert trouble.number(world.ledger, home) == 0
 
 
-def test_source_switched_off_in_prefect_is_named(world: World, home: Home) -> None:
-    ServerReport(world.clock.moment, ("notes",)).write(home)
+def test_source_switched_off_in_prefect_is_named_and_has_no_next_run(world: World, home: Home) -> None:
+    # The server plans a run at the moment of the switch.
+    planned = PlannedRun(datetime.now(UTC) + timedelta(days=1), "schedule")
+    report = ServerReport(world.clock.moment, ("notes",), {"notes": (planned,)})
+    (standing,) = sources.standings(world.ledger, home, report)
+    assert (standing.state, standing.next_run) == ("paused", None)
+    report.write(home)
     (row,) = trouble.trouble(world.ledger, home).troubles
     assert (row.kind, row.title, row.who) == (TroubleKind.PAUSED, "switched off in Prefect", None)
 
