@@ -63,12 +63,13 @@ def _is_well(as_json: bool) -> bool:
         # The server answers while this process imports the ledger.
         asked = executor.submit(_ask, server) if server else None
         from catchment.views import sources as views
-        from catchment.views import throttling
+        from catchment.views import throttling, trouble
         from catchment.views.telemetry import incidents
 
         sources: list[SourceStanding] = []
         hosts: list[HostStatus] = []
         open_now: tuple[IncidentView, ...] = ()
+        troubles = 0
         meaning, is_unfinished = None, False
         try:
             with session.reading() as ledger:
@@ -76,6 +77,7 @@ def _is_well(as_json: bool) -> bool:
                 sources, hosts = views.standings(ledger, home, report), throttling.hosts(ledger)
                 meaning = MeaningStatus.read(home, ledger)
                 open_now = incidents.current(home, ledger) if server else ()
+                troubles = trouble.number(ledger, home)
                 is_unfinished = ledger.is_restore_unfinished
         except NotFound:
             pass
@@ -90,7 +92,7 @@ def _is_well(as_json: bool) -> bool:
         )
     else:
         if server and not session.transition():
-            render.say(_sentence(server, open_now))
+            render.say(_sentence(server, open_now, troubles))
         _print(state, worker, meaning, sources, hosts)
         if is_unfinished:
             text = "An interrupted restore: sources.yaml is not restored yet; finish it with `catchment up --detach`"
@@ -98,7 +100,7 @@ def _is_well(as_json: bool) -> bool:
     return answers and not open_now
 
 
-def _sentence(server: Running, open_now: Sequence[IncidentView]) -> str:
+def _sentence(server: Running, open_now: Sequence[IncidentView], troubles: int) -> str:
     """Return whether all is well, and if not, what, since when and what helps."""
     from catchment.search.remote import WebAddress
     from catchment.views.telemetry import incidents
@@ -108,7 +110,7 @@ def _sentence(server: Running, open_now: Sequence[IncidentView]) -> str:
             return "Starting: incidents are judged in a moment."
         text = "Incidents are not judged: the web process is down; it restarts within a minute (`catchment logs web`)."
         return render.paint(text, "yellow")
-    text = render.clean(incidents.sentence(open_now))
+    text = render.clean(incidents.sentence(open_now, troubles))
     return render.paint(text, "red") if open_now else text
 
 

@@ -216,6 +216,7 @@ def test_last_report_of_the_worker_tells_while_the_server_is_down(cli: Cli, fill
     assert [run["why"] for run in shown.json] == ["retry"], "the first is over"
     assert shown.err == "Catchment is not running; planned 2 h ago, started only while it runs\n"
     # The server is down, but the worker lives.
+    ServerReport(now - timedelta(hours=2), (), {"notes": runs}).write(Home(filled))
     WorkerStatus(identity(), now, 1, 4, 0.1, 0.1, 0).write(Home(filled))
     assert cli("status", "--json").json["sources"][0]["next_run"]["why"] == "retry"
     (filled / "run" / "server.json").write_text('{"at": "of another version"}')

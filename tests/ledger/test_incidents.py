@@ -242,6 +242,7 @@ def test_worst_incident_is_named_first_and_known_ones_last(watched: Watched) -> 
     watched.world.ledger.incidents.acknowledge(2, "anna")
     assert [reason for reason, _ in watched.open] == ["source.unreachable", "ledger.unwritable"]
     assert incidents.sentence(()) == "All is well."
+    assert incidents.sentence((), 2) == "Runs well; 2 problems wait for you."
 
 
 def test_closed_incidents_come_in_parts(watched: Watched) -> None:

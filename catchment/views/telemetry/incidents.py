@@ -145,10 +145,14 @@ def incident(ledger: Ledger, number: int) -> IncidentView:
     return replace(_view(found), affects=Affected(name, tuple(sync.id for sync in syncs), runs, tuple(items)))
 
 
-def sentence(found: Sequence[IncidentView]) -> str:
-    """Return in one sentence whether all is well, or the worst problem, its start and its remedy."""
+def sentence(found: Sequence[IncidentView], troubles: int = 0) -> str:
+    """Return in one sentence whether all is well, or the worst incident, its start and its remedy.
+
+    `troubles`: the number of problems that need a person, such as items in quarantine.
+    """
     if not found:
-        return "All is well."
+        waits = "1 problem waits" if troubles == 1 else f"{troubles} problems wait"
+        return f"Runs well; {waits} for you." if troubles else "All is well."
     worst = found[0]
     since = worst.opened_at.astimezone()
     days = "" if since.date() == datetime.now().astimezone().date() else f"{since:%Y-%m-%d} "
