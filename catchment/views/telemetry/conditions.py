@@ -114,8 +114,8 @@ def _objectives(ledger: Ledger, home: Home, now: datetime) -> Iterator[Condition
             yield Condition(
                 ReasonCode.OBJECTIVE_BURNING,
                 f"objective:{one.objective.name}",
-                f"missed: {one.objective}",
-                "catchment slo",
+                f"objective missed: {one.objective}",
+                "see `catchment slo`",
             )
 
 
