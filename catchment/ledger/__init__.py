@@ -24,6 +24,7 @@ from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import ListPage, match_name
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (
+    FAILED_OUTCOMES,
     Acks,
     Attached,
     Batch,
@@ -307,6 +308,7 @@ class Ledger:
 __all__ = [
     "DAMAGED",
     "DEFAULT_MODEL",
+    "FAILED_OUTCOMES",
     "FEW",
     "HAS",
     "NO_SPACES",

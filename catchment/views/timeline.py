@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
 
-from catchment.ledger import Ledger, Source, SourceState, SyncRow
+from catchment.ledger import FAILED_OUTCOMES, Ledger, Source, SourceState, SyncRow
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import PlannedRun, ServerReport
 from catchment.views import throttling
@@ -22,7 +22,6 @@ _AHEAD = 5
 _FINEST, _COARSEST = 1_024, 8
 """Cells of a lane: those of a pixel, and as few as there may be. Syncs of one kind within a cell are one bar."""
 _CHANGES = ("succeeded", "moved", "deleted", "held", "quarantined")
-_FAILED = ("failed", "crashed", "quarantined")
 
 
 class BarKind(StrEnum):
@@ -103,7 +102,7 @@ def timeline(ledger: Ledger, home: Home, span: timedelta, source: str | None = N
         runs = report.coming(one.name, now) if report and state == "active" else []
         planned = [TimelineBar(BarKind.PLANNED, run.at, None, why=run.why) for run in runs if now <= run.at < until]
         waits = [*_limited(own, now), *_stopped(ledger, one, state, reason, pauses.get(one.name), now)]
-        failed = sum(row.outcome in _FAILED for row in own)
+        failed = sum(row.outcome in FAILED_OUTCOMES for row in own)
         bars = (*waits, *drawn.get(one.id, ()), *planned)
         lanes.append(Lane(one.name, state, len(own), failed, bars, next(iter(runs), None)))
     return Timeline(since, now, until, tuple(lanes))
@@ -136,7 +135,7 @@ def _merged(rows: Sequence[SyncRow], since: datetime, width: timedelta) -> Itera
 def _kind(row: SyncRow) -> BarKind:
     if row.outcome is None:
         return BarKind.RUNNING
-    if row.outcome in _FAILED:
+    if row.outcome in FAILED_OUTCOMES:
         return BarKind.FAILED
     return BarKind.CHANGED if row.is_undo or any(map(row.summary.get, _CHANGES)) else BarKind.NOTHING
 

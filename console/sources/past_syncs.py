@@ -33,7 +33,7 @@ def list_syncs(
     with session.reading() as ledger:
         rows = syncs.syncs(ledger, source, limit=limit).rows
     if as_json:
-        render.show_json([_sync(row) for row in rows])
+        render.show_json([{"source": row.source, **plain(row)} for row in rows])
     elif rows:
         headers = ("SYNC", "SOURCE", "OUTCOME", "STARTED", "TOOK", "RESULT")
         table = [(r.id, r.source, r.outcome or "running", r.began, _took(r), _result(r)) for r in rows]
@@ -63,7 +63,9 @@ def show_sync(
     row, counts = view.sync, {kind.value: getattr(view.changes, kind) for kind in ChangeKind}
     if as_json:
         named = {kind.value: [_change(change) for change in found] for kind, found in changes.items()}
-        render.show_json({**_sync(row), "counts": counts, "is_exact": view.changes.is_exact, "changes": named})
+        render.show_json(
+            {"source": row.source, **plain(row), "counts": counts, "is_exact": view.changes.is_exact, "changes": named}
+        )
         return
     render.show_fields(
         {
@@ -112,16 +114,16 @@ def _result(row: SyncRow) -> str:
     return row.error or ("" if row.outcome is None else arguments.summary(row.summary))
 
 
-def _sync(row: SyncRow) -> dict[str, Any]:
+def plain(row: SyncRow) -> dict[str, Any]:
+    """Return a sync for `--json`."""
     return {
         "sync": row.id,
-        "source": row.source,
-        "outcome": row.outcome,
+        "run": row.run,
         "began": row.began,
         "ended": row.ended,
+        "outcome": row.outcome,
         "summary": row.summary,
         "error": row.error,
-        "run": row.run,
     }
 
 

@@ -13,6 +13,7 @@ from catchment.model import Priority
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 from console.sources import consent, upcoming
+from console.sources.past_syncs import plain
 
 if TYPE_CHECKING:
     from catchment.actions.sources import ChangedSetting
@@ -184,7 +185,7 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
     recent = _recent(name)
     if as_json:
         next_run = asdict(planned) if planned else None
-        render.show_json({**shown, "next_run": next_run, "settings": settings, "syncs": [_sync(row) for row in recent]})
+        render.show_json({**shown, "next_run": next_run, "settings": settings, "syncs": [plain(row) for row in recent]})
         return
     render.show_fields({**shown, "next run": planned and planned.at, **arguments.flat(settings)})
     if recent:
@@ -303,15 +304,3 @@ def _recent(name: str) -> list[SyncRow]:
             return ledger.syncs.recent(ledger.sources.get(name).id, limit=10)
     except NotFound:
         return []
-
-
-def _sync(row: SyncRow) -> dict[str, Any]:
-    return {
-        "sync": row.id,
-        "run": row.run,
-        "began": row.began,
-        "ended": row.ended,
-        "outcome": row.outcome,
-        "summary": row.summary,
-        "error": row.error,
-    }

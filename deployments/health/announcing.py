@@ -132,7 +132,7 @@ class Announcer:
         """Announce that an incident opened or closed."""
         with self._changed:
             if incident.closed is not None:
-                self._closed.add(_identity(incident))
+                self._closed.add(incident.identity)
             self._add("event", incident)
             try:
                 settings = NotifySettings.load(self._home)
@@ -179,7 +179,7 @@ class Announcer:
 
     def _is_pointless(self, delivery: _Delivery) -> bool:
         """Whether an incident closed before its start could be sent: then its end is not sent, either."""
-        identity = _identity(delivery.incident)
+        identity = delivery.incident.identity
         if delivery.incident.closed is None:
             return identity in self._closed
         return (delivery.channel, identity) not in self._sent
@@ -207,7 +207,7 @@ class Announcer:
             delivery.pause = min(2 * delivery.pause, _LONGEST_PAUSE)
         else:
             if channel != "event":
-                self._sent.add((channel, _identity(incident)))
+                self._sent.add((channel, incident.identity))
                 self._note(incident, f"{channel}: sent ({_verb(incident)})")
 
     def _again(self, delivery: _Delivery, seconds: float) -> None:
@@ -269,10 +269,6 @@ def _connected(settings: MailSettings, context: ssl.SSLContext | None) -> smtpli
     if settings.security == "tls":
         return smtplib.SMTP_SSL(settings.host, settings.port, timeout=_SECONDS, context=context)
     return smtplib.SMTP(settings.host, settings.port, timeout=_SECONDS)
-
-
-def _identity(incident: Incident) -> _Identity:
-    return incident.reason, incident.subject, incident.opened
 
 
 def _verb(incident: Incident) -> str:

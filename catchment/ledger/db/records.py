@@ -12,6 +12,8 @@ from catchment.model import Document, Entity, Extraction, Item, JobState, Link, 
 
 SourceState = Literal["active", "paused", "held", "removed"]
 Outcome = Literal["completed", "yielded", "failed", "quarantined", "cancelled", "crashed"]
+FAILED_OUTCOMES: tuple[Outcome, ...] = ("failed", "crashed", "quarantined")
+"""The outcomes of syncs that failed: not those that a person or a limit stopped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,11 @@ class Incident:
     acknowledged_by: str | None = None
     note: str | None = None
 
+    @property
+    def identity(self) -> tuple[str, str, datetime]:
+        """What distinguishes it from all others, also before it is stored: its reason, subject and start."""
+        return self.reason, self.subject, self.opened
+
 
 class Incidents:
     """All incidents. At most one of a reason and subject is open."""

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 
 from catchment.errors import CatchmentError, ConfigError, NotFound, Reason
-from catchment.ledger import ConsentState, Ledger, Source, SyncRow
+from catchment.ledger import FAILED_OUTCOMES, ConsentState, Ledger, Source, SyncRow
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive
@@ -31,7 +31,6 @@ _FEW = 5
 _SOON = timedelta(days=7)
 _SLOW = 0.25
 """Multiplier of a host's rate after two halvings."""
-_BAD = ("failed", "quarantined", "crashed")
 _OF_SOURCES = (ReasonCode.LOGIN_REFUSED, ReasonCode.SOURCE_INVALID, ReasonCode.SOURCE_UNREACHABLE)
 _OF_PARSERS = (Reason.PARSE_ERROR, Reason.DEPENDENCY_FAILURE, Reason.PROCESS_KILLED, Reason.RESOURCE_EXHAUSTED)
 _JUDGED_HERE = (
@@ -135,7 +134,7 @@ def _worker(status: WorkerStatus | None, now: datetime, *, can_report: bool) -> 
 def _last_sync(source: Source, syncs: Sequence[SyncRow], report: HealthReport | None) -> Iterator[Condition]:
     """Judge the last sync that read the source or failed to. A later check may have reached the source again."""
     last = next((sync for sync in syncs if sync.outcome not in (None, "cancelled")), None)
-    if last is None or last.outcome not in _BAD:
+    if last is None or last.outcome not in FAILED_OUTCOMES:
         if source.state == "held":
             yield _held(source, ReasonCode.SOURCE_HELD, source.state_reason or "repeated failures")
         return

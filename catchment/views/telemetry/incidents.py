@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from catchment.errors import CatchmentError, MeaningOff, NotFound
-from catchment.ledger import Incident, Ledger, ListPage, Moment, QuarantineEntry, SyncRow
+from catchment.ledger import FAILED_OUTCOMES, Incident, Ledger, ListPage, Moment, QuarantineEntry, SyncRow
 from catchment.pacing.boot_clock import boot_clock
 from catchment.runtime.home import Home
 from catchment.search import remote
@@ -28,7 +28,6 @@ _ACCEPTED_SECONDS = 900.0
 """Seconds after which the new time is accepted."""
 _BEFORE = timedelta(minutes=5)
 """Time between the failed sync and the incident, at most."""
-_BAD = ("failed", "quarantined", "crashed")
 _OF_ITEMS = (ReasonCode.PARSER_BROKEN, ReasonCode.FAILURES_RISING)
 
 
@@ -239,7 +238,7 @@ class IncidentWatch:
         self._mark()
         for one in changed:
             if one.timeline[-1].event != "changed":
-                self._announce(stored.get(_identity(one), one))
+                self._announce(stored.get(one.identity, one))
 
     def _start(self, known: Sequence[Incident]) -> None:
         self._open = {(ReasonCode(one.reason), one.subject): one for one in known if one.reason in [*ReasonCode]}
@@ -283,12 +282,12 @@ class IncidentWatch:
             del self._open[condition.key]
         else:
             self._open[condition.key] = changed
-        self._unsaved[_identity(changed)] = changed
+        self._unsaved[changed.identity] = changed
         return changed
 
     def _add_note(self, incident: Incident, text: str, now: datetime) -> None:
-        key = _identity(incident)
-        latest = self._unsaved.get(key) or next((one for one in self._open.values() if _identity(one) == key), incident)
+        key = incident.identity
+        latest = self._unsaved.get(key) or next((one for one in self._open.values() if one.identity == key), incident)
         if latest is incident and not incident.number:
             return  # It was closed and stored since.
         noted = replace(latest, timeline=(*latest.timeline, Moment(now, "notified", text)))
@@ -302,7 +301,7 @@ class IncidentWatch:
             return {}
         try:
             with self._writing() as ledger:
-                stored = {_identity(one): one for one in ledger.incidents.save([*self._unsaved.values()])}
+                stored = {one.identity: one for one in ledger.incidents.save([*self._unsaved.values()])}
         except CatchmentError:
             return {}  # It is tried again with the next judgement, and the failure is a condition.
         self._unsaved.clear()
@@ -321,12 +320,8 @@ class IncidentWatch:
                 mark.unlink(missing_ok=True)
 
 
-def _identity(one: Incident) -> tuple[str, str, datetime]:
-    return one.reason, one.subject, one.opened
-
-
 def _concerns(sync: SyncRow, found: Incident) -> bool:
-    return sync.outcome in (None, *_BAD) and (found.closed is None or sync.began <= found.closed)
+    return sync.outcome in (None, *FAILED_OUTCOMES) and (found.closed is None or sync.began <= found.closed)
 
 
 def _of_json(row: Mapping[str, Any]) -> IncidentView:

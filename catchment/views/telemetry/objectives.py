@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from catchment.errors import ConfigError
-from catchment.ledger import Ledger, Point
+from catchment.ledger import FAILED_OUTCOMES, Ledger, Point
 from catchment.runtime.home import Home
 from catchment.telemetry import objectives as rules
 from catchment.telemetry.catalogue import BOUNDS, QUEUE, SAVE_TO_FOUND, SYNC_DURATION, Metric
@@ -17,8 +17,6 @@ from catchment.telemetry.objectives import BACKLOG, CHANGES, DURATION, SYNCS, Ev
 
 FILE = "objectives.yaml"
 """An entry for each objective that differs from its default: `syncs: {target: 0.98}`."""
-_BAD = ("failed", "crashed", "quarantined")
-"""Outcomes of syncs that failed. Those that a person or a limit stopped, and first syncs, are not counted at all."""
 
 
 def settings(home: Home) -> tuple[Objective, ...]:
@@ -75,9 +73,10 @@ def _points(ledger: Ledger, metric: Metric, now: datetime) -> list[Point]:
 
 
 def _syncs(ledger: Ledger, _objective: Objective, now: datetime) -> Iterable[Events]:
+    """Yield the syncs. Those that a person or a limit stopped, and first syncs, are not counted at all."""
     for point in _points(ledger, SYNC_DURATION, now):
-        if point.labels[0] in ("completed", *_BAD):
-            yield Events(point.at, point.figure.n if point.labels[0] in _BAD else 0, point.figure.n)
+        if point.labels[0] in ("completed", *FAILED_OUTCOMES):
+            yield Events(point.at, point.figure.n if point.labels[0] in FAILED_OUTCOMES else 0, point.figure.n)
 
 
 def _durations(ledger: Ledger, objective: Objective, now: datetime) -> Iterable[Events]:
