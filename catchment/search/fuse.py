@@ -1,47 +1,56 @@
-"""Fusion of two rankings, by words and by meaning.
+"""Fusion of two rankings, by words and by meaning: their scores are added.
 
-Their scores cannot be compared, so their ranks are combined: reciprocal rank fusion. The order depends only on the query,
-never on the page, so that no result is on two pages.
+Ranks would say nothing about how well a document matches: the nearest of many distant passages is as near as a good answer.
+The order depends only on the query, never on the page, so that no result is on two pages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from catchment.ledger import Ranked
 
-_K = 20
-"""The constant of reciprocal rank fusion: the smaller, the more the first ranks count."""
+_WORDS, _MEANING = 0.3, 0.7
+"""Shares of the two scores, measured with questions and known items of five collections."""
 DEPTH = 200
-"""Ranks by words that count in the fusion. The results below them follow in their order by words."""
+"""Results by words whose meaning counts. Those below follow in their order by words."""
 
 
 def fuse(
     by_words: Sequence[Ranked],
     by_meaning: Sequence[Ranked],
+    scaled: Callable[[float], float] = float,
     *,
-    weight: float = 1.0,
     words_first: bool = False,
     by_conversation: bool = False,
 ) -> list[Ranked]:
-    """Return both rankings as one. `by_words`: the first `DEPTH` results at least; more of them yield a longer list.
+    """Return both rankings as one.
 
-    A result of both keeps the passage that contains the words. `weight`: of a rank by words, relative to one by meaning.
-    `words_first`: the meaning only adds results at the end. `by_conversation`: the messages of a conversation are one result.
+    A result of both keeps the passage that contains the words.
+
+    Args:
+        by_words: The first `DEPTH` results at least, with scores up to 1; more of them yield a longer list.
+        by_meaning: Also the results by words of which the meaning is known.
+        scaled: Returns a score from 0 to 1 for a cosine.
+        words_first: The meaning only adds results at the end.
+        by_conversation: The messages of a conversation are one result.
     """
     near: dict[int, Ranked] = {}
     for one in by_meaning:
         near.setdefault(key(one, by_conversation), one)
     merged = [_merged(one, near.pop(key(one, by_conversation), None)) for one in by_words]
     if words_first:
-        return [replace(one, score=1 + _by_words(one)) for one in merged] + [
-            replace(one, score=_by_meaning(one)) for one in near.values()
-        ]
-    both = [replace(one, score=weight * _by_words(one) + _by_meaning(one)) for one in merged[:DEPTH]]
-    # Below the depth the rank by words does not count, so that the position is the same if only the meaning is known.
-    both += [replace(one, score=_by_meaning(one)) for one in [*merged[DEPTH:], *near.values()] if one.semantic_rank]
-    rest = [replace(one, score=weight * _by_words(one)) for one in merged[DEPTH:] if not one.semantic_rank]
+        return [replace(one, score=1 + one.score) for one in merged] + [*near.values()]
+
+    def added(one: Ranked, share: float) -> Ranked:
+        meaning = 0.0 if one.cosine is None else _MEANING * scaled(one.cosine)
+        return replace(one, score=share * one.score + meaning)
+
+    both = [added(one, _WORDS) for one in merged[:DEPTH]]
+    # Below the depth the words do not count, so that the position is the same if only the meaning is known.
+    both += [added(one, 0) for one in [*merged[DEPTH:], *near.values()] if one.cosine is not None]
+    rest = [added(one, _WORDS) for one in merged[DEPTH:] if one.cosine is None]
     return sorted(both, key=lambda one: (-one.score, one.content_id)) + rest
 
 
@@ -54,13 +63,5 @@ def key(one: Ranked, by_conversation: bool) -> int:
 def _merged(one: Ranked, near: Ranked | None) -> Ranked:
     if near is None:
         return one
-    chunk = one.chunk_id if one.chunk_id is not None else near.chunk_id
+    chunk = near.chunk_id if one.chunk_id is None else one.chunk_id
     return replace(one, chunk_id=chunk, semantic_rank=near.semantic_rank, cosine=near.cosine)
-
-
-def _by_words(one: Ranked) -> float:
-    return 1 / (_K + one.lexical_rank) if one.lexical_rank else 0.0
-
-
-def _by_meaning(one: Ranked) -> float:
-    return 1 / (_K + one.semantic_rank) if one.semantic_rank else 0.0

@@ -105,6 +105,13 @@ def parse_words(words: str) -> Query:
     return Query(tuple(dict.fromkeys(groups)), tuple(dict.fromkeys(unwanted)))
 
 
+def sentence(text: str) -> str:
+    """Return a query as a sentence: without filters, exclusions, `OR`, quotation marks and stars."""
+    words = _FILTER.sub(lambda match: " " if match[2] in _NAMES else match[0], text)
+    parts = [_part(*match.groups()) for match in _PART.finditer(words)]
+    return " ".join(part[1].text for part in parts if part is not None and not part[0])
+
+
 def _part(minus: str, phrase: str, star: str, bare_minus: str, bare: str) -> tuple[bool, Term] | None:
     """Return whether a term is unwanted, and the term; None for OR."""
     if bare == "OR" and not bare_minus:

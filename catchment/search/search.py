@@ -1,37 +1,25 @@
 """Search the library as a person asks: parse, widen, match by words, match by meaning, fuse, present.
 
-By words, every word has to occur in some form; failing that, as many as possible. By meaning, the nearest passages.
+By words, a document has to have every word in some form; failing that, and for a sentence, as many of the rarer ones as
+possible. By meaning, the nearest passages.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from catchment.errors import MeaningOff
-from catchment.ledger import (
-    OFF,
-    AnyOf,
-    Ledger,
-    Query,
-    Ranked,
-    Ranking,
-    Term,
-    pieces_of,
-    plain_words,
-    storable_text,
-    time_limit,
-)
+from catchment.ledger import OFF, Ledger, Query, Ranked, Ranking, Term, plain_words, storable_text, time_limit
+from catchment.search.asked import Asked, understand, without_common
 from catchment.search.fuse import DEPTH, fuse, key
-from catchment.search.language import is_code, parse, written
+from catchment.search.language import is_code, parse, sentence, written
 from catchment.search.present import present
-from catchment.search.results import Lanes, Results, Understood, Word
-from catchment.search.widen import widen
+from catchment.search.results import Lanes, Results, Understood
 
 if TYPE_CHECKING:
     from catchment.search.meaning.index import MeaningIndex
@@ -41,17 +29,7 @@ _NEAR = 20
 _NEAR_ALONE = 100
 """Results of a search by meaning alone."""
 _NEAR_BELOW = 5
-"""Results below the floor for a question, if no document has all its words and no meaning is above the floor."""
-_QUESTION = 3
-"""Words from which a query can be a question. A shorter one may be a name, and nothing is the right answer."""
-_PARTIAL_WEIGHT = 0.5
-"""Weight of a rank by some of the words: they are often the least important ones of a question."""
-_KNOWN_WEIGHT = 1.0
-"""Weight of a rank by all words that occur in the library, if those are most."""
-_FULL_WEIGHT = 1.5
-"""Weight of a rank by all words: a document with all of them rarely is a worse answer than one that is only near."""
-_COMMON, _COMMON_AT_LEAST = 0.25, 20
-"""Share and number of passages with a word from which it does not count if a document need not have all words."""
+"""Results below the floor for a sentence, if nothing else is found. A shorter query may be a name, which can be unknown."""
 _ASKED = 400
 """Results by meaning that are read to find those that pass the filters."""
 _ALL = 2**31
@@ -63,8 +41,6 @@ _FEW = 5
 """A word that occurs at most so often is a name or an exact term."""
 _TOP = 10
 """First results by words, which show whether a query is about code."""
-_IDENTIFIER = re.compile(r"#\d+|.*[@_/\\].*|.*\w[.:]+\w.*|(?=.*\d)[\w#-]{3,}")
-_EDGES = ".,;:!?()[]{}<>'…"
 
 
 def search(
@@ -95,57 +71,66 @@ def search(
         understood = Understood((), tuple(term.text for term in typed.unwanted), written(text))
         if not typed.wanted and not typed.filters:
             return Results([], 0, understood)
-        return _found(ledger, typed, understood, meaning, lanes, limit, offset, by_conversation)
+        return _found(ledger, typed, understood, sentence(text), meaning, lanes, limit, offset, by_conversation)
 
 
 def _found(
     ledger: Ledger,
     typed: Query,
     understood: Understood,
+    text: str,
     meaning: MeaningIndex | None,
     lanes: Lanes,
     limit: int,
     offset: int,
     by_conversation: bool,
 ) -> Results:
-    query, words = widen(typed, ledger.vocabulary)
-    understood = replace(understood, words=tuple(words))
+    asked = understand(typed, ledger.vocabulary)
+    understood = replace(understood, words=asked.words)
     if lanes is Lanes.MEANING and meaning is None:
         raise MeaningOff("search by meaning: no model is loaded")
     is_wanted = lanes is Lanes.MEANING or (lanes is Lanes.BOTH and ledger.embeddings.setting != OFF)
     by_meaning = is_wanted and meaning is not None and bool(typed.wanted)
 
-    by_words, weight = Ranking([], 0), _FULL_WEIGHT
+    by_words, is_partial = Ranking([], 0), False
     if lanes is not Lanes.MEANING or not typed.wanted:
-        depth = max(DEPTH, offset + limit) if by_meaning else limit
-        query, by_words, weight = _by_words(ledger, query, depth, 0 if by_meaning else offset, by_conversation)
-    is_partial = weight < _FULL_WEIGHT
-    if not by_meaning or meaning is None:
-        hits = present(ledger, by_words.ranked, query)
-        return Results(hits, by_words.total, understood, is_partial, is_capped=by_words.is_capped)
+        by_words, is_partial = _by_words(ledger, asked, max(DEPTH, offset + limit), by_conversation)
 
-    asked = " ".join(term.text for group in typed.wanted for term in group)[:_LONGEST]
+    def page(ranked: Sequence[Ranked], total: int, off: str | None = None) -> Results:
+        hits = present(ledger, ranked[offset : offset + limit], asked.query)
+        return Results(hits, total, understood, is_partial, off, by_words.is_capped)
+
+    if not by_meaning or meaning is None:
+        return page(by_words.ranked, by_words.total)
     try:
-        found = _by_meaning(ledger, meaning, query, asked, _NEAR if lanes is Lanes.BOTH else _NEAR_ALONE)
+        found = _by_meaning(ledger, meaning, asked, text[:_LONGEST], by_words.ranked[:DEPTH])
         floor = meaning.floor
     except MeaningOff as off:
         if lanes is Lanes.MEANING:
             raise
-        page = by_words.ranked[offset : offset + limit]
-        hits = present(ledger, page, query)
-        return Results(hits, by_words.total, understood, is_partial, str(off), by_words.is_capped)
-    first = _words_first(ledger, typed, words, by_words) if not is_partial else None
-    near = [one for one in found if one.cosine is not None and one.cosine >= floor]
-    is_question = len(typed.wanted) >= _QUESTION and not _literal(typed)
-    if not near and is_question and (is_partial or not by_words.total):
-        near = found[:_NEAR_BELOW]
-    total = by_words.total + _number_without_words(ledger, query, by_words, near, by_conversation)
+        return page(by_words.ranked, by_words.total, str(off))
+    known = {one.content_id for one in by_words.ranked}
+    others = [one for one in found if one.content_id not in known]
+    near = [one for one in others if one.cosine is not None and one.cosine >= floor]
+    near = near[: _NEAR if lanes is Lanes.BOTH else _NEAR_ALONE]
+    if asked.literal == "identifier" and by_words.total:
+        near = []
+    elif not near and not by_words.total and asked.is_sentence:
+        near = others[:_NEAR_BELOW]
+    total = by_words.total + _number_without_words(ledger, asked.query, by_words, near, by_conversation)
+    first = _words_first(ledger, asked, by_words)
     if first is not None and len(by_words.ranked) < by_words.total:
         near = []  # They follow the results by words, which this page does not end.
-    ranked = fuse(by_words.ranked, near, weight=weight, words_first=first is not None, by_conversation=by_conversation)
-    hits = present(ledger, ranked[offset : offset + limit], query)
-    understood = replace(understood, words_first=first, meaning=asked, floor=floor)
-    return Results(hits, total, understood, is_partial, is_capped=by_words.is_capped)
+    with_words = [one for one in found if one.content_id in known]
+    ranked = fuse(
+        by_words.ranked,
+        [*with_words, *near],
+        meaning.scaled,
+        words_first=first is not None,
+        by_conversation=by_conversation,
+    )
+    understood = replace(understood, words_first=first, meaning=text, floor=floor)
+    return page(ranked, total)
 
 
 def search_without_meaning(
@@ -157,65 +142,73 @@ def search_without_meaning(
     return replace(found, meaning_off=reason) if is_on and found.understood.words else found
 
 
-def _by_words(
-    ledger: Ledger, query: Query, limit: int, offset: int, by_conversation: bool
-) -> tuple[Query, Ranking, float]:
-    """Return the results with all words, or else with some; and the weight of their ranks."""
-    rank = partial(ledger.library.rank, by_conversation=by_conversation)
-    for some, weight in _attempts(query, ledger):
-        ranking = rank(some, limit=limit, offset=offset)
-        if ranking.total or (offset and rank(some, limit=1).total):
-            return some, ranking, weight
-    return some, ranking, weight
+def _by_words(ledger: Ledger, asked: Asked, limit: int, by_conversation: bool) -> tuple[Ranking, bool]:
+    """Return the results with all words; or with some, for a sentence, and if there are none. Scores are at most 1."""
+    query = asked.query
+    if not asked.is_sentence:
+        ranking = ledger.library.rank(query, limit=limit, by_conversation=by_conversation)
+        if ranking.total or len(query.wanted) < 2:
+            return _scaled(ranking), False
+        query = without_common(query, ledger.vocabulary)
+    any_of = tuple(chain.from_iterable(query.wanted))
+    found = ledger.library.rank(replace(query, wanted=(any_of,)), limit=DEPTH, by_conversation=by_conversation)
+    return _covered(ledger, query, _scaled(found)), True
 
 
-def _attempts(query: Query, ledger: Ledger) -> Iterator[tuple[Query, float]]:
-    """Yield queries that match ever more documents, with the weight of a rank by each."""
-    yield query, _FULL_WEIGHT
-    if len(query.wanted) > 1:
-        known = _known(query, ledger)
-        if len(query.wanted) / 2 < len(known) < len(query.wanted):
-            yield replace(query, wanted=known), _KNOWN_WEIGHT
-        any_of = tuple(chain.from_iterable(_significant(query, ledger)))
-        yield replace(query, wanted=(any_of,)), _PARTIAL_WEIGHT
+def _scaled(ranking: Ranking) -> Ranking:
+    best = max((one.score for one in ranking.ranked), default=1.0) or 1.0
+    return ranking._replace(ranked=[replace(one, score=one.score / best) for one in ranking.ranked])
 
 
-def _known(query: Query, ledger: Ledger) -> tuple[AnyOf, ...]:
-    """Return the wanted groups without words that occur nowhere in the library, in no form."""
-    single = {group: group[0].words for group in query.wanted if len(group) == 1 and _is_plain(group[0])}
-    counts = ledger.vocabulary.among(set(single.values()))
-    return tuple(group for group in query.wanted if group not in single or single[group] in counts)
+def _covered(ledger: Ledger, query: Query, ranking: Ranking) -> Ranking:
+    """Multiply each score by the share of the query's words that the passage and the names have; rare ones count more."""
+    counts = ledger.vocabulary.among({term.words for group in query.wanted for term in group})
+    passages = ledger.vocabulary.passages()
+    weights = [
+        math.log(1 + passages / (1 + max(counts.get(term.words, 0) for term in group))) for group in query.wanted
+    ]
+    texts = ledger.library.words(ranking.ranked)
+
+    def coverage(one: Ranked) -> float:
+        text = texts.get(one.content_id, "")
+        has = (any(_occurs(term, text) for term in group) for group in query.wanted)
+        return sum(weight for weight, it_has in zip(weights, has, strict=True) if it_has) / sum(weights)
+
+    scored = [replace(one, score=one.score * coverage(one)) for one in ranking.ranked]
+    scored.sort(key=lambda one: (-one.score, one.content_id))
+    placed = [replace(one, lexical_rank=rank) for rank, one in enumerate(scored, 1)]
+    return ranking._replace(ranked=placed, total=len(placed))
 
 
-def _is_plain(term: Term) -> bool:
-    return not (term.is_quoted or term.prefix or term.substring) and " " not in term.words
+def _occurs(term: Term, text: str) -> bool:
+    if term.substring is not None:
+        return plain_words(term.substring) in text
+    return f" {term.words}{'' if term.prefix else ' '}" in text
 
 
-def _significant(query: Query, ledger: Ledger) -> tuple[AnyOf, ...]:
-    """Return the wanted groups without words of every other sentence, such as "the"; all if there are no others."""
-    counts = ledger.vocabulary.among({group[0].words for group in query.wanted if not group[0].is_quoted})
-    most = max(_COMMON_AT_LEAST, ledger.vocabulary.passages() * _COMMON)
-    rare = tuple(group for group in query.wanted if counts.get(group[0].words, 0) <= most)
-    return rare or query.wanted
+def _by_meaning(
+    ledger: Ledger, meaning: MeaningIndex, asked: Asked, text: str, by_words: Sequence[Ranked]
+) -> list[Ranked]:
+    """Return the nearest contents that pass the filters, have no excluded word, all quoted ones, and are not deleted.
 
-
-def _by_meaning(ledger: Ledger, meaning: MeaningIndex, query: Query, text: str, limit: int) -> list[Ranked]:
-    """Return the nearest contents that pass the filters, have no excluded word and are not deleted, nearest first."""
-    without_words = replace(query, wanted=())
-    is_narrowed = bool(query.filters or query.unwanted)
-    asked = _ASKED if is_narrowed else limit
-    nearest = meaning.nearest(text, asked)
-    passing = ledger.library.rank(without_words, limit=_ALL, within=[one.content_id for one in nearest])
-    if is_narrowed and passing.total < limit and len(nearest) == asked:
-        passing = ledger.library.rank(without_words, limit=_ALL)
-        nearest = meaning.nearest(text, limit, [one.content_id for one in passing.ranked])
+    Nearest first, with all results by words that have embeddings.
+    """
+    typed = asked.typed
+    quoted = tuple(group for group in typed.wanted if any(term.is_quoted for term in group))
+    passes = replace(typed, wanted=quoted)
+    is_narrowed = bool(passes.filters or passes.unwanted or quoted)
+    nearest = meaning.nearest(text, _ASKED, also=[one.content_id for one in by_words])
+    passing = ledger.library.rank(passes, limit=_ALL, within=[one.content_id for one in nearest])
+    if is_narrowed and passing.total < _NEAR_ALONE + len(by_words) and len(nearest) >= _ASKED:
+        passing = ledger.library.rank(passes, limit=_ALL)
+        nearest = meaning.nearest(text, _ASKED, [one.content_id for one in passing.ranked])
     conversations = {one.content_id: one.conversation for one in passing.ranked}
-    eligible = [one for one in nearest if one.content_id in conversations][:limit]
+    eligible = [one for one in nearest if one.content_id in conversations]
     return [
         Ranked(
             one.content_id,
             one.chunk_id,
-            one.cosine,
+            0.0,
             conversations[one.content_id],
             semantic_rank=rank,
             cosine=one.cosine,
@@ -240,40 +233,30 @@ def _number_without_words(
     return len(unseen) - ledger.library.rank(query, limit=1, by_conversation=by_conversation, within=contents).total
 
 
-def _words_first(ledger: Ledger, typed: Query, words: Sequence[Word], by_words: Ranking) -> str | None:
+def _words_first(ledger: Ledger, asked: Asked, by_words: Ranking) -> str | None:
     """Return why the order by words stays: the query is literal, or about program code, which models know little of."""
-    if reason := _literal(typed):
-        return reason
+    if asked.literal:
+        return asked.literal
     if not by_words.total:
         return None
+    words = asked.words
     if len(words) == 1 and 0 < words[0].count <= _FEW and not words[0].corrections:
         return "rare word"
     if len(words) > 1 and all(word.parts for word in words):
         return "identifier"
-    first = [one.content_id for one in by_words.ranked[:_TOP]]
-    top = ledger.library.names_and_types(first)
-    asked = plain_words(" ".join(map(_corrected, words)))
-    names, _ = top.get(first[0], ((), ""))
-    if any(name and f" {name} " in f" {asked} " for name in names):
+    top = ledger.library.names_and_types([one.content_id for one in by_words.ranked[:_TOP]])
+    typed = _corrected(asked)
+    names, _ = top.get(by_words.ranked[0].content_id, ((), ""))
+    least = len(typed.split()) / 2 if asked.is_sentence else 0
+    if any(name and len(name.split()) >= least and f" {name} " in f" {typed} " for name in names):
         return "name of a document"
+    if asked.is_sentence:
+        return None
     return "program code" if 2 * sum(map(is_code, (kind for _, kind in top.values()))) > len(top) else None
 
 
-def _corrected(word: Word) -> str:
-    return word.corrections[0] if word.corrections and not word.count else word.text
-
-
-def _literal(query: Query) -> str | None:
-    """Return why the words of a query are meant as they are; None for words of a language."""
-    terms = [term for group in query.wanted for term in group]
-    if any(term.is_quoted for term in terms):
-        return "phrase"
-    if any(term.prefix for term in terms):
-        return "prefix"
-    return "identifier" if any(_is_exact(term.text) for term in terms) else None
-
-
-def _is_exact(text: str) -> bool:
-    """Return whether a word is an identifier, a path, an address or a number, rather than a word of a language."""
-    word = text.strip(_EDGES)
-    return len(pieces_of(word)) > 1 or _IDENTIFIER.fullmatch(word) is not None
+def _corrected(asked: Asked) -> str:
+    """Return the words as they were meant."""
+    meant = {plain_words(word.text): word.corrections[0] for word in asked.words if word.corrections and not word.count}
+    typed = (term.words for group in asked.typed.wanted for term in group)
+    return " ".join(meant.get(word, word) for word in typed)

@@ -1,6 +1,6 @@
 """Word forms and corrections. Widening only adds results: those of the typed words rank first.
 
-Forms are the words of the library with the same stem in one of its languages (Snowball). Corrections are the words of the
+Forms are the words of the library with the same stem in one of the query's languages (Snowball). Corrections are the words of the
 library nearest to a word that occurs nowhere: one edit for four letters or more, two for eight or more. A rare word without
 other forms is corrected as well if a word at one edit is much more frequent.
 """
@@ -47,7 +47,6 @@ _LANGUAGES = {
     "yi": "yiddish",
 }
 """The stemmers of Snowball by ISO 639-1 code."""
-_DEFAULT = "en"
 
 _FORM_WEIGHT = 0.7
 _CORRECTION_WEIGHT = 0.5
@@ -69,14 +68,17 @@ _ALPHABETS = ("abcdefghijklmnopqrstuvwxyz0123456789", "αβγδεζηθικλμ�
 _BEGINNING = 3
 
 
-def widen(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[Word]]:
-    """Add to each single word of a query its other forms, and corrections if it seems to be misspelled."""
+def widen(query: Query, vocabulary: Vocabulary, languages: Collection[str]) -> tuple[Query, list[Word]]:
+    """Add to each single word of a query its other forms, and corrections if it seems to be misspelled.
+
+    `languages`: that the query may be in, as ISO 639-1 codes.
+    """
     groups = query.wanted[:_WIDENED]
     terms = [term for group in groups for term in group]
     rest = [Word(term.text) for group in query.wanted[_WIDENED:] for term in group]
     if not any(map(_is_word, terms)):
         return query, [*(Word(term.text) for term in terms), *rest]
-    words, joined = _look_up(groups, vocabulary)
+    words, joined = _look_up(groups, vocabulary, languages)
     each = zip(terms, words, strict=True)
     wanted: list[AnyOf] = []
     for group, around in zip(groups, joined, strict=True):
@@ -90,14 +92,14 @@ def widen(query: Query, vocabulary: Vocabulary) -> tuple[Query, list[Word]]:
     return replace(query, wanted=(*wanted, *query.wanted[_WIDENED:])), [*words, *rest]
 
 
-def _look_up(groups: Sequence[AnyOf], vocabulary: Vocabulary) -> tuple[list[Word], list[list[str]]]:
+def _look_up(
+    groups: Sequence[AnyOf], vocabulary: Vocabulary, languages: Collection[str]
+) -> tuple[list[Word], list[list[str]]]:
     """Return what the library has of each term, and for each group the words that it forms with its neighbours."""
     terms = [(term, n) for n, group in enumerate(groups) for term in group]
     widened = {place: term for place, (term, _) in enumerate(terms[:_WIDENED]) if _is_word(term)}
     pieces = {term: term.pieces if len(term.pieces) > 1 else [] for term in widened.values()}
-    stemmers = [
-        Stemmer.Stemmer(_LANGUAGES[code]) for code in sorted(vocabulary.languages() | {_DEFAULT}) if code in _LANGUAGES
-    ]
+    stemmers = [Stemmer.Stemmer(_LANGUAGES[code]) for code in sorted(languages) if code in _LANGUAGES]
     alike, pairs = _alike(widened.values(), stemmers, vocabulary), _pairs(groups)
     counts = vocabulary.among({*filter(None, pairs), *chain.from_iterable(alike.values())})
     joined = [[pair for pair in around if pair in counts] for around in zip(["", *pairs], [*pairs, ""], strict=True)]

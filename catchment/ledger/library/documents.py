@@ -93,6 +93,11 @@ class Library:
         with self._store.read() as reading:
             return matches.matches(reading, ranked, query)
 
+    def words(self, ranked: Sequence[Ranked]) -> dict[int, str]:
+        """Return the folded words of each ranked content, between spaces: of its names, and of its best chunk and heading."""
+        with self._store.read() as reading:
+            return matches.words(reading, ranked)
+
     def names_and_types(self, content_ids: Collection[int]) -> dict[int, tuple[set[str], str]]:
         """Return for each content the titles and aliases of its documents, as `plain_words`, and its media type."""
         columns = select(documents.c.content_id, documents.c.title, documents.c.aliases, contents.c.media_type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,9 +13,8 @@ from sqlalchemy import func, select
 from catchment.ledger.db.database import AnyRow, Reading, among, as_map, from_json, maybe_time
 from catchment.ledger.db.records import Ranked
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, sources
-from catchment.ledger.library import query_sql
-from catchment.ledger.library.query import Query
-from catchment.ledger.library.word_parts import part_spans
+from catchment.ledger.library import query_sql, word_index, word_parts
+from catchment.ledger.library.query import Query, plain_words
 from catchment.model import EntityKind
 
 _OPENING = 400
@@ -77,16 +77,29 @@ def matches(reading: Reading, ranked: Sequence[Ranked], query: Query) -> list[Ma
                 copies,
                 eligible,
                 passage,
-                list(part_spans(passage, *parts)),
+                list(word_parts.part_spans(passage, *parts)),
                 [(row.start - start, row.value) for row in symbols.get(one.content_id, ())],
             )
         )
     return found
 
 
+def words(reading: Reading, ranked: Sequence[Ranked]) -> dict[int, str]:
+    """Return the folded words of each ranked content, between spaces: of its names, and of its best chunk and heading."""
+    texts: defaultdict[int, list[str]] = defaultdict(list)
+    mine = documents.c.removed_at.is_(None), documents.c.content_id.in_([one.content_id for one in ranked])
+    names = select(documents.c.content_id, *(documents.c[name] for name in word_index.NAMES[1:])).where(*mine)
+    for content, *its in reading.execute(names):
+        texts[content] += its
+    for row in _passages(reading, [one.chunk_id for one in ranked if one.chunk_id is not None]).values():
+        texts[row.content_id] += row.heading, row.text
+    whole = {content: "\n".join(its) for content, its in texts.items()}
+    return {content: f" {plain_words(text)} {word_parts.parts(text)} " for content, text in whole.items()}
+
+
 def _passages(reading: Reading, chunk_ids: Collection[int]) -> dict[int, AnyRow]:
     piece = func.substr(contents.c.text, chunks.c.start + 1, chunks.c.stop - chunks.c.start)
-    columns = chunks.c.id, chunks.c.content_id, chunks.c.start, piece.label("text")
+    columns = chunks.c.id, chunks.c.content_id, chunks.c.start, chunks.c.heading, piece.label("text")
     statement = select(*columns).join(contents, contents.c.id == chunks.c.content_id).where(chunks.c.id.in_(chunk_ids))
     return {row.id: row for row in reading.execute(statement)}
 

@@ -1,7 +1,10 @@
-"""The vectors of one space in memory, searched by comparing all of them: exact, and 60 ms for a million.
+"""The vectors of one space in memory, searched by comparing all of them.
 
-They are in a mapped file without a name, so that the system can page them out, no other program can change them, and nothing
-is left when the process ends. Each vector is compared with its checksum when it is copied from the ledger.
+A document is as near as its best part, and a little nearer if its title is. Where the parts are many, the bits of their signs
+are compared first, and only the best of those exactly.
+
+They are in mapped files without a name, so that the system can page them out, no other program can change them, and nothing is
+left when the process ends. Each vector is compared with its checksum when it is copied from the ledger.
 """
 
 from __future__ import annotations
@@ -10,32 +13,140 @@ import os
 import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.ledger import Ledger, Space, Watermark
+from catchment.ledger import Ledger, Space, Vector, Watermark
 
 _BLOCK = 2_048
 """Rows that are converted at once: larger blocks of floats do not fit into the cache, and take twice as long."""
 _LEAST_ROWS = 4_096
 _PAIRS = 1_000
 _FEW = 200
-_FLOOR_OF_FEW = 0.2
-"""The floor where there are too few vectors to compute one."""
+_RANDOM_OF_FEW = (0.05, 0.075)
+"""Mean and deviation of the cosines of random pairs, where there are too few vectors to compute them."""
+_PART, _TITLE = 0.8, 0.2
+"""Shares of the nearest part and of the nearest title."""
 _PARTS_EACH = 8
 """Parts that are looked at for each content that is wanted, because the best parts may belong to few contents."""
+_MANY = 400_000
+"""Rows from which the bits are compared first."""
+_RESCORED = 2_000
+"""Rows that are compared exactly after their bits, at least."""
 
 _Floats = NDArray[np.float32]
+_Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """A content near a query, with its nearest chunk. `cosine`: 1 for the same direction, 0 for no relation."""
+    """A content near a query, with its nearest chunk, or None if only its title is known. `cosine`: from -1 to 1."""
 
     content_id: int
-    chunk_id: int
+    chunk_id: int | None
     cosine: float
+
+
+class _Rows:
+    """Vectors of one length, each with the number of its content."""
+
+    def __init__(self, width: int) -> None:
+        self.last = self.count = 0
+        self._width = width
+        self._rows: NDArray[np.int8] = np.empty((0, width), np.int8)
+        self._bits: NDArray[np.uint8] = np.empty((0, width // 8), np.uint8)
+        self._lengths = np.empty(0, np.float32)
+        self._contents = self._chunks = np.empty(0, np.int64)
+
+    def append(self, group: Sequence[Vector]) -> None:
+        self.last = group[-1].id
+        stop = self.count + len(group)
+        if stop > len(self._rows):
+            self._grow(max(stop, 2 * len(self._rows), _LEAST_ROWS))
+        where = slice(self.count, stop)
+        block = np.frombuffer(b"".join(one.vector for one in group), np.int8).reshape(-1, self._width)
+        self._rows[where] = block
+        self._contents[where] = [one.content_id for one in group]
+        self._chunks[where] = [one.chunk_id for one in group]
+        floats = block.astype(np.float32)
+        # A quarter of the time of `np.linalg.norm`.
+        self._lengths[where] = np.maximum(np.sqrt(np.einsum("ij,ij->i", floats, floats)), 1.0)
+        if len(self._bits):
+            self._bits[where] = np.packbits(block > 0, axis=1)
+        self.count = stop
+
+    def _grow(self, rows: int) -> None:
+        mapped = _mapped(np.int8, rows, self._width)
+        mapped[: self.count] = self._rows[: self.count]
+        self._rows = mapped
+        self._lengths = np.resize(self._lengths, rows)
+        self._contents, self._chunks = np.resize(self._contents, rows), np.resize(self._chunks, rows)
+        if rows > _MANY and self._width % 8 == 0:
+            self._bits = _mapped(np.uint8, rows, self._width // 8)
+            for start in range(0, self.count, _BLOCK):
+                part = slice(start, min(start + _BLOCK, self.count))
+                self._bits[part] = np.packbits(self._rows[part] > 0, axis=1)
+
+    def of(self, contents: Collection[int]) -> _Numbers:
+        """Return the rows of these contents."""
+        owners = self._contents[: self.count]
+        wanted = np.fromiter(contents, np.int64, len(contents))
+        if not len(owners) or not len(wanted):
+            return np.empty(0, np.int64)
+        is_wanted = np.zeros(max(int(owners.max()), int(wanted.max())) + 1, np.bool_)
+        is_wanted[wanted] = True
+        return np.flatnonzero(is_wanted[owners])
+
+    def nearest(self, query: _Floats, limit: int, rows: _Numbers | None) -> _Numbers:
+        """Return the contents of the nearest rows, or of the nearest among `rows`: at least `limit` if there are as many."""
+        total = self.count if rows is None else len(rows)
+        if total > _MANY and len(self._bits):
+            rows = self._by_bits(query, max(_RESCORED, _PARTS_EACH * limit), rows)
+            total = len(rows)
+        if not total:
+            return np.empty(0, np.int64)
+        owners, cosines = self._contents[slice(total) if rows is None else rows], self.cosines(query, rows)
+        count = min(total, _PARTS_EACH * limit)
+        while True:
+            found = np.unique(owners[np.argpartition(-cosines, count - 1)[:count]])
+            if len(found) >= limit or count == total:
+                return found
+            count = min(total, 4 * count)
+
+    def _by_bits(self, query: _Floats, limit: int, rows: _Numbers | None) -> _Numbers:
+        signs = np.packbits(query > 0).view(np.uint64)
+        bits = self._bits[: self.count].view(np.uint64)
+        distances = np.empty(self.count if rows is None else len(rows), np.uint16)
+        for start in range(0, len(distances), 8 * _BLOCK):
+            part = slice(start, start + 8 * _BLOCK)
+            some = bits[part] if rows is None else bits[rows[part]]
+            distances[part] = np.bitwise_count(some ^ signs).sum(axis=1, dtype=np.uint16)
+        found = np.argpartition(distances, limit)[:limit]
+        return found if rows is None else rows[found]
+
+    def best(self, query: _Floats, contents: Collection[int]) -> dict[int, tuple[float, int]]:
+        """Return for each of these contents the cosine and the chunk of its nearest row."""
+        rows = self.of(contents)
+        cosines, chunks = self.cosines(query, rows), self._chunks[rows]
+        # By number where equal, so that the chunk never changes.
+        order = np.lexsort((-chunks, cosines))
+        owners = self._contents[rows][order].tolist()
+        return dict(zip(owners, zip(cosines[order].tolist(), chunks[order].tolist(), strict=True), strict=True))
+
+    def cosines(self, query: _Floats, rows: _Numbers | None) -> _Floats:
+        """Return the cosines of these rows; None: of all."""
+        found = np.empty(self.count if rows is None else len(rows), np.float32)
+        for start in range(0, len(found), _BLOCK):
+            part = slice(start, min(start + _BLOCK, len(found)))
+            some = part if rows is None else rows[part]
+            found[part] = self._rows[some].astype(np.float32) @ query / self._lengths[some]
+        return found
+
+    def directions(self, rows: _Numbers) -> _Floats:
+        """Return these vectors with length 1."""
+        return self._rows[rows].astype(np.float32) / self._lengths[rows, None]
 
 
 class Vectors:
@@ -47,25 +158,9 @@ class Vectors:
         self._empty()
 
     def _empty(self) -> None:
-        self._watermark = Watermark(0, -1)
-        self._last = self._count = 0
-        self._rows: NDArray[np.int8] = np.empty((0, self.space.dimensions), np.int8)
-        self._contents = np.empty(0, np.int64)
-        self._chunks = np.empty(0, np.int64)
-        self._lengths = np.empty(0, np.float32)
-        self._grow(_LEAST_ROWS)
-        self._floor: float | None = None
-
-    def _grow(self, rows: int) -> None:
-        width = self.space.dimensions
-        with tempfile.TemporaryFile() as file:
-            os.ftruncate(file.fileno(), rows * width)
-            mapped: NDArray[np.int8] = np.memmap(file, np.int8, "r+", shape=(rows, width))
-        mapped[: self._count] = self._rows[: self._count]
-        self._rows = mapped
-        self._contents = np.resize(self._contents, rows)
-        self._chunks = np.resize(self._chunks, rows)
-        self._lengths = np.resize(self._lengths, rows)
+        self._watermark = Watermark(0, 0, -1)
+        self._parts, self._titles = _Rows(self.space.dimensions), _Rows(self.space.dimensions)
+        self._random: tuple[float, float] | None = None
 
     def refresh(self) -> bool:
         """Read what is new in the ledger; everything, if anything was deleted. Return whether anything changed."""
@@ -74,80 +169,67 @@ class Vectors:
             return False
         if watermark.deleted != self._watermark.deleted:
             self._empty()
-        for group in self._ledger.embeddings.vectors(self.space, self._last):
-            self._append(group)
-        self._watermark = watermark
+        for group in self._ledger.embeddings.vectors(self.space, self._parts.last):
+            self._parts.append(group)
+        # An older title of a content stays: a text is found by its former name until the next start.
+        for group in self._ledger.embeddings.title_vectors(self.space, self._titles.last):
+            self._titles.append(group)
+        self._watermark, self._random = watermark, None
         return True
 
-    def _append(self, group: Sequence[tuple[int, int, int, bytes]]) -> None:
-        self._last = max(self._last, group[-1][0])
-        stop = self._count + len(group)
-        if stop > len(self._rows):
-            self._grow(max(stop, 2 * len(self._rows)))
-        where = slice(self._count, stop)
-        _, contents, chunks, vectors = zip(*group, strict=True)
-        block = np.frombuffer(b"".join(vectors), np.int8).reshape(-1, self.space.dimensions)
-        self._rows[where] = block
-        self._contents[where], self._chunks[where] = contents, chunks
-        floats = block.astype(np.float32)
-        # A quarter of the time of `np.linalg.norm`.
-        self._lengths[where] = np.maximum(np.sqrt(np.einsum("ij,ij->i", floats, floats)), 1.0)
-        self._count, self._floor = stop, None
-
     @property
-    def floor(self) -> float:
-        """A floor for models without a measured one: the mean and two deviations of the cosines of random pairs."""
-        if self._floor is None:
-            if self._count < _FEW:
-                return _FLOOR_OF_FEW
+    def random(self) -> tuple[float, float]:
+        """The mean and the deviation of the cosines of random pairs."""
+        if self._random is None:
+            count = self._parts.count
+            if count < _FEW:
+                return _RANDOM_OF_FEW
             random = np.random.default_rng(0)
-            one, two = (random.integers(0, self._count, _PAIRS) for _ in range(2))
-            pairs = one[one != two], two[one != two]
-            first, second = (self._rows[rows].astype(np.float32) / self._lengths[rows, None] for rows in pairs)
+            one, two = (random.integers(0, count, _PAIRS) for _ in range(2))
+            first, second = (self._parts.directions(rows) for rows in (one[one != two], two[one != two]))
             cosines = np.einsum("ij,ij->i", first, second)
-            self._floor = float(cosines.mean() + 2 * cosines.std())
-        return self._floor
+            self._random = float(cosines.mean()), float(cosines.std())
+        return self._random
 
-    def nearest(self, query: Sequence[float], limit: int, contents: Collection[int] | None = None) -> list[Near]:
-        """Return the nearest contents with the nearest chunk of each, best first. `contents`: only these."""
-        rows: NDArray[np.int64] | None = None
-        if contents is not None:
-            wanted = np.fromiter(contents, np.int64, len(contents))
-            rows = np.flatnonzero(np.isin(self._contents[: self._count], wanted))
-        total = self._count if rows is None else len(rows)
-        if not total:
-            return []
-        cosines = self._cosines(np.asarray(query, np.float32), rows, total)
-        chosen = slice(total) if rows is None else rows
-        owners, chunks = self._contents[chosen], self._chunks[chosen]
-        count = min(total, _PARTS_EACH * limit)
-        while True:
-            order = np.argpartition(-cosines, count - 1)[:count]
-            # By number where equal, so that the order never changes.
-            order = order[np.lexsort((chunks[order], -cosines[order]))]
-            best: dict[int, Near] = {}
-            for row in order.tolist():
-                content = int(owners[row])
-                if content not in best:
-                    best[content] = Near(content, int(chunks[row]), float(cosines[row]))
-            if len(best) >= limit or count == total:
-                return list(best.values())[:limit]
-            count = min(total, 4 * count)
+    def nearest(
+        self, query: Sequence[float], limit: int, contents: Collection[int] | None = None, also: Collection[int] = ()
+    ) -> list[Near]:
+        """Return the contents nearest to a text, with the nearest chunk of each, best first.
 
-    def _cosines(self, query: _Floats, rows: NDArray[np.int64] | None, total: int) -> _Floats:
-        """Return the cosines of these rows; None: of all."""
-        found = np.empty(total, np.float32)
-        for start in range(0, total, _BLOCK):
-            part = slice(start, min(start + _BLOCK, total))
-            some = part if rows is None else rows[part]
-            found[part] = self._rows[some].astype(np.float32) @ query / self._lengths[some]
-        return found
+        `contents`: only these. `also`: these too, wherever they have a vector.
+        """
+        wanted = np.asarray(query, np.float32)
+        near = {*also}
+        for rows in (self._parts, self._titles):
+            near.update(rows.nearest(wanted, limit, None if contents is None else rows.of(contents)).tolist())
+        parts, titles = self._parts.best(wanted, near), self._titles.best(wanted, near)
+        found = [
+            Near(one, parts[one][1] if one in parts else None, _joined(parts.get(one), titles.get(one)))
+            for one in near
+            if one in parts or one in titles
+        ]
+        return sorted(found, key=lambda one: (-one.cosine, one.content_id))
 
-    def middle(self, content_id: int) -> Sequence[float] | None:
-        """Return the mean direction of a content's vectors, of length 1; None if it has none."""
-        mine = np.flatnonzero(self._contents[: self._count] == content_id)
-        if not len(mine):
-            return None
-        mean = (self._rows[mine].astype(np.float32) / self._lengths[mine, None]).mean(axis=0)
+    def related(self, content_id: int, limit: int) -> list[Near]:
+        """Return the contents nearest to another by their parts, best first, without itself."""
+        mine = self._parts.of([content_id])
+        mean = self._parts.directions(mine).sum(axis=0)
         length = float(np.linalg.norm(mean))
-        return [float(value) for value in mean / length] if length else None
+        if not length:
+            return []
+        near = self._parts.nearest(mean / length, limit + 1, None)
+        best = self._parts.best(mean / length, near.tolist())
+        found = [Near(one, chunk, cosine) for one, (cosine, chunk) in best.items() if one != content_id]
+        return sorted(found, key=lambda one: (-one.cosine, one.content_id))[:limit]
+
+
+def _joined(part: tuple[float, int] | None, title: tuple[float, int] | None) -> float:
+    """Return the cosine of a document. One of the two stands for the other where that is missing."""
+    (of_part, _), (of_title, _) = part or title or (0.0, 0), title or part or (0.0, 0)
+    return _PART * of_part + _TITLE * of_title
+
+
+def _mapped(kind: Any, rows: int, width: int) -> NDArray[Any]:
+    with tempfile.TemporaryFile() as file:
+        os.ftruncate(file.fileno(), rows * width)
+        return np.memmap(file, kind, "r+", shape=(rows, width))

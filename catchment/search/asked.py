@@ -1,0 +1,106 @@
+"""What a query asks for: words as they are, some words, or a sentence of which only a part is about the subject."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from catchment.ledger import AnyOf, Query, Term, Vocabulary, pieces_of
+from catchment.search.results import Word
+from catchment.search.stop_words import PARTICLES, spoken
+from catchment.search.widen import widen
+
+_SENTENCE = 4
+"""Words from which a query is a sentence, even without a stop word."""
+_DEFAULT = "en"
+_COMMON, _COMMON_AT_LEAST = 0.25, 20
+"""Share and number of passages with a word from which it does not count if a document need not have all words."""
+_COMMON_GRAMMAR = 0.02
+"""The same share for a stop word: one that is rare may be a word of another language."""
+_LONGEST_RUN = 6
+"""Characters without a space from which they are a sentence."""
+_IDENTIFIER = re.compile(r"#\d+|.*[@_/\\].*|.*\w[.:]+\w.*|(?=.*\d)[\w#-]{3,}")
+_EDGES = ".,;:!?()[]{}<>'…"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query with the words that it is widened to.
+
+    Attributes:
+        typed: The query without its widening.
+        query: The widened query; of a sentence, only what it is about.
+        words: What the library has of each word.
+        literal: Why its words are meant as they are, such as "phrase"; None for words of a language.
+        is_sentence: A document need not have all its words.
+    """
+
+    typed: Query
+    query: Query
+    words: tuple[Word, ...]
+    literal: str | None
+    is_sentence: bool
+
+
+def understand(typed: Query, vocabulary: Vocabulary) -> Asked:
+    """Widen a query, and tell what kind it is of."""
+    languages = vocabulary.languages() | {_DEFAULT}
+    terms = [term for group in typed.wanted for term in group]
+    grammar = spoken([term.words for term in terms], languages)
+    literal = _literal(terms)
+    is_sentence = literal != "phrase" and literal != "prefix" and _is_sentence(typed, grammar)
+    if is_sentence:
+        literal = None
+        pieces = replace(typed, wanted=tuple(chain.from_iterable(map(_pieces, typed.wanted))))
+        subject = without_common(pieces, vocabulary, set().union(*grammar.values()))
+    else:
+        subject = typed
+    query, words = widen(subject, vocabulary, grammar or languages)
+    return Asked(typed, query, tuple(words), literal, is_sentence)
+
+
+def without_common(query: Query, vocabulary: Vocabulary, grammar: Collection[str] = ()) -> Query:
+    """Return the query without words of every other text, such as "the"; unchanged if there are no others."""
+    counts = vocabulary.among({group[0].words for group in query.wanted if not group[0].is_quoted})
+    passages = vocabulary.passages()
+
+    def is_rare(group: AnyOf) -> bool:
+        word = group[0].words
+        number = counts.get(word, 0)
+        if word in grammar:
+            return 0 < number < passages * _COMMON_GRAMMAR
+        return number <= max(_COMMON_AT_LEAST, passages * _COMMON)
+
+    return replace(query, wanted=tuple(filter(is_rare, query.wanted)) or query.wanted)
+
+
+def _is_sentence(query: Query, grammar: Mapping[str, Collection[str]]) -> bool:
+    if any(len(group) > 1 for group in query.wanted):
+        return False
+    is_run = any(len(group[0].substring or "") >= _LONGEST_RUN for group in query.wanted)
+    return is_run or len(query.wanted) >= _SENTENCE or (len(query.wanted) > 1 and bool(grammar))
+
+
+def _pieces(group: AnyOf) -> Iterator[AnyOf]:
+    """Yield the words of a sentence without spaces."""
+    if group[0].substring is None or len(group[0].text) < _LONGEST_RUN:
+        yield group
+        return
+    found = [piece for piece in PARTICLES.split(group[0].text) if len(piece.strip(_EDGES + "。？！、，")) > 1]
+    yield from ((Term(piece, prefix=False),) for piece in dict.fromkeys(found or [group[0].text]))
+
+
+def _literal(terms: Collection[Term]) -> str | None:
+    if any(term.is_quoted for term in terms):
+        return "phrase"
+    if any(term.prefix for term in terms):
+        return "prefix"
+    return "identifier" if any(_is_exact(term.text) for term in terms) else None
+
+
+def _is_exact(text: str) -> bool:
+    """Return whether a word is an identifier, a path, an address or a number, rather than a word of a language."""
+    word = text.strip(_EDGES)
+    return len(pieces_of(word)) > 1 or _IDENTIFIER.fullmatch(word) is not None
