@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from catchment.model import JobState
 
-REVISION = "0006"
+REVISION = "0007"
 """Revision of these tables. Migrations upgrade older ledgers to it."""
 
 metadata = MetaData()
@@ -90,6 +90,7 @@ COUNTED = (
     "embeddings",
     "embeddings_deleted",
     "incidents",
+    "title_embeddings",
 )
 
 sources = Table(
@@ -484,6 +485,42 @@ MOMENT = (
     " ELSE coalesce(documents.modified, contents.modified, contents.created) END"
 )
 """The value of `documents.moment`: when a message was sent, or when another document was last modified."""
+
+
+def _names_of_documents(table: str, column: str) -> Table:
+    """Return a table with a row for each name that live documents have, latest first when read backwards.
+
+    `moment`: that of the document, or 0.
+    """
+    made = Table(
+        table,
+        metadata,
+        Column(column, Text, primary_key=True),
+        Column("moment", BigInteger, primary_key=True, autoincrement=False),
+        Column("document_id", ForeignKey("documents.id"), primary_key=True),
+        Column("content_id", BigInteger, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    Index(f"{table}_by_document", made.c.document_id, made.c[column])
+    return made
+
+
+doc_tags = _names_of_documents("doc_tags", "tag")
+doc_folders = _names_of_documents("doc_folders", "folder")
+
+title_embeddings = Table(
+    "title_embeddings",
+    metadata,
+    _id(),
+    Column("space_id", ForeignKey("spaces.id"), nullable=False),
+    Column("document_id", ForeignKey("documents.id"), nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("vector", LargeBinary),
+    Column("refusal", Text),
+    Column("checksum", LargeBinary),
+    UniqueConstraint("document_id", "space_id", name="title_embeddings_by_document"),
+)
+Index("title_embeddings_by_digest", title_embeddings.c.space_id, title_embeddings.c.digest)
 
 BEING_DELETED = 0
 """Value of `before_images.kept_at` while the undo data of a sync is being deleted."""

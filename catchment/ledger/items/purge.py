@@ -265,13 +265,13 @@ def _forget_rest(writing: Writing, source_id: int) -> None:
 
 def _has_owner(table: Table) -> ColumnElement[bool] | None:
     """Return the condition that a row belongs to an existing document, before-image, item or job."""
-    content = table.c.id if table is contents else table.c.get("content_id")
-    if content is not None:
-        return exists(select(literal(1)).where(documents.c.content_id == content)) | was_used(content)
-    for column, owner in (("item_id", items), ("job_id", jobs)):
+    for column, owner in (("item_id", items), ("job_id", jobs), ("document_id", documents)):
         if column in table.c:
             return exists(select(literal(1)).where(owner.c.id == table.c[column]))
-    return None
+    content = table.c.id if table is contents else table.c.get("content_id")
+    if content is None:
+        return None
+    return exists(select(literal(1)).where(documents.c.content_id == content)) | was_used(content)
 
 
 def _count(reading: Reading, table: Table, where: ColumnElement[bool]) -> int:

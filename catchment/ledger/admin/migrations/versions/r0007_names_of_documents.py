@@ -1,0 +1,35 @@
+"""Add the tags and folders of documents in the order of time, and the embeddings of their names."""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0007"
+down_revision = "0006"
+
+_BLOB = {"sqlite": "BLOB", "postgresql": "BYTEA"}
+_ID = {"sqlite": "INTEGER", "postgresql": "BIGINT"}
+_WITHOUT_ROWID = {"sqlite": " WITHOUT ROWID", "postgresql": ""}
+
+
+def upgrade() -> None:
+    """Create the tables."""
+    connection = op.get_bind()
+    dialect = connection.dialect.name
+    number, blob, end = _ID[dialect], _BLOB[dialect], _WITHOUT_ROWID[dialect]
+    for table, column in (("doc_tags", "tag"), ("doc_folders", "folder")):
+        connection.exec_driver_sql(
+            f"CREATE TABLE {table} ( {column} TEXT NOT NULL, moment BIGINT NOT NULL, document_id {number} NOT NULL,"
+            f" content_id BIGINT NOT NULL, PRIMARY KEY ({column}, moment, document_id),"
+            f" FOREIGN KEY(document_id) REFERENCES documents (id) ){end}"
+        )
+        connection.exec_driver_sql(f"CREATE INDEX {table}_by_document ON {table} (document_id, {column})")
+    for statement in (
+        f"CREATE TABLE title_embeddings ( id {number} NOT NULL, space_id {number} NOT NULL,"
+        f" document_id {number} NOT NULL, digest {blob} NOT NULL, vector {blob}, refusal TEXT, checksum {blob},"
+        " PRIMARY KEY (id), CONSTRAINT title_embeddings_by_document UNIQUE (document_id, space_id),"
+        " FOREIGN KEY(space_id) REFERENCES spaces (id), FOREIGN KEY(document_id) REFERENCES documents (id) )",
+        "CREATE INDEX title_embeddings_by_digest ON title_embeddings (space_id, digest)",
+        "INSERT INTO counters (name, value) VALUES ('title_embeddings', 0)",
+    ):
+        connection.exec_driver_sql(statement)
