@@ -80,6 +80,8 @@ from catchment.ledger.library.embeddings import (
     Embeddings,
     Passage,
     Space,
+    Title,
+    Vector,
     Watermark,
 )
 from catchment.ledger.library.matches import Copy, Match
@@ -378,8 +380,10 @@ __all__ = [
     "SyncRow",
     "SyncWork",
     "Term",
+    "Title",
     "UndoAction",
     "Undone",
+    "Vector",
     "Vocabulary",
     "Waiting",
     "Watermark",

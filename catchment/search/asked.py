@@ -50,7 +50,7 @@ def understand(typed: Query, vocabulary: Vocabulary) -> Asked:
     terms = [term for group in typed.wanted for term in group]
     grammar = spoken([term.words for term in terms], languages)
     literal = _literal(terms)
-    is_sentence = literal != "phrase" and literal != "prefix" and _is_sentence(typed, grammar)
+    is_sentence = literal not in {"phrase", "prefix"} and _is_sentence(typed, grammar)
     if is_sentence:
         literal = None
         pieces = replace(typed, wanted=tuple(chain.from_iterable(map(_pieces, typed.wanted))))

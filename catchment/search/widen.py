@@ -1,8 +1,8 @@
 """Word forms and corrections. Widening only adds results: those of the typed words rank first.
 
-Forms are the words of the library with the same stem in one of the query's languages (Snowball). Corrections are the words of the
-library nearest to a word that occurs nowhere: one edit for four letters or more, two for eight or more. A rare word without
-other forms is corrected as well if a word at one edit is much more frequent.
+Forms are the words of the library with the same stem in one of the query's languages (Snowball). Corrections are the words of
+the library nearest to a word that occurs nowhere: one edit for four letters or more, two for eight or more. A rare word
+without other forms is corrected as well if a word at one edit is much more frequent.
 """
 
 from __future__ import annotations

@@ -514,13 +514,11 @@ title_embeddings = Table(
     _id(),
     Column("space_id", ForeignKey("spaces.id"), nullable=False),
     Column("document_id", ForeignKey("documents.id"), nullable=False),
-    Column("digest", LargeBinary, nullable=False),
+    Column("content_id", BigInteger, nullable=False),
     Column("vector", LargeBinary),
-    Column("refusal", Text),
-    Column("checksum", LargeBinary),
+    Column("checksum", LargeBinary, nullable=False),
     UniqueConstraint("document_id", "space_id", name="title_embeddings_by_document"),
 )
-Index("title_embeddings_by_digest", title_embeddings.c.space_id, title_embeddings.c.digest)
 
 BEING_DELETED = 0
 """Value of `before_images.kept_at` while the undo data of a sync is being deleted."""

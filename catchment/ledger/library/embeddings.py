@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, TextClause, delete, exists, func, or_, select, update
 
@@ -29,6 +29,7 @@ from catchment.ledger.db.schema import (
     spaces,
 )
 from catchment.ledger.db.schema import embeddings as table
+from catchment.ledger.db.schema import title_embeddings as titles
 from catchment.telemetry.catalogue import EMBEDDED
 
 DEFAULT_MODEL = "use"
@@ -36,10 +37,13 @@ OFF = "off"
 FEW = 200
 """As many passages are embedded by the process that searches, within a second. More are left to the flow `embed`."""
 _DELETED = "embeddings_deleted"
+_PREPARED = " /2"
+"""Follows the model in the name of a space: how texts are divided and what they begin with, which vectors depend on too."""
 _ROWS_AT_ONCE = 4_000
 NO_TEXT = b""
 """The digest of a chunk that needs no vector."""
 _IDS = struct.Struct("<4q")
+_WITHDRAWN = select(consents.c.source_id).where(consents.c.withdrawn_at.is_not(None), consents.c.purged_at.is_(None))
 _ROWS = select(
     table.c.id,
     table.c.space_id,
@@ -55,12 +59,20 @@ _ROWS = select(
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What one version of a model produces. `setting` names the model as `Embeddings.setting` does."""
+    """What one version of a model produces from texts that were prepared in one way.
+
+    `setting` names the model as `Embeddings.setting` does.
+    """
 
     id: int
     name: str
     setting: str
     dimensions: int
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        return self.name.removesuffix(_PREPARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,23 @@ class Passage:
     title: str
     heading: str
     text: str
+
+
+class Title(NamedTuple):
+    """The name of a live document, to be embedded. `text`: its title and aliases, in lines."""
+
+    document_id: int
+    content_id: int
+    text: str
+
+
+class Vector(NamedTuple):
+    """An embedding of a part or a title. `chunk_id`: 0 for a title."""
+
+    id: int
+    content_id: int
+    chunk_id: int
+    vector: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +126,10 @@ class EmbeddingCounts:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """The highest ID of an embedding, and how many were ever deleted. Vectors in memory are current if both are unchanged."""
+    """The highest IDs, and how many embeddings of parts were ever deleted. While unchanged, vectors in memory are current."""
 
     last: int
+    last_title: int
     deleted: int
 
 
@@ -126,17 +156,19 @@ class Embeddings:
             return _space(reading, spaces.c.id.in_(select(search_model.c.space_id)))
 
     def wanted(self) -> Space | None:
-        """Return the latest space of the wanted model; None before its first use."""
+        """Return the latest space of the wanted model with texts as they are prepared now; None before its first use."""
         with self._store.read() as reading:
             with_setting = spaces.join(search_model, search_model.c.setting == spaces.c.setting)
-            latest = select(func.max(spaces.c.id)).select_from(with_setting).scalar_subquery()
+            current = select(func.max(spaces.c.id)).where(spaces.c.name.like(f"%{_PREPARED}"))
+            latest = current.select_from(with_setting).scalar_subquery()
             return _space(reading, spaces.c.id == latest)
 
-    def space(self, name: str, setting: str, dimensions: int) -> Space:
-        """Return the space with this name, created if new. The first space of a library is searched at once.
+    def space(self, model: str, setting: str, dimensions: int) -> Space:
+        """Return the space of the model with this name, created if new. The first space of a library is searched at once.
 
         Raises ModelChanged if another model than `setting` is wanted now.
         """
+        name = f"{model}{_PREPARED}"
         with self._store.write() as writing:
             if writing.execute(select(search_model.c.setting)).scalar_one() != setting:
                 raise _changed()
@@ -237,6 +269,8 @@ class Embeddings:
             if _lacks_most(writing, space):
                 return False
             writing.execute(update(search_model).values(space_id=space.id))
+        with self._store.write() as writing:
+            writing.execute(delete(titles).where(titles.c.space_id != space.id))
         while True:
             with self._store.write() as writing:
                 _require_wanted(writing, space)
@@ -267,21 +301,62 @@ class Embeddings:
 
     def watermark(self) -> Watermark:
         """Return what tells whether vectors in memory are current."""
-        names = ("embeddings", _DELETED)
+        names = ("embeddings", "title_embeddings", _DELETED)
         with self._store.read() as reading:
             rows = reading.execute(select(counters.c.name, counters.c.value).where(counters.c.name.in_(names)))
             values = dict(rows.tuples().all())
-        return Watermark(values["embeddings"], values[_DELETED])
+        return Watermark(values["embeddings"], values["title_embeddings"], values[_DELETED])
 
-    def vectors(self, space: Space, after: int) -> Iterator[Sequence[tuple[int, int, int, bytes]]]:
-        """Yield the sound vectors with IDs above `after` in groups, as (ID, content ID, chunk ID, vector)."""
+    def vectors(self, space: Space, after: int) -> Iterator[Sequence[Vector]]:
+        """Yield the sound vectors of parts with IDs above `after`, in groups."""
         # The sum keeps SQLite from using the index of spaces: it would read all rows, and sort them in memory.
         mine = _ROWS.where(table.c.space_id + 0 == space.id, table.c.id > after, table.c.vector.is_not(None))
         with self._store.read() as reading:
             rows = reading.execute(mine.order_by(table.c.id).execution_options(yield_per=_ROWS_AT_ONCE))
             for group in rows.tuples().partitions():
-                if sound := [(row[0], row[2], row[3], row[6]) for row in group if _is_sound(*row)]:
+                if sound := [Vector(row[0], row[2], row[3], row[6]) for row in group if _is_sound(*row)]:
                     yield sound
+
+    def title_vectors(self, space: Space, after: int) -> Iterator[Sequence[Vector]]:
+        """Yield the sound vectors of titles with IDs above `after`, in groups."""
+        mine = select(titles).where(titles.c.space_id == space.id, titles.c.id > after, titles.c.vector.is_not(None))
+        with self._store.read() as reading:
+            rows = reading.execute(mine.order_by(titles.c.id).execution_options(yield_per=_ROWS_AT_ONCE))
+            for group in rows.partitions():
+                sound = [row for row in group if row.checksum == _checksum_of_title(space, row.content_id, row.vector)]
+                if sound:
+                    yield [Vector(row.id, row.content_id, 0, row.vector) for row in sound]
+
+    def missing_titles(self, space: Space, limit: int) -> list[Title]:
+        """Return documents of sources with consent whose names have no embedding."""
+        is_done = select(titles.c.id).where(titles.c.document_id == documents.c.id, titles.c.space_id == space.id)
+        columns = documents.c.id, documents.c.content_id, documents.c.title, documents.c.aliases
+        mine = documents.c.removed_at.is_(None), documents.c.source_id.not_in(_WITHDRAWN), ~is_done.exists()
+        with self._store.read() as reading:
+            _require_wanted(reading, space)
+            rows = reading.execute(select(*columns).where(*mine).limit(limit)).tuples()
+            return [Title(number, content, f"{title}\n{aliases}".strip()) for number, content, title, aliases in rows]
+
+    def put_titles(self, space: Space, new: Mapping[Title, bytes | None]) -> None:
+        """Store embeddings of names; None: needs none. Ignores documents that changed meanwhile, or were embedded."""
+        columns = documents.c.id, documents.c.content_id, documents.c.title, documents.c.aliases
+        is_done = select(titles.c.id).where(titles.c.document_id == documents.c.id, titles.c.space_id == space.id)
+        with self._store.write() as writing:
+            _require_wanted(writing, space)
+            mine = among(writing, documents.c.id, [title.document_id for title in new])
+            rows = writing.execute(select(*columns).where(mine, documents.c.removed_at.is_(None), ~is_done.exists()))
+            now = {
+                Title(number, content, f"{name}\n{aliases}".strip()) for number, content, name, aliases in rows.tuples()
+            }
+            kept = [title for title in new if title in now]
+            numbers = writing.ids("title_embeddings", len(kept)) if kept else range(0)
+            writing.insert(
+                titles,
+                [
+                    (number, space.id, *title[:2], new[title], _checksum_of_title(space, title.content_id, new[title]))
+                    for number, title in zip(numbers, kept, strict=True)
+                ],
+            )
 
 
 def damaged(reading: Reading, where: ColumnElement[bool] | TextClause | None = None) -> list[int]:
@@ -316,6 +391,10 @@ def _checksum(
     return hashlib.blake2b(_IDS.pack(space_id, content_id, chunk_id, part) + digest + value, digest_size=8).digest()
 
 
+def _checksum_of_title(space: Space, content_id: int, vector: bytes | None) -> bytes:
+    return hashlib.blake2b(_IDS.pack(space.id, content_id, 0, 0) + (vector or b""), digest_size=8).digest()
+
+
 def _is_sound(
     _id: int,
     space_id: int,
@@ -347,9 +426,8 @@ def _require_wanted(reading: Reading, space: Space) -> None:
 
 def _allowed(reading: Reading, space: Space, chunk_ids: Collection[int]) -> set[int]:
     _require_wanted(reading, space)
-    withdrawn = select(consents.c.source_id).where(consents.c.withdrawn_at.is_not(None), consents.c.purged_at.is_(None))
     has_owner = [
-        exists().where(owner.c.content_id == chunks.c.content_id, owner.c.source_id.not_in(withdrawn))
+        exists().where(owner.c.content_id == chunks.c.content_id, owner.c.source_id.not_in(_WITHDRAWN))
         for owner in (documents, before_images)
     ]
     found = select(chunks.c.id).where(among(reading, chunks.c.id, chunk_ids), or_(*has_owner))

@@ -9,18 +9,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, exists, func, select, u
 
 from catchment.ledger.db.database import Reading, Writing
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.schema import (
-    chunks,
-    contents,
-    documents,
-    entities,
-    items,
-    jobs,
-    links,
-    moves,
-    quarantine,
-    title_embeddings,
-)
+from catchment.ledger.db.schema import chunks, contents, documents, entities, items, jobs, links, moves, quarantine
 from catchment.ledger.library import before_images, conversation_index, embeddings, word_index
 
 
@@ -91,8 +80,6 @@ def forget_items(writing: Writing, item_ids: Iterable[int]) -> None:
         content_ids = writing.execute(select(documents.c.content_id).where(mine).distinct()).scalars().all()
         old_jobs = select(jobs.c.id).where(jobs.c.item_id.in_(part))
         word_index.forget_names(writing, mine)
-        its_documents = select(documents.c.id).where(mine)
-        writing.execute(delete(title_embeddings).where(title_embeddings.c.document_id.in_(its_documents)))
         writing.execute(delete(documents).where(mine))
         writing.execute(delete(quarantine).where(quarantine.c.job_id.in_(old_jobs)))
         writing.execute(delete(jobs).where(jobs.c.item_id.in_(part)))

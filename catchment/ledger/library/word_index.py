@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, select, text
+from sqlalchemy import ColumnElement, Connection, delete, select, text
 
 from catchment.ledger.db.database import AnyRow, Reading, Writing, among
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.schema import chunks, contents, documents
+from catchment.ledger.db.schema import chunks, contents, documents, title_embeddings
 from catchment.ledger.library import word_parts
 from catchment.ledger.library.query import plain_words
 
@@ -131,7 +131,9 @@ def add_names(writing: Writing, rows: Sequence[tuple[Any, ...]]) -> None:
 
 
 def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
-    """Remove the names of live documents from the index, before they change or are withdrawn."""
+    """Remove the names of live documents from the index, and their embeddings, before they change or are withdrawn."""
+    its_documents = select(documents.c.id).where(which)
+    writing.execute(delete(title_embeddings).where(title_embeddings.c.document_id.in_(its_documents)))
     rows = _names(writing, which)
     if not rows:
         return

@@ -17,8 +17,11 @@ _CHUNKS_AT_ONCE = 64
 _TEXTS_AT_ONCE = 8
 _PAUSES = (1, 2, 4, 8, 16, 32)
 """Seconds between attempts with a model that fails."""
-_PART = 800
+_TITLES_AT_ONCE = 64
+_PART = 300
 """Characters of a part of a chunk. A vector says less about a longer text."""
+_DENSE = re.compile(r"[!-~]{80,}")
+"""Minified code, base64 and the like: they have no meaning that a model could tell."""
 _CUTS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"[.!?。！？]\s*"), re.compile(r"\s"))
 _LEAST = _PART // 2
 
@@ -43,8 +46,12 @@ def fill(
     space = embeddings.space(model.name, model.setting, model.dimensions)
     embeddings.forget_damaged()
     counts, last, failed, pauses = embeddings.counts(space), 0, 0, iter(_PAUSES)
-    while passages := embeddings.missing(space, last, _CHUNKS_AT_ONCE):
+    while True:
+        passages = embeddings.missing(space, last, _CHUNKS_AT_ONCE)
         try:
+            embed_titles(ledger, model, space, turn)
+            if not passages:
+                break
             left = embed(ledger, model, space, passages, turn)
         except ModelChanged:
             raise
@@ -96,6 +103,18 @@ def embed(ledger: Ledger, model: Model, space: Space, passages: Sequence[Passage
     return sum(any(text in made and made[text] is None for text in its) for its in texts.values())
 
 
+def embed_titles(ledger: Ledger, model: Model, space: Space, turn: Turn = nullcontext) -> None:
+    """Embed the names of documents that have no embedding. Raises as `fill`; a name that the model refuses has none."""
+    while found := ledger.embeddings.missing_titles(space, _TITLES_AT_ONCE):
+        with turn():
+            made = model.passages([title.text for title in found])
+        done = {title: vector for title, vector in zip(found, made, strict=True) if vector is not None}
+        vectors = {title: None if isinstance(vector, Refusal) else vector for title, vector in done.items()}
+        ledger.embeddings.put_titles(space, vectors)
+        if len(done) < len(found):
+            return
+
+
 def _rows(
     passage: Passage, texts: Sequence[str], digests: dict[str, bytes], made: dict[str, bytes | Refusal | None]
 ) -> Iterator[Embedding]:
@@ -108,15 +127,16 @@ def _rows(
 
 
 def _texts(passage: Passage) -> Iterator[str]:
-    """Yield the parts of a chunk, each below its headings. Quotations and empty texts have none."""
+    """Yield the parts of a chunk, each below its headings. Quotations, empty texts and encoded data have none."""
     if passage.heading == ASIDE:
         return
     for part in parts(passage.text):
-        yield "\n".join(filter(None, (passage.title, passage.heading, part)))
+        if 2 * len(_DENSE.sub("", part)) > len(part):
+            yield "\n".join(filter(None, (passage.heading, part)))
 
 
 def parts(text: str) -> Iterator[str]:
-    """Split a text into parts of about 800 characters: between paragraphs, else lines, sentences or words."""
+    """Split a text into parts of about 300 characters: between paragraphs, else lines, sentences or words."""
     rest = text.strip()
     while len(rest) > _PART + _LEAST:
         stop = _cut(rest)

@@ -10,18 +10,18 @@ from functools import lru_cache
 from catchment.errors import MeaningOff, ModelChanged
 from catchment.ledger import DEFAULT_MODEL, FEW, OFF, Ledger, Space
 from catchment.search.meaning.choice import IS_OFF, load
-from catchment.search.meaning.fill import embed
+from catchment.search.meaning.fill import embed, embed_titles
 from catchment.search.meaning.models import Model
 from catchment.search.meaning.vectors import Near, Vectors
 
 _QUERIES_KEPT = 256
 _AT_ONCE = 8
-_ENOUGH = 0.5
-"""The share of the passages from which meaning takes part. The nearest of a few passages is seldom near."""
 _WAIT_SECONDS = 2.0
 """Wait for another search. A model behind a slow server must not delay results by words."""
-_FLOORS = {DEFAULT_MODEL: 0.2}
-"""Measured: nine of ten paraphrases are above it, and most passages about another subject below."""
+_CHANCE = {DEFAULT_MODEL: (0.1, 0.05)}
+"""Measured: nine of ten paraphrases are two deviations above, and most passages about another subject are not."""
+_ANSWER = 10
+"""Deviations above the mean from which a passage is as near as an answer."""
 
 
 class MeaningIndex:
@@ -39,8 +39,6 @@ class MeaningIndex:
         self._model: Model | None = None
         self._vectors: Vectors | None = None
         self._is_loading = self._has_answered = False
-        self._share = 0.0
-        """The share of the passages that have embeddings."""
         self._complete_to = 0
         """The ID up to which all chunks have embeddings."""
         self._query = lru_cache(_QUERIES_KEPT)(self._embedded)
@@ -49,26 +47,28 @@ class MeaningIndex:
         """Load the model and the vectors, so that the next search is fast."""
         self.nearest("search", 1)
 
-    def nearest(self, text: str, limit: int, contents: Collection[int] | None = None) -> list[Near]:
-        """Return the contents nearest to a text, best first, with their nearest chunks. `contents`: only these."""
+    def nearest(
+        self, text: str, limit: int, contents: Collection[int] | None = None, also: Collection[int] = ()
+    ) -> list[Near]:
+        """Return the contents nearest to a text, best first, with their nearest chunks.
+
+        At least `limit` if so many have a vector. `contents`: only these. `also`: these too, wherever they have a vector.
+        """
         with self._turn():
-            vectors = self._searchable()
+            vectors = self._current()
             self._owner._loaded(vectors.space)
-            return vectors.nearest(self._owner._query(text), limit, contents)
+            return vectors.nearest(self._owner._query(text), limit, contents, also)
 
     def related(self, content_id: int, limit: int) -> list[Near]:
         """Return the contents nearest to another, best first, without itself. Empty if it has no embeddings yet."""
         with self._turn():
-            vectors = self._searchable()
-            middle = vectors.middle(content_id)
-            found = [] if middle is None else vectors.nearest(middle, limit + 1)
-        return [near for near in found if near.content_id != content_id][:limit]
+            return self._current().related(content_id, limit)
 
     def embed_few(self) -> None:
         """Make the missing embeddings if they are few, as after a save; otherwise leave them to a run of the flow `embed`."""
         embeddings = self._ledger.embeddings
         last, searched = embeddings.last_passage(), embeddings.searched()
-        if last == self._complete_to or searched is None or searched.setting != embeddings.setting:
+        if last == self._complete_to or searched is None or searched != embeddings.wanted():
             return
         with self._lock:
             space = self._current().space
@@ -78,6 +78,7 @@ class MeaningIndex:
             self._complete_to = passages[0].chunk_id - 1
         else:
             with suppress(ModelChanged):
+                embed_titles(self._ledger, model, space, lambda: self._lock)
                 for start in range(0, len(passages), _AT_ONCE):
                     embed(self._ledger, model, space, passages[start : start + _AT_ONCE], lambda: self._lock)
             self._complete_to = last
@@ -85,9 +86,19 @@ class MeaningIndex:
     @property
     def floor(self) -> float:
         """The cosine below which a passage may be near by chance."""
+        mean, deviation = self._chance()
+        return mean + 2 * deviation
+
+    def scaled(self, cosine: float) -> float:
+        """Return a score from 0, as by chance, to 1, as near as an answer is to its question."""
+        mean, deviation = self._chance()
+        return min(max((cosine - mean) / (_ANSWER * deviation), 0.0), 1.0)
+
+    def _chance(self) -> tuple[float, float]:
+        """Return mean and deviation of the cosines of texts that have nothing in common."""
         with self._turn():
             vectors = self._vectors or self._current()
-            return _FLOORS.get(vectors.space.setting) or vectors.floor
+            return _CHANCE.get(vectors.space.setting) or vectors.random
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -111,7 +122,7 @@ class MeaningIndex:
         if self._model is None or self._model.setting != space.setting:
             self._model, self._has_answered = load(space.setting), False
             self._query.cache_clear()
-        if self._model.name != space.name:
+        if self._model.name != space.model:
             raise MeaningOff("search by meaning: the model has changed; it is used once the new embeddings exist")
         return self._model
 
@@ -135,19 +146,7 @@ class MeaningIndex:
             self._vectors = Vectors(self._ledger, space)
             self._complete_to = 0
             with self._loading():
-                is_new = self._vectors.refresh()
+                self._vectors.refresh()
         else:
-            is_new = self._vectors.refresh()
-        if is_new:
-            counts = self._ledger.embeddings.counts(space)
-            self._share = (counts.done - counts.refused) / max(counts.total, 1)
+            self._vectors.refresh()
         return self._vectors
-
-    def _searchable(self) -> Vectors:
-        vectors = self._current()
-        if self._share < _ENOUGH:
-            share = f"{100 * self._share:.0f} %"
-            raise MeaningOff(
-                f"search by meaning: {share} of the passages have embeddings so far; see `catchment status`"
-            )
-        return vectors

@@ -26,10 +26,9 @@ def upgrade() -> None:
         connection.exec_driver_sql(f"CREATE INDEX {table}_by_document ON {table} (document_id, {column})")
     for statement in (
         f"CREATE TABLE title_embeddings ( id {number} NOT NULL, space_id {number} NOT NULL,"
-        f" document_id {number} NOT NULL, digest {blob} NOT NULL, vector {blob}, refusal TEXT, checksum {blob},"
+        f" document_id {number} NOT NULL, content_id BIGINT NOT NULL, vector {blob}, checksum {blob} NOT NULL,"
         " PRIMARY KEY (id), CONSTRAINT title_embeddings_by_document UNIQUE (document_id, space_id),"
         " FOREIGN KEY(space_id) REFERENCES spaces (id), FOREIGN KEY(document_id) REFERENCES documents (id) )",
-        "CREATE INDEX title_embeddings_by_digest ON title_embeddings (space_id, digest)",
         "INSERT INTO counters (name, value) VALUES ('title_embeddings', 0)",
     ):
         connection.exec_driver_sql(statement)
