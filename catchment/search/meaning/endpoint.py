@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import math
+import re
 from collections.abc import Container, Sequence
 from typing import Any
 
@@ -25,6 +26,16 @@ _REFUSES = frozenset({400, 413, 422})
 """The statuses of a request that is wrong or too large (RFC 9110). All others may pass."""
 _REFUSED = "the model's server refused the text"
 _PROBE = "search"
+_SEARCHED = "Represent this sentence for searching relevant passages: "
+_PREFIXES = (
+    (r"\be5\b", "query: ", "passage: "),
+    (r"nomic-embed", "search_query: ", "search_document: "),
+    (r"qwen3-embedding", "Instruct: Find passages that answer the question\nQuery: ", ""),
+    (r"mxbai-embed|arctic-embed(?!2)|bge-(small|base|large)-en", _SEARCHED, ""),
+    (r"arctic-embed2|snowflake-arctic-embed.*v2", "query: ", ""),
+    (r"embeddinggemma", "task: search result | query: ", "title: none | text: "),
+)
+"""What models expect before a query and before a passage, as their documentation says, by their names."""
 
 
 class _RefusedTexts(Exception):
@@ -38,16 +49,20 @@ class Endpoint:
         self.setting = setting
         self._kind, self._model, self._url = kind, model, url.rstrip("/")
         # Made once: a client would make one for each request, in 10 ms.
+        self._query, self._passage = _prefixes(model)
         self._tls = httpx.create_ssl_context(trust_env=False)
         self.dimensions = 0
         first, version = self._probe(_SECONDS), self._digest()
         self.dimensions = len(first)
-        digest = hashlib.sha256(f"{url} {version}".encode("utf-8", "surrogatepass"))
+        digest = hashlib.sha256(f"{url} {version}{self._query}{self._passage}".encode("utf-8", "surrogatepass"))
         self.name = f"{kind}:{model}:{digest.hexdigest()[:12]}"
 
     def passages(self, texts: Sequence[str]) -> list[bytes | Refusal | None]:
-        """Implement `Model.passages`. Halves a group that fails until the failing texts are alone."""
-        cleaned = [clean(text) for text in texts]
+        """Implement `Model.passages`."""
+        return self._all([clean(self._passage + text) for text in texts])
+
+    def _all(self, cleaned: Sequence[str]) -> list[bytes | Refusal | None]:
+        """Return the vectors. Halves a group that fails until the failing texts are alone."""
         try:
             return [self._usable(vector) for vector in self._embed(cleaned)] if cleaned else []
         except (_RefusedTexts, MeaningOff) as failure:
@@ -56,12 +71,12 @@ class Endpoint:
             if len(cleaned) == 1:
                 return [Refusal(_REFUSED) if isinstance(failure, _RefusedTexts) else None]
             middle = len(cleaned) // 2
-            return [*self.passages(cleaned[:middle]), *self.passages(cleaned[middle:])]
+            return [*self._all(cleaned[:middle]), *self._all(cleaned[middle:])]
 
     def query(self, text: str) -> Sequence[float]:
         """Implement `Model.query`."""
         try:
-            vector = self._embed([clean(text)], _QUERY_SECONDS)[0]
+            vector = self._embed([clean(self._query + text)], _QUERY_SECONDS)[0]
         except _RefusedTexts:
             raise self._off("refused the query") from None
         length = math.hypot(*vector)
@@ -155,6 +170,12 @@ class Endpoint:
         return MeaningOff(
             f"search by meaning: the model's server {problem}; start or repair it, or choose another with `catchment model`"
         )
+
+
+def _prefixes(model: str) -> tuple[str, str]:
+    found = (pair for pattern, *pair in _PREFIXES if re.search(pattern, model.lower()))
+    query, passage = next(found, ("", ""))
+    return query, passage
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
