@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
 import pytest
+import yaml
 
+from benchmarks.relevance.corpus import DOCUMENTS as FILE
 from benchmarks.relevance.corpus import ingested, write
 from benchmarks.relevance.engines import embedded, ours
 from benchmarks.relevance.scores import Engine, answer, held_out, queries, score
@@ -65,3 +68,19 @@ def test_every_wanted_document_is_in_the_corpus(tmp_path: Path) -> None:
     known = {unicodedata.normalize("NFC", path.removeprefix("generated/")) for path in files}
     asked = chain(*queries().values(), *held_out().values())
     assert {path for query in asked for path in query.wanted} <= known
+
+
+def test_each_distractor_is_long_and_holds_all_words_of_a_question() -> None:
+    groups = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    texts = groups["distractors"].values()
+    words = [set(query.text.lower().split()) for query in held_out()["distractors"]]
+    asked = [sum(question <= set(re.findall(r"\w+", text.lower())) for question in words) for text in texts]
+    assert asked == [1] * 12
+    assert all(3_000 <= len(text) <= 6_000 for text in texts)
+
+
+def test_title_documents_do_not_name_their_subject() -> None:
+    titles = yaml.safe_load(FILE.read_text(encoding="utf-8"))["titles"]
+    for path, text in titles.items():
+        _, _, body = text.rpartition("---\n")
+        assert set(Path(path).stem.lower().split()).isdisjoint(re.findall(r"\w+", body.lower())), path
