@@ -11,8 +11,6 @@ from dataclasses import replace
 
 from catchment.ledger import Ranked
 
-_WORDS, _MEANING = 0.3, 0.7
-"""Shares of the two scores, measured with questions and known items of five collections."""
 DEPTH = 200
 """Results by words whose meaning counts. Those below follow in their order by words."""
 
@@ -22,6 +20,7 @@ def fuse(
     by_meaning: Sequence[Ranked],
     scaled: Callable[[float], float] = float,
     *,
+    share: float = 0.5,
     words_first: bool = False,
     by_conversation: bool = False,
 ) -> list[Ranked]:
@@ -33,6 +32,7 @@ def fuse(
         by_words: The first `DEPTH` results at least, with scores up to 1; more of them yield a longer list.
         by_meaning: Also the results by words of which the meaning is known.
         scaled: Returns a score from 0 to 1 for a cosine.
+        share: Of the score by words in the sum, from 0 to 1.
         words_first: The meaning only adds results at the end.
         by_conversation: The messages of a conversation are one result.
     """
@@ -43,14 +43,14 @@ def fuse(
     if words_first:
         return [replace(one, score=1 + one.score) for one in merged] + [*near.values()]
 
-    def added(one: Ranked, share: float) -> Ranked:
-        meaning = 0.0 if one.cosine is None else _MEANING * scaled(one.cosine)
-        return replace(one, score=share * one.score + meaning)
+    def added(one: Ranked, share_of_words: float = share) -> Ranked:
+        meaning = 0.0 if one.cosine is None else (1 - share) * scaled(one.cosine)
+        return replace(one, score=share_of_words * one.score + meaning)
 
-    both = [added(one, _WORDS) for one in merged[:DEPTH]]
+    both = [added(one) for one in merged[:DEPTH]]
     # Below the depth the words do not count, so that the position is the same if only the meaning is known.
     both += [added(one, 0) for one in [*merged[DEPTH:], *near.values()] if one.cosine is not None]
-    rest = [added(one, _WORDS) for one in merged[DEPTH:] if one.cosine is None]
+    rest = [added(one) for one in merged[DEPTH:] if one.cosine is None]
     return sorted(both, key=lambda one: (-one.score, one.content_id)) + rest
 
 

@@ -39,6 +39,8 @@ _LONGEST = 2_000
 """Characters of a query whose meaning is searched."""
 _FEW = 5
 """A word that occurs at most so often is a name or an exact term."""
+_IN_SENTENCE, _IN_ALL = 0.35, 0.6
+"""Share of the score by words: if a document need not have all of them, and if it has."""
 _TOP = 10
 """First results by words, which show whether a query is about code."""
 
@@ -102,6 +104,9 @@ def _found(
 
     if not by_meaning or meaning is None:
         return page(by_words.ranked, by_words.total)
+    meant = _meant(asked)
+    for typed_word, correction in meant.items():
+        text = text.replace(typed_word, correction)
     try:
         found = _by_meaning(ledger, meaning, asked, text[:_LONGEST], by_words.ranked[:DEPTH])
         floor = meaning.floor
@@ -126,6 +131,7 @@ def _found(
         by_words.ranked,
         [*with_words, *near],
         meaning.scaled,
+        share=_IN_SENTENCE if is_partial else _IN_ALL,
         words_first=first is not None,
         by_conversation=by_conversation,
     )
@@ -245,7 +251,8 @@ def _words_first(ledger: Ledger, asked: Asked, by_words: Ranking) -> str | None:
     if len(words) > 1 and all(word.parts for word in words):
         return "identifier"
     top = ledger.library.names_and_types([one.content_id for one in by_words.ranked[:_TOP]])
-    typed = _corrected(asked)
+    meant = _meant(asked)
+    typed = plain_words(" ".join(meant.get(term.text, term.text) for group in asked.typed.wanted for term in group))
     names, _ = top.get(by_words.ranked[0].content_id, ((), ""))
     least = len(typed.split()) / 2 if asked.is_sentence else 0
     if any(name and len(name.split()) >= least and f" {name} " in f" {typed} " for name in names):
@@ -255,8 +262,6 @@ def _words_first(ledger: Ledger, asked: Asked, by_words: Ranking) -> str | None:
     return "program code" if 2 * sum(map(is_code, (kind for _, kind in top.values()))) > len(top) else None
 
 
-def _corrected(asked: Asked) -> str:
-    """Return the words as they were meant."""
-    meant = {plain_words(word.text): word.corrections[0] for word in asked.words if word.corrections and not word.count}
-    typed = (term.words for group in asked.typed.wanted for term in group)
-    return " ".join(meant.get(word, word) for word in typed)
+def _meant(asked: Asked) -> dict[str, str]:
+    """Return the corrections of words that occur nowhere."""
+    return {word.text: word.corrections[0] for word in asked.words if word.corrections and not word.count}

@@ -142,7 +142,7 @@ def _alike(
     stems = {
         term: [{stemmer.stemWord(term.words), _plain(stemmer.stemWord(term.text.lower()))} for stemmer in stemmers]
         for term in alike
-        if len(term.words) >= _LEAST_FOR_FORMS and term.words.isalpha()
+        if stemmers and len(term.words) >= _LEAST_FOR_FORMS and term.words.isalpha()
     }
     prefixes = {
         term: term.words[: max(_LEAST_FOR_FORMS, min(map(len, chain.from_iterable(own))) - 1)]
