@@ -20,6 +20,7 @@ from catchment.ledger.admin.migrations import Migrated
 from catchment.ledger.db.connections import sqlite_file, time_limit, without_password
 from catchment.ledger.db.database import Store, from_micros
 from catchment.ledger.db.driver_errors import DAMAGED
+from catchment.ledger.db.folding import fold_with_spans, plain_words, word_pattern
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import ListPage, match_name
 from catchment.ledger.db.monotonic_clock import MonotonicClock
@@ -85,10 +86,10 @@ from catchment.ledger.library.embeddings import (
     Watermark,
 )
 from catchment.ledger.library.matches import Copy, Match
-from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term, plain_words
+from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term
 from catchment.ledger.library.query_sql import HAS
 from catchment.ledger.library.vocabulary import Vocabulary
-from catchment.ledger.library.word_parts import NO_SPACES, pieces_of
+from catchment.ledger.library.word_parts import pieces_of
 from catchment.ledger.limits.pacing import BucketRow, Pacing
 from catchment.ledger.limits.throttles import Throttles
 from catchment.ledger.measures.incidents import Incident, Incidents, Moment
@@ -313,7 +314,6 @@ __all__ = [
     "FAILED_OUTCOMES",
     "FEW",
     "HAS",
-    "NO_SPACES",
     "NO_TEXT",
     "OFF",
     "Acks",
@@ -388,6 +388,7 @@ __all__ = [
     "Waiting",
     "Watermark",
     "first_change",
+    "fold_with_spans",
     "in_parts",
     "items_in_copy",
     "match_name",
@@ -397,4 +398,5 @@ __all__ = [
     "storable_text",
     "time_limit",
     "without_password",
+    "word_pattern",
 ]

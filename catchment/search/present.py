@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catchment.ledger import Ledger, Match, Query, Ranked, Term
+from catchment.ledger import Ledger, Match, Query, Ranked, Term, fold_with_spans, word_pattern
 from catchment.search.results import Hit
 
 _BEGIN, _END = "\ue000", "\ue001"
 """Temporary marks of matches, so that the brackets of a snippet are not mistaken for those of a link."""
 _WIKILINK = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]]*)\]\]")
 _AROUND = 90
-_ACCENTS = "[\u0300-\u036f]*"
-"""Combining marks after a letter."""
 
 _Span = tuple[int, int]
-
-
-class _Fold(dict[int, str]):
-    """Character map that removes case and accents and preserves offsets."""
-
-    def __missing__(self, code: int) -> str:
-        letter = chr(code)
-        plain = unicodedata.normalize("NFKD", letter)[0].casefold()
-        self[code] = plain if len(plain) == 1 else letter
-        return self[code]
-
-
-_FOLD = _Fold()
 
 
 def present(ledger: Ledger, ranked: Sequence[Ranked], query: Query) -> list[Hit]:
@@ -79,7 +63,7 @@ def _text(values: Mapping[str, Any], key: str) -> str | None:
 
 def _likeness(text: str, patterns: Sequence[str]) -> int:
     """Return the number of query terms in the text."""
-    folded = fold(unicodedata.normalize("NFC", text))
+    folded, _ = fold_with_spans(text)
     return sum(re.search(pattern, folded) is not None for pattern in patterns)
 
 
@@ -111,7 +95,9 @@ def _symbol(match: Match, marked: Sequence[_Span]) -> str | None:
 
 def marks(text: str, patterns: Sequence[str], parts: Sequence[_Span]) -> list[_Span]:
     """Return where terms match, in order and without overlaps: whole words and the parts of identifiers."""
-    spans = [match.span() for match in re.finditer("|".join(patterns), fold(text))] if patterns else []
+    folded, places = fold_with_spans(text)
+    matched = (match.span() for match in re.finditer("|".join(patterns), folded)) if patterns else ()
+    spans = [(places[begin][0], places[end - 1][1]) for begin, end in matched if begin < end]
     found: list[_Span] = []
     for begin, end in sorted([*spans, *parts], key=lambda span: (span[0], -span[1])):
         if begin < end and (not found or begin >= found[-1][1]):
@@ -121,12 +107,4 @@ def marks(text: str, patterns: Sequence[str], parts: Sequence[_Span]) -> list[_S
 
 def pattern(term: Term) -> str:
     """Return a regular expression that matches a term in folded text."""
-    if term.substring:
-        return re.escape(fold(term.text))
-    words = [_ACCENTS.join(map(re.escape, word)) + _ACCENTS for word in term.words.split()]
-    return r"(?<![^\W_])" + r"[\W_]+".join(words) + (r"[^\W_]*" if term.prefix else r"(?![^\W_])")
-
-
-def fold(text: str) -> str:
-    """Return the text without case and accents. Its length is unchanged."""
-    return text.lower() if text.isascii() else text.translate(_FOLD)
+    return re.escape(term.substring) if term.substring else word_pattern(term.words, is_prefix=term.prefix)

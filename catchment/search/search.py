@@ -203,7 +203,8 @@ def _by_meaning(
     quoted = tuple(group for group in typed.wanted if any(term.is_quoted for term in group))
     passes = replace(typed, wanted=quoted)
     is_narrowed = bool(passes.filters or passes.unwanted or quoted)
-    nearest = meaning.nearest(text, _ASKED, also=[one.content_id for one in by_words])
+    limit = _ASKED if is_narrowed else _NEAR_ALONE
+    nearest = meaning.nearest(text, limit, also=[one.content_id for one in by_words])
     passing = ledger.library.rank(passes, limit=_ALL, within=[one.content_id for one in nearest])
     if is_narrowed and passing.total < _NEAR_ALONE + len(by_words) and len(nearest) >= _ASKED:
         passing = ledger.library.rank(passes, limit=_ALL)

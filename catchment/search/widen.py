@@ -14,10 +14,10 @@ from itertools import chain, islice, pairwise
 
 import Stemmer
 
-from catchment.ledger import NO_SPACES, AnyOf, Query, Term, Vocabulary, plain_words
+from catchment.ledger import AnyOf, Query, Term, Vocabulary, plain_words
 from catchment.search.results import Word
 
-_WORD = re.compile(r"[^\W_]+")
+_WORD = re.compile(r"\S*[^\W_]\S*")
 _LANGUAGES = {
     "ar": "arabic",
     "ca": "catalan",
@@ -64,7 +64,6 @@ _RARE = 2
 """A word that occurs at most so often may be misspelled in the library itself."""
 _MUCH_MORE = 3
 _LONGEST = 30
-_ALPHABETS = ("abcdefghijklmnopqrstuvwxyz0123456789", "αβγδεζηθικλμνξοπρστυφχψω", "абвгдежзийклмнопрстуфхцчшщъыьэюя")
 _BEGINNING = 3
 
 
@@ -129,7 +128,7 @@ def _pairs(groups: Sequence[AnyOf]) -> list[str]:
 
 def _is_word(term: Term) -> bool:
     """Return whether a term is one word that may be widened: not a phrase, a prefix, or in a script without spaces."""
-    if term.prefix or term.is_quoted or len(term.text) > _LONGEST or NO_SPACES.search(term.text):
+    if term.prefix or term.is_quoted or len(term.text) > _LONGEST or term.substring:
         return False
     return _WORD.fullmatch(term.words) is not None
 
@@ -174,7 +173,7 @@ def _corrections(suspects: Mapping[str, int], vocabulary: Vocabulary) -> dict[st
     if not suspects:
         return {}
     edited = {
-        word: {*_edited(word)} - {word}
+        word: {*_edited(word, vocabulary.letters(word[0]))} - {word}
         for word, count in suspects.items()
         if len(word) >= (_LEAST_FOR_RARE if count else _LEAST_FOR_ONE_EDIT)
     }
@@ -194,9 +193,8 @@ def _corrections(suspects: Mapping[str, int], vocabulary: Vocabulary) -> dict[st
     }
 
 
-def _edited(word: str) -> Iterator[str]:
+def _edited(word: str, letters: Collection[str]) -> Iterator[str]:
     """Yield every word at one edit: a letter removed, added, replaced, or swapped with the next."""
-    letters = next((alphabet for alphabet in _ALPHABETS if word[0] in alphabet), "")
     for n in range(len(word) + 1):
         before, after = word[:n], word[n:]
         yield from (before + letter + after for letter in letters)

@@ -114,7 +114,7 @@ def test_library_without_parts_is_migrated_from_its_texts(tmp_path: Path) -> Non
         for table in ("embeddings", "search_model", "spaces"):
             database.execute(f"DROP TABLE {table}")
         database.execute("DELETE FROM counters WHERE name IN ('spaces', 'embeddings', 'embeddings_deleted')")
-        for index in ("documents_latest", "contents_by_type", "tags"):
+        for index in ("documents_latest", "contents_by_type"):
             database.execute(f"DROP INDEX {index}")
         database.executescript(
             "DROP TABLE measures; DROP TABLE incidents; DELETE FROM counters WHERE name IN ('incidents', 'title_embeddings');"

@@ -9,7 +9,7 @@ from sqlalchemy import Table, Text, func, select, text
 
 from catchment.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
 from catchment.ledger.admin import index_check, opening
-from catchment.ledger.db.damage import is_cut
+from catchment.ledger.admin.damage import is_cut
 from catchment.ledger.db.database import Reading, Store, as_map, from_json
 from catchment.ledger.db.driver_errors import translated
 from catchment.ledger.db.schema import COUNTED, MOMENT, counters, metadata
@@ -111,6 +111,15 @@ _INVARIANTS = (
         "SELECT min(id) AS id FROM documents GROUP BY content_id"
         " HAVING min(aliases) <> max(aliases) OR min(properties) <> max(properties)",
     ),
+    *(
+        (
+            f"Document {{}} has a row in {table} that differs from it",
+            f"SELECT document_id AS id FROM {table} AS its WHERE NOT EXISTS (SELECT 1 FROM documents"
+            " WHERE id = its.document_id AND removed_at IS NULL AND content_id = its.content_id"
+            " AND coalesce(moment, 0) = its.moment)",
+        )
+        for table in ("doc_tags", "doc_folders")
+    ),
     (
         "Job {} is quarantined without an open entry",
         "SELECT id FROM jobs WHERE state = 'quarantined' AND NOT EXISTS"
@@ -186,7 +195,8 @@ def _texts(store: Store) -> list[str]:
                 _read_texts(reading, table)
             except LedgerCorrupt:
                 return [f"The table {table.name} contains invalid text; {_RESTORE}"]
-        return [*index_check.check_parts(reading), *index_check.check_ways(reading)]
+        names = index_check.check_names(reading)
+        return [*names, *index_check.check_parts(reading), *index_check.check_ways(reading)]
 
 
 def _vectors(store: Store) -> list[str]:

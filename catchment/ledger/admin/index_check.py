@@ -1,15 +1,17 @@
-"""Checks of the full-text index against the texts, and the index of word parts made anew."""
+"""Checks of the full-text index, the tags and the folders against the library, and all of them made anew."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice, zip_longest
 
-from sqlalchemy import select, text
+from sqlalchemy import ColumnElement, delete, select, text, true
 
-from catchment.ledger.db.database import AnyRow, Reading, Writing
-from catchment.ledger.db.schema import chunks, contents
-from catchment.ledger.library import word_parts
+from catchment.ledger.db.database import AnyRow, Reading, Writing, among
+from catchment.ledger.db.folding import fold
+from catchment.ledger.db.job_states import in_parts
+from catchment.ledger.db.schema import chunks, contents, doc_folders, doc_tags, documents
+from catchment.ledger.library import word_index, word_parts
 from catchment.ledger.library.word_index import ALL_NAMES, INDEXES
 
 _CHUNKS_AT_ONCE = 2_000
@@ -58,6 +60,19 @@ def check_parts(reading: Reading) -> list[str]:
     return findings
 
 
+def check_names(reading: Reading, which: ColumnElement[bool] | None = None) -> list[str]:
+    """Return the first document whose tags or folders in their tables differ. Reads all documents that meet the condition."""
+    live = documents.c.removed_at.is_(None) & (true() if which is None else which)
+    numbers = reading.execute(select(documents.c.id).where(live).order_by(documents.c.id)).scalars().all()
+    for part in in_parts(numbers):
+        for table, wanted in word_index.tags_and_folders(reading, among(reading, documents.c.id, part)).items():
+            rows = reading.execute(select(table).where(among(reading, table.c.document_id, part)))
+            if differing := wanted ^ set(map(tuple, rows)):
+                first = min(document for _, _, document, _ in differing)
+                return [f"Document {first} differs from its rows in {table.name}"]
+    return []
+
+
 def _passages_with_parts(reading: Reading) -> Iterator[tuple[int, str]]:
     """Yield the chunks of contents that may have word parts, with their texts.
 
@@ -81,8 +96,25 @@ def _passages_with_parts(reading: Reading) -> Iterator[tuple[int, str]]:
 
 def _names_with_parts(reading: Reading) -> Iterator[tuple[int, str]]:
     return (
-        (number, words) for number, words in _in_order(reading, f"SELECT id, {ALL_NAMES} AS words FROM document_names")
+        (number, words)
+        for number, words in _in_order(
+            reading, f"SELECT id, {ALL_NAMES} AS words FROM documents WHERE removed_at IS NULL"
+        )
     )
+
+
+def rebuild(writing: Writing) -> None:
+    """Build all indexes anew. Reads every text of the library."""
+    for index in INDEXES:
+        word_parts.clear(writing, index)
+    for table in (doc_tags, doc_folders):
+        writing.execute(delete(table))
+    numbers = writing.execute(select(contents.c.id).order_by(contents.c.id)).scalars().all()
+    for part in in_parts(numbers):
+        word_index.add_chunks(writing, list(word_index.passages(writing, part)))
+    live = writing.execute(select(documents.c.id).where(documents.c.removed_at.is_(None))).scalars().all()
+    for part in in_parts(live):
+        word_index.learn_names(writing, among(writing, documents.c.id, part))
 
 
 def index_parts(writing: Writing) -> None:
@@ -141,12 +173,13 @@ def _cut_out_large(writing: Writing) -> None:
         spans = writing.execute(
             select(chunks.c.id, chunks.c.start, chunks.c.stop).where(chunks.c.content_id == content)
         )
-        run("INSERT INTO cut_out VALUES (?, ?)", [(number, whole[start:stop]) for number, start, stop in spans])
+        run("INSERT INTO cut_out VALUES (?, ?)", [(number, fold(whole[start:stop])) for number, start, stop in spans])
     run("DROP VIEW chunk_text")
     run(
         """CREATE VIEW chunk_text AS
-        SELECT chunks.id, chunks.heading, coalesce((SELECT cut_out.text FROM cut_out WHERE cut_out.id = chunks.id),
-            (SELECT substr(contents.text, chunks.start + 1, chunks.stop - chunks.start)
+        SELECT chunks.id, fold(chunks.heading) AS heading,
+            coalesce((SELECT cut_out.text FROM cut_out WHERE cut_out.id = chunks.id),
+            (SELECT fold(substr(contents.text, chunks.start + 1, chunks.stop - chunks.start))
              FROM contents WHERE contents.id = chunks.content_id)) AS text
         FROM chunks"""
     )

@@ -8,9 +8,9 @@ from functools import cache
 from sqlalchemy import Connection, NullPool, create_engine, insert
 
 from catchment.errors import LedgerCorrupt, NotFound, SchemaMismatch
+from catchment.ledger.admin.damage import require_undamaged
 from catchment.ledger.admin.migrations import Migrated, forward, revision_of
 from catchment.ledger.db import schema
-from catchment.ledger.db.damage import require_undamaged
 from catchment.ledger.db.database import Reading, Store, make_file
 from catchment.ledger.db.driver_errors import DAMAGED
 from catchment.ledger.db.schema import COUNTED, chain, counters, metadata, revision, search_model

@@ -13,13 +13,14 @@ from typing import Any
 from sqlalchemy import Select, select, text, update
 
 from catchment.errors import Reason, SkipReason
+from catchment.ledger.admin import index_check
 from catchment.ledger.admin.check import check_words
 from catchment.ledger.db.database import AnyRow, Store, Writing, among, from_json, maybe_time
 from catchment.ledger.db.job_states import SUPERSEDED, UNFINISHED, in_parts, move
 from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
 from catchment.ledger.jobs.failures import resolve
-from catchment.ledger.library import embeddings, withdraw, word_index, word_parts
+from catchment.ledger.library import embeddings, withdraw, word_parts
 from catchment.model import Chunk, Document, Item, JobState
 
 _AT_ONCE = 500
@@ -138,6 +139,7 @@ class Proof:
                 difference = f"SELECT count(*) FROM ({there} EXCEPT {word_parts.indexed(reading, index)}) AS difference"
                 if number := int(reading.execute(text(difference)).scalar_one()):
                     findings.append(f"{number} {what} not in the index")
+            findings += index_check.check_names(reading, documents.c.source_id == source_id)
             if number := len(embeddings.damaged(reading, text(f"embeddings.content_id IN ({its})"))):
                 findings.append(f"{number} passages with damaged vectors")
         return findings or check_words(self._store)
@@ -166,14 +168,8 @@ class Proof:
     def rebuild_index(self) -> None:
         """Rebuild the search index, which takes as long as the first time, and delete damaged embeddings."""
         with self._store.write() as writing:
-            _empty(writing)
             embeddings.forget_damaged(writing)
-            numbers = writing.execute(select(contents.c.id).order_by(contents.c.id)).scalars().all()
-            for part in in_parts(numbers, _AT_ONCE):
-                _index_passages(writing, part)
-            live = writing.execute(select(documents.c.id).where(documents.c.removed_at.is_(None))).scalars().all()
-            for part in in_parts(live):
-                word_index.learn_names(writing, among(writing, documents.c.id, part))
+            index_check.rebuild(writing)
 
 
 def _items(source_id: int) -> Select[Any]:
@@ -280,15 +276,3 @@ def _enqueue(writing: Writing, item_ids: Sequence[int], actor: str) -> None:
     for job in made:
         about = {"source_id": job["source_id"], "item_id": job["item_id"], "job_id": job["id"]}
         writing.record("pending", actor=actor, attempt=0, reason="read again", **about)
-
-
-def _empty(writing: Writing) -> None:
-    for index in ("chunk_index", "document_index", word_parts.CHUNKS, word_parts.DOCUMENTS):
-        if not writing.sqlite:
-            writing.execute(text(f"DELETE FROM {index}"))
-        else:
-            writing.connection.exec_driver_sql(f"INSERT INTO {index} ({index}) VALUES ('delete-all')")
-
-
-def _index_passages(writing: Writing, content_ids: Sequence[int]) -> None:
-    word_index.add_chunks(writing, list(word_index.passages(writing, content_ids)))

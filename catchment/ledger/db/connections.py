@@ -18,6 +18,7 @@ from sqlalchemy.util import LRUCache
 
 from catchment.errors import BadInput
 from catchment.ledger.db.checkpoints import LONG_PAGES, log_of
+from catchment.ledger.db.folding import fold
 
 LOCK_WAIT_SECONDS = 30
 _STEPS = 50_000
@@ -109,6 +110,7 @@ def make_engine(url: URL, alone: bool, fixed: bool) -> Engine:
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: object) -> None:
         connection.isolation_level = None
+        connection.create_function("fold", 1, fold, deterministic=True)
         for pragma in (
             # Must precede the first read; afterwards, only the log would be locked.
             *(["locking_mode = EXCLUSIVE"] if alone else []),

@@ -434,7 +434,6 @@ entities = Table(
     Column("confidence", Float, nullable=False),
     sqlite_with_rowid=False,
 )
-_partial("tags", entities.c.kind, entities.c.value, entities.c.content_id, where="kind = 'tag'")
 
 mails = Table(
     "mails",

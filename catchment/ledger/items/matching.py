@@ -41,6 +41,11 @@ class RecordedItem:
         return str(self.listed[0])
 
     @property
+    def container(self) -> str:
+        """Last known container."""
+        return str(self.listed[1])
+
+    @property
     def version(self) -> str:
         """Version at the last listing."""
         return str(self.listed[2])

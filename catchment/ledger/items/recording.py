@@ -173,8 +173,9 @@ class Recording:
         if moved or returned or seen != recorded.listed:
             row = {"item_id": recorded.id, **dict(zip(LISTED_COLUMNS, seen, strict=True))}
             self._items.append(row)
-        if moved:
+        if moved or recorded.container != change.item.container:
             self._moved.append((recorded.id, recorded.locator, change.item.locator))
+        if moved:
             self._tell("moved", recorded.id, was_at=recorded.locator)
         elif returned:
             self._tell("returned", recorded.id)

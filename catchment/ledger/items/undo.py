@@ -400,6 +400,5 @@ class _Undoing:
         added = [row for row in rows if row["item_id"] not in old]
         numbers = writing.ids("documents", len(added)) if added else range(0)
         writing.insert_named(documents, [{"id": n, **row} for n, row in zip(numbers, added, strict=True)])
-        condition = among(writing, documents.c.item_id, [number for number, _ in places])
-        word_index.learn_names(writing, condition)
         complete(writing, [number for number, _ in places])
+        word_index.learn_names(writing, among(writing, documents.c.item_id, [number for number, _ in places]))

@@ -175,8 +175,8 @@ def _put_documents(
     before_images.save_absent(writing, [(held[n].source_id, held[n].locator) for n in delivered if n not in live])
     _change_documents(writing, [rows[n] for n in changed])
     writing.insert_named(documents, [rows[n] for n in added])
-    word_index.add_names(writing, [tuple(row[name] for name in word_index.NAMES) for row in rows.values()])
     complete(writing, [row["item_id"] for row in rows.values()])
+    word_index.add_names(writing, [tuple(row[name] for name in word_index.NAMES) for row in rows.values()])
     withdraw.drop_unused(writing, {held[n].content_id for n in changed} - {content[n].id for n in changed})
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Select, func, select
 
 from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, from_micros, maybe_time
+from catchment.ledger.db.folding import plain_words
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import ListPage, before, cut, key_of
 from catchment.ledger.db.records import ContentFacts, MessageBody, Named, Ranked, Ranking, Shown
@@ -18,7 +19,7 @@ from catchment.ledger.db.schema import contents, documents, entities, items, lin
 from catchment.ledger.library import mail_relations, matches, query_sql
 from catchment.ledger.library.contents import file_name
 from catchment.ledger.library.matches import Match
-from catchment.ledger.library.query import Query, plain_words
+from catchment.ledger.library.query import Query
 from catchment.model import Document, Entity, EntityKind, Link, LinkKind
 
 _LIVE = documents.c.removed_at.is_(None)

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import chain
 from typing import Any
 
+from catchment.ledger.db.folding import fold, plain_words
 from catchment.ledger.library.word_parts import NO_SPACES, pieces_of
 
-_BREAK = re.compile(r"[\W_]+")
 _SHOWN = 100
 """Maximum number of query terms marked in a passage."""
-
-
-def plain_words(text: str) -> str:
-    """Return the folded words of a text, separated by single spaces."""
-    marks = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
-    return " ".join(_BREAK.split(marks.casefold())).strip()
 
 
 @dataclass(frozen=True)
@@ -34,7 +26,7 @@ class Term:
 
     @cached_property
     def words(self) -> str:
-        """Its `plain_words`."""
+        """Its `plain_words`; empty if it is only punctuation."""
         return plain_words(self.text)
 
     @cached_property
@@ -44,8 +36,9 @@ class Term:
 
     @cached_property
     def substring(self) -> str | None:
-        """The text for a substring search if its script has no spaces between words, else None."""
-        return self.text if NO_SPACES.search(self.text) else None
+        """The folded text for a substring search if its script has no spaces between words, else None."""
+        folded = fold(self.text).strip()
+        return folded if NO_SPACES.search(folded) else None
 
 
 AnyOf = tuple[Term, ...]

@@ -5,21 +5,20 @@ The words are searched in the `word_index`. A filter never raises: an unknown va
 
 from __future__ import annotations
 
-import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, select, text
 
 from catchment.ledger.db.database import Reading, among, json_list
-from catchment.ledger.db.lookup import like_literal
+from catchment.ledger.db.folding import fold
 from catchment.ledger.db.records import Ranked, Ranking
 from catchment.ledger.db.schema import chunks, documents
 from catchment.ledger.db.visible import rarity
 from catchment.ledger.library import word_parts
 from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term
-from catchment.ledger.library.word_index import ALL_NAMES
+from catchment.ledger.library.word_index import ALL_NAMES, as_tsquery, folded_path
 from catchment.model import ASIDE
 
 _MOST = 10_000
@@ -47,6 +46,8 @@ HAS = {
     " AND entities.kind IN ('symbol', 'code'))",
 }
 """The conditions for `has:` by name."""
+
+_TABLES = {FilterName.TAG: ("doc_tags", "tag"), FilterName.IN: ("doc_folders", "folder")}
 
 _EACH = """SELECT candidate.content_id, chunk_id, score, mails.thread, 1 AS alike
     FROM candidate LEFT JOIN mails ON mails.content_id = candidate.content_id"""
@@ -168,10 +169,10 @@ def with_path(reading: Reading, phrases: Collection[str], limit: int) -> ColumnE
     terms = [term for phrase in phrases if (term := Term(phrase, prefix=False)).words]
     if reading.sqlite:
         found = "SELECT rowid FROM document_index WHERE document_index MATCH :paths LIMIT :most"
-        paths = f"path : ({' OR '.join(form for term in terms for form in _fts5(term))})" if terms else '""'
+        paths = f"path : ({' OR '.join(map(_fts5, terms))})" if terms else '""'
     else:
-        found = "SELECT id FROM document_index WHERE words @@ to_tsquery('simple', :paths) LIMIT :most"
-        paths = " | ".join(f"({_tsquery(term)})" for term in terms)
+        found = "SELECT id FROM document_index WHERE words @@ CAST(:paths AS tsquery) LIMIT :most"
+        paths = _tsquery(terms)
     return documents.c.id.in_(text(found).bindparams(paths=paths, most=limit).columns(documents.c.id))
 
 
@@ -231,17 +232,17 @@ def _ask_words(
 ) -> Iterator[tuple[str, str]]:
     """Yield scored queries for the chunks and for the documents by name: for the words, and for parts of identifiers."""
     if reading.sqlite and reading.is_limited:
-        phrases = dict.fromkeys(form for term in terms for form in _fts5(term))
+        phrases = dict.fromkeys(map(_fts5, terms))
         for n, phrase in enumerate(phrases):
             parameters[f"{key}_{n}"] = phrase
             yield _scored_here(reading, f"{key}_{n}", phrase, weight, parameters["passages"])
     elif reading.sqlite:
-        parameters[key] = " OR ".join(form for term in terms for form in _fts5(term))
+        parameters[key] = " OR ".join(map(_fts5, terms))
         scored = f"SELECT rowid AS id, -bm25({{0}}, {{1}}) * {weight} AS score FROM {{0}} WHERE {{0}} MATCH :{key}"
         yield scored.format("chunk_index", _IN_TEXT), scored.format("document_index", _IN_NAME)
     else:
-        parameters[key] = " | ".join(f"({_tsquery(term)})" for term in terms)
-        asked = f"to_tsquery('simple', :{key})"
+        parameters[key] = _tsquery(terms)
+        asked = f"CAST(:{key} AS tsquery)"
         rank = f"ts_rank_cd(array[0.1, 0.2, 0.5, 1.0]::float4[], words, {asked}) * {weight}"
         scored = f"SELECT id, {rank} AS score FROM {{}} WHERE words @@ {asked}"
         yield scored.format("chunk_index"), scored.format("document_index")
@@ -255,17 +256,14 @@ def _ask_words(
         )
 
 
-def _fts5(term: Term) -> tuple[str, ...]:
-    """Return a term in the query syntax of FTS5, with operators escaped: in each form that the index may have."""
-    quoted = term.text.replace('"', '""')
-    # The index folds accents of Latin letters only: it treats й as one letter, or as и with a mark.
-    forms = dict.fromkeys((quoted, unicodedata.normalize("NFD", quoted)))
-    return tuple(f'"{form}"{" *" if term.prefix else ""}' for form in forms)
+def _fts5(term: Term) -> str:
+    """Return a term in the query syntax of FTS5."""
+    return f'"{term.words}"{" *" if term.prefix else ""}'
 
 
-def _tsquery(term: Term) -> str:
-    """Return a term in the query syntax of PostgreSQL, with operators escaped."""
-    return " <-> ".join(term.words.split()) + (":*" if term.prefix else "")
+def _tsquery(terms: Iterable[Term]) -> str:
+    """Return terms in the query syntax of PostgreSQL, joined by "or"."""
+    return " | ".join(f"({as_tsquery(term.words, is_prefix=term.prefix)})" for term in terms)
 
 
 def _scored_here(reading: Reading, key: str, phrase: str, weight: float, passages: int) -> tuple[str, str]:
@@ -303,14 +301,11 @@ def passages_about(reading: Reading) -> int:
 
 def _ask_letters(reading: Reading, key: str, letters: str, parameters: dict[str, Any]) -> tuple[str, str]:
     """Return queries for a substring, for scripts without spaces: the bigram index yields candidates, which are then read."""
-    pattern = f"%{like_literal(letters)}%"
-    parameters |= {key: pattern, f"{key}d": unicodedata.normalize("NFD", pattern)}
-    like = "LIKE" if reading.sqlite else "ILIKE"
+    parameters[key] = letters
 
     def holding(table: str, view: str, column: str) -> str:
         may = word_parts.narrowed(reading, table, f"{key}p", letters, parameters)
-        has = f"({column} {like} :{key} ESCAPE '\\' OR {column} {like} :{key}d ESCAPE '\\')"
-        return f"SELECT id, 1.0 AS score FROM {view} WHERE id IN ({may}) AND {has}"
+        return f"SELECT id, 1.0 AS score FROM {view} WHERE id IN ({may}) AND {_holds(reading, column, key)}"
 
     return holding(word_parts.CHUNKS, "chunk_text", "text"), holding(
         word_parts.DOCUMENTS, "document_names", f"({ALL_NAMES})"
@@ -333,45 +328,47 @@ def _condition(reading: Reading, key: str, wanted: Filter, parameters: dict[str,
 
 
 def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: dict[str, Any]) -> str:
-    like = "LIKE" if reading.sqlite else "ILIKE"
-    literal = like_literal(value)
     of_source = "documents.source_id IN (SELECT id FROM sources WHERE {})"
     of_item = "documents.item_id IN (SELECT id FROM items WHERE {})"
     of_type = "documents.content_id IN (SELECT id FROM contents WHERE {})"
     # The people are at the end of long rows, so only those of documents that pass all else are read.
     of_content = "EXISTS (SELECT 1 FROM contents WHERE contents.id = documents.content_id AND {})"
 
-    def fits(column: str, pattern: str = f":{key}") -> str:
-        return f"{column} {like} {pattern} ESCAPE '\\'"
+    def holds(column: str) -> str:
+        return _holds(reading, f"fold(coalesce({column}, ''))", key)
 
-    parameters[key] = f"%{literal}%"
+    parameters[key] = value if name is FilterName.TYPE else fold(value).strip()
+    if not parameters[key]:
+        return "FALSE"
     match name:
         case FilterName.TITLE:
-            return fits("documents.title")
+            return holds("documents.title")
         case FilterName.PATH:
-            return of_item.format(fits("items.locator"))
+            return of_item.format(holds("items.locator"))
         case FilterName.FROM:
-            return of_content.format(f"({fits(_people(reading, 'from'))} OR {fits('contents.author')})")
+            return of_content.format(f"({holds(_people(reading, 'from'))} OR {holds('contents.author')})")
         case FilterName.TO:
-            people = (fits(_people(reading, field)) for field in ("to", "cc", "bcc"))
+            people = map(holds, (_people(reading, field) for field in ("to", "cc", "bcc")))
             return of_content.format(f"({' OR '.join(people)})")
-    parameters[key] = value if name is FilterName.TYPE else literal
-    match name:
         case FilterName.SOURCE:
-            return of_source.format(fits("sources.name"))
+            return of_source.format(f"fold(sources.name) = :{key}")
         case FilterName.KIND:
-            return of_source.format(fits("sources.kind"))
+            return of_source.format(f"sources.kind = :{key}")
         case FilterName.TYPE:
-            return of_type.format(fits("contents.media_type"))
+            like = "LIKE" if reading.sqlite else "ILIKE"
+            return of_type.format(f"contents.media_type {like} :{key}")
         case FilterName.LANG:
-            return of_type.format(fits("contents.language"))
-        case FilterName.TAG:
-            parameters[f"{key}b"] = f"{literal}/%"
-            either = f"({fits('entities.value')} OR {fits('entities.value', f':{key}b')})"
-            return f"documents.content_id IN (SELECT content_id FROM entities WHERE kind = 'tag' AND {either})"
+            return of_type.format(f"lower(contents.language) = :{key}")
         case _:
-            parameters[f"{key}b"] = f"{literal}/%"
-            return of_item.format(f"({fits('items.container')} OR {fits('items.container', f':{key}b')})")
+            table, column = _TABLES[name]
+            parameters[key] = folded_path(value)
+            its = f"SELECT 1 FROM {table} WHERE document_id = documents.id AND {column} = :{key}"
+            return f"EXISTS ({its})"
+
+
+def _holds(reading: Reading, folded: str, key: str) -> str:
+    """Return the condition that a folded text has the text in a parameter."""
+    return f"{'instr' if reading.sqlite else 'strpos'}({folded}, :{key}) > 0"
 
 
 def _people(reading: Reading, field: str) -> str:

@@ -1,4 +1,4 @@
-"""The vocabulary of the search index, as folded by FTS5: lower case, without accents. Not available on PostgreSQL.
+"""The vocabulary of the search index: folded words. Not available on PostgreSQL.
 
 The index has the words of all sources. If only some are visible, each word is counted in their passages and names.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from string import ascii_lowercase, digits
 
 from sqlalchemy import func, select, text
 
@@ -37,6 +38,14 @@ class Vocabulary:
             return {
                 prefix: list(_words(reading, "term >= :first AND term < :last", limits[prefix])) for prefix in limits
             }
+
+    def letters(self, first: str) -> set[str]:
+        """Return the letters of a script in the library: of words that begin with this one, and the Latin ones with those."""
+        with self._store.read() as reading:
+            words = _words(
+                reading, "term >= :first AND term < :last", {"first": first, "last": f"{first}\U0010ffff"}, 1_000
+            )
+        return set(ascii_lowercase + digits if first.isascii() else "").union(*words)
 
     def among(self, words: Collection[str]) -> dict[str, int]:
         """Return which of these words are visible, each with its number of visible chunks and document names."""
@@ -74,11 +83,11 @@ class Vocabulary:
             return set(reading.execute(select(contents.c.language).where(*known).distinct()).scalars())
 
 
-def _words(reading: Reading, which: str, parameters: dict[str, str]) -> dict[str, int]:
+def _words(reading: Reading, which: str, parameters: dict[str, str], most: int = _MOST) -> dict[str, int]:
     """Return words of all sources, each with its number of chunks and document names."""
     if not reading.sqlite:
         return {}
-    most = -1 if reading.is_limited else _MOST
+    most = -1 if reading.is_limited else most
     rows = " UNION ALL ".join(
         f"SELECT * FROM (SELECT term, doc FROM {_vocabulary(reading, index)} WHERE {which} LIMIT {most})"
         for index in INDEXES

@@ -1,30 +1,44 @@
 """The full-text index: FTS5 on SQLite, tsvector on PostgreSQL. Defines it and adds to it; `query_sql` searches it.
 
 Chunks are indexed once per content. Names (title, aliases, path and property texts) are indexed once per live document. Texts
-in scripts without spaces are also in the `word_parts` index.
+in scripts without spaces are also in the `word_parts` index. All texts are folded.
+
+The tags and folders of live documents are in tables of their own, with all that they are below: a/b/c is in a and in a/b.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, select, text
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, select, text
 
 from catchment.ledger.db.database import AnyRow, Reading, Writing, among
+from catchment.ledger.db.folding import fold, plain_words, postgres_function
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.schema import chunks, contents, documents, title_embeddings
+from catchment.ledger.db.schema import (
+    chunks,
+    contents,
+    doc_folders,
+    doc_tags,
+    documents,
+    entities,
+    items,
+    title_embeddings,
+)
 from catchment.ledger.library import word_parts
-from catchment.ledger.library.query import plain_words
+from catchment.model import EntityKind
 
-_TOKENS = "tokenize = 'unicode61 remove_diacritics 2'"
+_TOKENS = "tokenize = 'ascii'"
 
 _VIEWS = (
-    """CREATE VIEW chunk_text AS
-    SELECT chunks.id, chunks.heading, substr(contents.text, chunks.start + 1, chunks.stop - chunks.start) AS text
+    """CREATE VIEW chunk_text AS SELECT chunks.id, fold(chunks.heading) AS heading,
+    fold(substr(contents.text, chunks.start + 1, chunks.stop - chunks.start)) AS text
     FROM chunks JOIN contents ON contents.id = chunks.content_id""",
-    "CREATE VIEW document_names AS SELECT id, title, aliases, path, properties FROM documents WHERE removed_at IS NULL",
+    """CREATE VIEW document_names AS SELECT id, fold(title) AS title, fold(aliases) AS aliases, fold(path) AS path,
+    fold(properties) AS properties FROM documents WHERE removed_at IS NULL""",
 )
 
 _SQLITE = (
@@ -52,13 +66,16 @@ INDEXES = ("chunk_index", "document_index", word_parts.CHUNKS, word_parts.DOCUME
 NAMES = ("id", "title", "aliases", "path", "properties")
 """The document columns that are indexed as names."""
 ALL_NAMES = "title || ' ' || aliases || ' ' || path || ' ' || properties"
-_NAME_WEIGHTS = {"title": "A", "aliases": "B", "path": "D", "properties": "D"}
+_CHUNK_WEIGHTS, _NAME_WEIGHTS = "AC", "ABDD"
+"""Weights of the columns on PostgreSQL."""
+_LONGEST_WORD = 500
+"""Significant characters of a word, a tag or a folder on PostgreSQL, which cannot index long ones."""
 _TEXTS_AT_ONCE = 50
 
 
 def create(connection: Connection) -> None:
-    """Create the index in an empty database."""
-    for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRES:
+    """Create the index, empty."""
+    for statement in _SQLITE if connection.dialect.name == "sqlite" else (postgres_function(), *_POSTGRES):
         connection.exec_driver_sql(statement)
 
 
@@ -68,17 +85,10 @@ def add_chunks(writing: Writing, rows: Sequence[tuple[int, str, str]]) -> None:
         return
     if writing.sqlite:
         writing.connection.exec_driver_sql(
-            "INSERT INTO chunk_index (rowid, heading, text) VALUES (?, ?, ?)", list(rows)
+            "INSERT INTO chunk_index (rowid, heading, text) VALUES (?, ?, ?)", _folded(rows)
         )
     else:
-        statement = text(
-            "INSERT INTO chunk_index VALUES (:id, setweight(to_tsvector('simple', :heading), 'A')"
-            " || setweight(to_tsvector('simple', :words), 'C'))"
-        )
-        writing.execute(
-            statement,
-            [{"id": n, "heading": plain_words(heading), "words": plain_words(body)} for n, heading, body in rows],
-        )
+        _add_to_postgres(writing, "chunk_index", rows, _CHUNK_WEIGHTS)
     word_parts.add(writing, word_parts.CHUNKS, ((number, body) for number, _, body in rows))
 
 
@@ -89,7 +99,7 @@ def forget_chunks(writing: Writing, content_ids: Collection[int]) -> None:
         return
     if writing.sqlite:
         writing.connection.exec_driver_sql(
-            "INSERT INTO chunk_index (chunk_index, rowid, heading, text) VALUES ('delete', ?, ?, ?)", old
+            "INSERT INTO chunk_index (chunk_index, rowid, heading, text) VALUES ('delete', ?, ?, ?)", _folded(old)
         )
     else:
         writing.execute(text("DELETE FROM chunk_index WHERE id = :id"), [{"id": number} for number, *_ in old])
@@ -109,29 +119,32 @@ def passages(reading: Reading, content_ids: Collection[int]) -> Iterator[tuple[i
 
 
 def learn_names(writing: Writing, which: ColumnElement[bool]) -> None:
-    """Index the names of live documents that are not indexed yet."""
+    """Index the names, tags and folders of live documents that are not indexed yet."""
     add_names(writing, _names(writing, which))
 
 
 def add_names(writing: Writing, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Index the `NAMES` of live documents that are not indexed yet."""
+    """Index live documents that are not indexed yet, by their `NAMES`, tags and folders. They have their time already."""
     if not rows:
         return
     if writing.sqlite:
         writing.connection.exec_driver_sql(
-            "INSERT INTO document_index (rowid, title, aliases, path, properties) VALUES (?, ?, ?, ?, ?)", rows
+            "INSERT INTO document_index (rowid, title, aliases, path, properties) VALUES (?, ?, ?, ?, ?)",
+            _folded(rows),
         )
     else:
-        words = [f"setweight(to_tsvector('simple', :{name}), '{weight}')" for name, weight in _NAME_WEIGHTS.items()]
-        writing.execute(
-            text(f"INSERT INTO document_index VALUES (:id, {' || '.join(words)})"),
-            [dict(zip(NAMES, (row[0], *map(plain_words, row[1:])), strict=True)) for row in rows],
-        )
+        _add_to_postgres(writing, "document_index", rows, _NAME_WEIGHTS)
     word_parts.add(writing, word_parts.DOCUMENTS, map(_as_one, rows))
+    for part in in_parts([row[0] for row in rows]):
+        for table, its_rows in tags_and_folders(writing, among(writing, documents.c.id, part)).items():
+            writing.insert(table, sorted(its_rows))
 
 
 def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
-    """Remove the names of live documents from the index, and their embeddings, before they change or are withdrawn."""
+    """Remove live documents from the index by their names, tags and folders, before they change or are withdrawn.
+
+    Their names lose their embeddings too.
+    """
     its_documents = select(documents.c.id).where(which)
     writing.execute(delete(title_embeddings).where(title_embeddings.c.document_id.in_(its_documents)))
     rows = _names(writing, which)
@@ -141,11 +154,61 @@ def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
         writing.connection.exec_driver_sql(
             "INSERT INTO document_index (document_index, rowid, title, aliases, path, properties)"
             " VALUES ('delete', ?, ?, ?, ?, ?)",
-            rows,
+            _folded(rows),
         )
     else:
         writing.execute(text("DELETE FROM document_index WHERE id = :id"), [{"id": row[0]} for row in rows])
     word_parts.forget(writing, word_parts.DOCUMENTS, list(map(_as_one, rows)))
+    for table in (doc_tags, doc_folders):
+        writing.execute(delete(table).where(among(writing, table.c.document_id, [row[0] for row in rows])))
+
+
+def tags_and_folders(reading: Reading, which: ColumnElement[bool]) -> dict[Table, set[tuple[Any, ...]]]:
+    """Return the rows of `doc_tags` and `doc_folders` for live documents."""
+    columns = func.coalesce(documents.c.moment, 0), documents.c.id, documents.c.content_id
+    its_tags = (
+        select(entities.c.value, *columns)
+        .join(documents, documents.c.content_id == entities.c.content_id)
+        .where(entities.c.kind == EntityKind.TAG.value)
+    )
+    its_folders = select(items.c.container, *columns).join(documents, documents.c.item_id == items.c.id)
+    return {
+        table: {
+            (name, *document)
+            for value, *document in reading.execute(statement.where(which, documents.c.removed_at.is_(None)))
+            for name in accumulate(folded_path(value).split("/"), "{}/{}".format)
+            if name
+        }
+        for table, statement in ((doc_tags, its_tags), (doc_folders, its_folders))
+    }
+
+
+def folded_path(value: str) -> str:
+    """Return a tag or a folder as it is indexed."""
+    return fold(value).strip("/ ")[:_LONGEST_WORD]
+
+
+def as_tsquery(words: str, *, is_prefix: bool) -> str:
+    """Return folded words as a literal of PostgreSQL for a phrase."""
+    return " <-> ".join(f"'{word[:_LONGEST_WORD]}'" for word in words.split()) + (":*" if is_prefix else "")
+
+
+def _add_to_postgres(writing: Writing, index: str, rows: Sequence[tuple[Any, ...]], weights: str) -> None:
+    # As a literal, because a parser would split words at other places than `plain_words`, and drop symbols.
+    statement = text(f"INSERT INTO {index} VALUES (:id, CAST(:words AS tsvector))")
+    writing.execute(statement, [{"id": row[0], "words": _as_tsvector(row[1:], weights)} for row in rows])
+
+
+def _as_tsvector(texts: Sequence[str], weights: str) -> str:
+    words = [
+        (word, weight) for value, weight in zip(texts, weights, strict=True) for word in plain_words(value).split()
+    ]
+    return " ".join(f"'{word[:_LONGEST_WORD]}':{place}{weight}" for place, (word, weight) in enumerate(words, 1))
+
+
+def _folded(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return rows of an ID and texts with the texts folded."""
+    return [(row[0], *map(fold, row[1:])) for row in rows]
 
 
 def _as_one(row: tuple[Any, ...]) -> tuple[int, str]:

@@ -20,7 +20,7 @@ from typing import Any
 from sqlalchemy import text
 
 from catchment.ledger.db.database import Reading, Writing
-from catchment.ledger.db.lookup import nfc
+from catchment.ledger.db.folding import fold
 
 CHUNKS, DOCUMENTS = "chunk_pairs", "document_pairs"
 """Names of the index tables for chunks and for the names of live documents."""
@@ -69,7 +69,7 @@ def parts(words: str) -> str:
     """
     found: dict[str, None] = {}
     if _may_have(words):
-        for run in NO_SPACES.findall(nfc(words)):
+        for run in NO_SPACES.findall(fold(words)):
             found |= dict.fromkeys(map(add_letters, run, run[1:]))
             found[run[-1]] = None
     shape = words.encode("utf-8", "replace").translate(_SHAPES)
@@ -152,9 +152,9 @@ def clear(writing: Writing, table: str) -> None:
 
 
 def narrowed(reading: Reading, table: str, key: str, wanted: str, parameters: dict[str, Any]) -> str:
-    """Return a query for the IDs of candidate texts. `wanted` must contain a character of these scripts."""
+    """Return a query for the IDs of candidate texts. `wanted`: folded, with a character of these scripts."""
     asked = []
-    for run in NO_SPACES.findall(nfc(wanted)):
+    for run in NO_SPACES.findall(wanted):
         ends = range(max(1, len(run) - 1))
         asked += [(run[start : start + 2], len(run) == 1) for start in ends]
     asked = list(dict.fromkeys(asked))[:_ENOUGH]

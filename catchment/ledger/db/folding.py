@@ -1,0 +1,137 @@
+"""The folding of text: words that a reader takes for the same are equal in the index, in queries, filters and snippets.
+
+Folding ignores case, invisible characters, and the marks of Latin, Greek, Arabic and Hebrew letters. It keeps marks that
+distinguish words, such as those of Indic scripts and of kana. Folded words consist of ASCII letters and digits and of any other
+characters. All other ASCII characters separate words, as in the tokenizer `ascii` of FTS5. Symbols such as € and 🌱 are words.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import chain
+from unicodedata import category, combining, name, normalize
+
+_MARKED = ("LATIN", "GREEK", "ARABIC", "HEBREW")
+"""Scripts whose marks are ignored."""
+_MARKS = (
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u1ab0-\u1aff\u1dc0-\u1dff"
+    "\u20d0-\u20ff\ufe20-\ufe2f"
+)
+_UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
+"""Default-ignorable characters that are not of the category Cf: https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point"""
+_IGNORED = re.compile(f"[{_MARKS}{_UNSEEN}\u0640]")
+"""The last one is the tatweel, which lengthens an Arabic word."""
+_VARIANT = re.compile(r"LATIN SMALL LETTER ([A-Z]) WITH ")
+"""Letters such as ø and ł, which Unicode does not decompose."""
+_INSTEAD = {"æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ı": "i", "ȷ": "j", "ё": "е"}
+_INSTEAD |= {"ʻ": "'", "ʼ": "'", "\u2044": "/", "\u2212": "-"}
+_SYMBOLS = frozenset({"So", "Sc", "Sm", "Co", "Cn"})
+_DRAWN = range(0x2500, 0x25A0)
+"""Lines and blocks, of which tables and bars are drawn."""
+
+_SIGN = re.compile(r"(?<=[a-z])\+\+|(?<=\b[cf])#|(?<![\w.])\.(?=net\b)")
+_SIGN_WORDS = {"++": " ＋", "#": " ＃", ".": "． "}
+"""ASCII characters that distinguish C++, C# and .NET from other words: they are words too."""
+_BREAK = re.compile(r"[\x00-/:-@\[-`{-\x7f]+")
+_LETTER = r"[0-9a-z\x80-\U0010ffff]"
+
+Spans = list[tuple[int, int]]
+
+
+class _Folded(dict[int, str]):
+    """Map of characters to their folded forms."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = _folded(chr(code))
+        return self[code]
+
+
+_FOLDED = _Folded({code: chr(code).lower() for code in range(128)})
+
+
+def fold(text: str) -> str:
+    """Return the text as it is indexed and compared."""
+    folded = _fold_letters(text)
+    if "++" in folded or "c#" in folded or "f#" in folded or ".net" in folded:
+        folded = _SIGN.sub(lambda sign: _SIGN_WORDS[sign[0]], folded)
+    return folded
+
+
+def plain_words(text: str) -> str:
+    """Return the folded words of a text, separated by single spaces."""
+    return " ".join(_BREAK.split(fold(text))).strip()
+
+
+def fold_with_spans(text: str) -> tuple[str, Spans]:
+    """Return the folded text, in which C++ has no words for its signs, and where each of its characters is in the text."""
+    if text.isascii():
+        return text.lower(), list(zip(range(len(text)), range(1, len(text) + 1), strict=True))
+    spans: Spans = []
+    pieces: list[str] = []
+    start = 0
+    for stop, letter in enumerate(chain(text[1:], " "), 1):
+        if letter.isascii() or not _continues(letter):
+            piece = _FOLDED[ord(text[start])] if stop - start == 1 else _fold_letters(text[start:stop])
+            pieces.append(piece)
+            spans += [(start, stop)] * len(piece)
+            start = stop
+    return "".join(pieces), spans
+
+
+def word_pattern(words: str, *, is_prefix: bool) -> str:
+    """Return a regular expression for `plain_words` in the result of `fold_with_spans`."""
+    end = f"{_LETTER}*" if is_prefix else "" if words[-1] in "＋＃" else f"(?!{_LETTER})"
+    pattern = f"(?<!{_LETTER}){words.replace(' ', _BREAK.pattern)}{end}"
+    for sign, word in _SIGN_WORDS.items():
+        pattern = pattern.replace(word.replace(" ", _BREAK.pattern), re.escape(sign))
+    return pattern
+
+
+def postgres_function() -> str:
+    """Return the statement that creates `fold` on PostgreSQL, without rare scripts and the spaces around symbols."""
+    folded = {chr(code): _FOLDED[code] for code in range(0x80, 0x2100)}
+    replaced = {letter: plain for letter, plain in folded.items() if len(plain) == 1 and plain != letter}
+    removed = "".join(letter for letter, plain in folded.items() if not plain)
+    value = "lower(normalize(value, NFKC))"
+    for letter in "ßæÆœŒþÞ":
+        value = f"replace({value}, '{letter}', '{_FOLDED[ord(letter)]}')"
+    plain = "".join(replaced.values()).replace("'", "''")
+    value = f"normalize(translate({value}, '{''.join(replaced)}{removed}', '{plain}'), NFC)"
+    for sign, word in ((r"([a-z])\+\+", r"\1 ＋"), (r"\m([cf])#", r"\1 ＃"), (r"(^|[^\w.])\.(net\M)", r"\1． \2")):
+        value = f"regexp_replace({value}, '{sign}', '{word}', 'g')"
+    return f"CREATE FUNCTION fold(value TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT AS $$ SELECT {value} $$"
+
+
+@cache
+def _continues(letter: str) -> bool:
+    """Return whether a character can become one with the character before it."""
+    return combining(letter) > 0 or "\u1160" <= letter <= "\u11ff" or letter in "ﾞﾟ"
+
+
+def _fold_letters(text: str) -> str:
+    return text.lower() if text.isascii() else normalize("NFC", normalize("NFC", text).translate(_FOLDED))
+
+
+def _folded(letter: str) -> str:
+    """Return the folded form of a character."""
+    if letter in _INSTEAD:
+        return _INSTEAD[letter]
+    kind = category(letter)
+    if kind == "Cf" or _IGNORED.match(letter):
+        return ""
+    plain = normalize("NFKD", letter)
+    if kind[0] in "SP" and plain != letter:
+        inner = plain.translate(_FOLDED)
+        return f" {inner} " if inner.isalnum() else inner
+    if letter in "§¶" or (kind in _SYMBOLS and ord(letter) not in _DRAWN):
+        return f" {letter} "
+    if kind[0] in "SPZC":
+        return " "
+    if name(plain[0], "").startswith(_MARKED):
+        plain = _IGNORED.sub("", plain)
+    lower = normalize("NFC", plain).casefold()
+    if lower != letter:
+        return lower.translate(_FOLDED)
+    variant = _VARIANT.match(name(letter, ""))
+    return variant[1].lower() if variant else letter
