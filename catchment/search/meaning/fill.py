@@ -105,8 +105,12 @@ def embed(ledger: Ledger, model: Model, space: Space, passages: Sequence[Passage
 
 def embed_titles(ledger: Ledger, model: Model, space: Space, turn: Turn = nullcontext) -> None:
     """Embed the names of documents that have no embedding. Raises as `fill`; a name that the model refuses has none."""
-    while found := ledger.embeddings.missing_titles(space, _TITLES_AT_ONCE):
+    while True:
         with turn():
+            # Read here, because the choice of the model, or a consent, may have changed meanwhile.
+            found = ledger.embeddings.missing_titles(space, _TITLES_AT_ONCE)
+            if not found:
+                return
             made = model.passages([title.text for title in found])
         done = {title: vector for title, vector in zip(found, made, strict=True) if vector is not None}
         vectors = {title: None if isinstance(vector, Refusal) else vector for title, vector in done.items()}
