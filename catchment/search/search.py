@@ -28,6 +28,8 @@ _NEAR = 20
 """Results that the meaning adds to a search by words."""
 _NEAR_ALONE = 100
 """Results of a search by meaning alone."""
+_SOME = 100
+"""Results with some of the words."""
 _NEAR_BELOW = 5
 """Results below the floor for a sentence, if nothing else is found. A shorter query may be a name, which can be unknown."""
 _ASKED = 400
@@ -157,8 +159,8 @@ def _by_words(ledger: Ledger, asked: Asked, limit: int, by_conversation: bool) -
             return _scaled(ranking), False
         query = without_common(query, ledger.vocabulary)
     any_of = tuple(chain.from_iterable(query.wanted))
-    found = ledger.library.rank(replace(query, wanted=(any_of,)), limit=DEPTH, by_conversation=by_conversation)
-    return _covered(ledger, query, _scaled(found)), True
+    found = ledger.library.rank(replace(query, wanted=(any_of,)), limit=_SOME, by_conversation=by_conversation)
+    return _covered(ledger, asked, query, _scaled(found)), True
 
 
 def _scaled(ranking: Ranking) -> Ranking:
@@ -166,13 +168,10 @@ def _scaled(ranking: Ranking) -> Ranking:
     return ranking._replace(ranked=[replace(one, score=one.score / best) for one in ranking.ranked])
 
 
-def _covered(ledger: Ledger, query: Query, ranking: Ranking) -> Ranking:
+def _covered(ledger: Ledger, asked: Asked, query: Query, ranking: Ranking) -> Ranking:
     """Multiply each score by the share of the query's words that the passage and the names have; rare ones count more."""
-    counts = ledger.vocabulary.among({term.words for group in query.wanted for term in group})
-    passages = ledger.vocabulary.passages()
-    weights = [
-        math.log(1 + passages / (1 + max(counts.get(term.words, 0) for term in group))) for group in query.wanted
-    ]
+    counts, passages = {word.text: word.count for word in asked.words}, ledger.vocabulary.passages()
+    weights = [math.log(2 + passages / (1 + counts.get(group[0].text, 0))) for group in query.wanted]
     texts = ledger.library.words(ranking.ranked)
 
     def coverage(one: Ranked) -> float:
