@@ -106,9 +106,6 @@ def _found(
 
     if not by_meaning or meaning is None:
         return page(by_words.ranked, by_words.total)
-    meant = _meant(asked)
-    for typed_word, correction in meant.items():
-        text = text.replace(typed_word, correction)
     try:
         found = _by_meaning(ledger, meaning, asked, text[:_LONGEST], by_words.ranked[:DEPTH])
         floor = meaning.floor
@@ -251,7 +248,7 @@ def _words_first(ledger: Ledger, asked: Asked, by_words: Ranking) -> str | None:
     if len(words) > 1 and all(word.parts for word in words):
         return "identifier"
     top = ledger.library.names_and_types([one.content_id for one in by_words.ranked[:_TOP]])
-    meant = _meant(asked)
+    meant = {word.text: word.corrections[0] for word in asked.words if word.corrections and not word.count}
     typed = plain_words(" ".join(meant.get(term.text, term.text) for group in asked.typed.wanted for term in group))
     names, _ = top.get(by_words.ranked[0].content_id, ((), ""))
     least = len(typed.split()) / 2 if asked.is_sentence else 0
@@ -260,8 +257,3 @@ def _words_first(ledger: Ledger, asked: Asked, by_words: Ranking) -> str | None:
     if asked.is_sentence:
         return None
     return "program code" if 2 * sum(map(is_code, (kind for _, kind in top.values()))) > len(top) else None
-
-
-def _meant(asked: Asked) -> dict[str, str]:
-    """Return the corrections of words that occur nowhere."""
-    return {word.text: word.corrections[0] for word in asked.words if word.corrections and not word.count}
