@@ -230,7 +230,7 @@ def _header_text(data: bytes) -> None:
 
 
 def _date(data: bytes) -> None:
-    said = words.moment(words.raw(data))
+    said = moment(words.raw(data))
     assert said is None or said.tzinfo is UTC
 
 

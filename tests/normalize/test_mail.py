@@ -163,7 +163,7 @@ def test_header_fields_of_any_bytes_are_read(data: bytes) -> None:
         assert "\n" not in result
     for name, address in words.people(data):
         f"{name}{address}".encode()
-    words.moment(words.text(data))
+    moment(words.text(data))
 
 
 # Attachments
@@ -347,11 +347,11 @@ def test_text_resembling_signature_or_quotation_is_unchanged(text: str) -> None:
     ],
 )
 def test_time_zone_is_read_in_every_notation(value: str) -> None:
-    assert words.moment(value) == datetime(2023, 1, 2, 9, tzinfo=UTC)
+    assert moment(value) == datetime(2023, 1, 2, 9, tzinfo=UTC)
 
 
 def test_a_leap_second_is_a_time() -> None:
-    assert words.moment("Sat, 31 Dec 2016 23:59:60 +0000") == datetime(2016, 12, 31, 23, 59, 59, tzinfo=UTC)
+    assert moment("Sat, 31 Dec 2016 23:59:60 +0000") == datetime(2016, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 def test_indented_text_in_a_message_is_not_code() -> None:

@@ -13,7 +13,7 @@ from catchment.content.extract.prose import mask
 from catchment.content.normalize.formats import CANVAS, MAIL, NOTES, SOURCE_TEXT
 from catchment.model import Document, Entity, Extraction, Link, LinkKind
 
-EXTRACTOR = "5"
+EXTRACTOR = "6"
 """The version of the extractor. It changes when the extraction of any document changes."""
 
 

@@ -15,7 +15,7 @@ from catchment.model import Document, RawContent
 
 __all__ = ["NORMALIZER", "kind_of", "normalize"]
 
-NORMALIZER = "7"
+NORMALIZER = "8"
 """The version of the normalizer. It changes when the document of any content changes, through our code or a library."""
 
 _MAX_DEPTH = 2

@@ -480,10 +480,10 @@ _partial("documents_live", documents.c.source_id, documents.c.content_id, where=
 _partial("documents_latest", documents.c.moment, documents.c.content_id, where="removed_at IS NULL")
 
 MOMENT = (
-    "CASE WHEN contents.media_type = 'message/rfc822' THEN contents.created"
+    "CASE WHEN contents.media_type = 'message/rfc822' THEN coalesce(contents.created, documents.modified)"
     " ELSE coalesce(documents.modified, contents.modified, contents.created) END"
 )
-"""The value of `documents.moment`: when a message was sent, or when another document was last modified."""
+"""The value of `documents.moment`: when a message was sent or else arrived, or when another document was last modified."""
 
 BEING_DELETED = 0
 """Value of `before_images.kept_at` while the undo data of a sync is being deleted."""

@@ -351,7 +351,8 @@ def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: d
         case FilterName.PATH:
             return of_item.format(fits("items.locator"))
         case FilterName.FROM:
-            return of_content.format(f"({fits(_people(reading, 'from'))} OR {fits('contents.author')})")
+            own = of_content.format(f"({fits(_people(reading, 'from'))} OR {fits('contents.author')})")
+            return f"({fits(_people(reading, 'from', 'documents.metadata'))} OR {own})"
         case FilterName.TO:
             people = (fits(_people(reading, field)) for field in ("to", "cc", "bcc"))
             return of_content.format(f"({' OR '.join(people)})")
@@ -374,8 +375,8 @@ def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: d
             return of_item.format(f"({fits('items.container')} OR {fits('items.container', f':{key}b')})")
 
 
-def _people(reading: Reading, field: str) -> str:
-    """Return the people in a field of a message, as text."""
+def _people(reading: Reading, field: str, column: str = "contents.properties") -> str:
+    """Return the people in a field of a message, or of the message that a document is attached to, as text."""
     if reading.sqlite:
-        return f"json_extract(contents.properties, '$.\"{field}\"')"
-    return f"(contents.properties::jsonb ->> '{field}')"
+        return f"json_extract({column}, '$.\"{field}\"')"
+    return f"({column}::jsonb ->> '{field}')"
