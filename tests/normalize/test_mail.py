@@ -383,14 +383,17 @@ def test_dates_in_the_notations_of_mail_programs_are_read(value: str, time: str)
 
 
 @pytest.mark.parametrize(
-    "value", ["", "soon", "03/04/2014 11:12", "31 Jun 2018 10:00", "4 Foo 2023 10:00", "25:61", "4 Mai 2023 99:00", "4 May"]
+    "value",
+    ["", "soon", "03/04/2014 11:12", "31 Jun 2018 10:00", "4 Foo 2023 10:00", "25:61", "4 Mai 2023 99:00", "4 May"],
 )
 def test_date_that_names_no_certain_time_is_not_guessed(value: str) -> None:
     assert moment(value) is None
 
 
 def test_envelope_reads_the_header_alone() -> None:
-    header = b"From: Maria <maria@example.org>, x@example.org\r\nDate: 4 Mai 2023 10:00\r\n\r\nFrom: other@example.org\r\n"
+    header = (
+        b"From: Maria <maria@example.org>, x@example.org\r\nDate: 4 Mai 2023 10:00\r\n\r\nFrom: other@example.org\r\n"
+    )
     assert envelope(header) == ("Maria <maria@example.org>", datetime(2023, 5, 4, 10, tzinfo=UTC))
     assert envelope(b"") == (None, None)
 

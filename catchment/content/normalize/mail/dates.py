@@ -31,8 +31,8 @@ _DAY_AND_NAME = re.compile(rf"(?<!\d)(\d\d?)(?:er|[oa])?{_OF}([^\W\d_]{{3,15}}){
 _NAME_AND_DAY = re.compile(r"([^\W\d_]{3,15})\.?\s+(\d\d?)(?:st|nd|rd|th)?[\s,]+(\d{4})(?![\d:])")
 _YEAR_FIRST = re.compile(r"(?<!\d)(\d{4})\s*[-/.年년]\s*(\d\d?)\s*[-/.月월]\s*(\d\d?)(?!\d)")
 _NUMBERS = re.compile(r"(?<!\d)(\d\d?)([-/.])(\d\d?)\2(\d{4})(?!\d)")
-# The first letters of the months, without accents: English, German, French, Spanish, Italian, Dutch, Portuguese, Polish, Turkish,
-# Russian and Arabic. Four letters where three are two months.
+# The first letters of the months, without accents: English, German, French, Spanish, Italian, Dutch, Portuguese, Polish,
+# Turkish, Russian and Arabic. Four letters where three are two months.
 _MONTHS = {
     name: number
     for number, names in enumerate(
@@ -46,7 +46,7 @@ _MONTHS = {
     )
     for name in names.split()
 }  # fmt: skip
-_ENGLISH = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_ENGLISH = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def moment(value: str) -> datetime | None:
