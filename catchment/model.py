@@ -174,7 +174,8 @@ class RawContent:
         title: Overrides any title in the content (an Obsidian note is named after its file).
         media_type: The source's claim, used only as a hint.
         modified: Aware UTC.
-        metadata: JSON-compatible; becomes the `source` metadata of the document.
+        metadata: JSON-compatible; becomes the `source` metadata of the document. `from` and `sent` (ISO 8601) are the sender
+            and the date of the message that a file is attached to; `sent` precedes all other dates.
         encoding: Encoding of text that is not UTF-8 and does not declare one.
     """
 

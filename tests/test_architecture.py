@@ -38,6 +38,7 @@ MAY_IMPORT = {
         "catchment.runtime.secret_references",
         "catchment.runtime.files_below",
         "catchment.content.normalize.mail.attachments",
+        "catchment.content.normalize.mail.envelope",
         "catchment.settings",
     },
     "tasks": {"tasks", "catchment", "connectors"},

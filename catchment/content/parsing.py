@@ -120,7 +120,7 @@ def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document
         normalizer,
         raw.title or (document and document.title) or "",
         PurePosixPath(raw.name).stem or raw.name,
-        (document and document.modified) or raw.modified or task.item.modified,
+        moment(raw.metadata.get("sent")) or (document and document.modified) or raw.modified or task.item.modified,
         "unchanged" if (content_hash, normalizer) == task.known else fate,
         raw.metadata,
         encode_document(document) if document else None,

@@ -352,11 +352,11 @@ class OpenBatch:
             for normalizer, hashes in by_normalizer.items()
             for content_hash, facts in self._bench.ledger.library.contents(hashes, normalizer).items()
         }
-        known = {
-            job_id: replace(r, fate="stored", title=r.title or facts.title or "", modified=facts.modified or r.modified)
-            for job_id, r in hashed.items()
-            if (facts := stored.get(r.content))
-        }
+        known = {}
+        for job_id, r in hashed.items():
+            if facts := stored.get(r.content):
+                modified = r.modified if "sent" in r.metadata else facts.modified or r.modified
+                known[job_id] = replace(r, fate="stored", title=r.title or facts.title or "", modified=modified)
         return known | {job_id: reading for job_id, reading in hashed.items() if reading.fate == "unchanged"}
 
     # Delivery

@@ -22,7 +22,7 @@ class DocumentView:
         shown: The document with its links, places and conversation.
         senders, recipients, copied: People, of a message or as a note names them.
         tags: In order, each once.
-        moment: Time of sending, or of the last change for other documents.
+        moment: Time of sending or arrival, or of the last change for other documents.
         parts: The text of a message in order; True marks a quotation or a signature. Empty for other documents.
     """
 
@@ -65,7 +65,7 @@ def document(shown: Shown) -> DocumentView:
         shown,
         *people(content),
         tuple(sorted({entity.value for entity in shown.entities if entity.kind is EntityKind.TAG})),
-        content.created if shown.conversation else shown.modified or content.modified,
+        (content.created if shown.conversation else None) or shown.modified or content.modified,
         tuple(stretches(content.text)) if shown.conversation else (),
     )
 

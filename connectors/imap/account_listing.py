@@ -230,8 +230,8 @@ class Changes:
             yield file, ""
             if file.is_message and file.size <= self._max_bytes:
                 try:
-                    entity = self.request(name, status, lambda session, part=file.part: session.part(message.uid, part))  # type: ignore[misc]
-                    contained = list(inner(entity, file.part)) if entity else []
+                    found = self.request(name, status, lambda session, part=file.part: session.part(message.uid, part))  # type: ignore[misc]
+                    contained = list(inner(found[1], file.part)) if found else []
                 except (FetchFailed, ParseError):
                     continue  # The fetch of the file itself reports it.
                 for each in contained:

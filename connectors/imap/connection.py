@@ -191,8 +191,8 @@ class ImapSession:
                 if isinstance(response.get(b"BODY[]"), bytes)
             }
 
-    def part(self, uid: int, number: str) -> bytes | None:
-        """Return one part of a message with its MIME header; None if the message was deleted."""
+    def part(self, uid: int, number: str) -> tuple[bytes, bytes] | None:
+        """Return the header of a message, and one part of it with its MIME header; None if the message was deleted."""
         header, body = f"BODY[{number}.MIME]".encode(), f"BODY[{number}]".encode()
         items = [f"BODY.PEEK[{number}.MIME]", f"BODY.PEEK[{number}]", "BODY.PEEK[HEADER]"]
         with self._response():
@@ -200,8 +200,9 @@ class ImapSession:
             if response is None or not isinstance(response.get(body), bytes):
                 return None
             # A single-part message has no separate MIME header.
-            mime_header = response.get(header) or (response.get(b"BODY[HEADER]") if number == "1" else b"") or b""
-            return bytes(mime_header.rstrip(b"\r\n") + b"\r\n\r\n" + response[body])
+            of_message = response.get(b"BODY[HEADER]") or b""
+            mime_header = response.get(header) or (of_message if number == "1" else b"")
+            return of_message, mime_header.rstrip(b"\r\n") + b"\r\n\r\n" + response[body]
 
     def wait(self, seconds: float) -> bool:
         """Wait for a change in the open folder, at most `seconds`; return whether there was one."""

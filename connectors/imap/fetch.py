@@ -6,7 +6,8 @@ import threading
 from collections.abc import Sequence
 from itertools import islice
 
-from catchment.content.normalize.mail.attachments import Attachment, attachments, inner, single
+from catchment.content.normalize.mail import envelope
+from catchment.content.normalize.mail.attachments import MESSAGES, Attachment, attachments, inner, single
 from catchment.errors import FetchFailed, Skipped, SkipReason, Vanished
 from catchment.model import Item, RawContent
 from connectors.imap.connection import ImapSession
@@ -44,33 +45,44 @@ class MessageReader:
 
     def _file(self, address: MessageAddress, item: Item) -> RawContent:
         whole = address._replace(part="")
+        file = None
         if whole in self._bodies or self._is_expected(whole):
-            messages = next((file for file in attachments(self._body(whole)) if file.part == address.part), None)
-        else:
-            messages = None
-        file = messages or self._part(address, item.attributes.get("within"))
+            message = self._body(whole)
+            file = next((file for file in attachments(message) if file.part == address.part), None)
+        if file is None:
+            message, file = self._part(address, item.attributes.get("within"))
         if file.skipped is not None:
             raise Skipped(file.skipped)
-        metadata = {"message-id": message_id} if (message_id := item.attributes.get("message_id")) else {}
+        sender, sent = envelope(message)
+        sent = sent or item.modified
+        metadata = {
+            "message-id": item.attributes.get("message_id"),
+            # An attached message names its own sender.
+            "from": None if file.media_type in MESSAGES else sender,
+            "sent": sent and sent.isoformat(),
+        }
+        metadata = {name: value for name, value in metadata.items() if value}
         return RawContent(file.data, file.name, media_type=file.media_type, modified=item.modified, metadata=metadata)
 
-    def _part(self, address: MessageAddress, within: str | None) -> Attachment:
-        """Return a file, from the attached message in part `within` if the server does not number the file."""
+    def _part(self, address: MessageAddress, within: str | None) -> tuple[bytes, Attachment]:
+        """Return the header of a message and a file, from the attached message in part `within` if the server does not number
+        the file."""
         part = within or address.part
 
-        def operation(session: ImapSession) -> bytes | None:
+        def operation(session: ImapSession) -> tuple[bytes, bytes] | None:
             session.open(address.folder, address.validity)
             return session.part(address.uid, part)
 
         try:
-            entity = self._request(operation)
+            found = self._request(operation)
         except ResponseTooLarge:
             raise Skipped(SkipReason.TOO_LARGE) from None
-        if entity is None:
+        if found is None:
             raise Vanished(_REMOVED)
+        header, entity = found
         if within is None:
-            return single(entity, part)
-        return next(file for file in inner(entity, part) if file.part == address.part)
+            return header, single(entity, part)
+        return header, next(file for file in inner(entity, part) if file.part == address.part)
 
     def _body(self, address: MessageAddress) -> bytes:
         if address not in self._bodies:

@@ -32,3 +32,13 @@ def test_unchanged_content_is_reported_without_parsing(raw: RawContent) -> None:
     assert Read.decode(digest(ReadTask(item, b"", raw))).content == parsed.content
     again = Read.decode(read(ReadTask(item, b"", raw, parsed.content)))
     assert (again.fate, again.document) == ("unchanged", None)
+
+
+def test_date_of_the_message_precedes_that_in_the_file() -> None:
+    arrived, sent = datetime(2024, 5, 6, tzinfo=UTC), datetime(2023, 1, 2, tzinfo=UTC)
+    written = b"---\nmodified: 2019-01-01\n---\nweir"
+    item = Item("a", "", "1", modified=arrived)
+    for metadata, expected in (({"sent": sent.isoformat()}, sent), ({}, datetime(2019, 1, 1, tzinfo=UTC))):
+        assert (
+            Read.decode(read(ReadTask(item, b"", RawContent(written, "a.md", metadata=metadata)))).modified == expected
+        )

@@ -9,6 +9,7 @@ from catchment.content.normalize.mail import transport, words
 from catchment.content.normalize.mail.attachments import attachments, single
 from catchment.content.normalize.mail.body import unflowed
 from catchment.content.normalize.mail.calendar import invitation
+from catchment.content.normalize.mail.dates import moment
 from catchment.content.normalize.mail.encrypted import signed_content, unarmored
 from catchment.content.normalize.mail.replies import mark_replies
 from catchment.errors import ParseError
@@ -230,7 +231,7 @@ def _header_text(data: bytes) -> None:
 
 
 def _date(data: bytes) -> None:
-    said = words.moment(words.raw(data))
+    said = moment(words.raw(data))
     assert said is None or said.tzinfo is UTC
 
 

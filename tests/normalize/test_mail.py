@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from catchment.content.extract import extract
 from catchment.content.normalize import normalize
-from catchment.content.normalize.mail import mail, words
+from catchment.content.normalize.mail import envelope, mail, words
 from catchment.content.normalize.mail.attachments import MAX_BYTES, attachments, single
+from catchment.content.normalize.mail.dates import moment
 from catchment.content.normalize.mail.mime import Part, parse
 from catchment.content.normalize.mail.replies import mark_replies
 from catchment.errors import ItemError, ResourceExhausted, SkipReason
@@ -163,7 +164,7 @@ def test_header_fields_of_any_bytes_are_read(data: bytes) -> None:
         assert "\n" not in result
     for name, address in words.people(data):
         f"{name}{address}".encode()
-    words.moment(words.text(data))
+    moment(words.text(data))
 
 
 # Attachments
@@ -347,11 +348,58 @@ def test_text_resembling_signature_or_quotation_is_unchanged(text: str) -> None:
     ],
 )
 def test_time_zone_is_read_in_every_notation(value: str) -> None:
-    assert words.moment(value) == datetime(2023, 1, 2, 9, tzinfo=UTC)
+    assert moment(value) == datetime(2023, 1, 2, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "time"),
+    [
+        ("Tuesday 02 March 2010 04:02:33 PM", "2010-03-02 16:02:33"),
+        ("Tue, 2 Mar 2010 12:05:00 a.m.", "2010-03-02 00:05"),
+        ("March 2, 2010 4:02 pm", "2010-03-02 16:02"),
+        ("Mon, 06 May 2019 24:00:00 +0000", "2019-05-07 00:00"),
+        ("31 Dec 2019 24:00", "2020-01-01 00:00"),
+        ("Thu, 4 Mai 2023 02:32:49 +0200", "2023-05-04 00:32:49"),
+        ("Mi., 1. März 2023 10:00:00 +0100", "2023-03-01 09:00"),
+        ("mar. 1er août 2023 10:00:00 +0200", "2023-08-01 08:00"),
+        ("2 de diciembre de 2010 16:02 GMT", "2010-12-02 16:02"),
+        ("gio, 4 mag 2023 02:32:49 EST", "2023-05-04 07:32:49"),
+        ("do 4 mrt 2023 10:00", "2023-03-04 10:00"),
+        ("qui, 4 out 2023 10:00", "2023-10-04 10:00"),
+        ("4 października 2023 10:00", "2023-10-04 10:00"),
+        ("Cum, 4 Ağu 2023 10:00", "2023-08-04 10:00"),
+        ("Пт, 4 мая 2023 10:00 +0300", "2023-05-04 07:00"),
+        ("2010년 3월 2일 16:02", "2010-03-02 16:02"),
+        ("2010年3月2日 16:02", "2010-03-02 16:02"),
+        ("2010/03/02 16:02 +0900", "2010-03-02 07:02"),
+        ("02.03.2010 16:02", "2010-03-02 16:02"),
+        ("03/27/2014 11:12", "2014-03-27 11:12"),
+        ("2025-03-27T130000", "2025-03-27 13:00"),
+        ("Tue, 2 Mar 2010", "2010-03-02 00:00"),
+    ],
+)
+def test_dates_in_the_notations_of_mail_programs_are_read(value: str, time: str) -> None:
+    assert moment(value) == datetime.fromisoformat(time).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "soon", "03/04/2014 11:12", "31 Jun 2018 10:00", "4 Foo 2023 10:00", "25:61", "4 Mai 2023 99:00", "4 May"],
+)
+def test_date_that_names_no_certain_time_is_not_guessed(value: str) -> None:
+    assert moment(value) is None
+
+
+def test_envelope_reads_the_header_alone() -> None:
+    header = (
+        b"From: Maria <maria@example.org>, x@example.org\r\nDate: 4 Mai 2023 10:00\r\n\r\nFrom: other@example.org\r\n"
+    )
+    assert envelope(header) == ("Maria <maria@example.org>", datetime(2023, 5, 4, 10, tzinfo=UTC))
+    assert envelope(b"") == (None, None)
 
 
 def test_a_leap_second_is_a_time() -> None:
-    assert words.moment("Sat, 31 Dec 2016 23:59:60 +0000") == datetime(2016, 12, 31, 23, 59, 59, tzinfo=UTC)
+    assert moment("Sat, 31 Dec 2016 23:59:60 +0000") == datetime(2016, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 def test_indented_text_in_a_message_is_not_code() -> None:

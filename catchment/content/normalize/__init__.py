@@ -10,12 +10,13 @@ from catchment.content.normalize.decode import declared_encoding, decode
 from catchment.content.normalize.formats import READERS, Reader, media_type, uncompressed
 from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.markdown import markdown
+from catchment.content.normalize.rst import RST, headings
 from catchment.errors import Skipped, SkipReason
 from catchment.model import Document, RawContent
 
 __all__ = ["NORMALIZER", "kind_of", "normalize"]
 
-NORMALIZER = "7"
+NORMALIZER = "8"
 """The version of the normalizer. It changes when the document of any content changes, through our code or a library."""
 
 _MAX_DEPTH = 2
@@ -99,6 +100,7 @@ def _text(data: bytes, kind: str, encoding: str | None) -> Document:
     return Document(
         text=text,
         media_type=kind,
+        title=next((heading.value for heading in headings(text)), None) if kind == RST else None,
         language=language(text) if kind == "text/plain" else None,
         properties=properties,
         warnings=warnings,

@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from catchment.model import JobState
 
-REVISION = "0007"
+REVISION = "0008"
 """Revision of these tables. Migrations upgrade older ledgers to it."""
 
 metadata = MetaData()
@@ -480,10 +480,10 @@ _partial("documents_live", documents.c.source_id, documents.c.content_id, where=
 _partial("documents_latest", documents.c.moment, documents.c.content_id, where="removed_at IS NULL")
 
 MOMENT = (
-    "CASE WHEN contents.media_type = 'message/rfc822' THEN contents.created"
+    "CASE WHEN contents.media_type = 'message/rfc822' THEN coalesce(contents.created, documents.modified)"
     " ELSE coalesce(documents.modified, contents.modified, contents.created) END"
 )
-"""The value of `documents.moment`: when a message was sent, or when another document was last modified."""
+"""The value of `documents.moment`: when a message was sent or else arrived, or when another document was last modified."""
 
 
 def _names_of_documents(table: str, column: str) -> Table:

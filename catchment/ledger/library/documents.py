@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -173,7 +173,7 @@ class Library:
         opening = func.substr(contents.c.text, 1, _OPENING)
         part = (
             select(*key, documents.c.title, sources.c.name, sources.c.kind, items.c.locator, contents.c.media_type)
-            .add_columns(contents.c.author, opening.label("opening"))
+            .add_columns(contents.c.author, documents.c.metadata, opening.label("opening"))
             .join(items, items.c.id == documents.c.item_id)
             .join(sources, sources.c.id == documents.c.source_id)
             .join(contents, contents.c.id == documents.c.content_id)
@@ -221,7 +221,7 @@ def _latest(row: AnyRow) -> LatestDocument:
         row.kind,
         row.locator,
         row.media_type,
-        row.author,
+        matches.author_of(row.author, from_json(row.metadata)),
         from_micros(row.moment),
         row.opening,
     )
@@ -292,7 +292,7 @@ def _shown(reading: Reading, row: AnyRow, most_mentions: int | None) -> Shown:
     if most_mentions is not None:
         # In the order of the index: tens of thousands of links to an index page are not sorted.
         mentions = mentions.order_by(None).order_by(links.c.content_id, links.c.position).limit(most_mentions)
-    content, place = _content(row), (row.source_id, row.locator)
+    content, place, metadata = _content(row), (row.source_id, row.locator), from_json(row.metadata)
     return Shown(
         document=row.id,
         content_id=row.content_id,
@@ -301,10 +301,10 @@ def _shown(reading: Reading, row: AnyRow, most_mentions: int | None) -> Shown:
         item=row.locator,
         item_id=row.item_id,
         modified=maybe_time(row.modified),
-        metadata=from_json(row.metadata),
+        metadata=metadata,
         content_hash=row.hash,
         normalizer=row.normalizer,
-        content=content,
+        content=replace(content, author=matches.author_of(content.author, metadata)),
         aliases=tuple(row.aliases.split("\n")) if row.aliases else (),
         links=tuple(found),
         entities=tuple(named),

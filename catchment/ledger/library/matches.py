@@ -143,6 +143,12 @@ def places_of(reading: Reading, content_ids: Collection[int]) -> dict[int, list[
     )
     found: dict[int, list[Copy]] = {}
     for content, number, title, source, item, kind, author, moment, metadata, attributes in reading.execute(statement):
-        facts = maybe_time(moment), from_json(metadata), from_json(attributes)
-        found.setdefault(content, []).append(Copy(number, title, source, item, kind, author, *facts))
+        own = from_json(metadata)
+        facts = author_of(author, own), maybe_time(moment), own, from_json(attributes)
+        found.setdefault(content, []).append(Copy(number, title, source, item, kind, *facts))
     return found
+
+
+def author_of(author: str | None, metadata: Mapping[str, Any]) -> str | None:
+    """Return the author of a document by that of its content: of an attachment, the sender of its message."""
+    return metadata.get("from") or author

@@ -346,7 +346,8 @@ def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: d
         case FilterName.PATH:
             return of_item.format(holds("items.locator"))
         case FilterName.FROM:
-            return of_content.format(f"({holds(_people(reading, 'from'))} OR {holds('contents.author')})")
+            own = of_content.format(f"({holds(_people(reading, 'from'))} OR {holds('contents.author')})")
+            return f"({holds(_people(reading, 'from', 'documents.metadata'))} OR {own})"
         case FilterName.TO:
             people = map(holds, (_people(reading, field) for field in ("to", "cc", "bcc")))
             return of_content.format(f"({' OR '.join(people)})")
@@ -371,8 +372,8 @@ def _holds(reading: Reading, folded: str, key: str) -> str:
     return f"{'instr' if reading.sqlite else 'strpos'}({folded}, :{key}) > 0"
 
 
-def _people(reading: Reading, field: str) -> str:
-    """Return the people in a field of a message, as text."""
+def _people(reading: Reading, field: str, column: str = "contents.properties") -> str:
+    """Return the people in a field of a message, or of the message that a document is attached to, as text."""
     if reading.sqlite:
-        return f"json_extract(contents.properties, '$.\"{field}\"')"
-    return f"(contents.properties::jsonb ->> '{field}')"
+        return f"json_extract({column}, '$.\"{field}\"')"
+    return f"({column}::jsonb ->> '{field}')"

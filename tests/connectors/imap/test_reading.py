@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,27 @@ def test_attachments_are_separate_documents(server: Dovecot, mail: Imap, ledger:
     names = {row.content.name: row.content for row in ledger.present().values() if row.content}
     assert names.keys() >= {"notes.txt", "gauge.bin"}
     assert names["gauge.bin"].data == bytes(range(256))
-    assert names["gauge.bin"].metadata == {"message-id": "<1@example.org>"}
+    assert names["gauge.bin"].metadata == {
+        "message-id": "<1@example.org>",
+        "from": "Grace Hopper <grace@example.org>",
+        "sent": "2026-03-02T10:01:00+00:00",
+    }
     assert len(names) == 3
+
+
+def test_attachment_of_undated_message_has_the_date_of_arrival(
+    server: Dovecot, mail: Imap, ledger: MemoryLedger
+) -> None:
+    arrival = datetime(2025, 4, 5, 6, 7, 8, tzinfo=UTC)
+    with server.person() as person:
+        undated = message(1, files={"a.bin": b"1"}).replace(b"Date: Mon, 02 Mar 2026 10:01:00 +0000", b"Date: soon")
+        person.append("INBOX", undated, msg_time=arrival)
+    ledger.sync(mail)
+    whole, attached = (row.content for _, row in sorted(ledger.present().items()))
+    assert whole is not None
+    assert attached is not None
+    assert whole.modified == arrival
+    assert attached.metadata["sent"] == arrival.isoformat()
 
 
 def test_attachments_can_be_excluded(server: Dovecot, account: Callable[..., Imap], ledger: MemoryLedger) -> None:

@@ -1,20 +1,22 @@
 """Read mail messages (RFC 5322, MIME): text as Markdown, people, attachments and conversation identifiers.
 
-`mime` parses the parts, with `transport` for their encodings. `words` reads header fields. `body` assembles the text with
-`html`, `calendar` and `encrypted`; `replies` marks quotations and signatures. `attachments` returns the files, `outlook`
-converts .msg files. Conversations are not grouped here.
+`mime` parses the parts, with `transport` for their encodings. `words` reads header fields, `dates` their dates. `body`
+assembles the text with `html`, `calendar` and `encrypted`; `replies` marks quotations and signatures. `attachments` returns
+the files, `outlook` converts .msg files. Conversations are not grouped here.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
 from datetime import datetime
 from typing import Any
 
 from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.mail import body, words
 from catchment.content.normalize.mail.attachments import files, name_of
+from catchment.content.normalize.mail.dates import moment
 from catchment.content.normalize.mail.mime import Part, parse
 from catchment.errors import ParseError
 from catchment.model import Document
@@ -48,30 +50,30 @@ def mail(data: bytes) -> Document:
     if any(part.media_type in _UNREADABLE or part.file_name.lower() == "winmail.dat" for part in attachments):
         warnings.append("attachments in winmail.dat (Outlook) were not read")
     created = _created(root)
-    if created is None or not words.moment(root.header("date")):
+    if created is None or not moment(root.header("date")):
         warnings.append("the date is missing or implausible")
-    senders = properties.get("from") or properties.get("sender")
     return Document(
         text=read.text,
         media_type="message/rfc822",
         title=root.header("subject")[:1_000] or None,
         language=language(read.text),
-        author=senders[0] if senders else None,
+        author=_sender(root),
         created=created,
         properties=dict(sorted(properties.items())),
         warnings=tuple(warnings),
     )
 
 
+def envelope(message: bytes) -> tuple[str | None, datetime | None]:
+    """Return the sender of a message and its date, from its header: all that comes before the first empty line."""
+    root = parse(re.split(rb"\r?\n\r?\n", message, maxsplit=1)[0] + b"\r\n\r\n").root
+    return _sender(root), _created(root)
+
+
 def _properties(root: Part) -> dict[str, Any]:
     """Return the header fields; identifiers have no angle brackets."""
     fields: dict[str, Any] = {name: value[:2_000] for name in _TEXTS if (value := root.header(name))}
-    for name in _PEOPLE:
-        mailboxes = [person for value in root.headers.get(name, ()) for person in words.people(value)]
-        if mailboxes:
-            fields[name] = [
-                f"{label} <{address}>" if label and address else label or address for label, address in mailboxes
-            ]
+    fields |= {name: people for name in _PEOPLE if (people := _people(root, name))}
     for name in ("message-id", "in-reply-to", "references"):
         ids = [identifier for value in root.headers.get(name, ()) for identifier in words.identifiers(value)]
         if name == "message-id" and ids:
@@ -81,6 +83,15 @@ def _properties(root: Part) -> dict[str, Any]:
     if conversation := _conversation(root):
         fields["thread-index"] = conversation
     return fields
+
+
+def _people(root: Part, name: str) -> list[str]:
+    mailboxes = [person for value in root.headers.get(name, ()) for person in words.people(value)]
+    return [f"{label} <{address}>" if label and address else label or address for label, address in mailboxes]
+
+
+def _sender(root: Part) -> str | None:
+    return next(iter(_people(root, "from") or _people(root, "sender")), None)
 
 
 def _conversation(root: Part) -> str:
@@ -98,8 +109,8 @@ def _attachment_fields(part: Part) -> dict[str, str]:
 
 def _created(root: Part) -> datetime | None:
     """Return the date of the message, or else the time at which the first server received it."""
-    if date := words.moment(root.header("date")):
+    if date := moment(root.header("date")):
         return date
     received = root.headers.get("received", ())
-    moments = (words.moment(words.raw(value).rpartition(";")[2].strip()) for value in reversed(received))
-    return next((moment for moment in moments if moment), None)
+    times = (moment(words.raw(value).rpartition(";")[2].strip()) for value in reversed(received))
+    return next((time for time in times if time), None)

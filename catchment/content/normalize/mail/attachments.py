@@ -32,7 +32,7 @@ _NOT_FILES = frozenset(
         "message/external-body", "message/partial", "text/rfc822-headers",
     }
 )  # fmt: skip
-_MESSAGES = frozenset({"message/rfc822", "message/global"})
+MESSAGES = frozenset({"message/rfc822", "message/global"})
 _NAMES = {kind: f".{ending}" for ending, kind in reversed(ENDINGS.items())}
 
 
@@ -92,8 +92,8 @@ def name_of(part: Part) -> str:
     """Return the sender's name of a file, or else a name from part number and type."""
     if part.file_name:
         return part.file_name
-    kind = "message" if part.media_type in _MESSAGES else "attachment"
-    ending = ".eml" if part.media_type in _MESSAGES else _NAMES.get(part.media_type, "")
+    kind = "message" if part.media_type in MESSAGES else "attachment"
+    ending = ".eml" if part.media_type in MESSAGES else _NAMES.get(part.media_type, "")
     return f"{kind}-{part.number}{ending}"
 
 
@@ -106,7 +106,7 @@ def is_body(part: Part, root: Part) -> bool:
 
 def is_file(media_type: str, *, disposition: str, named: bool, empty: bool, is_root: bool) -> bool:
     """Return whether a leaf part is a file, by its header. An attached message is a file."""
-    if media_type in _MESSAGES:
+    if media_type in MESSAGES:
         return not is_root
     if media_type.startswith("multipart/") or media_type in _NOT_FILES:
         return False
@@ -129,7 +129,7 @@ def _is_text(media_type: str, *, disposition: str, named: bool, is_root: bool) -
 
 
 def _is_file(part: Part, root: Part) -> bool:
-    if part.parts and part.media_type not in _MESSAGES:
+    if part.parts and part.media_type not in MESSAGES:
         return False
     return is_file(
         part.media_type,

@@ -6,6 +6,7 @@ from typing import Any
 
 from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.mail import words
+from catchment.content.normalize.mail.dates import moment
 from catchment.model import Document
 
 _PEOPLE = {"to": "to_emails", "cc": "cc_emails", "bcc": "bcc_emails"}
@@ -31,7 +32,7 @@ def outlook(metadata: Any, text: str, media_type: str) -> Document:
         title=words.text((metadata.subject or "").encode())[:1_000] or None,
         language=language(text),
         author=sender or None,
-        created=words.moment(metadata.created_at or ""),
+        created=moment(metadata.created_at or ""),
         properties=dict(sorted(properties.items())),
     )
 

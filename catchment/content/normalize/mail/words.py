@@ -1,11 +1,9 @@
-"""Parse header fields: encoded words (RFC 2047), raw 8-bit text, mailboxes, identifiers and dates. Never fails."""
+"""Parse header fields: encoded words (RFC 2047), raw 8-bit text, mailboxes and identifiers. Never fails."""
 
 from __future__ import annotations
 
 import binascii
 import re
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 from catchment.content.normalize.decode import decode
 
@@ -25,17 +23,6 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ADDRESS = re.compile(r"[^\s@\"(),:;<>\[\]]{1,200}@[^\s@\"(),:;<>]{1,260}")
 _IDENTIFIER = re.compile(r"<([^<>]{1,998})>")
 _BARE_IDENTIFIER = re.compile(r"[^\s<>\"(),;]{1,500}@[^\s<>\"(),;]{1,400}")
-# Notations beyond RFC 5322: `+01:00`, `GMT+0100` (JavaScript), ISO 8601, and a leap second.
-_ZONE = re.compile(r"(\d\d:\d\d(?::\d\d)?)[ \t]*(?:GMT|UTC?)?[ \t]*([+-]\d\d):?(\d\d)(?!\d)", re.IGNORECASE)
-_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
-_ISO_SPACE = re.compile(r"(?<=\d)\s+(?=[+-]\d)")
-_LEAP_SECOND = re.compile(r"(\d\d:\d\d):60(?!\d)")
-_EARLIEST, _LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
-# The days around the epochs of Unix and classic Mac OS, which programs without a clock write.
-_NO_TIME = (
-    (datetime(1969, 12, 31, tzinfo=UTC), datetime(1970, 1, 3, tzinfo=UTC)),
-    (datetime(1903, 12, 31, tzinfo=UTC), datetime(1904, 1, 3, tzinfo=UTC)),
-)
 
 # Senders often declare a subset of the charset they use; the superset decodes both.
 _LARGER = {
@@ -95,7 +82,7 @@ def file_name(value: str) -> str:
 
 def people(value: bytes) -> list[tuple[str, str]]:
     """Return name and address of at most 500 mailboxes in a list; a missing name or address is ""."""
-    line, comments = _uncommented(_line(value))
+    line, comments = uncommented(_line(value))
     mailboxes: list[tuple[str, str]] = []
     parts: list[str] = []
     comment, address = "", ""
@@ -142,22 +129,7 @@ def identifiers(value: bytes) -> list[str]:
     return list(dict.fromkeys(_UNSEEN.sub("", name) for name in names if name))
 
 
-def moment(value: str) -> datetime | None:
-    """Parse a date of RFC 5322 or ISO 8601 into aware UTC; None for other text and implausible dates."""
-    value = _LEAP_SECOND.sub(r"\1:59", _uncommented(value[:200])[0].strip())
-    try:
-        if _ISO.match(value):
-            date = datetime.fromisoformat(_ISO_SPACE.sub("", value))
-        else:
-            date = parsedate_to_datetime(_ZONE.sub(r"\1 \2\3", value))
-        date = date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    is_zero = any(first <= date < last for first, last in _NO_TIME)
-    return date if _EARLIEST <= date < _LATEST and not is_zero else None
-
-
-def _uncommented(value: str) -> tuple[str, list[tuple[int, str]]]:
+def uncommented(value: str) -> tuple[str, list[tuple[int, str]]]:
     """Return the text without its comments (RFC 5322, 3.2.2), and the comments with their offsets in that text.
 
     Comments may nest. Unbalanced parentheses stay.
