@@ -73,7 +73,11 @@ def search(
         understood = Understood((), tuple(term.text for term in typed.unwanted), written(text))
         if not typed.wanted and not typed.filters:
             return Results([], 0, understood)
-        return _found(ledger, typed, understood, sentence(text), meaning, lanes, limit, offset, by_conversation)
+        found = _found(ledger, typed, understood, sentence(text), meaning, lanes, limit, offset, by_conversation)
+        if meaning is None or found.understood.meaning is None:
+            return found
+        visible = {source.name for source in sources}
+        return replace(found, incomplete=tuple(name for name in meaning.lacking() if name in visible))
 
 
 def _found(
