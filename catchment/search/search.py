@@ -7,6 +7,7 @@ possible. By meaning, the nearest passages.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -14,7 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from catchment.errors import MeaningOff
-from catchment.ledger import OFF, Ledger, Query, Ranked, Ranking, Term, plain_words, storable_text, time_limit
+from catchment.ledger import OFF, AnyOf, Ledger, Query, Ranked, Ranking, Term, plain_words, storable_text, time_limit
 from catchment.search.asked import Asked, understand, without_common
 from catchment.search.fuse import DEPTH, fuse, key
 from catchment.search.language import is_code, parse, sentence, written
@@ -110,7 +111,7 @@ def _found(
         return page(by_words.ranked, by_words.total)
     meant = _meant(asked)
     for typed_word, correction in meant.items():
-        text = text.replace(typed_word, correction)
+        text = re.sub(rf"\b{re.escape(typed_word)}\b", lambda _, it=correction: it, text)
     try:
         found = _by_meaning(ledger, meaning, asked, text[:_LONGEST], by_words.ranked[:DEPTH])
         floor = meaning.floor
@@ -160,9 +161,15 @@ def _by_words(ledger: Ledger, asked: Asked, limit: int, by_conversation: bool) -
         if ranking.total or len(query.wanted) < 2:
             return _scaled(ranking), False
         query = without_common(query, ledger.vocabulary)
-    any_of = tuple(chain.from_iterable(query.wanted))
-    found = ledger.library.rank(replace(query, wanted=(any_of,)), limit=DEPTH, by_conversation=by_conversation)
+    quoted = _quoted(query)
+    any_of = tuple(chain.from_iterable(group for group in query.wanted if group not in quoted))
+    wanted = (*quoted, any_of) if any_of else quoted
+    found = ledger.library.rank(replace(query, wanted=wanted), limit=DEPTH, by_conversation=by_conversation)
     return _covered(ledger, query, _scaled(found)), True
+
+
+def _quoted(query: Query) -> tuple[AnyOf, ...]:
+    return tuple(group for group in query.wanted if any(term.is_quoted for term in group))
 
 
 def _scaled(ranking: Ranking) -> Ranking:
@@ -204,7 +211,7 @@ def _by_meaning(
     Nearest first, with all results by words that have embeddings.
     """
     typed = asked.typed
-    quoted = tuple(group for group in typed.wanted if any(term.is_quoted for term in group))
+    quoted = _quoted(typed)
     passes = replace(typed, wanted=quoted)
     is_narrowed = bool(passes.filters or passes.unwanted or quoted)
     limit = _ASKED if is_narrowed else _NEAR_ALONE

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -54,17 +55,17 @@ def ledger(home: Home, folders: dict[str, LocalFiles]) -> Iterator[Ledger]:
                 sync.process(token)
             sync.finish("completed")
     with closing(Ledger.open(home.database_url)) as ledger:
-        fill(ledger, Lengths())
+        fill(ledger, Hashes())
         yield ledger
 
 
-class Lengths:
-    """A model whose vectors depend on the lengths of the texts alone."""
+class Hashes:
+    """A model whose vectors tell nothing but texts apart."""
 
-    setting, name, dimensions = "use", "lengths", 32
+    setting, name, dimensions = "use", "hashes", 32
 
     def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
-        return [quantized([(len(text) * n) % 101 - 50.5 for n in range(1, 33)]) for text in texts]
+        return [quantized([crc32(text.encode()) * n % 101 - 50.5 for n in range(1, 33)]) for text in texts]
 
     def query(self, text: str) -> Sequence[float]:
         return [1.0, 0.0]
@@ -106,7 +107,7 @@ def holding_bytes(home: Home, value: bytes) -> list[str]:
 def names_of_other(ledger: Ledger) -> list[bytes]:
     """Return the vectors of the names that the other source has."""
     titles = [named.title for named in ledger.library.names(ledger.sources.get("other").id)]
-    return [vector for vector in Lengths().passages(titles) if isinstance(vector, bytes)]
+    return [vector for vector in Hashes().passages(titles) if isinstance(vector, bytes)]
 
 
 def test_purge_empties_the_home_but_keeps_shared_content(home: Home, ledger: Ledger, mine: Source) -> None:

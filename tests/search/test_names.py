@@ -28,7 +28,7 @@ from tests.ledger.world import Clock, World, content, delivered, note
 class Words:
     """A model for which two texts are as near as many words are in both."""
 
-    setting, name, dimensions = "use", "words", 64
+    setting, name, dimensions = "use", "words", 512
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -38,7 +38,7 @@ class Words:
         return [quantized([*self.query(text)]) for text in texts]
 
     def query(self, text: str) -> Sequence[float]:
-        words = [np.random.default_rng(crc32(word.encode())).standard_normal(64) for word in text.lower().split()]
+        words = [np.random.default_rng(crc32(word.encode())).standard_normal(512) for word in text.lower().split()]
         total = np.sum(words, axis=0)
         return [float(value) for value in total / np.linalg.norm(total)]
 
@@ -47,6 +47,7 @@ class Words:
 def model(monkeypatch: pytest.MonkeyPatch) -> Words:
     model = Words()
     monkeypatch.setattr("catchment.search.meaning.index.load", lambda _setting: model)
+    monkeypatch.setattr("catchment.search.meaning.index._CHANCE", {"use": (0.0, 0.06)})
     return model
 
 
