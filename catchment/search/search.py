@@ -111,7 +111,7 @@ def _found(
         return page(by_words.ranked, by_words.total)
     meant = _meant(asked)
     for typed_word, correction in meant.items():
-        text = re.sub(rf"\b{re.escape(typed_word)}\b", lambda _, it=correction: it, text)
+        text = re.sub(rf"\b{re.escape(typed_word)}\b", correction, text)
     try:
         found = _by_meaning(ledger, meaning, asked, text[:_LONGEST], by_words.ranked[:DEPTH])
         floor = meaning.floor
