@@ -161,9 +161,7 @@ def _by_words(ledger: Ledger, asked: Asked, limit: int, by_conversation: bool) -
         if ranking.total or len(query.wanted) < 2:
             return _scaled(ranking), False
         query = without_common(query, ledger.vocabulary)
-    quoted = _quoted(query)
-    any_of = tuple(chain.from_iterable(group for group in query.wanted if group not in quoted))
-    wanted = (*quoted, any_of) if any_of else quoted
+    wanted = _quoted(query) or (tuple(chain.from_iterable(query.wanted)),)
     found = ledger.library.rank(replace(query, wanted=wanted), limit=DEPTH, by_conversation=by_conversation)
     return _covered(ledger, query, _scaled(found)), True
 
