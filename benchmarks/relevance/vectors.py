@@ -18,6 +18,7 @@ import psutil
 from benchmarks.relevance.scores import percentiles
 from catchment.ledger import Embedding, Ledger, Passage
 from catchment.search.meaning.builtin import BuiltIn
+from catchment.search.meaning.fill import embed_titles
 from catchment.search.meaning.index import MeaningIndex
 from catchment.search.meaning.models import Refusal, quantized
 from catchment.search.search import search
@@ -37,17 +38,22 @@ class Imitation:
     def __init__(self) -> None:
         self._centre = np.asarray(BuiltIn().query("the"), np.float32) * _CENTRE * self.dimensions**0.5
 
-    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
+    def passages(self, texts: Sequence[str]) -> list[bytes | Refusal | None]:
         """Return the same vectors for the same texts."""
         random = np.random.default_rng(crc32("\n".join(texts).encode()))
         vectors = random.standard_normal((len(texts), self.dimensions)) + self._centre
         return [quantized(vector) for vector in vectors.tolist()]
 
+    def query(self, text: str) -> Sequence[float]:
+        """Raise: nothing asks this model."""
+        raise NotImplementedError
+
 
 def make(ledger: Ledger, parts: int) -> None:
-    """Store this number of vectors for each passage, except for the last ones of the library."""
+    """Store a vector for each name, and this number for each passage, except for the last ones of the library."""
     model, last = Imitation(), 0
     space = ledger.embeddings.space(model.name, model.setting, model.dimensions)
+    embed_titles(ledger, model, space)
     most = ledger.embeddings.last_passage() - _AT_ONCE
     while passages := ledger.embeddings.missing(space, last, _AT_ONCE):
         last = passages[-1].chunk_id

@@ -106,6 +106,7 @@ class Results:
         is_capped: There are more hits than `total`; see `word_index.find`.
         is_partial: No document has all the words; the hits by words have some of them.
         meaning_off: Why meaning did not take part although it should have; None if it did.
+        incomplete: Names of sources with passages that are not searched by meaning yet.
     """
 
     hits: list[Hit]
@@ -114,6 +115,7 @@ class Results:
     is_partial: bool = False
     meaning_off: str | None = None
     is_capped: bool = False
+    incomplete: tuple[str, ...] = ()
 
     @property
     def corrected(self) -> list[Word]:
@@ -127,7 +129,7 @@ def results_from_json(fields: Mapping[str, Any]) -> Results:
     words = tuple(Word(**_with_tuples(word)) for word in understood["words"])
     return Results(
         **{
-            **fields,
+            **_with_tuples(fields),
             "hits": hits_from_json(fields["hits"]),
             "understood": Understood(**{**_with_tuples(understood), "words": words}),
         }

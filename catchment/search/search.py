@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from catchment.errors import MeaningOff
-from catchment.ledger import OFF, Ledger, Query, Ranked, Ranking, Term, plain_words, storable_text, time_limit
+from catchment.ledger import OFF, AnyOf, Ledger, Query, Ranked, Ranking, Term, plain_words, storable_text, time_limit
 from catchment.search.asked import Asked, understand, without_common
 from catchment.search.fuse import DEPTH, fuse, key
 from catchment.search.language import is_code, parse, sentence, written
@@ -75,7 +75,11 @@ def search(
         understood = Understood((), tuple(term.text for term in typed.unwanted), written(text))
         if not typed.wanted and not typed.filters:
             return Results([], 0, understood)
-        return _found(ledger, typed, understood, sentence(text), meaning, lanes, limit, offset, by_conversation)
+        found = _found(ledger, typed, understood, sentence(text), meaning, lanes, limit, offset, by_conversation)
+        if meaning is None or found.understood.meaning is None:
+            return found
+        visible = {source.name for source in sources}
+        return replace(found, incomplete=tuple(name for name in meaning.lacking() if name in visible))
 
 
 def _found(
@@ -113,7 +117,7 @@ def _found(
         if lanes is Lanes.MEANING:
             raise
         return page(by_words.ranked, by_words.total, str(off))
-    known = {one.content_id for one in by_words.ranked}
+    known = {one.content_id for one in by_words.ranked[:DEPTH]}
     others = [one for one in found if one.content_id not in known]
     near = [one for one in others if one.cosine is not None and one.cosine >= floor]
     near = near[: _NEAR if lanes is Lanes.BOTH else _NEAR_ALONE]
@@ -155,9 +159,13 @@ def _by_words(ledger: Ledger, asked: Asked, limit: int, by_conversation: bool) -
         if ranking.total or len(query.wanted) < 2:
             return _scaled(ranking), False
         query = without_common(query, ledger.vocabulary)
-    any_of = tuple(chain.from_iterable(query.wanted))
-    found = ledger.library.rank(replace(query, wanted=(any_of,)), limit=_SOME, by_conversation=by_conversation)
+    wanted = _quoted(query) or (tuple(chain.from_iterable(query.wanted)),)
+    found = ledger.library.rank(replace(query, wanted=wanted), limit=_SOME, by_conversation=by_conversation)
     return _covered(ledger, asked, query, _scaled(found)), True
+
+
+def _quoted(query: Query) -> tuple[AnyOf, ...]:
+    return tuple(group for group in query.wanted if any(term.is_quoted for term in group))
 
 
 def _scaled(ranking: Ranking) -> Ranking:
@@ -196,7 +204,7 @@ def _by_meaning(
     Nearest first, with all results by words that have embeddings.
     """
     typed = asked.typed
-    quoted = tuple(group for group in typed.wanted if any(term.is_quoted for term in group))
+    quoted = _quoted(typed)
     passes = replace(typed, wanted=quoted)
     is_narrowed = bool(passes.filters or passes.unwanted or quoted)
     limit = _ASKED if is_narrowed else _NEAR_ALONE

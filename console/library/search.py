@@ -130,6 +130,8 @@ def show_understanding(found: Results) -> None:
         render.note("no document has all the words; these have some of them or a similar meaning")
     if found.meaning_off:
         render.note(f"searched by words only; {found.meaning_off}")
+    if found.incomplete:
+        render.note(f"search by meaning: not complete yet for {', '.join(found.incomplete)}")
 
 
 def _show_position(found: Results, offset: int, page: int) -> None:

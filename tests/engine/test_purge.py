@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -54,17 +55,17 @@ def ledger(home: Home, folders: dict[str, LocalFiles]) -> Iterator[Ledger]:
                 sync.process(token)
             sync.finish("completed")
     with closing(Ledger.open(home.database_url)) as ledger:
-        fill(ledger, Lengths())
+        fill(ledger, Hashes())
         yield ledger
 
 
-class Lengths:
-    """A model whose vectors depend on the lengths of the texts alone."""
+class Hashes:
+    """A model whose vectors tell nothing but texts apart."""
 
-    setting, name, dimensions = "use", "lengths", 2
+    setting, name, dimensions = "use", "hashes", 32
 
     def passages(self, texts: Sequence[str]) -> list[bytes | Refusal]:
-        return [quantized([len(text), 1.0]) for text in texts]
+        return [quantized([crc32(text.encode()) * n % 101 - 50.5 for n in range(1, 33)]) for text in texts]
 
     def query(self, text: str) -> Sequence[float]:
         return [1.0, 0.0]
@@ -75,6 +76,13 @@ def vectors(ledger: Ledger) -> int:
     space = ledger.embeddings.searched()
     assert space is not None
     return sum(map(len, ledger.embeddings.vectors(space, 0)))
+
+
+def names(ledger: Ledger) -> list[bytes]:
+    """Return the stored vectors of names."""
+    space = ledger.embeddings.searched()
+    assert space is not None
+    return [one.vector for group in ledger.embeddings.title_vectors(space, 0) for one in group]
 
 
 @pytest.fixture
@@ -88,14 +96,28 @@ def purge(home: Home, ledger: Ledger, source: Source) -> PurgeProof:
 
 def holding(home: Home, words: str) -> list[str]:
     """Return the files of the home that contain these words."""
+    return holding_bytes(home, words.encode())
+
+
+def holding_bytes(home: Home, value: bytes) -> list[str]:
     files = [file for file in home.path.rglob("*") if file.is_file()]
-    return sorted(file.name for file in files if words.encode() in file.read_bytes())
+    return sorted(file.name for file in files if value in file.read_bytes())
+
+
+def names_of_other(ledger: Ledger) -> list[bytes]:
+    """Return the vectors of the names that the other source has."""
+    titles = [named.title for named in ledger.library.names(ledger.sources.get("other").id)]
+    return [vector for vector in Hashes().passages(titles) if isinstance(vector, bytes)]
 
 
 def test_purge_empties_the_home_but_keeps_shared_content(home: Home, ledger: Ledger, mine: Source) -> None:
     assert holding(home, "zebrafinch")
-    assert vectors(ledger) == 3
+    assert (vectors(ledger), len(names(ledger))) == (3, 4)
+    its_name = {*names(ledger)} - {*names_of_other(ledger)}
+    assert its_name and all(holding_bytes(home, name) for name in its_name)
     proof = purge(home, ledger, mine)
+    assert len(names(ledger)) == 2
+    assert not any(holding_bytes(home, name) for name in its_name)
     assert proof.holds
     assert vectors(ledger) == 2
     assert (proof.items, proof.passages, proof.found, proof.in_files, proof.copies) == (2, 1, 0, 0, ())

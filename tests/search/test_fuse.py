@@ -24,8 +24,22 @@ def contents(ranked: list[Ranked]) -> list[int]:
     return [one.content_id for one in ranked]
 
 
-def test_result_of_both_lanes_precedes_results_of_one() -> None:
-    assert contents(fuse(by_words(1, 2, 3), by_meaning(4, 3))) == [3, 1, 4, 2]
+def test_scores_are_added_by_their_shares() -> None:
+    ranked = fuse(by_words(1, 2, 3), by_meaning(4, 3), share=0.4)
+    assert [(one.content_id, one.score) for one in ranked] == [
+        (4, pytest.approx(0.6)),
+        (3, pytest.approx(0.4 / 3 + 0.6 / 2)),
+        (1, pytest.approx(0.4)),
+        (2, pytest.approx(0.2)),
+    ]
+
+
+def test_near_passage_counts_more_than_the_nearest_of_distant_ones() -> None:
+    near, far = by_meaning(4, 3), [replace(one, cosine=one.cosine and one.cosine / 10) for one in by_meaning(4, 3)]
+    assert contents(fuse(by_words(1), near))[0] == 1
+    assert contents(fuse(by_words(1), near, share=0.3))[0] == 4
+    assert contents(fuse(by_words(1), far, share=0.3))[0] == 1
+    assert contents(fuse(by_words(1), far, lambda cosine: 10 * cosine, share=0.3))[0] == 4
 
 
 def test_equal_ranks_are_ordered_by_content() -> None:

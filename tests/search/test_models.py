@@ -285,6 +285,22 @@ def test_new_version_of_a_model_has_another_name() -> None:
         assert first == same != load(address(server)).name
 
 
+def test_endpoint_sends_what_its_model_expects_before_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as server:
+        setting = address(server).replace(":m@", ":multilingual-e5-small@")
+        model = load(setting)
+        server.texts.clear()
+        model.query("flood")
+        model.passages(["The river rises."])
+        assert server.texts == ["query: flood", "passage: The river rises."]
+        monkeypatch.setattr(endpoint, "_PREFIXES", ())
+        plain = load(setting)
+        assert plain.name != model.name, "other prefixes are other vectors"
+        server.texts.clear()
+        plain.query("flood")
+        assert server.texts == ["flood"]
+
+
 @pytest.mark.parametrize(
     "versions", [{}, [], {"models": 5}, {"models": [5, {"name": []}]}, {"models": [{"name": "m", "digest": "\ud800"}]}]
 )

@@ -201,11 +201,15 @@ def _texts(store: Store) -> list[str]:
 
 def _vectors(store: Store) -> list[str]:
     with store.read() as reading:
-        damaged = embeddings.damaged(reading)
-    if not damaged:
-        return []
-    which = f"The vectors of {len(damaged)} passages are damaged, first of chunk {damaged[0]}"
-    return [f"{which}; the next run of `embed` makes them again"]
+        damaged = (
+            ("passages", "chunk", embeddings.damaged(reading)),
+            ("names", "document", embeddings.damaged_titles(reading)),
+        )
+    return [
+        f"The vectors of {len(found)} {what} are damaged, first of {one} {found[0]}; the next run of `embed` makes them again"
+        for what, one, found in damaged
+        if found
+    ]
 
 
 def _read_texts(reading: Reading, table: Table) -> None:

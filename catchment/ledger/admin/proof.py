@@ -142,6 +142,8 @@ class Proof:
             findings += index_check.check_names(reading, documents.c.source_id == source_id)
             if number := len(embeddings.damaged(reading, text(f"embeddings.content_id IN ({its})"))):
                 findings.append(f"{number} passages with damaged vectors")
+            if number := len(embeddings.damaged_titles(reading, text(f"document_id IN ({live})"))):
+                findings.append(f"{number} names with damaged vectors")
         return findings or check_words(self._store)
 
     def read_again(self, sync_id: int, items_: Iterable[int], damaged: Collection[int], actor: str) -> int:

@@ -26,6 +26,7 @@ from catchment.ledger.db.schema import (
     counters,
     documents,
     search_model,
+    sources,
     spaces,
 )
 from catchment.ledger.db.schema import embeddings as table
@@ -95,7 +96,7 @@ class Title(NamedTuple):
 
 
 class Vector(NamedTuple):
-    """An embedding of a part or a title. `chunk_id`: 0 for a title."""
+    """An embedding of a part or a title. `chunk_id`: of a title, its document."""
 
     id: int
     content_id: int
@@ -126,7 +127,11 @@ class EmbeddingCounts:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """The highest IDs, and how many embeddings of parts were ever deleted. While unchanged, vectors in memory are current."""
+    """While unchanged, vectors in memory are current.
+
+    `last`: the highest ID of a part. `last_title`: grows with each title, and each name that is new or changes. `deleted`: how
+    many were ever deleted that memory has to forget.
+    """
 
     last: int
     last_title: int
@@ -224,9 +229,11 @@ class Embeddings:
         if searched is None or wanted is None or wanted.id != searched.id:
             return True
         last = select(func.max(table.c.chunk_id)).where(table.c.space_id == wanted.id).scalar_subquery()
-        newer = select(chunks.c.id).where(chunks.c.id > func.coalesce(last, 0)).limit(FEW + 1).subquery()
+        newer = select(chunks.c.id).where(chunks.c.id > func.coalesce(last, 0))
         with self._store.read() as reading:
-            return int(reading.execute(select(func.count()).select_from(newer)).scalar_one()) > FEW
+            return any(
+                len(reading.execute(each.limit(FEW + 1)).all()) > FEW for each in (newer, _without_title(wanted))
+            )
 
     def known(self, space: Space, digests: Collection[bytes]) -> dict[bytes, bytes]:
         """Return the vectors of texts that were embedded before, by digest."""
@@ -281,9 +288,9 @@ class Embeddings:
             self._store.let_others_write()
 
     def forget_damaged(self) -> None:
-        """Delete the embeddings of chunks with a wrong checksum, so that they are made again. Reads all embeddings."""
+        """Delete the embeddings with a wrong checksum, so that they are made again. Reads all embeddings."""
         with self._store.read() as reading:
-            found = damaged(reading)
+            found = damaged(reading) or damaged_titles(reading)
         if found:
             with self._store.write() as writing:
                 forget_damaged(writing)
@@ -298,6 +305,18 @@ class Embeddings:
             refused = select(func.count()).select_from(table)
             refused = refused.where(table.c.space_id == space.id, table.c.refusal.is_not(None))
             return EmbeddingCounts(done, total, reading.execute(refused).scalar_one())
+
+    def lacking(self, space: Space) -> list[str]:
+        """Return the names of sources with passages that have no embedding in this space yet."""
+        is_done = select(table.c.id).where(table.c.chunk_id == chunks.c.id, table.c.space_id == space.id).exists()
+        its = select(chunks.c.id).join(documents, documents.c.content_id == chunks.c.content_id)
+        its = its.where(documents.c.source_id == sources.c.id, documents.c.removed_at.is_(None), ~is_done)
+        named = select(sources.c.name).where(sources.c.id.not_in(_WITHDRAWN), its.exists()).order_by(sources.c.name)
+        with self._store.read() as reading:
+            total = reading.execute(select(func.count()).select_from(chunks)).scalar_one()
+            if reading.execute(_done(space)).scalar_one() == total:
+                return []
+            return list(reading.execute(named).scalars())
 
     def watermark(self) -> Watermark:
         """Return what tells whether vectors in memory are current."""
@@ -323,40 +342,32 @@ class Embeddings:
         with self._store.read() as reading:
             rows = reading.execute(mine.order_by(titles.c.id).execution_options(yield_per=_ROWS_AT_ONCE))
             for group in rows.partitions():
-                sound = [row for row in group if row.checksum == _checksum_of_title(space, row.content_id, row.vector)]
-                if sound:
-                    yield [Vector(row.id, row.content_id, 0, row.vector) for row in sound]
+                if sound := [row for row in group if _is_sound_title(*row)]:
+                    yield [Vector(row.id, row.content_id, row.document_id, row.vector) for row in sound]
 
-    def missing_titles(self, space: Space, limit: int) -> list[Title]:
-        """Return documents of sources with consent whose names have no embedding."""
-        is_done = select(titles.c.id).where(titles.c.document_id == documents.c.id, titles.c.space_id == space.id)
-        columns = documents.c.id, documents.c.content_id, documents.c.title, documents.c.aliases
-        mine = documents.c.removed_at.is_(None), documents.c.source_id.not_in(_WITHDRAWN), ~is_done.exists()
+    def missing_titles(self, space: Space, after: int, limit: int) -> list[Title]:
+        """Return the next documents of sources with consent whose names have no embedding, by ID, from `after` on (exclusive).
+
+        Raises ModelChanged if another model is wanted.
+        """
+        mine = _without_title(space).where(documents.c.id > after).order_by(documents.c.id).limit(limit)
         with self._store.read() as reading:
             _require_wanted(reading, space)
-            rows = reading.execute(select(*columns).where(*mine).limit(limit)).tuples()
-            return [Title(number, content, f"{title}\n{aliases}".strip()) for number, content, title, aliases in rows]
+            return _titles(reading, mine)
 
     def put_titles(self, space: Space, new: Mapping[Title, bytes | None]) -> None:
-        """Store embeddings of names; None: needs none. Ignores documents that changed meanwhile, or were embedded."""
-        columns = documents.c.id, documents.c.content_id, documents.c.title, documents.c.aliases
-        is_done = select(titles.c.id).where(titles.c.document_id == documents.c.id, titles.c.space_id == space.id)
+        """Store embeddings of names; None: needs none. Ignores documents that are not missing now, or have another name.
+
+        Raises ModelChanged if another model is wanted now.
+        """
         with self._store.write() as writing:
             _require_wanted(writing, space)
             mine = among(writing, documents.c.id, [title.document_id for title in new])
-            rows = writing.execute(select(*columns).where(mine, documents.c.removed_at.is_(None), ~is_done.exists()))
-            now = {
-                Title(number, content, f"{name}\n{aliases}".strip()) for number, content, name, aliases in rows.tuples()
-            }
-            kept = [title for title in new if title in now]
+            kept = [title for title in _titles(writing, _without_title(space).where(mine)) if title in new]
             numbers = writing.ids("title_embeddings", len(kept)) if kept else range(0)
-            writing.insert(
-                titles,
-                [
-                    (number, space.id, *title[:2], new[title], _checksum_of_title(space, title.content_id, new[title]))
-                    for number, title in zip(numbers, kept, strict=True)
-                ],
-            )
+            owned = [(space.id, title.document_id, title.content_id, new[title]) for title in kept]
+            rows = zip(numbers, owned, strict=True)
+            writing.insert(titles, [(number, *its, _checksum_of_title(*its)) for number, its in rows])
 
 
 def damaged(reading: Reading, where: ColumnElement[bool] | TextClause | None = None) -> list[int]:
@@ -366,15 +377,33 @@ def damaged(reading: Reading, where: ColumnElement[bool] | TextClause | None = N
     return sorted({row[3] for group in rows.tuples().partitions() for row in group if not _is_sound(*row)})
 
 
+def damaged_titles(reading: Reading, where: ColumnElement[bool] | TextClause | None = None) -> list[int]:
+    """Return the documents whose names have an embedding with a wrong checksum, as `damaged`."""
+    chosen = select(titles) if where is None else select(titles).where(where)
+    rows = reading.execute(chosen.execution_options(yield_per=_ROWS_AT_ONCE))
+    return sorted({row[2] for group in rows.tuples().partitions() for row in group if not _is_sound_title(*row)})
+
+
 def forget_damaged(writing: Writing) -> None:
-    """Delete the embeddings of chunks with a wrong checksum, so that they are made again."""
+    """Delete the embeddings of chunks and names with a wrong checksum, so that they are made again."""
     for part in in_parts(damaged(writing)):
         _forget(writing, table.c.chunk_id.in_(part))
+    for part in in_parts(damaged_titles(writing)):
+        writing.execute(delete(titles).where(titles.c.document_id.in_(part)))
 
 
 def forget(writing: Writing, content_ids: Collection[int]) -> None:
     """Delete the embeddings of contents, before the contents are deleted."""
     _forget(writing, table.c.content_id.in_(content_ids))
+
+
+def forget_titles(writing: Writing, which: ColumnElement[bool]) -> None:
+    """Delete the embeddings of the names of these documents, before they change."""
+    mine, copy = titles.c.document_id.in_(select(documents.c.id).where(which)), documents.alias()
+    shared = select(titles.c.id).join(copy, copy.c.content_id == titles.c.content_id)
+    if writing.execute(shared.where(mine, copy.c.id != titles.c.document_id).limit(1)).first() is not None:
+        writing.ids(_DELETED)  # Memory would find the copy by this name.
+    writing.execute(delete(titles).where(mine))
 
 
 def _forget(writing: Writing, which: ColumnElement[bool]) -> int:
@@ -391,8 +420,12 @@ def _checksum(
     return hashlib.blake2b(_IDS.pack(space_id, content_id, chunk_id, part) + digest + value, digest_size=8).digest()
 
 
-def _checksum_of_title(space: Space, content_id: int, vector: bytes | None) -> bytes:
-    return hashlib.blake2b(_IDS.pack(space.id, content_id, 0, 0) + (vector or b""), digest_size=8).digest()
+def _checksum_of_title(space_id: int, document_id: int, content_id: int, vector: bytes | None) -> bytes:
+    return _checksum(space_id, content_id, document_id, 0, b"", vector, None)
+
+
+def _is_sound_title(_id: int, space_id: int, document_id: int, content_id: int, vector: Any, checksum: Any) -> bool:
+    return _is_sound(_id, space_id, content_id, document_id, 0, b"", vector, None, checksum)
 
 
 def _is_sound(
@@ -432,6 +465,18 @@ def _allowed(reading: Reading, space: Space, chunk_ids: Collection[int]) -> set[
     ]
     found = select(chunks.c.id).where(among(reading, chunks.c.id, chunk_ids), or_(*has_owner))
     return {*reading.execute(found).scalars()}
+
+
+def _without_title(space: Space) -> Select[tuple[int, int, str, str]]:
+    """Select the ID, content, title and aliases of live documents of sources with consent whose names have no embedding."""
+    is_done = select(titles.c.id).where(titles.c.document_id == documents.c.id, titles.c.space_id == space.id)
+    found = select(documents.c.id, documents.c.content_id, documents.c.title, documents.c.aliases)
+    return found.where(documents.c.removed_at.is_(None), documents.c.source_id.not_in(_WITHDRAWN), ~is_done.exists())
+
+
+def _titles(reading: Reading, which: Select[tuple[int, int, str, str]]) -> list[Title]:
+    rows = reading.execute(which).tuples()
+    return [Title(number, content, f"{title}\n{aliases}".strip()) for number, content, title, aliases in rows]
 
 
 def _lacks_most(reading: Reading, space: Space) -> bool:

@@ -26,9 +26,8 @@ from catchment.ledger.db.schema import (
     documents,
     entities,
     items,
-    title_embeddings,
 )
-from catchment.ledger.library import word_parts
+from catchment.ledger.library import embeddings, word_parts
 from catchment.model import EntityKind
 
 _TOKENS = "tokenize = 'ascii'"
@@ -127,6 +126,7 @@ def add_names(writing: Writing, rows: Sequence[tuple[Any, ...]]) -> None:
     """Index live documents that are not indexed yet, by their `NAMES`, tags and folders. They have their time already."""
     if not rows:
         return
+    writing.ids("title_embeddings")  # Tells that names are to be embedded.
     if writing.sqlite:
         writing.connection.exec_driver_sql(
             "INSERT INTO document_index (rowid, title, aliases, path, properties) VALUES (?, ?, ?, ?, ?)",
@@ -145,8 +145,7 @@ def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
 
     Their names lose their embeddings too.
     """
-    its_documents = select(documents.c.id).where(which)
-    writing.execute(delete(title_embeddings).where(title_embeddings.c.document_id.in_(its_documents)))
+    embeddings.forget_titles(writing, which)
     rows = _names(writing, which)
     if not rows:
         return

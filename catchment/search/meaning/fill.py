@@ -45,11 +45,12 @@ def fill(
     embeddings = ledger.embeddings
     space = embeddings.space(model.name, model.setting, model.dimensions)
     embeddings.forget_damaged()
-    counts, last, failed, pauses = embeddings.counts(space), 0, 0, iter(_PAUSES)
+    counts, last, failed, nameless, pauses = embeddings.counts(space), 0, 0, 0, iter(_PAUSES)
     while True:
         passages = embeddings.missing(space, last, _CHUNKS_AT_ONCE)
         try:
-            embed_titles(ledger, model, space, turn)
+            if not (last and passages):  # At the beginning, and again at the end.
+                nameless = embed_titles(ledger, model, space, turn)
             if not passages:
                 break
             left = embed(ledger, model, space, passages, turn)
@@ -67,8 +68,8 @@ def fill(
             break
     if not embeddings.complete(space):
         problem = "refused or failed on most passages and is not used"
-    elif failed:
-        problem = f"failed on {failed:,} passages, which are tried again each hour"
+    elif failed or nameless:
+        problem = f"failed on {failed + nameless:,} texts, which are tried again each hour"
     else:
         return embeddings.counts(space)
     raise MeaningOff(
@@ -103,20 +104,25 @@ def embed(ledger: Ledger, model: Model, space: Space, passages: Sequence[Passage
     return sum(any(text in made and made[text] is None for text in its) for its in texts.values())
 
 
-def embed_titles(ledger: Ledger, model: Model, space: Space, turn: Turn = nullcontext) -> None:
-    """Embed the names of documents that have no embedding. Raises as `fill`; a name that the model refuses has none."""
+def embed_titles(ledger: Ledger, model: Model, space: Space, turn: Turn = nullcontext) -> int:
+    """Embed the names of documents that have no embedding. A name that the model refuses needs none.
+
+    Returns the number of names left over because the model fails on them now. Ends if it fails on a whole group.
+    Raises as `embed`.
+    """
+    last, failed = 0, 0
     while True:
         with turn():
             # Read here, because the choice of the model, or a consent, may have changed meanwhile.
-            found = ledger.embeddings.missing_titles(space, _TITLES_AT_ONCE)
-            if not found:
-                return
-            made = model.passages([title.text for title in found])
+            found = ledger.embeddings.missing_titles(space, last, _TITLES_AT_ONCE)
+            made = model.passages([title.text for title in found]) if found else []
         done = {title: vector for title, vector in zip(found, made, strict=True) if vector is not None}
+        failed += len(found) - len(done)
+        if not done:
+            return failed
         vectors = {title: None if isinstance(vector, Refusal) else vector for title, vector in done.items()}
         ledger.embeddings.put_titles(space, vectors)
-        if len(done) < len(found):
-            return
+        last = found[-1].document_id
 
 
 def _rows(

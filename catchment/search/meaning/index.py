@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -18,6 +19,8 @@ _QUERIES_KEPT = 256
 _AT_ONCE = 8
 _WAIT_SECONDS = 2.0
 """Wait for another search. A model behind a slow server must not delay results by words."""
+_REST = 20
+"""How many times as long as it took, what `lacking` returned stays as it is."""
 _CHANCE = {DEFAULT_MODEL: (0.1, 0.05)}
 """Measured: nine of ten paraphrases are two deviations above, and most passages about another subject are not."""
 _ANSWER = 10
@@ -41,6 +44,10 @@ class MeaningIndex:
         self._is_loading = self._has_answered = False
         self._complete_to = 0
         """The ID up to which all chunks have embeddings."""
+        self._named_to = -1
+        """The `last_title` up to which all names have embeddings."""
+        self._lacking, self._lacking_not_before = tuple[str, ...](), 0.0
+        self._lacking_at: object = None
         self._query = lru_cache(_QUERIES_KEPT)(self._embedded)
 
     def warm(self) -> None:
@@ -67,8 +74,9 @@ class MeaningIndex:
     def embed_few(self) -> None:
         """Make the missing embeddings if they are few, as after a save; otherwise leave them to a run of the flow `embed`."""
         embeddings = self._ledger.embeddings
-        last, searched = embeddings.last_passage(), embeddings.searched()
-        if last == self._complete_to or searched is None or searched != embeddings.wanted():
+        last, named, searched = embeddings.last_passage(), embeddings.watermark().last_title, embeddings.searched()
+        is_complete = (last, named) == (self._complete_to, self._named_to)
+        if is_complete or searched is None or searched != embeddings.wanted():
             return
         with self._lock:
             space = self._current().space
@@ -81,7 +89,17 @@ class MeaningIndex:
                 embed_titles(self._ledger, model, space, lambda: self._lock)
                 for start in range(0, len(passages), _AT_ONCE):
                     embed(self._ledger, model, space, passages[start : start + _AT_ONCE], lambda: self._lock)
-            self._complete_to = last
+            self._complete_to, self._named_to = last, named
+
+    def lacking(self) -> tuple[str, ...]:
+        """Return the names of sources of which the last search by meaning did not know all passages."""
+        vectors, now = self._vectors, time.monotonic()
+        state = self._ledger.embeddings.last_passage(), self._ledger.embeddings.watermark()
+        if vectors is not None and state != self._lacking_at and now >= self._lacking_not_before:
+            self._lacking, self._lacking_at = tuple(self._ledger.embeddings.lacking(vectors.space)), state
+            # A second for a million passages, while they are embedded.
+            self._lacking_not_before = time.monotonic() + _REST * (time.monotonic() - now)
+        return self._lacking
 
     @property
     def floor(self) -> float:
@@ -144,7 +162,7 @@ class MeaningIndex:
             raise MeaningOff("search by meaning: the embeddings are not made yet; see `catchment status`")
         if self._vectors is None or self._vectors.space != space:
             self._vectors = Vectors(self._ledger, space)
-            self._complete_to = 0
+            self._complete_to, self._named_to, self._lacking_at = 0, -1, None
             with self._loading():
                 self._vectors.refresh()
         else:

@@ -33,6 +33,8 @@ _PARTS_EACH = 8
 """Parts that are looked at for each content that is wanted, because the best parts may belong to few contents."""
 _MANY = 400_000
 """Rows from which the bits are compared first."""
+_NONE = 0
+"""No content has this number."""
 _RESCORED = 2_000
 """Rows that are compared exactly after their bits, at least."""
 
@@ -76,6 +78,11 @@ class _Rows:
         if len(self._bits):
             self._bits[where] = np.packbits(block > 0, axis=1)
         self.count = stop
+
+    def forget(self, newer: Sequence[Vector]) -> None:
+        """Let the rows of the same chunks belong to no content."""
+        chunks = [one.chunk_id for one in newer]
+        self._contents[: self.count][np.isin(self._chunks[: self.count], chunks)] = _NONE
 
     def _grow(self, rows: int) -> None:
         mapped = _mapped(np.int8, rows, self._width)
@@ -171,8 +178,8 @@ class Vectors:
             self._empty()
         for group in self._ledger.embeddings.vectors(self.space, self._parts.last):
             self._parts.append(group)
-        # An older title of a content stays: a text is found by its former name until the next start.
         for group in self._ledger.embeddings.title_vectors(self.space, self._titles.last):
+            self._titles.forget(group)
             self._titles.append(group)
         self._watermark, self._random = watermark, None
         return True
@@ -202,6 +209,7 @@ class Vectors:
         near = {*also}
         for rows in (self._parts, self._titles):
             near.update(rows.nearest(wanted, limit, None if contents is None else rows.of(contents)).tolist())
+        near.discard(_NONE)
         parts, titles = self._parts.best(wanted, near), self._titles.best(wanted, near)
         found = [
             Near(one, parts[one][1] if one in parts else None, _joined(parts.get(one), titles.get(one)))
