@@ -49,11 +49,7 @@ class AssistantLibrary:
         ledger, _ = self._open()
         shared = self._sources(ledger)
         results = self._results(ledger, shared, given)
-        note = results.meaning_off and f"searched by words only; {results.meaning_off}"
-        if results.is_partial and any(hit.lexical_rank for hit in results.hits):
-            note = "no document has all the words; these have some of them or a similar meaning"
-        if not results.understood.words and not results.understood.filters:
-            note = "the query has no words and no filters"
+        note = results.notice or (results.meaning_off and f"searched by words only; {results.meaning_off}")
         end = given.offset + len(results.hits) if results.hits else results.total
         hits = [_hit(hit, shared) for hit in results.hits if hit.source in shared]
         return answers.SearchAnswer(**_position(results.total, end), note=note, hits=hits)

@@ -107,9 +107,13 @@ def parse_words(words: str) -> Query:
 
 def sentence(text: str) -> str:
     """Return a query as a sentence: without filters, exclusions, `OR`, quotation marks and stars."""
-    words = _FILTER.sub(lambda match: " " if match[2] in _NAMES else match[0], text)
-    parts = [_part(*match.groups()) for match in _PART.finditer(words)]
+    parts = [_part(*match.groups()) for match in _PART.finditer(without_filters(text))]
     return " ".join(part[1].text for part in parts if part is not None and not part[0])
+
+
+def without_filters(text: str) -> str:
+    """Return a query without its filters."""
+    return _FILTER.sub(lambda match: " " if match[2] in _NAMES else match[0], text)
 
 
 def _part(minus: str, phrase: str, star: str, bare_minus: str, bare: str) -> tuple[bool, Term] | None:

@@ -17,7 +17,7 @@ from catchment.errors import MeaningOff
 from catchment.ledger import OFF, Ledger, Query, Ranked, Ranking, Term, plain_words, storable_text, time_limit
 from catchment.search.asked import Asked, understand, without_common
 from catchment.search.fuse import DEPTH, fuse, key
-from catchment.search.language import is_code, parse, sentence, written
+from catchment.search.language import is_code, parse, sentence, without_filters, written
 from catchment.search.present import present
 from catchment.search.results import Lanes, Results, Understood
 
@@ -70,9 +70,11 @@ def search(
         text = storable_text(text)
         sources = ledger.sources.all()
         typed = parse(text, {source.name: source.kind for source in sources}, now)
-        understood = Understood((), tuple(term.text for term in typed.unwanted), written(text))
-        if not typed.wanted and not typed.filters:
-            return Results([], 0, understood)
+        excluded = tuple(term.text for term in typed.unwanted)
+        is_listing = typed.filters and (excluded or not without_filters(text).strip())
+        if not typed.wanted and not is_listing:
+            return Results([], 0, Understood((), excluded, ()))
+        understood = Understood((), excluded, written(text))
         return _found(ledger, typed, understood, sentence(text), meaning, lanes, limit, offset, by_conversation)
 
 
@@ -88,7 +90,7 @@ def _found(
     by_conversation: bool,
 ) -> Results:
     asked = understand(typed, ledger.vocabulary)
-    understood = replace(understood, words=asked.words)
+    understood = replace(understood, words=asked.words, is_sentence=asked.is_sentence)
     if lanes is Lanes.MEANING and meaning is None:
         raise MeaningOff("search by meaning: no model is loaded")
     is_wanted = lanes is Lanes.MEANING or (lanes is Lanes.BOTH and ledger.embeddings.setting != OFF)

@@ -121,28 +121,21 @@ def _find_here(ledger: Ledger, query: str, now: datetime, lanes: str, reason: st
 
 
 def show_understanding(found: Results) -> None:
-    """Note which words were corrected, that no document has all words, and why the meaning was not searched."""
-    for word in found.corrected:
-        others = " or ".join(word.corrections)
-        problem = f"rare; did you mean {others}? It was" if word.count else f"does not occur; {others} was"
-        render.note(f"{word.text}: {problem} searched for as well")
-    if found.is_partial and any(hit.lexical_rank for hit in found.hits):
-        render.note("no document has all the words; these have some of them or a similar meaning")
+    """Note what the hits are if they are not what was asked for, and why the meaning was not searched."""
+    if found.notice:
+        render.note(found.notice)
     if found.meaning_off:
         render.note(f"searched by words only; {found.meaning_off}")
 
 
 def _show_position(found: Results, offset: int, page: int) -> None:
-    first, last, understood = offset + 1, offset + len(found.hits), found.understood
-    if not found.hits and not understood.words and not understood.filters:
-        problem = "excludes words only" if understood.excluded else "has no words"
-        render.note(f"nothing found: the query {problem}; example: {_EXAMPLE}")
-    elif not found.hits:
+    if not found.hits and not found.notice:
         render.note("nothing found")
-    elif found.total > last:
-        render.note(f"{first} to {last} of {_total(found)} hits; the next: --page {page + 1}")
-    elif page > 1:
-        render.note(f"{first} to {last} of {_total(found)} hits")
+    last = offset + len(found.hits)
+    more = f"; the next: --page {page + 1}" if found.total > last else ""
+    if found.hits and (more or page > 1):
+        best = f"the best {last}" if page == 1 else f"{offset + 1} to {last} of the best"
+        render.note((best if found.is_partial else f"{offset + 1} to {last} of {_total(found)} hits") + more)
 
 
 def _total(found: Results) -> str:
@@ -174,7 +167,7 @@ def _show_explanation(found: Results) -> None:
             "meaning": understood.meaning or "not searched",
             "least cosine": None if understood.floor is None else f"{understood.floor:.2f}",
             "order": order,
-            "results": _total(found),
+            "results": f"the best {found.total}" if found.is_partial else _total(found),
         }
     )
     render.say()
@@ -211,7 +204,7 @@ def show_hit(hit: Hit, *, explain: bool = False) -> None:
     render.say(f"  {render.paint(render.clean(' · '.join(facts)), 'dim')}")
     if explain:
         render.say(f"  {render.paint(_ranks(hit), 'dim')}")
-    render.show_paragraph(hit.snippet, indent=2)
+    render.show_paragraph(hit.snippet, indent=2, marks="yellow")
 
 
 def _ranks(hit: Hit) -> str:
