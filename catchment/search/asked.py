@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -74,6 +75,13 @@ def without_common(query: Query, vocabulary: Vocabulary, grammar: Collection[str
         return number <= max(_COMMON_AT_LEAST, passages * _COMMON)
 
     return replace(query, wanted=tuple(filter(is_rare, query.wanted)) or query.wanted)
+
+
+def rarities(groups: Iterable[AnyOf], vocabulary: Vocabulary) -> list[float]:
+    """Return the weight of each group of words: the rarer, the higher."""
+    words = [{term.words for term in group} for group in groups]
+    counts, passages = vocabulary.among(set().union(*words)), vocabulary.passages()
+    return [math.log(1 + passages / (1 + max(counts.get(word, 0) for word in its))) for its in words]
 
 
 def _is_sentence(query: Query, grammar: Mapping[str, Collection[str]]) -> bool:

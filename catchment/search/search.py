@@ -6,7 +6,6 @@ possible. By meaning, the nearest passages.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from catchment.errors import MeaningOff
 from catchment.ledger import OFF, Ledger, Query, Ranked, Ranking, Term, plain_words, storable_text, time_limit
-from catchment.search.asked import Asked, understand, without_common
+from catchment.search.asked import Asked, rarities, understand, without_common
 from catchment.search.fuse import DEPTH, fuse, key
 from catchment.search.language import is_code, parse, sentence, without_filters, written
 from catchment.search.present import present
@@ -170,11 +169,7 @@ def _scaled(ranking: Ranking) -> Ranking:
 
 def _covered(ledger: Ledger, query: Query, ranking: Ranking) -> Ranking:
     """Multiply each score by the share of the query's words that the passage and the names have; rare ones count more."""
-    counts = ledger.vocabulary.among({term.words for group in query.wanted for term in group})
-    passages = ledger.vocabulary.passages()
-    weights = [
-        math.log(1 + passages / (1 + max(counts.get(term.words, 0) for term in group))) for group in query.wanted
-    ]
+    weights = rarities(query.wanted, ledger.vocabulary)
     texts = ledger.library.words(ranking.ranked)
 
     def coverage(one: Ranked) -> float:
@@ -221,6 +216,7 @@ def _by_meaning(
             conversations[one.content_id],
             semantic_rank=rank,
             cosine=one.cosine,
+            part=one.part,
         )
         for rank, one in enumerate(eligible, 1)
     ]

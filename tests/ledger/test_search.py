@@ -199,6 +199,36 @@ def test_links_of_notes_do_not_clutter_a_snippet(world: World) -> None:
     assert hit.snippet == "See the [girder] and rust, or [Girder] plan."
 
 
+def test_snippet_has_the_most_and_rarest_words(sqlite_world: World) -> None:
+    for n in range(30):
+        put(sqlite_world, f"{n}.md", f"pump number {n}")
+    filler = " and so on" * 30
+    put(sqlite_world, "a.md", f"the pump{filler} the pump leaks{filler} the leak of the pump drips{filler}")
+    assert "the [leak] of the [pump] [drips]" in ask(sqlite_world, "pump leak drips").hits[0].snippet
+    assert "the [pump] [leaks] and" in ask(sqlite_world, "pump leaks OR absent").hits[0].snippet
+
+
+@pytest.mark.parametrize(
+    ("text", "snippet"),
+    [
+        ("## The girder\n\nis **very *rusty*** and _old_", "The [girder] is very rusty and old"),
+        ('![A girder](img/girder.png) seen [here](https://x.org/a_(b) "girder")', "A [girder] seen here"),
+        ("[![girder](a.png)](https://x.org) of steel", "[girder] of steel"),
+        ("| part | state |\n|---|:-:|\n| girder | rusty |", "part state [girder] rusty"),
+        ("- [ ] paint the girder\n- [x] done", "- paint the [girder] - done"),
+        ("girder_of_steel 2 * 3 * 4, a == b == c [1]", "[girder]_of_steel 2 * 3 * 4, a == b == c [1]"),
+    ],
+)
+def test_snippet_has_no_markup(world: World, text: str, snippet: str) -> None:
+    put(world, "a.md", text)
+    assert ask(world, "girder").hits[0].snippet == snippet
+
+
+def test_snippet_of_code_is_unchanged(world: World) -> None:
+    put(world, "a.py", "[[girder]] = **x**  # see [a](b)", media_type="text/x-python")
+    assert ask(world, "girder").hits[0].snippet == "[[[girder]]] = **x** # see [a](b)"
+
+
 def test_snippets_mark_parts_of_identifiers(sqlite_world: World) -> None:
     put(sqlite_world, "a.md", "class HttpClientFactory: retry_after = PDFs")
     for query, snippet in {
