@@ -12,11 +12,22 @@ from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from catchment.errors import MeaningOff
-from catchment.ledger import OFF, Ledger, Query, Ranked, Ranking, Term, plain_words, storable_text, time_limit
+from catchment.errors import BadInput, MeaningOff
+from catchment.ledger import (
+    OFF,
+    FilterName,
+    Ledger,
+    Query,
+    Ranked,
+    Ranking,
+    Term,
+    plain_words,
+    storable_text,
+    time_limit,
+)
 from catchment.search.asked import Asked, rarities, understand, without_common
 from catchment.search.fuse import DEPTH, fuse, key
-from catchment.search.language import is_code, parse, sentence, without_filters, written
+from catchment.search.language import is_code, nearest_name, parse, sentence, without_filters, written
 from catchment.search.present import present
 from catchment.search.results import Lanes, Results, Understood
 
@@ -69,8 +80,13 @@ def search(
         text = storable_text(text)
         sources = ledger.sources.all()
         typed = parse(text, {source.name: source.kind for source in sources}, now)
+        for one in typed.filters:
+            if one.name in (FilterName.TAG, FilterName.IN) and not one.is_negated:
+                near = nearest_name(one, ledger.library.other_names(one))
+                if near:
+                    raise BadInput(f"{one.name}:{one.values[0]} is not known; did you mean {near}?")
         excluded = tuple(term.text for term in typed.unwanted)
-        is_listing = typed.filters and (excluded or not without_filters(text).strip())
+        is_listing = (typed.filters or typed.newest_first) and (excluded or not without_filters(text).strip())
         if not typed.wanted and not is_listing:
             return Results([], 0, Understood((), excluded, ()))
         understood = Understood((), excluded, written(text))
@@ -93,10 +109,10 @@ def _found(
     if lanes is Lanes.MEANING and meaning is None:
         raise MeaningOff("search by meaning: no model is loaded")
     is_wanted = lanes is Lanes.MEANING or (lanes is Lanes.BOTH and ledger.embeddings.setting != OFF)
-    by_meaning = is_wanted and meaning is not None and bool(typed.wanted)
+    by_meaning = is_wanted and meaning is not None and bool(typed.wanted) and not typed.newest_first
 
     by_words, is_partial = Ranking([], 0), False
-    if lanes is not Lanes.MEANING or not typed.wanted:
+    if lanes is not Lanes.MEANING or not typed.wanted or typed.newest_first:
         by_words, is_partial = _by_words(ledger, asked, max(DEPTH, offset + limit), by_conversation)
 
     def page(ranked: Sequence[Ranked], total: int, off: str | None = None) -> Results:
@@ -152,9 +168,9 @@ def search_without_meaning(
 def _by_words(ledger: Ledger, asked: Asked, limit: int, by_conversation: bool) -> tuple[Ranking, bool]:
     """Return the results with all words; or with some, for a sentence, and if there are none. Scores are at most 1."""
     query = asked.query
-    if not asked.is_sentence:
+    if not asked.is_sentence or query.newest_first:
         ranking = ledger.library.rank(query, limit=limit, by_conversation=by_conversation)
-        if ranking.total or len(query.wanted) < 2:
+        if ranking.total or len(query.wanted) < 2 or query.newest_first:
             return _scaled(ranking), False
         query = without_common(query, ledger.vocabulary)
     any_of = tuple(chain.from_iterable(query.wanted))

@@ -57,13 +57,14 @@ def search(
     """Find documents by their words and their meaning, best first.
 
     A word also finds its other forms, and an unknown word is corrected. Filters, in any order:
-    source: kind: type: tag: title: path: in: from: to: lang: has: date: after: before:
+    source: kind: type: tag: title: path: in: from: to: lang: has: date: after: before: added: is: label:
+    sort:date lists the newest first.
     A minus before a word or filter excludes it.
 
     Examples: catchment search girder tag:bridge after:2025
               catchment search how do I get a deleted file back
               catchment search 'type:mail from:maria date:"last month"'
-              catchment search -- garden -winter
+              catchment search garden -winter
     """
     options = {"source": source, "kind": kind, "type": media_type, "tag": tag, "after": after, "before": before}
     query = " ".join([*(words or ()), *(f'{name}:"{value}"' for name, value in options.items() if value is not None)])

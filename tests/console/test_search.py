@@ -72,6 +72,11 @@ def test_explanation_shows_words_filters_and_ranks(embedded: Path, cli: Cli) -> 
     assert "meaning: rank 1, cosine" in explained
 
 
+def test_excluded_word_is_no_option(filled: Path, cli: Cli) -> None:
+    for words in (("hive", "-winter"), ("-winter", "hive", "--words"), ("--", "hive", "-winter")):
+        assert [hit["title"] for hit in cli("search", "--json", *words).json] == ["Swarm"]
+
+
 def test_misspelling_is_reported_once(filled: Path, cli: Cli) -> None:
     assert cli("search", "swarn", "hives", "--words").err == "showing results for swarm instead of swarn\n"
 
