@@ -72,12 +72,19 @@ class PartOfResult(_Row):
     next_offset: Annotated[int | None, Field(description="Offset of the next part; null after the last")]
 
 
+class FromSharedSources(PartOfResult):
+    """A result that could have had more if assistants could use all sources."""
+
+    kept_from_assistants: Annotated[int, Field(description="Number of sources that assistants may not use")]
+
+
 class FoundPassage(Untrusted):
     """The words of a hit."""
 
     title: str
     place: Annotated[str, Field(description="Path in the source")]
     author: str | None
+    address: Annotated[str | None, Field(description="Address to cite; null if only the place names it")]
     passage: Annotated[str, Field(description="Excerpt, with matched words in [brackets]")]
 
 
@@ -92,7 +99,7 @@ class FoundDocument(_Row):
     untrusted: FoundPassage
 
 
-class SearchAnswer(PartOfResult):
+class SearchAnswer(FromSharedSources):
     note: str | None
     hits: list[FoundDocument]
 
@@ -134,7 +141,7 @@ class NearbyDocument(_Row):
     untrusted: TitleAndPlace
 
 
-class RelatedAnswer(PartOfResult):
+class RelatedAnswer(FromSharedSources):
     document: int
     note: str | None
     related: list[NearbyDocument]
@@ -152,10 +159,9 @@ class SourceStatus(_Row):
     last_sync_ended: str | None
 
 
-class StatusAnswer(PartOfResult):
+class StatusAnswer(FromSharedSources):
     running: Annotated[bool, Field(description="Whether Catchment runs and syncs by itself")]
     meaning: str
-    kept_from_assistants: Annotated[int, Field(description="Number of sources that assistants may not use")]
     sources: list[SourceStatus]
 
 
@@ -183,7 +189,7 @@ class ItemState(_Row):
     untrusted: ExplainedItem
 
 
-class WhyAnswer(PartOfResult):
+class WhyAnswer(FromSharedSources):
     note: str | None
     items: list[ItemState]
 

@@ -80,7 +80,8 @@ TOOLS = (
         "search",
         "Search the library",
         'Find documents by words and meaning, best first. Query: words or a question; "a phrase"; prefix*; -without; '
-        "this OR that; filters such as source:notes type:mail tag:bridge from:maria after:2025 before:2025-03. "
+        "this OR that; filters such as source:notes type:mail tag:bridge from:maria after:2025 before:2025-03 "
+        "added:today; is:open type:issue label:bug for issues; sort:date for the newest first. "
         "Returns excerpts with document numbers; use `read` for the text.",
         answers.SearchArguments,
         answers.SearchAnswer,

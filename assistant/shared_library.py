@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, urlsplit
 
 from assistant import answers
 from assistant.sharing import Sharing
 from assistant.untrusted import short
 from catchment.errors import MeaningOff, NoConsent, NotFound, ReadOnly, Refused
+from catchment.model import PART, JobState
 from catchment.runtime.home import Home
 from catchment.views import resolver
 
@@ -29,6 +33,7 @@ T = TypeVar("T")
 _SECONDS = 10.0
 """Time limit of a transaction."""
 _SIMILAR = 20
+_LONGEST_ADDRESS = 2_000
 _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,4}){0,2}")
 _NAMES, _NAME = 20, 60
 """Number and characters of the people of a document, and of its tags."""
@@ -49,14 +54,12 @@ class AssistantLibrary:
         ledger, _ = self._open()
         shared = self._sources(ledger)
         results = self._results(ledger, shared, given)
-        note = results.meaning_off and f"searched by words only; {results.meaning_off}"
-        if results.is_partial and any(hit.lexical_rank for hit in results.hits):
-            note = "no document has all the words; these have some of them or a similar meaning"
-        if not results.understood.words and not results.understood.filters:
-            note = "the query has no words and no filters"
+        note = results.notice or (results.meaning_off and f"searched by words only; {results.meaning_off}")
         end = given.offset + len(results.hits) if results.hits else results.total
-        hits = [_hit(hit, shared) for hit in results.hits if hit.source in shared]
-        return answers.SearchAnswer(**_position(results.total, end), note=note, hits=hits)
+        entries = self._sharing.shared()
+        hits = [_hit(hit, entries[hit.source]) for hit in results.hits if hit.source in entries]
+        position = _position(results.total, end)
+        return answers.SearchAnswer(**position, kept_from_assistants=self._sharing.kept(), note=note, hits=hits)
 
     def read(self, given: answers.ReadArguments) -> answers.ReadAnswer:
         """Return a part of the text of a document."""
@@ -99,6 +102,7 @@ class AssistantLibrary:
         return answers.RelatedAnswer(
             document=shown.document,
             **position,
+            kept_from_assistants=self._sharing.kept(),
             note=found.meaning_off,
             related=[_nearby(one) for one in part],
         )
@@ -144,7 +148,8 @@ class AssistantLibrary:
         if not items:
             note = "no shared source has listed such an item; for a file on this machine run: catchment why PATH"
         part, position = _page(items, given)
-        return answers.WhyAnswer(**position, note=note, items=[_explained(ledger, item) for item in part])
+        explained = [_explained(ledger, item) for item in part]
+        return answers.WhyAnswer(**position, kept_from_assistants=self._sharing.kept(), note=note, items=explained)
 
     def plan(self, given: answers.PlanArguments) -> answers.PlanAnswer:
         """Return what a sync of a folder would do. Lists the folder; reads and changes no file.
@@ -236,12 +241,12 @@ class AssistantLibrary:
             ) from None
 
 
-def _hit(hit: Hit, shared: Mapping[str, Source]) -> answers.FoundDocument:
+def _hit(hit: Hit, entry: SourceEntry) -> answers.FoundDocument:
     lanes = [name for name, rank in (("words", hit.lexical_rank), ("meaning", hit.semantic_rank)) if rank is not None]
     return answers.FoundDocument(
         document=hit.document,
         source=hit.source,
-        kind=shared[hit.source].kind,
+        kind=entry.kind,
         media_type=hit.media_type,
         date=_moment(hit.moment),
         found_by="both" if len(lanes) == 2 else (lanes or ["words"])[0],
@@ -250,9 +255,25 @@ def _hit(hit: Hit, shared: Mapping[str, Source]) -> answers.FoundDocument:
             title=short(hit.title),
             place=short(hit.item),
             author=hit.author and short(hit.author),
+            address=_address(hit, entry),
             passage=short(hit.snippet, 800),
         ),
     )
+
+
+def _address(hit: Hit, entry: SourceEntry) -> str | None:
+    """Return the address of a document on the web, in Obsidian, or in its folder; of an attachment, that of its message."""
+    from connectors.folders.file import to_path
+
+    if hit.url and urlsplit(hit.url).scheme in ("http", "https"):
+        address = hit.url
+    elif (root := getattr(entry.settings, "root", None)) is not None:
+        file = Path(root).absolute() / to_path(hit.item.partition(PART)[0])
+        is_note = entry.kind == "obsidian" and file.suffix == ".md"
+        address = f"obsidian://open?path={quote(os.fsencode(file), safe='')}" if is_note else file.as_uri()
+    else:
+        return None
+    return address if len(address) <= _LONGEST_ADDRESS else None
 
 
 def _nearby(one: RelatedDocument) -> answers.NearbyDocument:
@@ -268,11 +289,16 @@ def _nearby(one: RelatedDocument) -> answers.NearbyDocument:
 def _explained(ledger: Ledger, item: ItemRow) -> answers.ItemState:
     from catchment.views.items import because
 
+    state: str = item.state
+    is_read = item.job_state is JobState.SUCCEEDED or (item.job_state is JobState.SKIPPED and item.document is not None)
+    if state == "present" and not is_read:
+        # It is present in its source, which does not say that it is in the library.
+        state = item.job_state or "waiting"
     reason = because(ledger, item, lambda moment: _moment(moment) or "unknown")
     return answers.ItemState(
         source=item.source,
         kind=item.kind,
-        state=item.state,
+        state=state,
         document=item.document,
         first_seen=_moment(item.first_seen) or "",
         changed=_moment(item.changed) or "",

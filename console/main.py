@@ -170,6 +170,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     first = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if first == "search":
+        # An excluded word is no option: with a space before it, it is an argument. The only short option is -h.
+        arguments = [f" {one}" if len(one) > 2 and one[0] == "-" != one[1] else one for one in arguments]
     command = typer.main.get_command(application([first] if first in _COMMANDS else _COMMANDS))
     if "_CATCHMENT_COMPLETE" in os.environ:
         command.main(arguments, prog_name="catchment")

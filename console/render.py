@@ -47,6 +47,7 @@ _STATE_COLOURS: Final = {
     "met": "green",
     "burning": "red",
 }
+_MARKED: Final = re.compile(r"\[([^\[\]]+)\]")
 _MINIMUM_WIDTH: Final = 16
 
 
@@ -137,10 +138,13 @@ def show_fields(fields: Mapping[str, object]) -> None:
             say(" " * indent + line)
 
 
-def show_paragraph(text: str, indent: int = 0) -> None:
-    """Write a paragraph, wrapped to the terminal."""
-    for line in _wrap(clean(text), max(_MINIMUM_WIDTH, _line_width() - indent)):
-        say(" " * indent + line)
+def show_paragraph(text: str, indent: int = 0, marks: str | None = None) -> None:
+    """Write a paragraph, wrapped to the terminal. `marks`: colour of words in [brackets], in place of those."""
+    lines = _wrap(clean(text), max(_MINIMUM_WIDTH, _line_width() - indent))
+    shown = "\n".join(" " * indent + line for line in lines)
+    if marks and _has_colours(sys.stdout):
+        shown = _MARKED.sub(lambda word: paint(word[1], marks), shown)
+    say(shown)
 
 
 def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, states: Collection[str] = ()) -> None:

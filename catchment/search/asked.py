@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -66,14 +67,25 @@ def without_common(query: Query, vocabulary: Vocabulary, grammar: Collection[str
     counts = vocabulary.among({group[0].words for group in query.wanted if not group[0].is_quoted})
     passages = vocabulary.passages()
 
-    def is_rare(group: AnyOf) -> bool:
-        word = group[0].words
-        number = counts.get(word, 0)
-        if word in grammar:
-            return 0 < number < passages * _COMMON_GRAMMAR
-        return number <= max(_COMMON_AT_LEAST, passages * _COMMON)
+    def number(group: AnyOf) -> int:
+        return counts.get(group[0].words, 0)
 
-    return replace(query, wanted=tuple(filter(is_rare, query.wanted)) or query.wanted)
+    content = [
+        group
+        for group in query.wanted
+        if group[0].words not in grammar or 0 < number(group) < passages * _COMMON_GRAMMAR
+    ]
+    rare = [group for group in content if number(group) <= max(_COMMON_AT_LEAST, passages * _COMMON)]
+    # What occurs nowhere is no reason to leave out what does.
+    kept = rare if any(map(number, rare)) else content
+    return replace(query, wanted=tuple(kept) or query.wanted)
+
+
+def rarities(groups: Iterable[AnyOf], vocabulary: Vocabulary) -> list[float]:
+    """Return the weight of each group of words: the rarer, the higher."""
+    words = [{term.words for term in group} for group in groups]
+    counts, passages = vocabulary.among(set().union(*words)), vocabulary.passages()
+    return [math.log(1 + passages / (1 + max(counts.get(word, 0) for word in its))) for its in words]
 
 
 def _is_sentence(query: Query, grammar: Mapping[str, Collection[str]]) -> bool:

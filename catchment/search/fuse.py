@@ -63,5 +63,6 @@ def key(one: Ranked, by_conversation: bool) -> int:
 def _merged(one: Ranked, near: Ranked | None) -> Ranked:
     if near is None:
         return one
-    chunk = near.chunk_id if one.chunk_id is None else one.chunk_id
-    return replace(one, chunk_id=chunk, semantic_rank=near.semantic_rank, cosine=near.cosine)
+    if one.chunk_id is None:
+        one = replace(one, chunk_id=near.chunk_id, part=near.part)
+    return replace(one, semantic_rank=near.semantic_rank, cosine=near.cosine)

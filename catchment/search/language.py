@@ -30,8 +30,15 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "text": ("text/plain",),
     "canvas": ("application/x-jsoncanvas",),
     "calendar": ("text/calendar",),
+    "issue": ("issue",),
+    "pull": ("pull",),
 }
-"""The values of `type:`, with patterns of LIKE for the media types they stand for. A media type itself is a value too."""
+"""The values of `type:`, with patterns of LIKE for the media types they stand for. A media type itself is a value too.
+
+Issues and pull requests are kinds, not media types.
+"""
+STATES: Mapping[str, tuple[str, ...]] = {"open": ("open",), "closed": ("closed", "merged"), "merged": ("merged",)}
+"""The values of `is:`, with the states of issues and pull requests."""
 
 _PART = re.compile(r'(-?)"([^"]*)"?(\*?)|(-?)([^\s"]+)')
 _BREAK = re.compile(r"[\W_]+")
@@ -40,12 +47,14 @@ _LONGEST = 1_000
 _MOST_TERMS = 50
 """Words, phrases, exclusions and filters of a query: more cost seconds, and the databases refuse hundreds."""
 _FILTER = re.compile(r'(?<!\S)(-?)([a-z]{2,7}):(?:"([^"]*)"?|(\S*))')
-_AFTER, _BEFORE = "after", "before"
-_NAMES = (*FilterName, _AFTER, _BEFORE)
+_AFTER, _BEFORE, _SORT = "after", "before", "sort"
+_NAMES = (*FilterName, _AFTER, _BEFORE, _SORT)
 _EVER = (-(2**62), 2**62)
 _DAYS = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 _RELATIVE = re.compile(r"(this|last) (week|month|year)")
-_UNITS = {"week": 7, "month": 31, "year": 366}
+_LAST = re.compile(r"last (\d{1,4}) (day|week|month|year)s?")
+_UNITS = {"day": 1, "week": 7, "month": 31, "year": 366}
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
@@ -57,24 +66,31 @@ def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
     """
     filters: list[Filter] = []
     words: list[str] = []
-    done = 0
+    done, newest_first = 0, False
     for match in _FILTER.finditer(text):
         minus, name, quoted, bare = match.groups()
         if name not in _NAMES:
-            close = [known for known in _NAMES if min(len(name), len(known)) > 2 and is_near(name, known, 1)]
+            close = [known for known in _NAMES[:-1] if min(len(name), len(known)) > 2 and is_near(name, known, 1)]
             if close:
                 raise BadInput(
                     f'{name}: is not a filter; did you mean {close[0]}:? Quotes find it as text: "{match[0]}"'
                 )
             continue
         value = (bare if quoted is None else quoted).strip()
+        if not value and name == FilterName.IS:
+            continue  # as in: the answer is: 42
         if not value:
             raise BadInput(f"{name}: needs a value, such as {name}:{_EXAMPLES[name]}")
-        filters.append(_filter(name, value, bool(minus), sources, now))
+        if name == _SORT:
+            _known(name, value, ("date",))
+        else:
+            filters.append(_filter(name, value, bool(minus), sources, now))
+        newest_first |= name == _SORT
         words.append(text[done : match.start()])
         done = match.end()
     words.append(text[done:])
-    query = replace(parse_words(" ".join(words)), filters=tuple(dict.fromkeys(filters)))
+    query = parse_words(" ".join(words))
+    query = replace(query, filters=tuple(dict.fromkeys(filters)), newest_first=newest_first)
     number = sum(map(len, query.wanted)) + len(query.unwanted) + len(query.filters)
     if number > _MOST_TERMS:
         raise BadInput(f"query: {number} words and filters; use at most {_MOST_TERMS}, or quote words as a phrase")
@@ -107,9 +123,13 @@ def parse_words(words: str) -> Query:
 
 def sentence(text: str) -> str:
     """Return a query as a sentence: without filters, exclusions, `OR`, quotation marks and stars."""
-    words = _FILTER.sub(lambda match: " " if match[2] in _NAMES else match[0], text)
-    parts = [_part(*match.groups()) for match in _PART.finditer(words)]
+    parts = [_part(*match.groups()) for match in _PART.finditer(without_filters(text))]
     return " ".join(part[1].text for part in parts if part is not None and not part[0])
+
+
+def without_filters(text: str) -> str:
+    """Return a query without its filters."""
+    return _FILTER.sub(lambda match: " " if match[2] in _NAMES else match[0], text)
 
 
 def _part(minus: str, phrase: str, star: str, bare_minus: str, bare: str) -> tuple[bool, Term] | None:
@@ -151,10 +171,10 @@ def written(text: str) -> tuple[str, ...]:
 
 
 def _filter(name: str, value: str, is_negated: bool, sources: Mapping[str, str], now: datetime) -> Filter:
-    if name in (_AFTER, _BEFORE, FilterName.DATE):
+    if name in (_AFTER, _BEFORE, FilterName.DATE, FilterName.ADDED):
         begin, end = _span(name, value, now)
         times = {_AFTER: (begin, _EVER[1]), _BEFORE: (_EVER[0], begin)}.get(name, (begin, end))
-        return Filter(FilterName.DATE, times, is_negated)
+        return Filter(FilterName.ADDED if name == FilterName.ADDED else FilterName.DATE, times, is_negated)
     known = FilterName(name)
     match known:
         case FilterName.SOURCE:
@@ -163,6 +183,9 @@ def _filter(name: str, value: str, is_negated: bool, sources: Mapping[str, str],
             _known(name, value, set(sources.values()))
         case FilterName.HAS:
             _known(name, value, HAS)
+        case FilterName.IS:
+            _known(name, value, STATES)
+            return Filter(known, STATES[value.lower()], is_negated)
         case FilterName.TYPE if "/" not in value:
             _known(name, value, TYPES)
             return Filter(known, TYPES[value.lower()], is_negated)
@@ -186,6 +209,9 @@ _EXAMPLES: Mapping[str, str] = {
     "lang": "de",
     "has": "attachment",
     "date": "2025-03",
+    "added": "today",
+    "label": "bug",
+    "sort": "date",
     "after": "2025",
     "before": '"last month"',
 }
@@ -197,6 +223,14 @@ def _known(name: str, value: str, among: Iterable[str]) -> None:
         close = get_close_matches(value.lower(), names, 1)
         remedy = f"did you mean {name}:{close[0]}?" if close else f"it can be {', '.join(names) or 'nothing yet'}"
         raise BadInput(f"{name}:{value} is not known; {remedy}")
+
+
+def nearest_name(wanted: Filter, names: Iterable[str]) -> str | None:
+    """Return the most similar tag or folder, as a filter."""
+    close = get_close_matches(wanted.values[0].lower(), names, 1)
+    if not close:
+        return None
+    return f'{wanted.name}:"{close[0]}"' if " " in close[0] else f"{wanted.name}:{close[0]}"
 
 
 def _span(name: str, value: str, now: datetime) -> tuple[int, int]:
@@ -211,6 +245,10 @@ def _span(name: str, value: str, now: datetime) -> tuple[int, int]:
             first, last = _whole(found[2], today)
             if found[1] == "last":
                 first, last = _whole(found[2], first - timedelta(days=1))
+        elif found := _LAST.fullmatch(words):
+            first, last = today - timedelta(days=int(found[1]) * _UNITS[found[2]]), today
+        elif (day_name := words.removeprefix("last ")) in _WEEKDAYS:
+            first = last = today - timedelta(days=(today.weekday() - _WEEKDAYS.index(day_name)) % 7)
         elif found := _DAYS.fullmatch(words):
             year, month, day = (int(part) if part else None for part in found.groups())
             first = date(year or 1, month or 1, day or 1)
@@ -220,7 +258,7 @@ def _span(name: str, value: str, now: datetime) -> tuple[int, int]:
         return _micros(first, now), _micros(last + timedelta(days=1), now)
     except (ValueError, OverflowError):
         raise BadInput(
-            f'{name}:{value} is not a date; write 2025, 2025-03, 2025-03-14, today, yesterday or "last month"'
+            f'{name}:{value} is not a date; write 2025, 2025-03, 2025-03-14, today, monday, "last month" or "last 7 days"'
         ) from None
 
 

@@ -4,17 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import groupby, islice
 from typing import Any
 
 from catchment.ledger import Ledger, Match, Query, Ranked, Term, fold_with_spans, word_pattern
+from catchment.search.asked import rarities
+from catchment.search.language import is_code
+from catchment.search.meaning.fill import embedded_parts
 from catchment.search.results import Hit
 
-_BEGIN, _END = "\ue000", "\ue001"
+_BEST, _BEGIN, _END = "\U00100000", "\U00100001", "\U00100002"
 """Temporary marks of matches, so that the brackets of a snippet are not mistaken for those of a link."""
-_WIKILINK = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]]*)\]\]")
-_AROUND = 90
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()\s]|\([^()\s]*\))*(?:\s+\"[^\"]*\")?\)")
+_MARKUP = (
+    (re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]]*)\]\]"), r"\1"),
+    (_LINK, r"\1"),
+    (_LINK, r"\1"),  # an image in a link
+    (re.compile(r"^[-=*_|: \t]*[-=*_]{3,}[-=*_|: \t]*$", re.MULTILINE), ""),
+    (re.compile(r"^[ \t]*\|.*$", re.MULTILINE), lambda row: row[0].replace("|", " ")),
+    (re.compile(r"^ {0,3}#{1,6}\s+", re.MULTILINE), ""),
+    (re.compile(r"^(\s*[-*+]) \[[ xX]\] ", re.MULTILINE), r"\1 "),
+    (re.compile(r"(\*\*|~~|==)(?=\S)(.+?)(?<=\S)\1"), r"\2"),
+    (re.compile(r"(?<![\w*_])([*_])(?=[^\s*_])([^*_\n]+?)(?<=\S)\1(?![\w*_])"), r"\2"),
+)
+"""Links, rules, tables, headings, tasks and emphasis of Markdown."""
+_SHOWN = re.compile(f"[{_BEST}{_BEGIN}]([^{_END}]*){_END}")
+_UNMARKED = dict.fromkeys(map(ord, (_BEST, _BEGIN, _END)))
+_BEFORE, _WINDOW, _AFTER = 60, 100, 30
+"""Characters of a snippet: before its first match, with other matches, and beyond."""
 
 _Span = tuple[int, int]
+_Mark = tuple[int, int, int]
+"""Where a match begins and ends, and the number of its word in the query."""
 
 
 def present(ledger: Ledger, ranked: Sequence[Ranked], query: Query) -> list[Hit]:
@@ -23,21 +44,27 @@ def present(ledger: Ledger, ranked: Sequence[Ranked], query: Query) -> list[Hit]
     Omits contents without a live document.
     """
     matches = ledger.library.matches(ranked, query)
-    patterns = [pattern(term) for term in query.shown]
-    return [_hit(match, patterns) for match in matches]
+    number = {term: n for n, group in enumerate(query.wanted) for term in group}
+    patterns = ["|".join(map(pattern, terms)) for _, terms in groupby(query.shown, key=number.__getitem__)]
+    # Only the typed words are counted: with all forms, it would take long where some sources are hidden.
+    weights = rarities([group[:1] for group in query.wanted], ledger.vocabulary) if len(patterns) > 1 else [1.0]
+    return [_hit(match, patterns, weights) for match in matches]
 
 
-def _hit(match: Match, patterns: Sequence[str]) -> Hit:
+def _hit(match: Match, patterns: Sequence[str], weights: Sequence[float]) -> Hit:
     shown, ranked = match.eligible[0], match.ranked
     if len(match.eligible) > 1:
         shown = max(match.eligible, key=lambda copy: _likeness(f"{copy.title} {copy.item}", patterns))
-    found = marks(match.passage, patterns, match.parts)
+    begin, end = _near(match)
+    found = [mark for mark in marks(match.passage, patterns, match.parts) if begin <= mark[0] and mark[1] <= end]
+    best = _best(found, weights)
+    text = match.passage[:end] if best else match.passage[begin:end]
     return Hit(
         document=shown.document,
         title=shown.title,
         source=shown.source,
         item=shown.item,
-        snippet=snippet(match.passage, found),
+        snippet=snippet(text, found, best, is_code=is_code(shown.media_type)),
         score=ranked.score,
         places=tuple((copy.source, copy.item) for copy in match.copies),
         thread=ranked.conversation,
@@ -48,7 +75,7 @@ def _hit(match: Match, patterns: Sequence[str]) -> Hit:
         url=_text(shown.metadata, "url"),
         number=number if isinstance(number := shown.metadata.get("number"), int) else None,
         state=_text(shown.attributes, "state"),
-        symbol=_symbol(match, found),
+        symbol=_symbol(match, best),
         lexical_rank=ranked.lexical_rank,
         lexical_score=ranked.lexical_score,
         semantic_rank=ranked.semantic_rank,
@@ -67,41 +94,67 @@ def _likeness(text: str, patterns: Sequence[str]) -> int:
     return sum(re.search(pattern, folded) is not None for pattern in patterns)
 
 
-def snippet(text: str, marked: Sequence[_Span]) -> str:
-    """Return one line of text around the first mark, with the marked words in [brackets]."""
-    first, end = marked[0] if marked else (0, _AROUND)
-    start = max(0, first - _AROUND)
-    stop = min(len(text), end + _AROUND)
-    if start and (space := text.find(" ", start, start + 20)) >= 0:
+def _near(match: Match) -> _Span:
+    """Return which part of a passage is near by meaning; all of it if words were found there."""
+    number, text = match.ranked.part, match.passage
+    part = None if number is None else next(islice(embedded_parts(text), number, None), None)
+    if part is None:
+        return 0, len(text)
+    begin = text.index(part)
+    return begin, begin + len(part)
+
+
+def _best(marked: Sequence[_Mark], weights: Sequence[float]) -> _Mark | None:
+    """Return the first mark of the window with the most and the rarest words of the query."""
+
+    def worth(first: _Mark) -> float:
+        inside = {number for begin, end, number in marked if first[0] <= begin and end <= first[0] + _WINDOW}
+        return sum(weights[number] for number in inside if number < len(weights))
+
+    return max(marked, key=worth, default=None)
+
+
+def snippet(text: str, marked: Sequence[_Mark], best: _Mark | None, *, is_code: bool = False) -> str:
+    """Return one line of text around the best mark, with the marked words in [brackets] and without other markup."""
+    pieces, done = [], 0
+    for mark in marked:
+        begin, end, _ = mark
+        pieces += [text[done:begin], _BEST if mark == best else _BEGIN, text[begin:end], _END]
+        done = end
+    line = "".join([*pieces, text[done:]])
+    for markup, plain in () if is_code else _MARKUP:
+        line = markup.sub(plain, line)
+    line = " ".join(line.split())
+    first = max(line.find(_BEST), 0)
+    start, stop = max(0, first - _BEFORE), min(len(line), first + _WINDOW + _AFTER)
+    if start and (space := line.find(" ", start, start + 20)) >= 0:
         start = space + 1
-    if stop < len(text) and (space := text.rfind(" ", stop - 20, stop)) > start:
+    if stop < len(line) and (space := line.rfind(" ", stop - 20, stop)) > start:
         stop = space
-    pieces, done = [], start
-    for begin, end in marked:
-        if start <= begin and end <= stop:
-            pieces += [text[done:begin], _BEGIN, text[begin:end], _END]
-            done = end
-    line = _WIKILINK.sub(r"\1", "".join([*pieces, text[done:stop]]).replace("\\|", "|"))
-    line = " ".join(line.replace(_BEGIN, "[").replace(_END, "]").split())
-    return f"{'… ' if start else ''}{line}{' …' if stop < len(text) else ''}"
+    shown = _SHOWN.sub(r"[\1]", line[start:stop]).translate(_UNMARKED)
+    return f"{'… ' if start else ''}{shown}{' …' if stop < len(line) else ''}"
 
 
-def _symbol(match: Match, marked: Sequence[_Span]) -> str | None:
-    """Return the definition around the first mark in a passage."""
-    position = marked[0][1] if marked else len(match.passage)
+def _symbol(match: Match, best: _Mark | None) -> str | None:
+    """Return the definition around the best mark in a passage."""
+    position = best[1] if best else len(match.passage)
     before = [symbol for start, symbol in match.symbols if start < position]
     return before[-1] if before else None
 
 
-def marks(text: str, patterns: Sequence[str], parts: Sequence[_Span]) -> list[_Span]:
-    """Return where terms match, in order and without overlaps: whole words and the parts of identifiers."""
+def marks(text: str, patterns: Sequence[str], parts: Sequence[_Span]) -> list[_Mark]:
+    """Return where words match, in order and without overlaps: whole words and the parts of identifiers."""
     folded, places = fold_with_spans(text)
-    matched = (match.span() for match in re.finditer("|".join(patterns), folded)) if patterns else ()
-    spans = [(places[begin][0], places[end - 1][1]) for begin, end in matched if begin < end]
-    found: list[_Span] = []
-    for begin, end in sorted([*spans, *parts], key=lambda span: (span[0], -span[1])):
+    words = "|".join(f"({words})" for words in patterns)
+    matched = re.finditer(words, folded) if words else ()
+    spans = [(places[one.start()][0], places[one.end() - 1][1], one.lastindex or 0) for one in matched if one[0]]
+    found: list[_Mark] = []
+    for begin, end, number in sorted(
+        [*((begin, end, number - 1) for begin, end, number in spans), *((*span, len(patterns)) for span in parts)],
+        key=lambda mark: (mark[0], -mark[1]),
+    ):
         if begin < end and (not found or begin >= found[-1][1]):
-            found.append((begin, end))
+            found.append((begin, end, number))
     return found
 
 

@@ -64,7 +64,7 @@ def related(ledger: Ledger, meaning: MeaningIndex, content_id: int, limit: int) 
     floor = meaning.floor
     near = [one for one in meaning.related(content_id, limit) if one.cosine >= floor]
     ranked = [
-        Ranked(one.content_id, one.chunk_id, one.cosine, semantic_rank=rank, cosine=one.cosine)
+        Ranked(one.content_id, one.chunk_id, one.cosine, semantic_rank=rank, cosine=one.cosine, part=one.part)
         for rank, one in enumerate(near, 1)
     ]
     return present(ledger, ranked, Query((), ()))

@@ -88,6 +88,7 @@ class Understood:
         words_first: Why results by words precede those by meaning, such as "phrase"; None if the ranks are combined.
         meaning: The text that was searched by meaning; None if only words were searched.
         floor: The cosine below which a passage may be near by chance.
+        is_sentence: A document need not have all the words.
     """
 
     words: tuple[Word, ...]
@@ -96,6 +97,7 @@ class Understood:
     words_first: str | None = None
     meaning: str | None = None
     floor: float | None = None
+    is_sentence: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Results:
 
     Attributes:
         is_capped: There are more hits than `total`; see `word_index.find`.
-        is_partial: No document has all the words; the hits by words have some of them.
+        is_partial: Documents with some of the words are hits: of a sentence, or because none has all. The total says little.
         meaning_off: Why meaning did not take part although it should have; None if it did.
         incomplete: Names of sources with passages that are not searched by meaning yet.
     """
@@ -121,6 +123,23 @@ class Results:
     def corrected(self) -> list[Word]:
         """The words that have corrections."""
         return [word for word in self.understood.words if word.corrections]
+
+    @property
+    def notice(self) -> str:
+        """What to know about the hits, in one line; empty if they are what was asked for."""
+        understood = self.understood
+        if not understood.words and not understood.filters:
+            problem = "excludes words only" if understood.excluded else "has no words"
+            return f"nothing to search for: the query {problem}; example: leak tag:water after:2025"
+        if self.corrected and self.hits:
+            how = (
+                f"{' or '.join(word.corrections)} {'as well as' if word.count else 'instead of'} {word.text}"
+                for word in self.corrected
+            )
+            return f"showing results for {', '.join(how)}"
+        if self.is_partial and not understood.is_sentence and any(hit.lexical_rank for hit in self.hits):
+            return "no document has all the words; these have some of them or a similar meaning"
+        return ""
 
 
 def results_from_json(fields: Mapping[str, Any]) -> Results:

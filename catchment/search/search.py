@@ -6,18 +6,29 @@ possible. By meaning, the nearest passages.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from catchment.errors import MeaningOff
-from catchment.ledger import OFF, AnyOf, Ledger, Query, Ranked, Ranking, Term, plain_words, storable_text, time_limit
-from catchment.search.asked import Asked, understand, without_common
+from catchment.errors import BadInput, MeaningOff
+from catchment.ledger import (
+    OFF,
+    AnyOf,
+    FilterName,
+    Ledger,
+    Query,
+    Ranked,
+    Ranking,
+    Term,
+    plain_words,
+    storable_text,
+    time_limit,
+)
+from catchment.search.asked import Asked, rarities, understand, without_common
 from catchment.search.fuse import DEPTH, fuse, key
-from catchment.search.language import is_code, parse, sentence, written
+from catchment.search.language import is_code, nearest_name, parse, sentence, without_filters, written
 from catchment.search.present import present
 from catchment.search.results import Lanes, Results, Understood
 
@@ -72,9 +83,16 @@ def search(
         text = storable_text(text)
         sources = ledger.sources.all()
         typed = parse(text, {source.name: source.kind for source in sources}, now)
-        understood = Understood((), tuple(term.text for term in typed.unwanted), written(text))
-        if not typed.wanted and not typed.filters:
-            return Results([], 0, understood)
+        for one in typed.filters:
+            if one.name in (FilterName.TAG, FilterName.IN) and not one.is_negated:
+                near = nearest_name(one, ledger.library.other_names(one))
+                if near:
+                    raise BadInput(f"{one.name}:{one.values[0]} is not known; did you mean {near}?")
+        excluded = tuple(term.text for term in typed.unwanted)
+        is_listing = (typed.filters or typed.newest_first) and (excluded or not without_filters(text).strip())
+        if not typed.wanted and not is_listing:
+            return Results([], 0, Understood((), excluded, ()))
+        understood = Understood((), excluded, written(text))
         found = _found(ledger, typed, understood, sentence(text), meaning, lanes, limit, offset, by_conversation)
         if meaning is None or found.understood.meaning is None:
             return found
@@ -94,14 +112,14 @@ def _found(
     by_conversation: bool,
 ) -> Results:
     asked = understand(typed, ledger.vocabulary)
-    understood = replace(understood, words=asked.words)
+    understood = replace(understood, words=asked.words, is_sentence=asked.is_sentence)
     if lanes is Lanes.MEANING and meaning is None:
         raise MeaningOff("search by meaning: no model is loaded")
     is_wanted = lanes is Lanes.MEANING or (lanes is Lanes.BOTH and ledger.embeddings.setting != OFF)
-    by_meaning = is_wanted and meaning is not None and bool(typed.wanted)
+    by_meaning = is_wanted and meaning is not None and bool(typed.wanted) and not typed.newest_first
 
     by_words, is_partial = Ranking([], 0), False
-    if lanes is not Lanes.MEANING or not typed.wanted:
+    if lanes is not Lanes.MEANING or not typed.wanted or typed.newest_first:
         by_words, is_partial = _by_words(ledger, asked, max(DEPTH, offset + limit), by_conversation)
 
     def page(ranked: Sequence[Ranked], total: int, off: str | None = None) -> Results:
@@ -154,14 +172,14 @@ def search_without_meaning(
 def _by_words(ledger: Ledger, asked: Asked, limit: int, by_conversation: bool) -> tuple[Ranking, bool]:
     """Return the results with all words; or with some, for a sentence, and if there are none. Scores are at most 1."""
     query = asked.query
-    if not asked.is_sentence:
+    if not asked.is_sentence or query.newest_first:
         ranking = ledger.library.rank(query, limit=limit, by_conversation=by_conversation)
-        if ranking.total or len(query.wanted) < 2:
+        if ranking.total or len(query.wanted) < 2 or query.newest_first:
             return _scaled(ranking), False
         query = without_common(query, ledger.vocabulary)
     wanted = _quoted(query) or (tuple(chain.from_iterable(query.wanted)),)
     found = ledger.library.rank(replace(query, wanted=wanted), limit=_SOME, by_conversation=by_conversation)
-    return _covered(ledger, asked, query, _scaled(found)), True
+    return _covered(ledger, query, _scaled(found)), True
 
 
 def _quoted(query: Query) -> tuple[AnyOf, ...]:
@@ -173,10 +191,9 @@ def _scaled(ranking: Ranking) -> Ranking:
     return ranking._replace(ranked=[replace(one, score=one.score / best) for one in ranking.ranked])
 
 
-def _covered(ledger: Ledger, asked: Asked, query: Query, ranking: Ranking) -> Ranking:
+def _covered(ledger: Ledger, query: Query, ranking: Ranking) -> Ranking:
     """Multiply each score by the share of the query's words that the passage and the names have; rare ones count more."""
-    counts, passages = {word.text: word.count for word in asked.words}, ledger.vocabulary.passages()
-    weights = [math.log(2 + passages / (1 + counts.get(group[0].text, 0))) for group in query.wanted]
+    weights = rarities(query.wanted, ledger.vocabulary)
     texts = ledger.library.words(ranking.ranked)
 
     def coverage(one: Ranked) -> float:
@@ -223,6 +240,7 @@ def _by_meaning(
             conversations[one.content_id],
             semantic_rank=rank,
             cosine=one.cosine,
+            part=one.part,
         )
         for rank, one in enumerate(eligible, 1)
     ]

@@ -57,13 +57,14 @@ def search(
     """Find documents by their words and their meaning, best first.
 
     A word also finds its other forms, and an unknown word is corrected. Filters, in any order:
-    source: kind: type: tag: title: path: in: from: to: lang: has: date: after: before:
+    source: kind: type: tag: title: path: in: from: to: lang: has: date: after: before: added: is: label:
+    sort:date lists the newest first.
     A minus before a word or filter excludes it.
 
     Examples: catchment search girder tag:bridge after:2025
               catchment search how do I get a deleted file back
               catchment search 'type:mail from:maria date:"last month"'
-              catchment search -- garden -winter
+              catchment search garden -winter
     """
     options = {"source": source, "kind": kind, "type": media_type, "tag": tag, "after": after, "before": before}
     query = " ".join([*(words or ()), *(f'{name}:"{value}"' for name, value in options.items() if value is not None)])
@@ -121,13 +122,9 @@ def _find_here(ledger: Ledger, query: str, now: datetime, lanes: str, reason: st
 
 
 def show_understanding(found: Results) -> None:
-    """Note which words were corrected, that no document has all words, and why the meaning was not searched."""
-    for word in found.corrected:
-        others = " or ".join(word.corrections)
-        problem = f"rare; did you mean {others}? It was" if word.count else f"does not occur; {others} was"
-        render.note(f"{word.text}: {problem} searched for as well")
-    if found.is_partial and any(hit.lexical_rank for hit in found.hits):
-        render.note("no document has all the words; these have some of them or a similar meaning")
+    """Note what the hits are if they are not what was asked for, and why the meaning was not searched."""
+    if found.notice:
+        render.note(found.notice)
     if found.meaning_off:
         render.note(f"searched by words only; {found.meaning_off}")
     if found.incomplete:
@@ -135,16 +132,13 @@ def show_understanding(found: Results) -> None:
 
 
 def _show_position(found: Results, offset: int, page: int) -> None:
-    first, last, understood = offset + 1, offset + len(found.hits), found.understood
-    if not found.hits and not understood.words and not understood.filters:
-        problem = "excludes words only" if understood.excluded else "has no words"
-        render.note(f"nothing found: the query {problem}; example: {_EXAMPLE}")
-    elif not found.hits:
+    if not found.hits and not found.notice:
         render.note("nothing found")
-    elif found.total > last:
-        render.note(f"{first} to {last} of {_total(found)} hits; the next: --page {page + 1}")
-    elif page > 1:
-        render.note(f"{first} to {last} of {_total(found)} hits")
+    last = offset + len(found.hits)
+    more = f"; the next: --page {page + 1}" if found.total > last else ""
+    if found.hits and (more or page > 1):
+        best = f"the best {last}" if page == 1 else f"{offset + 1} to {last} of the best"
+        render.note((best if found.is_partial else f"{offset + 1} to {last} of {_total(found)} hits") + more)
 
 
 def _total(found: Results) -> str:
@@ -176,7 +170,7 @@ def _show_explanation(found: Results) -> None:
             "meaning": understood.meaning or "not searched",
             "least cosine": None if understood.floor is None else f"{understood.floor:.2f}",
             "order": order,
-            "results": _total(found),
+            "results": f"the best {found.total}" if found.is_partial else _total(found),
         }
     )
     render.say()
@@ -213,7 +207,7 @@ def show_hit(hit: Hit, *, explain: bool = False) -> None:
     render.say(f"  {render.paint(render.clean(' · '.join(facts)), 'dim')}")
     if explain:
         render.say(f"  {render.paint(_ranks(hit), 'dim')}")
-    render.show_paragraph(hit.snippet, indent=2)
+    render.show_paragraph(hit.snippet, indent=2, marks="yellow")
 
 
 def _ranks(hit: Hit) -> str:

@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,20 @@ import pytest
 from mcp_types import CallToolResult
 
 from assistant.mcp_server import call
-from assistant.shared_library import AssistantLibrary
+from assistant.shared_library import AssistantLibrary, _address
 from assistant.untrusted import cleaned
 from catchment.ledger import Ledger
+from catchment.model import Item, Upsert
 from catchment.runtime.home import Home
+from catchment.runtime.process import alive, identity
+from catchment.search.results import Hit
 from connectors import connector_class
 from connectors.imap.settings import ImapSettings
+from deployments.sources.sources_file import SourceEntry
 from tests.assistant.__main__ import FROZEN, described
 from tests.assistant.conftest import COPY, NOTES, add_sources, ingest
 from tests.documents import document_named
+from tests.ledger.world import PARSE_ERROR
 
 LARGEST = 20_000
 
@@ -81,6 +87,43 @@ def test_search_says_how_it_found_a_document(answer: Call) -> None:
     assert hit["found_by"] == "words" and hit["kind"] == "local_files" and hit["date"].startswith("2026-05-01")
     assert hit["untrusted"]["place"] == "Bridges/Girder.md"
     assert "[corroded]" in hit["untrusted"]["passage"]
+
+
+def test_hit_has_an_address_to_cite(home: Home, answer: Call) -> None:
+    [hit] = answer("search", query="corroded")["hits"]
+    assert hit["untrusted"]["address"] == (home.path.parent / "Notes" / "Bridges" / "Girder.md").as_uri()
+
+
+def test_address_is_that_of_the_page_or_of_the_note() -> None:
+    settings = connector_class("obsidian").settings.model_validate({"root": "/home/ada/Vault"})
+    notes = SourceEntry("notes", "obsidian", settings, (), False, False, None)
+    hit = Hit(1, "", "notes", "a b/c.md", "", 0.0, (), None, 1, "text/markdown", None, None)
+    assert _address(hit, notes) == "obsidian://open?path=%2Fhome%2Fada%2FVault%2Fa%20b%2Fc.md"
+    assert _address(replace(hit, item="a.eml;PART=2"), notes) == "file:///home/ada/Vault/a.eml"
+    assert _address(replace(hit, url="https://example.org/1"), notes) == "https://example.org/1"
+    assert _address(replace(hit, url="javascript:alert(1)", item="x" * 3_000), notes) is None
+
+
+@pytest.mark.parametrize("tool", [("search", "query"), ("why", "item")])
+def test_answers_say_that_sources_are_kept(answer: Call, tool: tuple[str, str]) -> None:
+    name, argument = tool
+    assert answer(name, **{argument: "nothing like it"})["kept_from_assistants"] == 2
+
+
+def test_quarantined_item_is_not_present(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home").make()
+    add_sources(home, {"notes": ("local_files", {"root": tmp_path})})
+    with closing(Ledger.open(home.database_url)) as ledger:
+        ingest(ledger, "notes", "local_files", {"good.md": "good"})
+        source = ledger.sources.get("notes").id
+        sync = ledger.syncs.begin(source, run=None, owner=identity(), code_version="1", alive=alive)
+        ledger.intake.record(sync.id, [Upsert(Item(name, "", "v1", size=9)) for name in ("bad.pdf", "new.md")], {})
+        batch = ledger.queue.claim(source, 1, owner=identity())
+        ledger.queue.fail(batch.token, batch.jobs[0].id, PARSE_ERROR, retry_at=None)
+    library = AssistantLibrary(home)
+    for name, state in {"good.md": "present", "bad.pdf": "quarantined", "new.md": "pending"}.items():
+        answer = call(library, "why", {"item": name}).structured_content
+        assert answer is not None and answer["items"][0]["state"] == state, name
 
 
 @pytest.mark.parametrize(

@@ -72,11 +72,44 @@ def test_explanation_shows_words_filters_and_ranks(embedded: Path, cli: Cli) -> 
     assert "meaning: rank 1, cosine" in explained
 
 
-@pytest.mark.parametrize(("query", "problem"), [("***", "has no words"), ("-hive", "excludes words only")])
+def test_excluded_word_is_no_option(filled: Path, cli: Cli) -> None:
+    for words in (("hive", "-winter"), ("-winter", "hive", "--words"), ("--", "hive", "-winter")):
+        assert [hit["title"] for hit in cli("search", "--json", *words).json] == ["Swarm"]
+
+
+def test_misspelling_is_reported_once(filled: Path, cli: Cli) -> None:
+    assert cli("search", "swarn", "hives", "--words").err == "showing results for swarm instead of swarn\n"
+
+
+def test_hits_of_a_sentence_are_the_best_of_many(filled: Path, cli: Cli) -> None:
+    response = cli("search", "where", "is", "the", "quiet", "swarm", "--words", "--limit", "1")
+    assert response.err == "the best 1; the next: --page 2\n"
+    assert cli("search", "shed", "swarm", "--words").err == (
+        "no document has all the words; these have some of them or a similar meaning\n"
+    )
+
+
+def test_found_words_have_a_colour_or_brackets(filled: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = ("search", "may", "--words")
+    assert "left the hive in [May], see" in cli(*query).out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "left the hive in \x1b[33mMay\x1b[0m, see" in cli(*query).out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "[May]" in cli(*query).out
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [("***", "has no words"), ("??? source:notes", "has no words"), ("-hive", "excludes words only")],
+)
 def test_query_without_words_explains_itself(filled: Path, cli: Cli, query: str, problem: str) -> None:
     response = cli("search", "--", query)
     assert (response.code, response.out) == (0, "")
-    assert response.err.startswith(f"nothing found: the query {problem}; example: catchment search ")
+    assert response.err.startswith(f"nothing to search for: the query {problem}; example: ")
+
+
+def test_symbol_that_occurs_nowhere_is_not_found(filled: Path, cli: Cli) -> None:
+    assert cli("search", "🦖", "source:notes").err == "nothing found\n"
 
 
 def test_related_lists_similar_documents_and_near_duplicates(filled: Path, cli: Cli) -> None:

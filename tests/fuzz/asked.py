@@ -25,7 +25,7 @@ from catchment.ledger.admin import backup as copies
 from catchment.pacing import windows
 from catchment.runtime.home import Home
 from catchment.search.language import parse_words
-from catchment.search.present import fold, marks, pattern, snippet
+from catchment.search.present import marks, pattern, snippet
 from catchment.search.results import Lanes
 from catchment.search.search import search
 from catchment.settings import SourceSettings
@@ -291,8 +291,8 @@ def _search(data: bytes) -> None:
             assert hit.item in library().texts
     patterns = [pattern(term) for term in parse_words(storable_text(words)).shown]
     for text in ("The gauge at the weir", words):
-        snippet(text, marks(text, patterns, ()))
-        assert len(fold(text)) == len(text)
+        found = marks(text, patterns, ())
+        snippet(text, found, found[-1] if found else None)
 
 
 def _command_line(data: bytes) -> None:

@@ -25,7 +25,7 @@ NOW = datetime(2026, 3, 11, tzinfo=UTC)
 _ENDLESS = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 10000000000) SELECT max(n) FROM t"
 
 
-def put(world: World, locator: str, text: str, *, entities: Sequence[Entity] = (), **of_document: str) -> None:
+def put(world: World, locator: str, text: str, *, entities: Sequence[Entity] = (), **of_document: object) -> None:
     world.see(note(locator, content(text)))
     batch = world.claim()
     title = locator.rpartition("/")[2].removesuffix(".md")
@@ -156,7 +156,7 @@ def test_filters_narrow_the_hits(world: World) -> None:
     for query, expected in {
         "tag:work": ["projects/bridge.md"],
         "tag:work/bridge": ["projects/bridge.md"],
-        "tag:wor": [],
+        "tag:nothing": [],
         "-tag:work": ["100%.md"],
         "has:tag": ["projects/bridge.md"],
         "path:projects": ["projects/bridge.md"],
@@ -199,6 +199,36 @@ def test_links_of_notes_do_not_clutter_a_snippet(world: World) -> None:
     assert hit.snippet == "See the [girder] and rust, or [Girder] plan."
 
 
+def test_snippet_has_the_most_and_rarest_words(sqlite_world: World) -> None:
+    for n in range(30):
+        put(sqlite_world, f"{n}.md", f"pump number {n}")
+    filler = " and so on" * 30
+    put(sqlite_world, "a.md", f"the pump{filler} the pump leaks{filler} the leak of the pump drips{filler}")
+    assert "the [leak] of the [pump] [drips]" in ask(sqlite_world, "pump leak drips").hits[0].snippet
+    assert "the [pump] [leaks] and" in ask(sqlite_world, "pump leaks OR absent").hits[0].snippet
+
+
+@pytest.mark.parametrize(
+    ("text", "snippet"),
+    [
+        ("## The girder\n\nis **very *rusty*** and _old_", "The [girder] is very rusty and old"),
+        ('![A girder](img/girder.png) seen [here](https://x.org/a_(b) "girder")', "A [girder] seen here"),
+        ("[![girder](a.png)](https://x.org) of steel", "[girder] of steel"),
+        ("| part | state |\n|---|:-:|\n| girder | rusty |", "part state [girder] rusty"),
+        ("- [ ] paint the girder\n- [x] done", "- paint the [girder] - done"),
+        ("girder_of_steel 2 * 3 * 4, a == b == c [1]", "[girder]_of_steel 2 * 3 * 4, a == b == c [1]"),
+    ],
+)
+def test_snippet_has_no_markup(world: World, text: str, snippet: str) -> None:
+    put(world, "a.md", text)
+    assert ask(world, "girder").hits[0].snippet == snippet
+
+
+def test_snippet_of_code_is_unchanged(world: World) -> None:
+    put(world, "a.py", "[[girder]] = **x**  # see [a](b)", media_type="text/x-python")
+    assert ask(world, "girder").hits[0].snippet == "[[[girder]]] = **x** # see [a](b)"
+
+
 def test_snippets_mark_parts_of_identifiers(sqlite_world: World) -> None:
     put(sqlite_world, "a.md", "class HttpClientFactory: retry_after = PDFs")
     for query, snippet in {
@@ -232,6 +262,54 @@ def test_hit_of_an_issue_has_its_page_number_and_state(world: World) -> None:
     world.ledger.queue.deliver(batch.token, [delivered(batch.jobs[0].id, "girder", metadata=metadata)])
     (hit,) = ask(world, "girder").hits
     assert (hit.url, hit.number, hit.state) == ("https://example.org/o/r/issues/12", 12, "open")
+
+
+def test_issues_are_filtered_by_state_label_and_kind(world: World) -> None:
+    of = {
+        "o/r#1": ("issue", "open", ["Bug"]),
+        "o/r#2": ("issue", "closed", []),
+        "o/r#3": ("pull", "merged", ["bug", "needs review"]),
+    }
+    world.see(*(note(one, one, attributes={"state": state, "labels": its}) for one, (_, state, its) in of.items()))
+    batch = world.claim(3)
+    rows = [delivered(job.id, job.item.locator, metadata={"kind": of[job.item.locator][0]}) for job in batch.jobs]
+    world.ledger.queue.deliver(batch.token, rows)
+    put(world, "plain.md", "an open question with a label")
+    for query, numbers in {
+        "is:open": {1},
+        "is:closed": {2, 3},
+        "-is:open type:issue": {2},
+        "type:pull": {3},
+        "is:open type:issue label:bug": {1},
+        'label:"Needs review"': {3},
+    }.items():
+        assert set(found(world, query)) == {f"o/r#{number}" for number in numbers}, query
+
+
+def test_newest_documents_come_first_by_request(world: World) -> None:
+    for number, day in enumerate((3, 9, 1)):
+        put(world, f"{number}.md", "pump " * (number + 1), created=datetime(2026, 3, day, tzinfo=UTC))
+    put(world, "other.md", "valve", created=datetime(2026, 3, 10, tzinfo=UTC))
+    assert found(world, "pump sort:date") == ["1.md", "0.md", "2.md"]
+    assert found(world, "where is the pump sort:date") == ["1.md", "0.md", "2.md"]
+    assert found(world, "sort:date")[:2] == ["other.md", "1.md"]
+    assert ask(world, "pump valve sort:date").total == 0
+
+
+def test_documents_are_found_by_their_arrival(world: World) -> None:
+    put(world, "a.md", "pump", created=datetime(2020, 1, 1, tzinfo=UTC))
+    arrived = world.clock.moment.date().isoformat()
+    assert (found(world, f"added:{arrived}"), found(world, "added:2020")) == (["a.md"], [])
+    assert found(world, f"date:{arrived}") == []
+
+
+def test_misspelled_tag_or_folder_names_the_nearest(world: World) -> None:
+    put(world, "My Letters/a.md", "words", entities=[Entity(EntityKind.TAG, "irish/music", "", 0, 1)])
+    assert found(world, "tag:Irish") == found(world, 'in:"my letters"') == ["My Letters/a.md"]
+    for query, nearest in {"tag:irsh": "tag:irish", "in:my-leters": 'in:"my letters"'}.items():
+        with pytest.raises(BadInput, match=f"is not known; did you mean {nearest}"):
+            ask(world, query)
+    assert found(world, "tag:zebra") == found(world, "-tag:irsh tag:zebra") == []
 
 
 def test_results_show_how_the_query_was_understood(sqlite_world: World) -> None:

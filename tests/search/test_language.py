@@ -48,7 +48,10 @@ def test_minus_before_a_filter_excludes() -> None:
     assert read("-tag:draft x").filters == (Filter(FilterName.TAG, ("draft",), is_negated=True),)
 
 
-@pytest.mark.parametrize("text", ["http://x.org", "12:30", "std::string", "Note: x", "key:value", "a:b", '"tga:x"'])
+@pytest.mark.parametrize(
+    "text",
+    ["http://x.org", "12:30", "std::string", "Note: x", "key:value", "a:b", "so it is: 42", "port:80", '"tga:x"'],
+)
 def test_text_with_a_colon_is_text(text: str) -> None:
     assert read(text).filters == ()
 
@@ -64,6 +67,11 @@ def test_text_with_a_colon_is_text(text: str) -> None:
         ("yesterday", "2026-03-10", "2026-03-11"),
         ('"this week"', "2026-03-09", "2026-03-16"),
         ('"last week"', "2026-03-02", "2026-03-09"),
+        ("wednesday", "2026-03-11", "2026-03-12"),
+        ("thursday", "2026-03-05", "2026-03-06"),
+        ('"last monday"', "2026-03-09", "2026-03-10"),
+        ('"last 7 days"', "2026-03-04", "2026-03-12"),
+        ('"last 3 weeks"', "2026-02-18", "2026-03-12"),
         ('"last month"', "2026-02-01", "2026-03-01"),
         ('"last year"', "2025-01-01", "2026-01-01"),
         ('"this year"', "2026-01-01", "2027-01-01"),
@@ -88,7 +96,9 @@ def test_after_is_from_a_date_on_and_before_excludes_it() -> None:
         ("kind:github", "it can be imap, obsidian"),
         ("type:pfd", "did you mean type:pdf?"),
         ("has:teeth", "it can be attachment"),
-        ("after:2025-13", "is not a date; write 2025"),
+        ("is:opne", "did you mean is:open?"),
+        ("sort:name", "it can be date"),
+        ("after:2025-13", "is not a date; write 2025, 2025-03, 2025-03-14, today, monday"),
         ("date:9999-12-31", "is not a date"),
         ("before:someday", "is not a date"),
     ],

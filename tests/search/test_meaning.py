@@ -105,6 +105,19 @@ def test_hits_name_their_lanes(ask: Asked) -> None:
     assert (words.lexical_rank, words.semantic_rank, words.cosine) == (1, None, None)
 
 
+def test_hit_by_meaning_shows_the_near_part(tmp_path: Path) -> None:
+    url, clock = f"sqlite:///{tmp_path / 'ledger.db'}", Clock()
+    with closing(Ledger.open(url, clock=clock, monotonic=clock.steady)) as ledger:
+        world = World(url, clock, ledger)
+        world.see(note("a.md"))
+        text = "\n\n".join(f"# {n}\n\n{line} " + line * 3 for n, line in enumerate(NOTES.values()))
+        ledger.queue.deliver((batch := world.claim()).token, [delivered(batch.jobs[0].id, text)])
+        fill(ledger, BuiltIn())
+        (hit,) = search(ledger, "my bike's gears skip when pedalling", NOW, meaning=MeaningIndex(ledger)).hits
+        assert hit.lexical_rank is None
+        assert hit.snippet.lstrip("… 5").startswith("The chain slips under load")
+
+
 @pytest.mark.parametrize(
     ("query", "reason", "first"),
     [

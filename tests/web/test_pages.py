@@ -79,6 +79,13 @@ def test_search_says_how_the_query_was_read(client: httpx.Client) -> None:
     assert "anyway</a>" in page
 
 
+def test_page_has_one_notice_and_no_total_of_a_sentence(client: httpx.Client) -> None:
+    page = shown(client, "/search?q=where are the pears")
+    assert "The best 20 results" in page
+    assert "no document has all the words" not in page and "1–20</span>" in page
+    assert "Nothing to search for: the query has no words" in shown(client, "/search?q=%3F%3F%3F source:notes")
+
+
 def test_filter_is_offered_and_can_be_removed(client: httpx.Client) -> None:
     assert "/search?q=pears%20source%3Anotes" in shown(client, "/search?q=pears")
     page = shown(client, "/search?q=pears source:notes")

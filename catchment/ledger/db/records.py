@@ -348,6 +348,7 @@ class Ranked:
         lexical_rank: Rank by words, from 1; None if the words do not match.
         semantic_rank: Rank by meaning, from 1; None if its meaning is not near.
         cosine: Similarity of meaning, if it was found by it.
+        part: Place of the nearest part in the chunk, if the chunk was found by meaning alone.
     """
 
     content_id: int
@@ -359,6 +360,7 @@ class Ranked:
     lexical_score: float | None = None
     semantic_rank: int | None = None
     cosine: float | None = None
+    part: int | None = None
 
 
 class Ranking(NamedTuple):

@@ -15,17 +15,30 @@ from catchment.ledger.db.folding import plain_words
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import ListPage, before, cut, key_of
 from catchment.ledger.db.records import ContentFacts, MessageBody, Named, Ranked, Ranking, Shown
-from catchment.ledger.db.schema import contents, documents, entities, items, links, mails, sources
+from catchment.ledger.db.schema import (
+    contents,
+    doc_folders,
+    doc_tags,
+    documents,
+    entities,
+    items,
+    links,
+    mails,
+    sources,
+)
 from catchment.ledger.library import mail_relations, matches, query_sql
 from catchment.ledger.library.contents import file_name
 from catchment.ledger.library.matches import Match
-from catchment.ledger.library.query import Query
+from catchment.ledger.library.query import Filter, FilterName, Query
+from catchment.ledger.library.word_index import folded_path
 from catchment.model import Document, Entity, EntityKind, Link, LinkKind
 
 _LIVE = documents.c.removed_at.is_(None)
 _NAMES_AT_ONCE = 50
 _MOST_CALLED = 2_000
 _OPENING = 400
+_MOST_NAMES = 20_000
+"""Tags or folders that are compared with a misspelled one."""
 """Characters of a text in a list."""
 
 
@@ -88,6 +101,14 @@ class Library:
         """
         with self._store.read() as reading:
             return query_sql.rank(reading, query, limit, offset, by_conversation=by_conversation, within=within)
+
+    def other_names(self, wanted: Filter) -> list[str]:
+        """Return tags or folders of the library, if that of the filter is not among them."""
+        name = (doc_tags.c.tag if wanted.name is FilterName.TAG else doc_folders.c.folder).label("name")
+        with self._store.read() as reading:
+            if reading.execute(select(name).where(name == folded_path(wanted.values[0])).limit(1)).first():
+                return []
+            return list(reading.execute(select(name).distinct().limit(_MOST_NAMES)).scalars())
 
     def matches(self, ranked: Sequence[Ranked], query: Query) -> list[Match]:
         """Return the data of hits for ranked contents, in their order. Omits contents that were deleted meanwhile."""

@@ -60,14 +60,18 @@ class FilterName(StrEnum):
     LANG = "lang"
     HAS = "has"
     DATE = "date"
+    ADDED = "added"
+    IS = "is"
+    LABEL = "label"
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
     """A condition, met if one of `values` matches, or if none does with `is_negated`.
 
-    For `date`, the values are the start (inclusive) and the end (exclusive) in microseconds since 1970. For `type`, they are
-    LIKE patterns of media types; for `has`, keys of `query_sql.HAS`. Other values are compared as text without regard to case.
+    For `date` and `added`, the values are the start (inclusive) and the end (exclusive) in microseconds since 1970. For `type`,
+    they are LIKE patterns of media types, or kinds of metadata; for `is`, states of issues; for `has`, keys of `query_sql.HAS`.
+    Other values are compared as text without regard to case.
     """
 
     name: FilterName
@@ -77,11 +81,15 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Matches documents with a term of each group in `wanted` and none in `unwanted` that pass all filters."""
+    """Matches documents with a term of each group in `wanted` and none in `unwanted` that pass all filters.
+
+    `newest_first`: their order.
+    """
 
     wanted: tuple[AnyOf, ...]
     unwanted: tuple[Term, ...]
     filters: tuple[Filter, ...] = ()
+    newest_first: bool = False
 
     @property
     def shown(self) -> list[Term]:

@@ -95,6 +95,9 @@ _LATEST = """hit AS MATERIALIZED (
         FROM hit GROUP BY content_id
     )"""
 
+_BY_DATE = """(SELECT max(moment) FROM documents
+    WHERE documents.content_id = each_one.content_id AND removed_at IS NULL) DESC NULLS LAST, """
+
 
 def rank(
     reading: Reading,
@@ -142,7 +145,7 @@ def rank(
     WITH {", ".join(tables)}
     SELECT each_one.*, count(*) OVER (), (SELECT count(*) FROM hit)
     FROM ({_BY_CONVERSATION if by_conversation else _EACH}) AS each_one
-    ORDER BY 3 DESC, 1 LIMIT :limit OFFSET :offset"""
+    ORDER BY {_BY_DATE if query.newest_first else ""}3 DESC, 1 LIMIT :limit OFFSET :offset"""
     rows = reading.execute(text(statement), parameters).all()
     ranked = [
         Ranked(row[0], row[1], row[2], row[3], row[4], lexical_rank=rank, lexical_score=row[2])
@@ -314,10 +317,12 @@ def _ask_letters(reading: Reading, key: str, letters: str, parameters: dict[str,
 
 def _condition(reading: Reading, key: str, wanted: Filter, parameters: dict[str, Any]) -> str:
     """Return the condition that a row of `documents` passes the filter. Adds its values to `parameters`, prefixed by `key`."""
-    if wanted.name is FilterName.DATE:
+    if wanted.name in (FilterName.DATE, FilterName.ADDED):
         first, end = wanted.values
         parameters |= {f"{key}_0": first, f"{key}_1": end - 1}
-        met = f"documents.moment BETWEEN :{key}_0 AND :{key}_1"
+        added = "(SELECT first_seen_at FROM items WHERE items.id = documents.item_id)"
+        time = "documents.moment" if wanted.name is FilterName.DATE else added
+        met = f"{time} BETWEEN :{key}_0 AND :{key}_1"
     elif wanted.name is FilterName.HAS:
         met = " OR ".join(HAS[value] for value in wanted.values) or "FALSE"
     else:
@@ -330,6 +335,7 @@ def _condition(reading: Reading, key: str, wanted: Filter, parameters: dict[str,
 def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: dict[str, Any]) -> str:
     of_source = "documents.source_id IN (SELECT id FROM sources WHERE {})"
     of_item = "documents.item_id IN (SELECT id FROM items WHERE {})"
+    of_its_item = "EXISTS (SELECT 1 FROM items WHERE items.id = documents.item_id AND {})"
     of_type = "documents.content_id IN (SELECT id FROM contents WHERE {})"
     # The people are at the end of long rows, so only those of documents that pass all else are read.
     of_content = "EXISTS (SELECT 1 FROM contents WHERE contents.id = documents.content_id AND {})"
@@ -355,9 +361,18 @@ def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: d
             return of_source.format(f"fold(sources.name) = :{key}")
         case FilterName.KIND:
             return of_source.format(f"sources.kind = :{key}")
+        case FilterName.TYPE if "/" not in value:
+            return f"{_member(reading, 'documents.metadata', 'kind')} = :{key}"
         case FilterName.TYPE:
             like = "LIKE" if reading.sqlite else "ILIKE"
             return of_type.format(f"contents.media_type {like} :{key}")
+        case FilterName.IS:
+            return of_its_item.format(f"{_member(reading, 'items.attributes', 'state')} = :{key}")
+        case FilterName.LABEL:
+            labels = "json_each(items.attributes, '$.labels') AS label"
+            if not reading.sqlite:
+                labels = "jsonb_array_elements_text(items.attributes::jsonb -> 'labels') AS label(value)"
+            return of_its_item.format(f"EXISTS (SELECT 1 FROM {labels} WHERE fold(label.value) = :{key})")
         case FilterName.LANG:
             return of_type.format(f"lower(contents.language) = :{key}")
         case _:
@@ -374,6 +389,9 @@ def _holds(reading: Reading, folded: str, key: str) -> str:
 
 def _people(reading: Reading, field: str, column: str = "contents.properties") -> str:
     """Return the people in a field of a message, or of the message that a document is attached to, as text."""
-    if reading.sqlite:
-        return f"json_extract({column}, '$.\"{field}\"')"
-    return f"({column}::jsonb ->> '{field}')"
+    return _member(reading, column, field)
+
+
+def _member(reading: Reading, column: str, field: str) -> str:
+    """Return a field of a JSON column, as text."""
+    return f"json_extract({column}, '$.\"{field}\"')" if reading.sqlite else f"({column}::jsonb ->> '{field}')"

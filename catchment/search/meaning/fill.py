@@ -140,9 +140,13 @@ def _texts(passage: Passage) -> Iterator[str]:
     """Yield the parts of a chunk, each below its headings. Quotations, empty texts and encoded data have none."""
     if passage.heading == ASIDE:
         return
-    for part in parts(passage.text):
-        if 2 * len(_DENSE.sub("", part)) > len(part):
-            yield "\n".join(filter(None, (passage.heading, part)))
+    for part in embedded_parts(passage.text):
+        yield "\n".join(filter(None, (passage.heading, part)))
+
+
+def embedded_parts(text: str) -> Iterator[str]:
+    """Yield the parts of a text without those that are mostly encoded data."""
+    return (part for part in parts(text) if 2 * len(_DENSE.sub("", part)) > len(part))
 
 
 def parts(text: str) -> Iterator[str]:

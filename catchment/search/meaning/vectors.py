@@ -44,11 +44,15 @@ _Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """A content near a query, with its nearest chunk, or None if only its title is known. `cosine`: from -1 to 1."""
+    """A content near a query, with its nearest chunk, or None if only its title is known.
+
+    `cosine`: from -1 to 1. `part`: the place of the nearest part in the chunk.
+    """
 
     content_id: int
     chunk_id: int | None
     cosine: float
+    part: int = 0
 
 
 class _Rows:
@@ -133,14 +137,17 @@ class _Rows:
         found = np.argpartition(distances, limit)[:limit]
         return found if rows is None else rows[found]
 
-    def best(self, query: _Floats, contents: Collection[int]) -> dict[int, tuple[float, int]]:
-        """Return for each of these contents the cosine and the chunk of its nearest row."""
+    def best(self, query: _Floats, contents: Collection[int]) -> dict[int, tuple[float, int, int]]:
+        """Return for each of these contents the cosine and the chunk of its nearest row, and the row's place in the chunk."""
         rows = self.of(contents)
         cosines, chunks = self.cosines(query, rows), self._chunks[rows]
+        # The parts of a chunk are stored together and in order.
+        places = rows - np.maximum.accumulate(np.where(np.diff(chunks, prepend=-1) != 0, rows, 0))
         # By number where equal, so that the chunk never changes.
         order = np.lexsort((-chunks, cosines))
         owners = self._contents[rows][order].tolist()
-        return dict(zip(owners, zip(cosines[order].tolist(), chunks[order].tolist(), strict=True), strict=True))
+        its = (cosines[order].tolist(), chunks[order].tolist(), places[order].tolist())
+        return dict(zip(owners, zip(*its, strict=True), strict=True))
 
     def cosines(self, query: _Floats, rows: _Numbers | None) -> _Floats:
         """Return the cosines of these rows; None: of all."""
@@ -211,11 +218,11 @@ class Vectors:
             near.update(rows.nearest(wanted, limit, None if contents is None else rows.of(contents)).tolist())
         near.discard(_NONE)
         parts, titles = self._parts.best(wanted, near), self._titles.best(wanted, near)
-        found = [
-            Near(one, parts[one][1] if one in parts else None, _joined(parts.get(one), titles.get(one)))
-            for one in near
-            if one in parts or one in titles
-        ]
+        found = []
+        for one in near:
+            if one in parts or one in titles:
+                _, chunk, place = parts.get(one, (0.0, None, 0))
+                found.append(Near(one, chunk, _joined(parts.get(one), titles.get(one)), place))
         return sorted(found, key=lambda one: (-one.cosine, one.content_id))
 
     def related(self, content_id: int, limit: int) -> list[Near]:
@@ -227,14 +234,14 @@ class Vectors:
             return []
         near = self._parts.nearest(mean / length, limit + 1, None)
         best = self._parts.best(mean / length, near.tolist())
-        found = [Near(one, chunk, cosine) for one, (cosine, chunk) in best.items() if one != content_id]
+        found = [Near(one, chunk, cosine, place) for one, (cosine, chunk, place) in best.items() if one != content_id]
         return sorted(found, key=lambda one: (-one.cosine, one.content_id))[:limit]
 
 
-def _joined(part: tuple[float, int] | None, title: tuple[float, int] | None) -> float:
+def _joined(part: tuple[float, int, int] | None, title: tuple[float, int, int] | None) -> float:
     """Return the cosine of a document. One of the two stands for the other where that is missing."""
-    (of_part, _), (of_title, _) = part or title or (0.0, 0), title or part or (0.0, 0)
-    return _PART * of_part + _TITLE * of_title
+    nothing = (0.0, 0, 0)
+    return _PART * (part or title or nothing)[0] + _TITLE * (title or part or nothing)[0]
 
 
 def _mapped(kind: Any, rows: int, width: int) -> NDArray[Any]:
