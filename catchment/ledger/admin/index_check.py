@@ -68,7 +68,7 @@ def check_names(reading: Reading, which: ColumnElement[bool] | None = None) -> l
         for table, wanted in word_index.tags_and_folders(reading, among(reading, documents.c.id, part)).items():
             rows = reading.execute(select(table).where(among(reading, table.c.document_id, part)))
             if differing := wanted ^ set(map(tuple, rows)):
-                first = min(document for _, _, document, _ in differing)
+                first = min(document for *_, document in differing)
                 return [f"Document {first} differs from its rows in {table.name}"]
     return []
 

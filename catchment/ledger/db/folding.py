@@ -90,7 +90,7 @@ def word_pattern(words: str, *, is_prefix: bool) -> str:
 
 def postgres_function() -> str:
     """Return the statement that creates `fold` on PostgreSQL, without rare scripts and the spaces around symbols."""
-    folded = {chr(code): _FOLDED[code] for code in range(0x80, 0x2100)}
+    folded = {chr(code): _FOLDED[code] for code in range(0x80, 0x3100)}
     replaced = {letter: plain for letter, plain in folded.items() if len(plain) == 1 and plain != letter}
     removed = "".join(letter for letter, plain in folded.items() if not plain)
     value = "lower(normalize(value, NFKC))"
