@@ -183,13 +183,11 @@ def _passes(reading: Reading, query: Query, parameters: dict[str, Any]) -> list[
 
 def _rare(reading: Reading, query: Query, parameters: dict[str, Any]) -> Iterator[str]:
     """Yield a condition for each tag or folder of few documents: it is cheaper than to look up the document of each hit."""
-    for n, one in enumerate(query.filters):
-        if one.name in _TABLES and len(one.values) == 1 and not one.is_negated:
-            table, column = _TABLES[one.name]
-            its = f"SELECT content_id FROM {table} WHERE {column} = :f{n}_0"
-            counted = text(f"SELECT count(*) FROM ({its} LIMIT {_FEW + 1}) AS few")
-            if reading.execute(counted, parameters).scalar_one() <= _FEW:
-                yield f"owner.content_id IN ({its})"
+    for _, table, met in _required(query):
+        its = f"SELECT content_id FROM {table} WHERE {met}"
+        counted = text(f"SELECT count(*) FROM ({its} LIMIT {_FEW + 1}) AS few")
+        if reading.execute(counted, parameters).scalar_one() <= _FEW:
+            yield f"owner.content_id IN ({its})"
 
 
 def _in_order_of_time(query: Query, passes: Sequence[str]) -> tuple[str, Sequence[str]]:
@@ -197,13 +195,19 @@ def _in_order_of_time(query: Query, passes: Sequence[str]) -> tuple[str, Sequenc
 
     The table of a tag or a folder has only its live documents: the first page reads no others.
     """
+    for n, table, met in _required(query):
+        others = [*passes[1 : n + 1], *passes[n + 2 :]]
+        its = f"SELECT 1 FROM documents WHERE {' AND '.join(['documents.id = document_id', *others])}"
+        return table, [met, f"EXISTS ({its})"] if others else [met]
+    return "documents", passes
+
+
+def _required(query: Query) -> Iterator[tuple[int, str, str]]:
+    """Yield the position of each filter that requires a tag or a folder, its table, and the condition of a row there."""
     for n, one in enumerate(query.filters):
         if one.name in _TABLES and len(one.values) == 1 and not one.is_negated:
             table, column = _TABLES[one.name]
-            others = [*passes[1 : n + 1], *passes[n + 2 :]]
-            met = f"SELECT 1 FROM documents WHERE {' AND '.join(['documents.id = document_id', *others])}"
-            return table, [f"{column} = :f{n}_0", *([f"EXISTS ({met})"] if others else [])]
-    return "documents", passes
+            yield n, table, f"{column} = :f{n}_0"
 
 
 def _rank_latest(reading: Reading, latest: str, parameters: dict[str, Any], *, by_conversation: bool) -> Ranking:
