@@ -63,7 +63,7 @@ def _text(values: Mapping[str, Any], key: str) -> str | None:
 
 def _likeness(text: str, patterns: Sequence[str]) -> int:
     """Return the number of query terms in the text."""
-    folded, _ = fold_with_spans(text)
+    folded, *_ = fold_with_spans(text)
     return sum(re.search(pattern, folded) is not None for pattern in patterns)
 
 
@@ -95,9 +95,9 @@ def _symbol(match: Match, marked: Sequence[_Span]) -> str | None:
 
 def marks(text: str, patterns: Sequence[str], parts: Sequence[_Span]) -> list[_Span]:
     """Return where terms match, in order and without overlaps: whole words and the parts of identifiers."""
-    folded, places = fold_with_spans(text)
+    folded, starts, stops = fold_with_spans(text)
     matched = (match.span() for match in re.finditer("|".join(patterns), folded)) if patterns else ()
-    spans = [(places[begin][0], places[end - 1][1]) for begin, end in matched if begin < end]
+    spans = [(starts[begin], stops[end - 1]) for begin, end in matched if begin < end]
     found: list[_Span] = []
     for begin, end in sorted([*spans, *parts], key=lambda span: (span[0], -span[1])):
         if begin < end and (not found or begin >= found[-1][1]):

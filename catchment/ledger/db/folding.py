@@ -8,6 +8,7 @@ characters. All other ASCII characters separate words, as in the tokenizer `asci
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from itertools import chain
 from unicodedata import category, combining, name, normalize
@@ -38,8 +39,6 @@ _SIGN_WORDS = {"++": " ＋ ", "#": " ＃ ", ".": " ． "}
 _BREAK = re.compile(r"[\x00-/:-@\[-`{-\x7f]+")
 _LETTER = r"[0-9a-z\x80-\U0010ffff]"
 
-Spans = list[tuple[int, int]]
-
 
 class _Folded(dict[int, str]):
     """Map of characters to their folded forms."""
@@ -65,21 +64,23 @@ def plain_words(text: str) -> str:
     return " ".join(_BREAK.split(fold(text))).strip()
 
 
-def fold_with_spans(text: str) -> tuple[str, Spans]:
-    """Return the folded text, in which C++ has no words for its signs, and where each of its characters is in the text."""
+def fold_with_spans(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
+    """Return the folded text, in which C++ has no words for its signs, and where each of its characters starts and stops."""
     if text.isascii():
-        return text.lower(), list(zip(range(len(text)), range(1, len(text) + 1), strict=True))
-    spans: Spans = []
+        return text.lower(), range(len(text)), range(1, len(text) + 1)
     pieces: list[str] = []
+    starts: list[int] = []
+    stops: list[int] = []
     start = 0
     for stop, letter in enumerate(chain(text[1:], " "), 1):
         is_new = letter.isascii() or not _continues(letter)
         if is_new and text[stop - 1 : stop + 1] != _SOFT_BREAK:
             piece = _FOLDED[ord(text[start])] if stop - start == 1 else _fold_letters(text[start:stop])
             pieces.append(piece)
-            spans += [(start, stop)] * len(piece)
+            starts += [start] * len(piece)
+            stops += [stop] * len(piece)
             start = stop
-    return "".join(pieces), spans
+    return "".join(pieces), starts, stops
 
 
 def word_pattern(words: str, *, is_prefix: bool) -> str:
