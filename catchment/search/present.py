@@ -90,7 +90,7 @@ def _text(values: Mapping[str, Any], key: str) -> str | None:
 
 def _likeness(text: str, patterns: Sequence[str]) -> int:
     """Return the number of query terms in the text."""
-    folded, _ = fold_with_spans(text)
+    folded, *_ = fold_with_spans(text)
     return sum(re.search(pattern, folded) is not None for pattern in patterns)
 
 
@@ -144,10 +144,10 @@ def _symbol(match: Match, best: _Mark | None) -> str | None:
 
 def marks(text: str, patterns: Sequence[str], parts: Sequence[_Span]) -> list[_Mark]:
     """Return where words match, in order and without overlaps: whole words and the parts of identifiers."""
-    folded, places = fold_with_spans(text)
+    folded, starts, stops = fold_with_spans(text)
     words = "|".join(f"({words})" for words in patterns)
     matched = re.finditer(words, folded) if words else ()
-    spans = [(places[one.start()][0], places[one.end() - 1][1], one.lastindex or 0) for one in matched if one[0]]
+    spans = [(starts[one.start()], stops[one.end() - 1], one.lastindex or 0) for one in matched if one[0]]
     found: list[_Mark] = []
     for begin, end, number in sorted(
         [*((begin, end, number - 1) for begin, end, number in spans), *((*span, len(patterns)) for span in parts)],

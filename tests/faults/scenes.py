@@ -403,6 +403,7 @@ def damaged(desk: Desk) -> None:
             "UPDATE chunks SET stop = stop - 3 WHERE content_id IN (SELECT id FROM contents WHERE text LIKE '%beta0%')",
             "INSERT INTO document_index (document_index, rowid, title, aliases, path, properties)"
             " SELECT 'delete', id, title, aliases, path, properties FROM document_names WHERE path = 'a/3.md'",
+            "DELETE FROM doc_folders WHERE document_id IN (SELECT id FROM documents WHERE path = 'a/3.md')",
             "DELETE FROM documents WHERE path = 'a/3.md'",
             "INSERT INTO chunk_index (chunk_index) VALUES ('delete-all')",
         ):

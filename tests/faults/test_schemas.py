@@ -24,12 +24,14 @@ from catchment.ledger.admin import migrations, opening
 from catchment.ledger.admin.migrations import revision_of
 from catchment.ledger.db import schema
 from catchment.ledger.db.database import Store
+from catchment.search.search import search
 from console.main import main
 from tests.faults.versions import LATER, become_later, die_at, kept, kept_revisions, live_in, told
 from tests.hits import find_hits
 from tests.ledger.conftest import postgres  # noqa: F401 - a fixture
 from tests.ledger.test_crashes import in_child
 from tests.ledger.test_file import _schema
+from tests.ledger.test_search import NOW
 
 pytestmark = [pytest.mark.faults, pytest.mark.long]
 
@@ -98,6 +100,7 @@ def test_ledger_of_every_past_revision_is_migrated(kept_revision: str, tmp_path:
     ledger = Ledger.open(address(file))
     assert ledger.check(deep=True) == []
     assert len(find_hits(ledger, "says", limit=100)) == 29
+    assert search(ledger, "in:N", NOW).total == 29, "folders are listed without reading the source"
     ledger.close()
     fresh = address(tmp_path / "fresh.db")
     Ledger.open(fresh).close()

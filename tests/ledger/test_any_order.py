@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 
 from catchment.errors import IllegalTransition, SkipReason, StaleLease
 from catchment.ledger import Batch, Ledger, SkippedOutcome
-from catchment.model import Tombstone, Upsert
+from catchment.model import Entity, EntityKind, Tombstone, Upsert
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, Clock, World, content, delivered, note
 
 pytestmark = pytest.mark.long
@@ -142,7 +142,8 @@ class Model(RuleBasedStateMachine):
     def acknowledge(self, batch: Batch, words: str | None) -> None:
         mine = self._mine(batch)
         texts = {job.id: words or f"{job.item.locator} {job.item.version}" for job in batch.jobs}
-        acks = self.world.ledger.queue.deliver(batch.token, [delivered(n, text) for n, text in texts.items()])
+        done = [delivered(n, text, entities=[Entity(EntityKind.TAG, f"Übung/{text}")]) for n, text in texts.items()]
+        acks = self.world.ledger.queue.deliver(batch.token, done)
         assert acks.succeeded == mine
         assert set(acks.stale) == set(texts) - set(mine)
         for number in mine:

@@ -24,7 +24,20 @@ from catchment.ledger import (
     Sync,
 )
 from catchment.ledger.db.database import Store
-from catchment.model import Chunk, Document, Entity, Extraction, Failure, Item, Link, Priority, Skip, Tombstone, Upsert
+from catchment.model import (
+    Chunk,
+    Document,
+    Entity,
+    EntityKind,
+    Extraction,
+    Failure,
+    Item,
+    Link,
+    Priority,
+    Skip,
+    Tombstone,
+    Upsert,
+)
 from catchment.pacing.boot_clock import ClockReading
 from tests.hits import find_hits
 
@@ -161,7 +174,8 @@ class World:
 
     def done(self, job: ClaimedJob, text: str | None = None) -> Delivered:
         name = job.item.locator.rpartition("/")[2].removesuffix(".md")
-        return delivered(job.id, text or f"What {name} says in {job.item.version}", title=name)
+        words = text or f"What {name} says in {job.item.version}"
+        return delivered(job.id, words, title=name, entities=[Entity(EntityKind.TAG, f"Übung/{job.item.version}")])
 
     def ingest(self, *items: Item, text: str | None = None) -> None:
         """Bring these items completely into the library."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, zip_longest
+from itertools import zip_longest
 
 from sqlalchemy import ColumnElement, delete, select, text, true
 
@@ -13,8 +13,6 @@ from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.schema import chunks, contents, doc_folders, doc_tags, documents
 from catchment.ledger.library import word_index, word_parts
 from catchment.ledger.library.word_index import ALL_NAMES, INDEXES
-
-_CHUNKS_AT_ONCE = 2_000
 
 
 def check(reading: Reading) -> list[str]:
@@ -68,7 +66,7 @@ def check_names(reading: Reading, which: ColumnElement[bool] | None = None) -> l
         for table, wanted in word_index.tags_and_folders(reading, among(reading, documents.c.id, part)).items():
             rows = reading.execute(select(table).where(among(reading, table.c.document_id, part)))
             if differing := wanted ^ set(map(tuple, rows)):
-                first = min(document for _, _, document, _ in differing)
+                first = min(document for *_, document in differing)
                 return [f"Document {first} differs from its rows in {table.name}"]
     return []
 
@@ -115,15 +113,6 @@ def rebuild(writing: Writing) -> None:
     live = writing.execute(select(documents.c.id).where(documents.c.removed_at.is_(None))).scalars().all()
     for part in in_parts(live):
         word_index.learn_names(writing, among(writing, documents.c.id, part))
-
-
-def index_parts(writing: Writing) -> None:
-    """Build the index of word parts anew. Reads every text of the library."""
-    for table, texts in ((word_parts.CHUNKS, _passages_with_parts), (word_parts.DOCUMENTS, _names_with_parts)):
-        word_parts.clear(writing, table)
-        rows = texts(writing)
-        while part := list(islice(rows, _CHUNKS_AT_ONCE)):
-            word_parts.add(writing, table, part)
 
 
 def _in_order(reading: Reading, query: str) -> Iterator[AnyRow]:

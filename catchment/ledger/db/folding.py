@@ -8,6 +8,7 @@ characters. All other ASCII characters separate words, as in the tokenizer `asci
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from itertools import chain
 from unicodedata import category, combining, name, normalize
@@ -20,6 +21,8 @@ _MARKS = (
 )
 _UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
 """Default-ignorable characters that are not of the category Cf: https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point"""
+_SOFT_BREAK = "\u00ad\n"
+"""A word divided at the end of a line."""
 _IGNORED = re.compile(f"[{_MARKS}{_UNSEEN}\u0640]")
 """The last one is the tatweel, which lengthens an Arabic word."""
 _VARIANT = re.compile(r"LATIN SMALL LETTER ([A-Z]) WITH ")
@@ -31,12 +34,10 @@ _DRAWN = range(0x2500, 0x25A0)
 """Lines and blocks, of which tables and bars are drawn."""
 
 _SIGN = re.compile(r"(?<=[a-z])\+\+|(?<=\b[cf])#|(?<![\w.])\.(?=net\b)")
-_SIGN_WORDS = {"++": " ＋", "#": " ＃", ".": "． "}
+_SIGN_WORDS = {"++": " ＋ ", "#": " ＃ ", ".": " ． "}
 """ASCII characters that distinguish C++, C# and .NET from other words: they are words too."""
 _BREAK = re.compile(r"[\x00-/:-@\[-`{-\x7f]+")
 _LETTER = r"[0-9a-z\x80-\U0010ffff]"
-
-Spans = list[tuple[int, int]]
 
 
 class _Folded(dict[int, str]):
@@ -63,34 +64,35 @@ def plain_words(text: str) -> str:
     return " ".join(_BREAK.split(fold(text))).strip()
 
 
-def fold_with_spans(text: str) -> tuple[str, Spans]:
-    """Return the folded text, in which C++ has no words for its signs, and where each of its characters is in the text."""
+def fold_with_spans(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
+    """Return the folded text, in which C++ has no words for its signs, and where each of its characters starts and stops."""
     if text.isascii():
-        return text.lower(), list(zip(range(len(text)), range(1, len(text) + 1), strict=True))
-    spans: Spans = []
+        return text.lower(), range(len(text)), range(1, len(text) + 1)
     pieces: list[str] = []
+    starts: list[int] = []
+    stops: list[int] = []
     start = 0
     for stop, letter in enumerate(chain(text[1:], " "), 1):
-        if letter.isascii() or not _continues(letter):
+        is_new = letter.isascii() or not _continues(letter)
+        if is_new and text[stop - 1 : stop + 1] != _SOFT_BREAK:
             piece = _FOLDED[ord(text[start])] if stop - start == 1 else _fold_letters(text[start:stop])
             pieces.append(piece)
-            spans += [(start, stop)] * len(piece)
+            starts += [start] * len(piece)
+            stops += [stop] * len(piece)
             start = stop
-    return "".join(pieces), spans
+    return "".join(pieces), starts, stops
 
 
 def word_pattern(words: str, *, is_prefix: bool) -> str:
     """Return a regular expression for `plain_words` in the result of `fold_with_spans`."""
     end = f"{_LETTER}*" if is_prefix else "" if words[-1] in "＋＃" else f"(?!{_LETTER})"
-    pattern = f"(?<!{_LETTER}){words.replace(' ', _BREAK.pattern)}{end}"
-    for sign, word in _SIGN_WORDS.items():
-        pattern = pattern.replace(word.replace(" ", _BREAK.pattern), re.escape(sign))
-    return pattern
+    pattern = words.replace(" ＋", r"\+\+").replace(" ＃", "#").replace("． ", r"\.").replace(" ", _BREAK.pattern)
+    return f"(?<!{_LETTER}){pattern}{end}"
 
 
 def postgres_function() -> str:
     """Return the statement that creates `fold` on PostgreSQL, without rare scripts and the spaces around symbols."""
-    folded = {chr(code): _FOLDED[code] for code in range(0x80, 0x2100)}
+    folded = {chr(code): _FOLDED[code] for code in range(0x80, 0x3100)}
     replaced = {letter: plain for letter, plain in folded.items() if len(plain) == 1 and plain != letter}
     removed = "".join(letter for letter, plain in folded.items() if not plain)
     value = "lower(normalize(value, NFKC))"
@@ -98,7 +100,7 @@ def postgres_function() -> str:
         value = f"replace({value}, '{letter}', '{_FOLDED[ord(letter)]}')"
     plain = "".join(replaced.values()).replace("'", "''")
     value = f"normalize(translate({value}, '{''.join(replaced)}{removed}', '{plain}'), NFC)"
-    for sign, word in ((r"([a-z])\+\+", r"\1 ＋"), (r"\m([cf])#", r"\1 ＃"), (r"(^|[^\w.])\.(net\M)", r"\1． \2")):
+    for sign, word in ((r"([a-z])\+\+", r"\1 ＋ "), (r"\m([cf])#", r"\1 ＃ "), (r"(^|[^\w.])\.(net\M)", r"\1． \2")):
         value = f"regexp_replace({value}, '{sign}', '{word}', 'g')"
     return f"CREATE FUNCTION fold(value TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT AS $$ SELECT {value} $$"
 
@@ -110,7 +112,9 @@ def _continues(letter: str) -> bool:
 
 
 def _fold_letters(text: str) -> str:
-    return text.lower() if text.isascii() else normalize("NFC", normalize("NFC", text).translate(_FOLDED))
+    if text.isascii():
+        return text.lower()
+    return normalize("NFC", normalize("NFC", text.replace(_SOFT_BREAK, "")).translate(_FOLDED))
 
 
 def _folded(letter: str) -> str:

@@ -496,8 +496,8 @@ def _names_of_documents(table: str, column: str) -> Table:
         metadata,
         Column(column, Text, primary_key=True),
         Column("moment", BigInteger, primary_key=True, autoincrement=False),
+        Column("content_id", BigInteger, primary_key=True, autoincrement=False),
         Column("document_id", ForeignKey("documents.id"), primary_key=True),
-        Column("content_id", BigInteger, nullable=False),
         sqlite_with_rowid=False,
     )
     Index(f"{table}_by_document", made.c.document_id, made.c[column])

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, func, select, text
 
-from catchment.ledger.db.database import Reading, among, json_list
+from catchment.ledger.db.database import AnyRow, Reading, among, json_list
 from catchment.ledger.db.folding import fold
 from catchment.ledger.db.records import Ranked, Ranking
 from catchment.ledger.db.schema import chunks, documents
@@ -23,6 +23,8 @@ from catchment.model import ASIDE
 
 _MOST = 10_000
 """Maximum number of matches of a term that are ranked: the latest. Without terms, the number of documents."""
+_FEW = 2_000
+"""Documents of a tag or folder that are listed for a search, which takes a millisecond."""
 _ENOUGH = 30_000
 """Passages that are counted. From a quarter of them, and from `_MOST`, a word is common in any library."""
 
@@ -87,13 +89,10 @@ _OWNERS = """SELECT content_id FROM (
         SELECT owner.content_id FROM ({}) AS match CROSS JOIN chunks AS owner WHERE owner.id = match.id
         UNION ALL SELECT owner.content_id FROM ({}) AS match CROSS JOIN documents AS owner WHERE owner.id = match.id
     ) AS owners"""
-_LATEST = """hit AS MATERIALIZED (
-        SELECT content_id, moment FROM documents WHERE {} ORDER BY moment DESC NULLS LAST LIMIT :most
-    ),
-    candidate AS (
-        SELECT content_id, NULL AS chunk_id, max(coalesce(moment, 0)) / 1000000.0 AS score
-        FROM hit GROUP BY content_id
-    )"""
+_LATEST = """SELECT content_id, moment FROM {table} WHERE {conditions}
+    ORDER BY moment DESC NULLS LAST, content_id DESC LIMIT :enough"""
+_WITH_THREADS = """SELECT latest.*, mails.thread FROM ({}) AS latest LEFT JOIN mails ON mails.content_id = latest.content_id
+    ORDER BY moment DESC NULLS LAST, latest.content_id DESC"""
 
 _BY_DATE = """(SELECT max(moment) FROM documents
     WHERE documents.content_id = each_one.content_id AND removed_at IS NULL) DESC NULLS LAST, """
@@ -121,26 +120,28 @@ def rank(
     if within is not None:
         conditions.append(_listed(reading, within, parameters))
     passes = ["documents.removed_at IS NULL", *_passes(reading, query, parameters)]
-    if wanted:
-        of_content = "SELECT 1 FROM documents WHERE documents.content_id = owner.content_id"
-        conditions.append(f"EXISTS ({of_content} AND {' AND '.join(passes)})")
-        tables = []
-        if reading.is_limited and len(wanted) > 1:
-            # One by one: SQLite takes seconds to prepare twenty of these queries together.
-            conditions.append(_listed(reading, _in_all(reading, wanted, parameters), parameters, "each"))
-            among = f"SELECT content_id FROM contents_of AS owner WHERE {' AND '.join(conditions)}"
-            tables.append("contents_of AS (SELECT id AS content_id FROM contents)")
-            tables.append(f"eligible AS MATERIALIZED ({among})")
-            conditions = ["content_id IN (SELECT content_id FROM eligible)"]
-        elif len(wanted) > 1 or query.unwanted:
-            tables.append(f"eligible AS MATERIALIZED ({_matching(wanted, conditions)})")
-            conditions = ["content_id IN (SELECT content_id FROM eligible)"]
-        met = " AND ".join(conditions)
-        in_chunks = " UNION ALL ".join(_IN_CHUNKS.format(chunk, met) for group in wanted for chunk, _ in group)
-        in_names = " UNION ALL ".join(_IN_NAMES.format(name, met) for group in wanted for _, name in group)
-        tables.append(_CANDIDATES.format(in_chunks, in_names))
-    else:
-        tables = [_LATEST.format(" AND ".join([*passes, *conditions]))]
+    if not wanted:
+        table, met = _in_order_of_time(query, passes)
+        latest = _LATEST.format(table=table, conditions=" AND ".join([*met, *conditions]))
+        return _rank_latest(reading, latest, parameters, by_conversation=by_conversation)
+    conditions[:0] = _rare(reading, query, parameters)
+    of_content = "SELECT 1 FROM documents WHERE documents.content_id = owner.content_id"
+    conditions.append(f"EXISTS ({of_content} AND {' AND '.join(passes)})")
+    tables = []
+    if reading.is_limited and len(wanted) > 1:
+        # One by one: SQLite takes seconds to prepare twenty of these queries together.
+        conditions.append(_listed(reading, _in_all(reading, wanted, parameters), parameters, "each"))
+        among = f"SELECT content_id FROM contents_of AS owner WHERE {' AND '.join(conditions)}"
+        tables.append("contents_of AS (SELECT id AS content_id FROM contents)")
+        tables.append(f"eligible AS MATERIALIZED ({among})")
+        conditions = ["content_id IN (SELECT content_id FROM eligible)"]
+    elif len(wanted) > 1 or query.unwanted:
+        tables.append(f"eligible AS MATERIALIZED ({_matching(wanted, conditions)})")
+        conditions = ["content_id IN (SELECT content_id FROM eligible)"]
+    met = " AND ".join(conditions)
+    in_chunks = " UNION ALL ".join(_IN_CHUNKS.format(chunk, met) for group in wanted for chunk, _ in group)
+    in_names = " UNION ALL ".join(_IN_NAMES.format(name, met) for group in wanted for _, name in group)
+    tables.append(_CANDIDATES.format(in_chunks, in_names))
     statement = f"""
     WITH {", ".join(tables)}
     SELECT each_one.*, count(*) OVER (), (SELECT count(*) FROM hit)
@@ -181,6 +182,61 @@ def with_path(reading: Reading, phrases: Collection[str], limit: int) -> ColumnE
 
 def _passes(reading: Reading, query: Query, parameters: dict[str, Any]) -> list[str]:
     return [_condition(reading, f"f{n}", one, parameters) for n, one in enumerate(query.filters)]
+
+
+def _rare(reading: Reading, query: Query, parameters: dict[str, Any]) -> Iterator[str]:
+    """Yield a condition for each tag or folder of few documents: it is cheaper than to look up the document of each hit."""
+    for _, table, met in _required(query):
+        its = f"SELECT content_id FROM {table} WHERE {met}"
+        counted = text(f"SELECT count(*) FROM ({its} LIMIT {_FEW + 1}) AS few")
+        if reading.execute(counted, parameters).scalar_one() <= _FEW:
+            yield f"owner.content_id IN ({its})"
+
+
+def _in_order_of_time(query: Query, passes: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return the table to read the latest documents from, with the conditions of a row.
+
+    The table of a tag or a folder has only its live documents: the first page reads no others.
+    """
+    for n, table, met in _required(query):
+        others = [*passes[1 : n + 1], *passes[n + 2 :]]
+        its = f"SELECT 1 FROM documents WHERE {' AND '.join(['documents.id = document_id', *others])}"
+        return table, [met, f"EXISTS ({its})"] if others else [met]
+    return "documents", passes
+
+
+def _required(query: Query) -> Iterator[tuple[int, str, str]]:
+    """Yield the position of each filter that requires a tag or a folder, its table, and the condition of a row there."""
+    for n, one in enumerate(query.filters):
+        if one.name in _TABLES and len(one.values) == 1 and not one.is_negated:
+            table, column = _TABLES[one.name]
+            yield n, table, f"{column} = :f{n}_0"
+
+
+def _rank_latest(reading: Reading, latest: str, parameters: dict[str, Any], *, by_conversation: bool) -> Ranking:
+    """Return the latest contents. Reads the rows that a page needs, and counts the others."""
+    offset, end, most = parameters["offset"], parameters["offset"] + parameters["limit"], parameters["most"]
+    results: dict[int, list[AnyRow]] = {}
+    # Documents with the same content are one result, so a page may need more rows than results.
+    for parameters["enough"] in (most,) if by_conversation else (min(2 * end, most), most):
+        rows = reading.execute(text(_WITH_THREADS.format(latest)), parameters).all()
+        results = {}
+        for row in rows:
+            number = row.thread if by_conversation and row.thread is not None else row.content_id
+            results.setdefault(number, []).append(row)
+        if len(results) >= end or len(rows) < parameters["enough"]:
+            break
+    total, number = len(results), len(rows)
+    if parameters["enough"] == number < most:
+        parameters["enough"] = most
+        counted = text(f"SELECT count(DISTINCT content_id), count(*) FROM ({latest}) AS latest")
+        total, number = reading.execute(counted, parameters).one()
+    ranked = []
+    for rank, alike in enumerate(list(results.values())[offset:end], offset + 1):
+        first, score = alike[0], (alike[0].moment or 0) / 1_000_000
+        places = len({row.content_id for row in alike})
+        ranked.append(Ranked(first.content_id, None, score, first.thread, places, rank, score))
+    return Ranking(ranked, total, number >= most)
 
 
 _Asked = list[tuple[str, str]]

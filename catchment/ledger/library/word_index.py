@@ -164,7 +164,7 @@ def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
 
 def tags_and_folders(reading: Reading, which: ColumnElement[bool]) -> dict[Table, set[tuple[Any, ...]]]:
     """Return the rows of `doc_tags` and `doc_folders` for live documents."""
-    columns = func.coalesce(documents.c.moment, 0), documents.c.id, documents.c.content_id
+    columns = func.coalesce(documents.c.moment, 0), documents.c.content_id, documents.c.id
     its_tags = (
         select(entities.c.value, *columns)
         .join(documents, documents.c.content_id == entities.c.content_id)

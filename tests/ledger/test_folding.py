@@ -1,0 +1,237 @@
+"""Folding: what counts as the same word, in every part of a search."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catchment.ledger import fold_with_spans, plain_words
+from catchment.ledger.db.folding import fold
+from catchment.model import Entity, EntityKind
+from tests.ledger.test_search import ask, found, put
+from tests.ledger.world import World
+
+_LETTERS = st.sampled_from([*map(chr, (*range(0x20, 0x180), *range(0x300, 0x310), *range(0x370, 0x460)))])
+_OTHERS = st.sampled_from([*map(chr, (*range(0x5D0, 0x650), *range(0x905, 0x950), *range(0x1100, 0x1200)))])
+_KANA = st.sampled_from([*map(chr, (*range(0x3040, 0x3100), *range(0xAC00, 0xAC40), *range(0xFF61, 0xFFA0)))])
+_SYMBOLS = st.sampled_from("€§™№½ﬁ…🌱👩‍👧️\u00ad\n\u200b+#.")
+_TEXTS = st.text(_LETTERS | _OTHERS | _KANA | _SYMBOLS | st.characters(exclude_categories=["Cs"]), max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Sœur Lætitia", "soeur laetitia"),
+        ("Maßstäbe GRÖẞE", "massstabe grosse"),
+        ("Søndag Gdańsk Łódź Đà", "sondag gdansk lodz da"),
+        ("Ísland Þorri Eiður", "island thorri eidur"),
+        ("Iğdır IĞDIR İzmit", "igdir igdir izmit"),
+        ("Ġgantija Ħal ŧest", "ggantija hal test"),
+        ("Όμηρος ᾠδή", "ομηροσ ωδη"),
+        ("Ёжик Юный", "ежик юный"),
+        ("مُحَمَّد ســـلام آب", "محمد سلام اب"),
+        ("שָׁלוֹם", "שלום"),
+        ("किताब ज़रा", unicodedata.normalize("NFC", "किताब ज़रा")),
+        ("ﾊﾟﾝ ＸＹ９", "パン xy9"),
+        ("ﬂüssig ﬁx", "flussig fix"),
+        ("Donau\u00addampf auf\u00ad\nstieg zero\u200bwidth", "donaudampf aufstieg zerowidth"),
+        ("«Où» „Wo“ ¿Dónde? non\u2011stop", "ou wo donde non stop"),
+        ("C++ C# F# g++ .NET asp.net i++", "c ＋ c ＃ f ＃ g ＋ ． net asp net i ＋"),
+        ("1 + 1 #tag issue#7 a.b", "1 1 tag issue 7 a b"),
+        ("🌱oak hi💡gh §12 9€", "🌱 oak hi 💡 gh § 12 9 €"),
+        ("👍🏽 👍", "👍 👍"),
+        ("№7 ™x 3㎏ ½ m²", "no 7 tm x 3 kg 1 2 m2"),
+        ("│ a ─ b ▓", "a b"),
+        ("?!… – ***", ""),
+    ],
+)
+def test_words_as_they_are_compared(text: str, words: str) -> None:
+    assert plain_words(text) == words
+    assert plain_words(unicodedata.normalize("NFD", text)) == words
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("バラ", "ハラ"), ("か", "が"), ("मिला", "मेला"), ("кой", "кои"), ("ไม่", "ไม้"), ("C", "C++")]
+)
+def test_marks_that_carry_a_word_are_kept(one: str, other: str) -> None:
+    assert plain_words(one) != plain_words(other)
+
+
+@given(_TEXTS)
+def test_folding_is_stable_and_keeps_places(text: str) -> None:
+    words = plain_words(text)
+    assert plain_words(unicodedata.normalize("NFD", text)) == plain_words(unicodedata.normalize("NFC", text)) == words
+    assert all(ord(letter) > 127 or (letter.isalnum() and not letter.isupper()) for letter in words.replace(" ", ""))
+    folded, starts, stops = fold_with_spans(text)
+    assert len(folded) == len(starts) == len(stops)
+    assert list(starts) == sorted(starts)
+    assert plain_words(folded) == words
+    assert all(text[start:stop] for start, stop in zip(starts, stops, strict=True))
+
+
+_WRITTEN: Mapping[str, str] = {
+    "Bœufs": "boeufs",
+    "Preßlufthammer": "presslufthammer",
+    "Ærøskøbing": "aeroskobing",
+    "Śląsk": "slask",
+    "Çınar": "cinar",
+    "Ἀθῆναι": "Αθηναι",
+    "Самолёт": "самолет",
+    "كِتَابٌ": "كتاب",
+    "Rück\u00adgabe": "Rückgabe",
+    "ｻｸﾗ": "サクラ",
+}
+
+
+@pytest.mark.databases
+def test_words_are_found_in_any_spelling(world: World) -> None:
+    for n, written in enumerate(_WRITTEN):
+        put(world, f"{n}.md", f"Here is {written} once")
+    for n, (written, plain) in enumerate(_WRITTEN.items()):
+        for query in (written, plain.upper(), unicodedata.normalize("NFD", written)):
+            assert world.found(query) == [f"{n}.md"], query
+
+
+@pytest.mark.databases
+def test_symbols_find_exactly_their_documents(world: World) -> None:
+    put(world, "a.md", "🌻sunflowers in lu💡cky beds")
+    put(world, "b.md", "§ 22 of the act")
+    put(world, "c.md", "it cost 22 € then")
+    put(world, "d.md", "22 sunflowers")
+    for query, expected in {
+        "🌻": ["a.md"],
+        "§": ["b.md"],
+        "€": ["c.md"],
+        '"§ 22"': ["b.md"],
+        "cky": ["a.md"],
+        "lu💡cky": ["a.md"],
+        "🦖": [],
+    }.items():
+        assert found(world, query) == expected, query
+    assert sorted(found(world, "sunflowers")) == ["a.md", "d.md"]
+
+
+@pytest.mark.databases
+def test_signs_make_another_word_of_a_letter(world: World) -> None:
+    put(world, "letter.md", "C is a letter. C C C and F, a net")
+    put(world, "plus.md", "Generic code in C++17")
+    put(world, "sharp.md", "Events in C# are easy")
+    put(world, "net.md", "The .NET platform, F# too")
+    for query, expected in {"C++": ["plus.md"], "c#": ["sharp.md"], "F#": ["net.md"], ".NET": ["net.md"]}.items():
+        assert found(world, query) == expected, query
+    assert set(found(world, "c")) == {"letter.md", "plus.md", "sharp.md"}, "a sign does not hide the word"
+
+
+@pytest.mark.databases
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_filters_compare_folded(world: World, form: str) -> None:
+    def written(text: str) -> str:
+        return unicodedata.normalize(form, text)
+
+    tags = [Entity(EntityKind.TAG, written("Bücher/Größe")), Entity(EntityKind.TAG, "🌱")]
+    put(world, written("Jänner/Öl/Übung_1.md"), "text", entities=tags, author=written("Özlem Ağca"))
+    put(world, "other/100.md", "text")
+    for query in (
+        "title:übung",
+        "title:UBUNG_1",
+        "path:öl/",
+        "in:jänner",
+        "in:Janner/öl",
+        "in:jänner/Öl/",
+        "tag:bücher",
+        "tag:#BUCHER/grosse",
+        "tag:🌱",
+        "from:özlem",
+        'from:"ozlem agca"',
+        "-in:other",
+        "-title:100",
+    ):
+        for asked in (unicodedata.normalize("NFD", query), f"text {query}"):
+            assert found(world, asked) == [written("Jänner/Öl/Übung_1.md")], asked
+    for query in ("in:öl", "tag:grosse", "tag:buch", "title:—", "in:/", "tag:?"):
+        assert found(world, query) == [], query
+
+
+@pytest.mark.databases
+def test_tags_and_folders_follow_their_documents(world: World) -> None:
+    tags = [Entity(EntityKind.TAG, "Alpha/Beta")]
+    put(world, "old/a.md", "one", entities=tags)
+    put(world, "old/b.md", "two", entities=tags)
+    assert sorted(found(world, "tag:alpha")) == ["old/a.md", "old/b.md"]
+    put(world, "old/b.md", "three")
+    assert found(world, "tag:alpha/beta") == ["old/a.md"]
+    world.lose("old/a.md")
+    world.settle()
+    assert found(world, "tag:alpha") == []
+    assert found(world, "in:old") == ["old/b.md"]
+    assert world.ledger.check(deep=True) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "marked"),
+    [
+        ("💼💼 Ünter ÉTÉ end", "ete", "ÉTÉ"),
+        ("ﬁrst ẞ of İĞNE here", "igne", "İĞNE"),
+        ("a 👩‍👧 cafe\u0301s now", "cafés", "cafe\u0301s"),
+        ("ǆ Stra\u00adße end", "strasse", "Stra\u00adße"),
+        ("ﬃ C++17 and C", "c++", "C++"),
+        ("the .NET way", ".net", ".NET"),
+        ("💡 हिन्दी भाषा", "हिन्दी", "हिन्दी"),
+        ("ｱｲ ﾊﾟﾝ屋", "パン", "ﾊﾟﾝ"),
+        (unicodedata.normalize("NFD", "İ 한국어 말"), "한국어", unicodedata.normalize("NFD", "한국어")),
+        ("go🌱grow", "grow", "grow"),
+        ("x🌱y", "🌱", "🌱"),
+        ("Œuvres complètes", "oeuvr*", "Œuvres"),
+    ],
+)
+def test_found_words_are_marked_exactly(sqlite_world: World, text: str, query: str, marked: str) -> None:
+    put(sqlite_world, "a.md", text)
+    (hit,) = ask(sqlite_world, query).hits
+    assert f"[{marked}]" in hit.snippet, hit.snippet
+
+
+@pytest.mark.parametrize(
+    ("word", "typed"),
+    [
+        ("rudder", "rwdder"),
+        ("საქართველო", "საქრთველო"),
+        ("Հայաստան", "Հայաստւն"),
+        ("ирония", "ироия"),
+        ("θάλασσα", "θάλεσσα"),
+        ("ירושלים", "ירושלם"),
+        ("مدرسة", "مدرصة"),
+        ("नमस्कार", "नमस्कर"),
+        ("Łękawica", "lekawitca"),
+    ],
+)
+def test_words_of_any_script_are_corrected(sqlite_world: World, word: str, typed: str) -> None:
+    put(sqlite_world, "a.md", f"1 {word} 2")
+    put(sqlite_world, "b.md", f"{word[0]}лეւεצصकc other")
+    assert found(sqlite_world, typed) == ["a.md"]
+
+
+def test_integrity_check_compares_folded_texts(sqlite_world: World) -> None:
+    put(sqlite_world, "Ä.md", "Wörter wie Œuvre und 水文学" + " ß" * 200_000)
+    assert sqlite_world.ledger.check(deep=True) == []
+    with sqlite_world.ledger._store.write() as writing:
+        writing.connection.exec_driver_sql("UPDATE contents SET text = replace(text, 'Wörter', 'Worte')")
+    assert "The word index differs from the texts" in sqlite_world.ledger.check(deep=True)
+
+
+def test_missing_tags_are_reported_and_repaired(sqlite_world: World) -> None:
+    put(sqlite_world, "x/a.md", "text", entities=[Entity(EntityKind.TAG, "b")])
+    with sqlite_world.ledger._store.write() as writing:
+        writing.connection.exec_driver_sql("DELETE FROM doc_tags")
+    assert "Document 1 differs from its rows in doc_tags" in sqlite_world.ledger.check(deep=True)
+    sqlite_world.ledger.proof.rebuild_index()
+    assert sqlite_world.ledger.check(deep=True) == []
+    assert found(sqlite_world, "tag:b in:x") == ["x/a.md"]
+
+
+def test_fold_of_ascii_is_lower_case() -> None:
+    text = "".join(map(chr, range(128)))
+    assert fold(text) == text.lower()
