@@ -350,6 +350,7 @@ def test_common_word_ranks_only_the_latest_matches(world: World, monkeypatch: py
         put(world, f"{n}.md", f"water of the river, part {n}")
     assert (ask(world, "water").total, ask(world, "water").is_capped) == (9, False)
     monkeypatch.setattr(query_sql, "_MOST", 4)
+    monkeypatch.setattr("catchment.search.search.DEPTH", 4)
     for query in ("water", "water -hill", "river water", "type:text/markdown"):
         results = ask(world, query, limit=3)
         assert (len(results.hits), results.total, results.is_capped) == (3, 4, True), query

@@ -73,5 +73,5 @@ def test_rows_grow_beyond_their_first_size() -> None:
     rows = _filled(given)
     for one in (given[0], given[4_095], given[4_096], given[-1]):
         query = np.frombuffer(one.vector, np.int8).astype(np.float32)
-        cosine, chunk = rows.best(query / np.linalg.norm(query), [one.content_id])[one.content_id]
+        cosine, chunk, _ = rows.best(query / np.linalg.norm(query), [one.content_id])[one.content_id]
         assert (chunk, cosine) == (one.chunk_id, pytest.approx(1, abs=1e-5))
