@@ -67,7 +67,7 @@ def show_incident(number: Number, as_json: arguments.Json = False) -> None:
             "about": found.about,
             "message": found.message,
             "what helps": found.remedy,
-            "runbook": f"{found.runbook}, at the heading with {found.reason}",
+            "runbook": found.runbook,
             "since": found.opened_at,
             "until": found.closed_at,
             "acknowledged": found.acknowledged_at,

@@ -17,7 +17,6 @@ from catchment.search import remote
 from catchment.telemetry.incidents import Condition, Judge, Key, ReasonCode
 from catchment.views.telemetry.conditions import LatestSyncs, of_ledger, of_ledger_each_minute, of_machine
 
-RUNBOOKS = "docs/runbooks.md"
 _SYNCS = 12
 """Syncs of a source that are read to judge it."""
 _SHOWN = 50
@@ -45,7 +44,7 @@ class Affected:
 class IncidentView:
     """An incident with the meaning of its reason code. The fields are those of `incidents list --json`.
 
-    `id`: 0 while it is not stored. `runbook`: the document whose heading names the reason code.
+    `id`: 0 while it is not stored. `runbook`: the remedies of its reason code in a few sentences.
     """
 
     id: int
@@ -334,6 +333,7 @@ def _of_json(row: Mapping[str, Any]) -> IncidentView:
 
 def _view(one: Incident) -> IncidentView:
     kind, _, name = one.subject.partition(":")
+    code = ReasonCode(one.reason) if one.reason in [*ReasonCode] else None
     return IncidentView(
         one.number,
         one.reason,
@@ -343,8 +343,8 @@ def _view(one: Incident) -> IncidentView:
         one.subject,
         one.message,
         one.remedy,
-        ReasonCode(one.reason).help if one.reason in [*ReasonCode] else "",
-        RUNBOOKS,
+        code.help if code else "",
+        code.runbook if code else "",
         one.acknowledged,
         one.acknowledged_by,
         one.note,
