@@ -321,8 +321,8 @@ def switched_off(names: Iterable[str]) -> list[Finding]:
 
 
 def unfinished_restore() -> Finding:
-    """Report a restore that was killed between the ledger and sources.yaml."""
-    return Finding("restore", Verdict.FAIL, "interrupted; sources.yaml is not restored yet", "catchment up --detach")
+    """Report a restore that was killed between the ledger and the settings."""
+    return Finding("restore", Verdict.FAIL, "interrupted; the settings are not restored yet", "catchment up --detach")
 
 
 def differences(written: Mapping[str, str], known: Iterable[Source]) -> list[Finding]:

@@ -34,7 +34,8 @@ def _row(metric: Metric) -> str:
 
 def _runbook(code: ReasonCode) -> str:
     """Return the meaning and the remedies of a reason code, with a link to the tested procedure if there is one."""
-    found = re.search(rf"^## (.*`{re.escape(code)}`.*)$", (_DOCS / "runbooks.md").read_text(encoding="utf-8"), re.MULTILINE)
+    procedures = (_DOCS / "runbooks.md").read_text(encoding="utf-8")
+    found = re.search(rf"^## (.*`{re.escape(code)}`.*)$", procedures, re.MULTILINE)
     anchor = re.sub(r"[^\w -]", "", found[1]).replace(" ", "-").lower() if found else ""
     link = f" [Step by step](runbooks.md#{anchor})." if found else ""
     return f"\n### {code}\n\n{code.help}. {code.runbook}{link}"

@@ -104,10 +104,8 @@ def of_ledger_each_minute(ledger: Ledger, home: Home, latest: LatestSyncs) -> It
 def _objectives(ledger: Ledger, home: Home, now: datetime) -> Iterator[Condition]:
     try:
         chosen = settings(home)
-    except ConfigError as error:
-        problem, _, remedy = str(error).partition("; ")
-        yield Condition(ReasonCode.SETTINGS_INVALID, "", problem, remedy)
-        return
+    except ConfigError:
+        return  # The checks report it.
     for one in objectives(ledger, chosen, now):
         if one.status is ObjectiveStatus.BURNING:
             yield Condition(
