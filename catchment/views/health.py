@@ -237,7 +237,7 @@ def worker(last_seen: datetime | None, status: WorkerStatus | None, now: datetim
     if status is None:
         return Finding("worker", Verdict.OK, "online")
     if status.problem:
-        text = f"online, but {status.problem} several times in a row; it restarts after growing pauses"
+        text = f"{status.problem} several times in a row; it restarts after growing pauses"
         remedy = f"see `catchment logs worker`, then: {RESTART}"
         return Finding("worker", Verdict.FAIL, text, remedy, ReasonCode.WORKER_SILENT)
     text = f"online; {status.running} running, {status.waiting} waiting, at most {status.limit} at once"
