@@ -1,4 +1,4 @@
-"""Being told of incidents: mail through a real SMTP server on this machine, quiet hours, cooldown, and repeated attempts."""
+"""Messages about incidents: mail through a real SMTP server on this machine, quiet hours, cooldown, and repeated attempts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Session(socketserver.StreamRequestHandler):
 
 
 class Told:
-    """An announcer whose clock the test moves, and what it notes."""
+    """An announcer with a clock that the test moves, and its notes."""
 
     def __init__(self, home: Home, server: SmtpServer) -> None:
         self.now, self.home, self.server = NOON.timestamp(), home, server
@@ -84,7 +84,7 @@ class Told:
         self.home.alerts_file.write_text(json.dumps({"mail": mail, **more}))
 
     def tell(self, *incidents: Incident, after: float = 0) -> list[str]:
-        """Tell of incidents, let time pass, and return the subjects of all mails so far."""
+        """Announce incidents, let time pass, and return the subjects of all mails so far."""
         for incident in incidents:
             self.announcer.announce(incident)
         self.announcer.send_due()
