@@ -39,6 +39,8 @@ def backup(
     from catchment.actions import backups
 
     if only_list:
+        if file:
+            raise BadInput(f"--list shows the backups in the home folder; omit {file}, or omit --list to write it")
         return _list(as_json)
     start = time.monotonic()
     made = backups.make(session.desk(), session.operator(), target=file)
@@ -54,7 +56,7 @@ def backup(
 def _list(as_json: bool) -> int:
     from catchment.views.backups import backups
 
-    files = backups(session.home()).files
+    files = backups(session.home(), most=None).files
     if as_json:
         render.show_json([{"file": str(one.file), "bytes": one.size, "made": one.made} for one in files])
     elif files:

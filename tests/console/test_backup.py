@@ -46,6 +46,7 @@ def test_a_backup_without_a_name_goes_into_the_home(cli: Cli, filled: Path, tmp_
     assert response.code == 0 and str(file) in response.out
     assert cli("backup", str(tmp_path)).code == 0
     assert len(list(tmp_path.glob("catchment-*.db"))) == 1
+    assert cli("backup", str(tmp_path), "--list").code == 2
 
 
 @pytest.mark.parametrize(
