@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from pathlib import Path
 
 from catchment.errors import (
     CatchmentError,
@@ -24,7 +26,7 @@ _GONE_SECONDS = 15.0
 
 
 class ReasonCode(StrEnum):
-    """Kinds of problems, worst first. docs/runbooks.md has a heading for each code.
+    """Kinds of problems, worst first.
 
     Attributes:
         help: The meaning in one line.
@@ -39,6 +41,11 @@ class ReasonCode(StrEnum):
         member = str.__new__(cls, code)
         member._value_, member.help, member.wait = code, help_, wait
         return member
+
+    @property
+    def runbook(self) -> str:
+        """The meaning and the remedies in a few sentences."""
+        return _runbooks()[self]
 
     DISK_FULL = "disk.full", "The disk of the home folder is full; it cannot be written"
     LEDGER_DAMAGED = "ledger.damaged", "The database is damaged"
@@ -64,6 +71,12 @@ class ReasonCode(StrEnum):
     WATCH_LIMITED = "watch.limited", "A source is not watched completely", 30.0
     MEANING_STALLED = "meaning.stalled", "Search by meaning is behind", 60.0
     UPKEEP_FAILED = "upkeep.failed", "The daily clean-up failed"
+
+
+@cache
+def _runbooks() -> Mapping[str, str]:
+    _, *parts = Path(__file__).with_name("runbooks.md").read_text(encoding="utf-8").split("\n## ")
+    return {code: " ".join(text.split()) for code, _, text in (part.partition("\n") for part in parts)}
 
 
 _OF_ERRORS: Mapping[type[CatchmentError], ReasonCode] = {

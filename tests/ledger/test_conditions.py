@@ -26,7 +26,7 @@ from catchment.runtime.worker_status import WorkerStatus
 from catchment.telemetry.catalogue import JOBS, QUEUE
 from catchment.telemetry.incidents import Condition, ReasonCode, reason_of
 from catchment.views.health import Finding, HealthReport, Verdict
-from catchment.views.telemetry.conditions import of_ledger, of_ledger_each_minute, of_machine
+from catchment.views.telemetry.conditions import of_ledger, of_ledger_each_minute, of_machine, of_objectives
 from tests.ledger.test_quarantine import fail
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, notes
 
@@ -40,8 +40,8 @@ def home(tmp_path: Path) -> Home:
 
 def found(world: World, home: Home) -> dict[tuple[ReasonCode, str], Condition]:
     latest = {source.id: world.ledger.syncs.recent(source.id) for source in world.ledger.sources.all()}
-    conditions = [*of_ledger(world.ledger, home, latest), *of_ledger_each_minute(world.ledger, home, latest)]
-    return {condition.key: condition for condition in conditions}
+    judged = (of_ledger, of_ledger_each_minute, of_objectives)
+    return {one.key: one for conditions in judged for one in conditions(world.ledger, home, latest)}
 
 
 def synced(
@@ -77,10 +77,8 @@ def test_objective_that_burns_is_named_until_its_settings_permit_it(world: World
     (missed,) = found(world, home).values()
     assert missed.key == (ReasonCode.OBJECTIVE_BURNING, "objective:syncs")
     assert (missed.message, missed.remedy) == ("objective missed: 99 % of syncs succeed", "see `catchment slo`")
-    (home.path / "objectives.yaml").write_text("syncs: {target: 0.5}\n")
+    home.alerts_file.write_text("objectives: {syncs: {target: 0.5}}\n")
     assert found(world, home) == {}
-    (home.path / "objectives.yaml").write_text("syncs: {target: 2}\n")
-    assert [reason for reason, _ in found(world, home)] == [ReasonCode.SETTINGS_INVALID]
 
 
 def test_failed_sync_is_known_by_the_class_of_its_error(world: World, home: Home) -> None:

@@ -12,6 +12,7 @@ import pytest
 from catchment.errors import CatchmentError, LedgerUnavailable, NotFound, SourceUnavailable, TryAgain
 from catchment.ledger import Incident, Ledger
 from catchment.runtime.home import Home
+from catchment.telemetry.catalogue import SYNC_DURATION
 from catchment.telemetry.incidents import ReasonCode, reason_of
 from catchment.views import trouble
 from catchment.views.health import Finding, HealthReport, Verdict
@@ -95,6 +96,18 @@ def test_failed_sync_opens_an_incident_that_a_good_one_closes(watched: Watched) 
     assert not watched.home.open_incidents.exists()
     assert watched.events == ["opened", "closed"]
     assert [(one.number, one.closed is None) for one in watched.told] == [(1, True), (1, False)]
+
+
+def test_objectives_are_judged_every_five_minutes(watched: Watched) -> None:
+    watched.pass_()
+    ledger = watched.world.ledger
+    for outcome in ("completed", "failed"):
+        ledger.measures.tally.add(SYNC_DURATION, 2.0, watched.world.source.id, times=10, outcome=outcome)
+    ledger.measures.flush()
+    watched.pass_(200)
+    assert watched.open == []
+    watched.pass_(100)
+    assert watched.open == [("objective.burning", "objective:syncs")]
 
 
 def test_incident_survives_a_restart_of_the_process(watched: Watched) -> None:

@@ -15,13 +15,19 @@ from catchment.pacing.boot_clock import boot_clock
 from catchment.runtime.home import Home
 from catchment.search import remote
 from catchment.telemetry.incidents import Condition, Judge, Key, ReasonCode
-from catchment.views.telemetry.conditions import LatestSyncs, of_ledger, of_ledger_each_minute, of_machine
+from catchment.views.telemetry.conditions import (
+    LatestSyncs,
+    of_ledger,
+    of_ledger_each_minute,
+    of_machine,
+    of_objectives,
+)
 
-RUNBOOKS = "docs/runbooks.md"
 _SYNCS = 12
 """Syncs of a source that are read to judge it."""
 _SHOWN = 50
-_MINUTE_SECONDS = 55.0
+_INTERVALS = {of_ledger: 0.0, of_ledger_each_minute: 55.0, of_objectives: 295.0}
+"""Seconds after which conditions are judged again."""
 _CLOCK_SECONDS = 60.0
 """Difference from which the clock counts as set."""
 _ACCEPTED_SECONDS = 900.0
@@ -45,7 +51,7 @@ class Affected:
 class IncidentView:
     """An incident with the meaning of its reason code. The fields are those of `incidents list --json`.
 
-    `id`: 0 while it is not stored. `runbook`: the document whose heading names the reason code.
+    `id`: 0 while it is not stored. `runbook`: the remedies of its reason code in a few sentences.
     """
 
     id: int
@@ -192,7 +198,7 @@ class IncidentWatch:
         self._unsaved: dict[tuple[str, str, datetime], Incident] = {}
         self._notes: deque[tuple[Incident, str]] = deque()
         self._latest: tuple[object, LatestSyncs] | None = None
-        self._each_minute: tuple[float, list[Condition]] | None = None
+        self._judged: dict[object, tuple[float, list[Condition]]] = {}
         self._offset: tuple[float, float] | None = None
 
     @property
@@ -215,9 +221,10 @@ class IncidentWatch:
             if self._judge is None:
                 self._start(ledger.incidents.open())
             latest = self._latest_syncs(ledger)
-            if self._each_minute is None or steady - self._each_minute[0] >= _MINUTE_SECONDS:
-                self._each_minute = steady, [*of_ledger_each_minute(ledger, self._home, latest)]
-            of_records = [*of_ledger(ledger, self._home, latest), *self._each_minute[1]]
+            for conditions, seconds in _INTERVALS.items():
+                if conditions not in self._judged or steady - self._judged[conditions][0] >= seconds:
+                    self._judged[conditions] = steady, [*conditions(ledger, self._home, latest)]
+                of_records += self._judged[conditions][1]
         except NotFound:
             raise
         except CatchmentError as error:
@@ -334,6 +341,7 @@ def _of_json(row: Mapping[str, Any]) -> IncidentView:
 
 def _view(one: Incident) -> IncidentView:
     kind, _, name = one.subject.partition(":")
+    code = ReasonCode(one.reason) if one.reason in [*ReasonCode] else None
     return IncidentView(
         one.number,
         one.reason,
@@ -343,8 +351,8 @@ def _view(one: Incident) -> IncidentView:
         one.subject,
         one.message,
         one.remedy,
-        ReasonCode(one.reason).help if one.reason in [*ReasonCode] else "",
-        RUNBOOKS,
+        code.help if code else "",
+        code.runbook if code else "",
         one.acknowledged,
         one.acknowledged_by,
         one.note,
