@@ -15,7 +15,7 @@ from catchment.pacing.boot_clock import boot_clock
 from catchment.runtime.home import Home
 from catchment.search import remote
 from catchment.telemetry.incidents import Condition, Judge, Key, ReasonCode
-from catchment.views.telemetry.conditions import LatestSyncs, of_ledger, of_ledger_each_minute, of_machine
+from catchment.views.telemetry import conditions
 
 RUNBOOKS = "docs/runbooks.md"
 _SYNCS = 12
@@ -191,8 +191,9 @@ class IncidentWatch:
         self._open: dict[Key, Incident] = {}
         self._unsaved: dict[tuple[str, str, datetime], Incident] = {}
         self._notes: deque[tuple[Incident, str]] = deque()
-        self._latest: tuple[object, LatestSyncs] | None = None
+        self._latest: tuple[object, conditions.LatestSyncs] | None = None
         self._each_minute: tuple[float, list[Condition]] | None = None
+        self._waiting = 0
         self._offset: tuple[float, float] | None = None
 
     @property
@@ -216,8 +217,13 @@ class IncidentWatch:
                 self._start(ledger.incidents.open())
             latest = self._latest_syncs(ledger)
             if self._each_minute is None or steady - self._each_minute[0] >= _MINUTE_SECONDS:
-                self._each_minute = steady, [*of_ledger_each_minute(ledger, self._home, latest)]
-            of_records = [*of_ledger(ledger, self._home, latest), *self._each_minute[1]]
+                self._each_minute = steady, [*conditions.of_ledger_each_minute(ledger, self._home)]
+            before, self._waiting = self._waiting, conditions.waiting_jobs(ledger, latest)
+            of_records = [
+                *conditions.of_ledger(ledger, self._home, latest),
+                *conditions.of_queue(self._waiting, before),
+                *self._each_minute[1],
+            ]
         except NotFound:
             raise
         except CatchmentError as error:
@@ -225,7 +231,7 @@ class IncidentWatch:
         if self._judge is None:
             self._start(())
         assert self._judge is not None
-        found = [*of_machine(self._home, errors, now, is_up=self._is_up), *self._clock_moved(now, steady)]
+        found = [*conditions.of_machine(self._home, errors, now, is_up=self._is_up), *self._clock_moved(now, steady)]
         judgement = self._judge.judge([*found, *of_records], steady, is_partial=is_partial)
         changed = [
             *(self._change(one, now, "opened") for one in judgement.opened),
@@ -244,7 +250,7 @@ class IncidentWatch:
         self._open = {(ReasonCode(one.reason), one.subject): one for one in known if one.reason in [*ReasonCode]}
         self._judge = Judge(Condition(*key, one.message, one.remedy) for key, one in self._open.items())
 
-    def _latest_syncs(self, ledger: Ledger) -> LatestSyncs:
+    def _latest_syncs(self, ledger: Ledger) -> conditions.LatestSyncs:
         moment = ledger.syncs.moment()
         if self._latest is None or self._latest[0] != moment:
             found = {source.id: ledger.syncs.recent(source.id, _SYNCS) for source in ledger.sources.all()}
