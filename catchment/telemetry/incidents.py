@@ -142,6 +142,8 @@ class Judge:
         opened = [present[key] for key in present if key in turning and self._lasts(key, now, key[0].wait)]
         closed = [self._open[key] for key in self._open if key in turning and self._lasts(key, now, _GONE_SECONDS)]
         changed = [present[key] for key in self._open.keys() & present.keys() if present[key] != self._open[key]]
+        for condition in (*opened, *closed):
+            del self._turning[condition.key]
         for condition in closed:
             del self._open[condition.key]
         self._open |= {condition.key: condition for condition in (*opened, *changed)}
