@@ -115,7 +115,7 @@ class Metrics:
             await asyncio.sleep(_SAMPLE_SECONDS)
 
     def _current(self) -> list[Series]:
-        return current(self._library.ledger, self._library.home)
+        return current(self._library.ledger, self._library.home, self._library.unsaved())
 
     @property
     def route(self) -> Route:

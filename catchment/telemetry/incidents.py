@@ -64,7 +64,7 @@ class ReasonCode(StrEnum):
     SYNC_FAILED = "sync.failed", "The last sync of a source was ended by a problem of Catchment itself", 45.0
     SYNC_STUCK = "sync.stuck", "A sync makes no progress", 90.0
     OBJECTIVE_BURNING = "objective.burning", "An objective is missed much faster than it permits"
-    BACKLOG_GROWING = "backlog.growing", "Many jobs wait, and their number does not fall"
+    BACKLOG_GROWING = "backlog.growing", "Many jobs wait, and their number does not fall", 60.0
     HOST_THROTTLED = "host.throttled", "A host limits requests, or answers slowly", 30.0
     LOGIN_EXPIRING = "login.expiring", "A login expires soon"
     CONSENT_ENDING = "consent.ending", "A consent is missing, has expired or expires soon"
@@ -155,6 +155,8 @@ class Judge:
         opened = [present[key] for key in present if key in turning and self._lasts(key, now, key[0].wait)]
         closed = [self._open[key] for key in self._open if key in turning and self._lasts(key, now, _GONE_SECONDS)]
         changed = [present[key] for key in self._open.keys() & present.keys() if present[key] != self._open[key]]
+        for condition in (*opened, *closed):
+            del self._turning[condition.key]
         for condition in closed:
             del self._open[condition.key]
         self._open |= {condition.key: condition for condition in (*opened, *changed)}

@@ -52,6 +52,13 @@ def test_return_of_the_condition_keeps_an_incident_open() -> None:
     assert not any(moment.closed or moment.opened for moment in moments)
 
 
+def test_time_before_an_incident_opened_does_not_count_for_its_end() -> None:
+    judge = Judge([])
+    assert opened(judge, [SILENT], 0, 10, 20, 30) == [30]
+    assert [bool(judge.judge([], at).closed) for at in (40, 50, 60)] == [False, False, True]
+    assert opened(judge, [SILENT], 70, 80, 90, 100) == [100]
+
+
 def test_other_message_changes_an_incident_once() -> None:
     judge, more = Judge([HELD]), Condition(HELD.reason, HELD.subject, "13 deletions wait", "decide")
     assert judge.judge([more], 0).changed == (more,)

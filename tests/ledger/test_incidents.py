@@ -110,6 +110,22 @@ def test_objectives_are_judged_every_five_minutes(watched: Watched) -> None:
     assert watched.open == [("objective.burning", "objective:syncs")]
 
 
+def test_backlog_opens_after_a_minute_without_a_fall(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catchment.views.telemetry.conditions._MANY_JOBS", 3)
+    watched.world.ledger.syncs.end(watched.world.sync.id, "completed", {})
+    watched.world.sync = watched.world.begin()
+    watched.world.see(*notes(5))
+    watched.pass_(60)
+    watched.world.deliver(watched.world.claim(1))
+    watched.pass_(60)
+    assert watched.open == []
+    watched.pass_(20)
+    assert watched.open == [("backlog.growing", "")]
+    watched.world.deliver(watched.world.claim(2))
+    watched.pass_(30)
+    assert watched.open == []
+
+
 def test_incident_survives_a_restart_of_the_process(watched: Watched) -> None:
     watched.fail()
     watched.pass_(10)

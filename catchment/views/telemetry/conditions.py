@@ -15,7 +15,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.process import alive
 from catchment.runtime.watch_status import Watching
 from catchment.runtime.worker_status import WorkerStatus
-from catchment.telemetry.catalogue import JOBS, QUEUE
+from catchment.telemetry.catalogue import JOBS
 from catchment.telemetry.incidents import Condition, ReasonCode
 from catchment.telemetry.objectives import ObjectiveStatus
 from catchment.views import health
@@ -24,8 +24,6 @@ from catchment.views.telemetry.objectives import objectives, settings
 
 _MANY_JOBS = 1_000
 _MINUTE = timedelta(minutes=1)
-_QUEUE_MINUTES = 3
-"""Minutes for which a backlog must not fall."""
 _STUCK = timedelta(minutes=30)
 _FEW = 5
 """Items after which the latest attempts at a source are judged."""
@@ -99,10 +97,23 @@ def of_ledger(ledger: Ledger, home: Home, latest: LatestSyncs) -> Iterator[Condi
     yield from _hosts(ledger)
 
 
-def of_ledger_each_minute(ledger: Ledger, _home: Home, latest: LatestSyncs) -> Iterator[Condition]:
+def waiting_jobs(ledger: Ledger, latest: LatestSyncs) -> int:
+    """Return the number of unfinished jobs. First syncs fill the queue, so their sources do not count."""
+    backlogs = ledger.queue.backlogs()
+    settled = [one.id for one in _read(ledger) if any(sync.outcome == "completed" for sync in latest.get(one.id, ()))]
+    return sum(sum(backlogs[source].jobs.values()) for source in settled if source in backlogs)
+
+
+def of_queue(waiting: int, before: int) -> Iterator[Condition]:
+    """Judge the number of waiting jobs, and that of the previous judgement: an incident needs several without a fall."""
+    if waiting >= max(before, _MANY_JOBS):
+        text = f"at least {_MANY_JOBS:,} jobs wait, and their number does not fall"
+        yield Condition(ReasonCode.BACKLOG_GROWING, "", text, "see the load of the worker: `catchment status`")
+
+
+def of_ledger_each_minute(ledger: Ledger, _home: Home, _latest: LatestSyncs) -> Iterator[Condition]:
     """Yield further conditions that the ledger knows of, which are slower to read, or change slowly."""
     now = ledger.now()
-    yield from _backlog(ledger, latest, now)
     yield from _consents(ledger, now)
 
 
@@ -183,19 +194,6 @@ def _stuck(ledger: Ledger, source: Source, sync: SyncRow, now: datetime) -> Iter
 
 def _worked(ledger: Ledger, source: Source, now: datetime) -> bool:
     return bool(ledger.measures.points(JOBS, now - _STUCK, _MINUTE, source.id))
-
-
-def _backlog(ledger: Ledger, latest: LatestSyncs, now: datetime) -> Iterator[Condition]:
-    """Judge the numbers of waiting jobs in the last minutes. First syncs fill the queue, so their sources do not count."""
-    settled = {one.id for one in _read(ledger) if any(sync.outcome == "completed" for sync in latest.get(one.id, ()))}
-    waiting: dict[datetime, float] = {}
-    for point in ledger.measures.points(QUEUE, now - (_QUEUE_MINUTES + 1) * _MINUTE, _MINUTE, apart=True):
-        if point.source_id in settled and point.figure.n:
-            waiting[point.at] = waiting.get(point.at, 0) + point.figure.total / point.figure.n
-    numbers = [waiting[at] for at in sorted(waiting)][-_QUEUE_MINUTES:]
-    if len(numbers) == _QUEUE_MINUTES and min(numbers) >= _MANY_JOBS and numbers == sorted(numbers):
-        text = f"at least {_MANY_JOBS:,} jobs wait, and their number does not fall"
-        yield Condition(ReasonCode.BACKLOG_GROWING, "", text, "see the load of the worker: `catchment status`")
 
 
 def _hosts(ledger: Ledger) -> Iterator[Condition]:
