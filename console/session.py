@@ -101,8 +101,8 @@ def writing() -> Iterator[Ledger]:
         if led := ledger.migrated:
             kept = f"; the previous one is in {led.kept}" if led.kept else ""
             render.note(f"the ledger was migrated from revision {led.before} to {led.now}{kept}")
-        if ledger.finish_restore([home().sources_file]):
-            render.note("an interrupted restore was finished: sources.yaml is restored, too")
+        if ledger.finish_restore(home().settings_files):
+            render.note("an interrupted restore was finished: the settings are restored, too")
         yield ledger
     finally:
         ledger.close()

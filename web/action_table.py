@@ -1,6 +1,6 @@
-"""The actions of the page and of `/api/v1`: the fields of each, what it does, and the page that follows.
+"""The actions of the page and of `/api/v1`: the fields and the function of each, and the page that follows.
 
-A form of the page posts to `/actions/NAME`; the answer is a redirect, and the next page says what was done, or why not.
+A form of the page posts to `/actions/NAME`; the answer is a redirect, and the next page shows the result or the refusal.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ItemsFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class ReasonFields:
-    """Nothing but a reason."""
+    """A reason, and no other field."""
 
     reason: _Text = ""
 
@@ -95,7 +95,7 @@ class EverySourceFields:
 
 
 class Done(NamedTuple):
-    """What an action did, in a sentence, and its result for a program."""
+    """The result of an action: a sentence, and a value for a program."""
 
     said: str
     result: int | str | None = None
@@ -252,11 +252,11 @@ def _reset_breaker(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
 
 
 def _back_up(desk: Desk[Any], given: ReasonFields, actor: str) -> Done:
-    """Start a backup. It takes minutes, so it works in a thread, and needs nothing but this process and the ledger's file."""
+    """Start a backup. It takes minutes, so it works in a thread; it needs only this process and the ledger's file."""
     backups.require_none_running(desk.home)
 
     def make() -> None:
-        # `BackupStatus` tells why it failed.
+        # `BackupStatus` has the reason.
         with suppress(CatchmentError):
             backups.make(desk, actor, given.reason)
 

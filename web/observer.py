@@ -20,6 +20,7 @@ from catchment.ledger import Ledger
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
 from catchment.telemetry.exposition import PROMETHEUS_TYPE, Series, prometheus
+from catchment.views.telemetry.anomalies import anomalies
 from catchment.views.telemetry.gauges import current, sample
 from web.guard import Check, bearer, error
 from web.json_interface import status_of
@@ -92,8 +93,10 @@ class Metrics:
         sample(ledger, self._library.home)
 
     def roll(self) -> None:
-        """Merge old figures. Raises CatchmentError."""
+        """Merge old figures, and find the anomalies of a new hour, so that no page waits for them. Raises CatchmentError."""
         self._opened().measures.roll()
+        ledger = self._library.ledger
+        anomalies(ledger, ledger.now())
 
     async def push(self) -> None:
         """Send every series each minute to the address in `OTEL_EXPORTER_OTLP_ENDPOINT`, if it is set, until cancelled."""
@@ -112,7 +115,7 @@ class Metrics:
             await asyncio.sleep(_SAMPLE_SECONDS)
 
     def _current(self) -> list[Series]:
-        return current(self._library.ledger, self._library.home)
+        return current(self._library.ledger, self._library.home, self._library.unsaved())
 
     @property
     def route(self) -> Route:

@@ -24,7 +24,7 @@ class MadeBackup:
 
 
 def make(desk: Desk[E], actor: str, reason: str = "", *, target: Path | None = None) -> MadeBackup:
-    """Copy the library and the sources file into one file, which appears when it is complete and verified.
+    """Copy the library and the settings into one file, which appears when it is complete and verified.
 
     Takes minutes with a large library, and blocks no sync. `BackupStatus` tells every process that it is being made, and its
     result. `target`: a file, or a folder; the default is `backups` in the home.
@@ -34,12 +34,12 @@ def make(desk: Desk[E], actor: str, reason: str = "", *, target: Path | None = N
     """
     home = desk.home
     require_none_running(home)
-    sources, status = home.sources_file, BackupStatus(process.identity(), datetime.now(UTC))
+    status = BackupStatus(process.identity(), datetime.now(UTC))
     status.write(home)
     try:
         with desk.reading() as ledger:
             file = _named(target, home, status.began)
-            broken = ledger.back_up(file, {sources.name: sources.read_bytes()} if sources.exists() else {})
+            broken = ledger.back_up(file, {one.name: one.read_bytes() for one in home.settings_files if one.exists()})
     except BaseException as error:
         problem = str(error) if isinstance(error, CatchmentError) else type(error).__name__
         replace(status, ended=datetime.now(UTC), problem=problem).write(home)

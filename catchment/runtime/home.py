@@ -127,6 +127,16 @@ class Home:
         return self.path / "sources.yaml"
 
     @property
+    def alerts_file(self) -> Path:
+        """The objectives, and the rules of messages about incidents."""
+        return self.path / "alerts.yaml"
+
+    @property
+    def settings_files(self) -> tuple[Path, Path]:
+        """The files that the user writes. Backups contain them."""
+        return self.sources_file, self.alerts_file
+
+    @property
     def plans(self) -> Path:
         """Saved sync plans."""
         return self.path / "plans"

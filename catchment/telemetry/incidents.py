@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from pathlib import Path
 
 from catchment.errors import (
     CatchmentError,
@@ -24,7 +26,7 @@ _GONE_SECONDS = 15.0
 
 
 class ReasonCode(StrEnum):
-    """Kinds of problems, worst first. docs/runbooks.md has a heading for each code.
+    """Kinds of problems, worst first.
 
     Attributes:
         help: The meaning in one line.
@@ -39,6 +41,11 @@ class ReasonCode(StrEnum):
         member = str.__new__(cls, code)
         member._value_, member.help, member.wait = code, help_, wait
         return member
+
+    @property
+    def runbook(self) -> str:
+        """The meaning and the remedies in a few sentences."""
+        return _runbooks()[self]
 
     DISK_FULL = "disk.full", "The disk of the home folder is full; it cannot be written"
     LEDGER_DAMAGED = "ledger.damaged", "The database is damaged"
@@ -57,13 +64,19 @@ class ReasonCode(StrEnum):
     SYNC_FAILED = "sync.failed", "The last sync of a source was ended by a problem of Catchment itself", 45.0
     SYNC_STUCK = "sync.stuck", "A sync makes no progress", 90.0
     OBJECTIVE_BURNING = "objective.burning", "An objective is missed much faster than it permits"
-    BACKLOG_GROWING = "backlog.growing", "Many jobs wait, and their number does not fall"
+    BACKLOG_GROWING = "backlog.growing", "Many jobs wait, and their number does not fall", 60.0
     HOST_THROTTLED = "host.throttled", "A host limits requests, or answers slowly", 30.0
     LOGIN_EXPIRING = "login.expiring", "A login expires soon"
     CONSENT_ENDING = "consent.ending", "A consent is missing, has expired or expires soon"
     WATCH_LIMITED = "watch.limited", "A source is not watched completely", 30.0
     MEANING_STALLED = "meaning.stalled", "Search by meaning is behind", 60.0
     UPKEEP_FAILED = "upkeep.failed", "The daily clean-up failed"
+
+
+@cache
+def _runbooks() -> Mapping[str, str]:
+    _, *parts = Path(__file__).with_name("runbooks.md").read_text(encoding="utf-8").split("\n## ")
+    return {code: " ".join(text.split()) for code, _, text in (part.partition("\n") for part in parts)}
 
 
 _OF_ERRORS: Mapping[type[CatchmentError], ReasonCode] = {
@@ -142,6 +155,8 @@ class Judge:
         opened = [present[key] for key in present if key in turning and self._lasts(key, now, key[0].wait)]
         closed = [self._open[key] for key in self._open if key in turning and self._lasts(key, now, _GONE_SECONDS)]
         changed = [present[key] for key in self._open.keys() & present.keys() if present[key] != self._open[key]]
+        for condition in (*opened, *closed):
+            del self._turning[condition.key]
         for condition in closed:
             del self._open[condition.key]
         self._open |= {condition.key: condition for condition in (*opened, *changed)}

@@ -10,8 +10,6 @@ from pathlib import Path
 from catchment.runtime.backup_status import BackupStatus
 from catchment.runtime.home import Home
 
-_MOST = 20
-
 
 @dataclass(frozen=True, slots=True)
 class BackupFile:
@@ -36,8 +34,8 @@ class BackupsView:
     is_running: bool
 
 
-def backups(home: Home) -> BackupsView:
-    """Return the backups."""
+def backups(home: Home, *, most: int | None = 20) -> BackupsView:
+    """Return the backups. `most`: maximum number of files."""
     files = []
     for file in home.backups.glob("*.db"):
         # It may be deleted meanwhile.
@@ -45,5 +43,5 @@ def backups(home: Home) -> BackupsView:
             found = file.stat()
             files.append(BackupFile(file, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC)))
     latest = BackupStatus.read(home)
-    newest = sorted(files, key=lambda one: one.made, reverse=True)[:_MOST]
+    newest = sorted(files, key=lambda one: one.made, reverse=True)[:most]
     return BackupsView(tuple(newest), latest, latest is not None and latest.is_running)

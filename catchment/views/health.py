@@ -237,7 +237,7 @@ def worker(last_seen: datetime | None, status: WorkerStatus | None, now: datetim
     if status is None:
         return Finding("worker", Verdict.OK, "online")
     if status.problem:
-        text = f"online, but {status.problem} several times in a row; it restarts after growing pauses"
+        text = f"{status.problem} several times in a row; it restarts after growing pauses"
         remedy = f"see `catchment logs worker`, then: {RESTART}"
         return Finding("worker", Verdict.FAIL, text, remedy, ReasonCode.WORKER_SILENT)
     text = f"online; {status.running} running, {status.waiting} waiting, at most {status.limit} at once"
@@ -321,8 +321,8 @@ def switched_off(names: Iterable[str]) -> list[Finding]:
 
 
 def unfinished_restore() -> Finding:
-    """Report a restore that was killed between the ledger and sources.yaml."""
-    return Finding("restore", Verdict.FAIL, "interrupted; sources.yaml is not restored yet", "catchment up --detach")
+    """Report a restore that was killed between the ledger and the settings."""
+    return Finding("restore", Verdict.FAIL, "interrupted; the settings are not restored yet", "catchment up --detach")
 
 
 def differences(written: Mapping[str, str], known: Iterable[Source]) -> list[Finding]:

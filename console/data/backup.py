@@ -1,4 +1,4 @@
-"""`catchment backup` and `catchment restore`: the ledger and sources.yaml in one file."""
+"""`catchment backup` and `catchment restore`: the ledger and the settings in one file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def backup(
     ] = False,
     as_json: arguments.Json = False,
 ) -> int:
-    """Copy the library and the sources into one file.
+    """Copy the library and the settings into one file.
 
     Works while syncs run. The copy is verified. It contains no secrets.
 
@@ -39,6 +39,8 @@ def backup(
     from catchment.actions import backups
 
     if only_list:
+        if file:
+            raise BadInput(f"--list shows the backups in the home folder; omit {file}, or omit --list to write it")
         return _list(as_json)
     start = time.monotonic()
     made = backups.make(session.desk(), session.operator(), target=file)
@@ -54,7 +56,7 @@ def backup(
 def _list(as_json: bool) -> int:
     from catchment.views.backups import backups
 
-    files = backups(session.home()).files
+    files = backups(session.home(), most=None).files
     if as_json:
         render.show_json([{"file": str(one.file), "bytes": one.size, "made": one.made} for one in files])
     elif files:
@@ -88,7 +90,7 @@ def restore(
             with suppress(NotFound, LedgerError), session.reading() as present:
                 present.require_owner()
         # The cache is keyed by job numbers, which the restored ledger assigns again.
-        restored = Ledger.restore(ledger, expanded(file).absolute(), [home.cache], [home.sources_file])
+        restored = Ledger.restore(ledger, expanded(file).absolute(), [home.cache], home.settings_files)
     if as_json:
         kept = str(restored.aside) if restored.aside else None
         render.show_json({"restored": str(ledger), "aside": kept, "model": restored.model, "broken": restored.broken})
@@ -105,7 +107,9 @@ def _ledger_file(home: Home) -> Path:
     from catchment.ledger import sqlite_file
 
     if (file := sqlite_file(home.database_url)) is None:
-        raise Refused("restore: the ledger is on a PostgreSQL server; use pg_restore, and copy sources.yaml")
+        raise Refused(
+            "restore: the ledger is on a PostgreSQL server; use pg_restore, and copy sources.yaml and alerts.yaml"
+        )
     return file
 
 

@@ -81,13 +81,15 @@ def adopt() -> None:
 
 @config_app.command()
 def validate() -> None:
-    """Check all keys, values and schedules in sources.yaml.
+    """Check all keys, values and schedules in the settings.
 
     Example: catchment config validate
     """
+    from deployments.health.announcing import AlertSettings
     from deployments.sources.sources_file import SourcesFile
 
     file = SourcesFile.load(session.home().sources_file)
+    AlertSettings.load(session.home())
     render.say(f"sources.yaml: valid, {render.count(len(file.entries), 'source')}")
 
 

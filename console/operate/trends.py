@@ -28,7 +28,7 @@ def slo(as_json: arguments.Json = False) -> None:
     """Show whether the objectives are kept.
 
     At a burn of 1, exactly the permitted share is bad. An objective burns if the rate is too high in a long window and in the
-    last twelfth of it. First syncs do not count. Targets are set in `objectives.yaml` in the home folder.
+    last twelfth of it. First syncs do not count. Targets are set in `alerts.yaml` in the home folder.
 
     Example: catchment slo
     """

@@ -56,13 +56,17 @@ def logs(
     """
     file = session.home().logs / f"{process}.log"
     if not file.exists():
-        raise NotFound(f"{process}: no log yet; start Catchment with `catchment up --detach`")
+        remedy = "it has reported nothing" if session.running() else "start Catchment with `catchment up --detach`"
+        raise NotFound(f"{process}: no log yet; {remedy}")
     from_time = arguments.moment(since) if since else None
     content = file.read_bytes()
     older = file.with_suffix(".log.1")
     before = older.read_bytes() if from_time and older.exists() else b""
-    for line in deque(_since(before + content, from_time), lines if lines or from_time else _LINES):
+    shown = deque(_since(before + content, from_time), lines if lines or from_time else _LINES)
+    for line in shown:
         _print(line)
+    if not shown:
+        render.note(f"{process}: no lines since {since}" if since else f"{process}: the log is empty")
     position = len(content)
     while follow:
         sys.stdout.flush()

@@ -95,7 +95,7 @@ def _is_well(as_json: bool) -> bool:
             render.say(_sentence(server, open_now, troubles))
         _print(state, worker, meaning, sources, hosts)
         if is_unfinished:
-            text = "An interrupted restore: sources.yaml is not restored yet; finish it with `catchment up --detach`"
+            text = "An interrupted restore: the settings are not restored yet; finish it with `catchment up --detach`"
             render.say(render.paint(text, "yellow"))
     return answers and not open_now
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from catchment.errors import BadInput
+from catchment.runtime.home import expanded
 from console import arguments, render, session
 from console.trouble import health
 
@@ -17,7 +19,8 @@ def doctor(
         bool, typer.Option("--mend", help="Remove leftovers of dead processes; changes no source and no document.")
     ] = False,
     bundle: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a zip file for a bug report, without names.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a zip file for a bug report, without names. A folder is possible."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write the bundle without confirmation.")] = False,
     as_json: arguments.Json = False,
@@ -43,8 +46,12 @@ def doctor(
 
 
 def _write_bundle(file: Path, yes: bool) -> int:
-    from deployments.health.bundle import contents, write
+    from deployments.health.bundle import contents, require_free, write
 
+    file = expanded(file)
+    if file.is_dir():
+        file /= f"catchment-{datetime.now(UTC):%Y%m%dT%H%M%S}.zip"
+    require_free(file)
     if not yes and not render.interactive():
         raise BadInput("not a terminal; pass --yes to write the bundle without confirmation")
     files = contents(session.home())

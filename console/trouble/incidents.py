@@ -48,7 +48,7 @@ def list_incidents(
 
 @app.command("show")
 def show_incident(number: Number, as_json: arguments.Json = False) -> None:
-    """Show an incident with its timeline and what helps.
+    """Show an incident with its timeline, remedy and runbook.
 
     Example: catchment incidents show 3
     """
@@ -67,7 +67,7 @@ def show_incident(number: Number, as_json: arguments.Json = False) -> None:
             "about": found.about,
             "message": found.message,
             "what helps": found.remedy,
-            "runbook": f"{found.runbook}, at the heading with {found.reason}",
+            "runbook": found.runbook,
             "since": found.opened_at,
             "until": found.closed_at,
             "acknowledged": found.acknowledged_at,
@@ -89,7 +89,7 @@ def acknowledge(
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="What you know about it.")] = "",
     as_json: arguments.Json = False,
 ) -> None:
-    """Acknowledge an incident; it closes when its cause is gone.
+    """Acknowledge an incident; it closes when its cause is solved.
 
     Example: catchment incidents ack 3 --note "the provider works on it"
     """

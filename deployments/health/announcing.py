@@ -1,4 +1,4 @@
-"""Messages about incidents: a Prefect event for each, and mail and desktop notifications by the settings in `notify.yaml`.
+"""Messages about incidents: a Prefect event for each, and mail and desktop notifications by the settings in `alerts.yaml`.
 
 One thread sends them in turn. A failed message is repeated after growing pauses, and noted in the timeline of the incident.
 """
@@ -20,7 +20,7 @@ from email.utils import formatdate, make_msgid
 from typing import Annotated, Literal
 from uuid import uuid4
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from catchment.errors import BadInput, CatchmentError, ConfigError, TryAgain
 from catchment.ledger import Incident
@@ -29,11 +29,12 @@ from catchment.runtime.home import Home
 from catchment.runtime.secret_references import SecretReference, resolve
 from catchment.settings import Strict
 from catchment.telemetry.incidents import ReasonCode
+from catchment.telemetry.objectives import OBJECTIVES, Objective
+from catchment.views.telemetry.objectives import objectives_in
 from deployments.server.client import api, read_blocks_of
 from deployments.server.running import require_running, running
 from deployments.sources.prefect_file import complaint, outline
 
-FILE = "notify.yaml"
 EVENT = "catchment.incident"
 _SECONDS = 20.0
 """Time limit of one mail."""
@@ -62,8 +63,8 @@ class MailSettings(Strict):
     password: SecretReference | None = None
 
 
-class NotifySettings(Strict):
-    """The incidents to send messages about, by which channels, and the quiet hours.
+class AlertSettings(Strict):
+    """The objectives; the incidents to send messages about, by which channels, and the quiet hours.
 
     Attributes:
         quiet: Windows such as "22:00-07:00" without messages. Incidents that are still open afterwards are sent then.
@@ -71,6 +72,7 @@ class NotifySettings(Strict):
         reasons: The reason codes to send.
     """
 
+    objectives: Annotated[tuple[Objective, ...], BeforeValidator(objectives_in)] = OBJECTIVES
     mail: MailSettings | None = None
     desktop: bool = False
     quiet: tuple[Annotated[str, AfterValidator(_window)], ...] = ()
@@ -78,14 +80,15 @@ class NotifySettings(Strict):
     reasons: tuple[ReasonCode, ...] = tuple(ReasonCode)
 
     @classmethod
-    def load(cls, home: Home) -> NotifySettings:
+    def load(cls, home: Home) -> AlertSettings:
         """Read the file; the defaults without one. Raises ConfigError with the line and the remedy."""
+        name = home.alerts_file.name
         try:
-            file = outline((home.path / FILE).read_text(encoding="utf-8"), FILE)
+            file = outline(home.alerts_file.read_text(encoding="utf-8"), name)
         except FileNotFoundError:
             return cls()
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{FILE}: not readable ({type(error).__name__}); check its owner and encoding") from error
+            raise ConfigError(f"{name}: not readable ({type(error).__name__}); check its owner and encoding") from error
         try:
             return cls.model_validate(file.data)
         except ValidationError as error:
@@ -135,7 +138,7 @@ class Announcer:
                 self._closed.add(incident.identity)
             self._add("event", incident)
             try:
-                settings = NotifySettings.load(self._home)
+                settings = AlertSettings.load(self._home)
             except ConfigError as error:
                 self._note(incident, str(error))
                 return
@@ -167,7 +170,7 @@ class Announcer:
         heapq.heappush(self._heap, _Delivery(now, next(self._numbers), channel, incident, now))
         self._changed.notify()
 
-    def _concerns(self, settings: NotifySettings, incident: Incident) -> bool:
+    def _concerns(self, settings: AlertSettings, incident: Incident) -> bool:
         """Whether to send messages: of these reasons, and not again within the cooldown."""
         if incident.reason not in settings.reasons or incident.closed is not None:
             return incident.closed is not None
@@ -190,7 +193,7 @@ class Announcer:
             if channel != "event":
                 if self._is_pointless(delivery):
                     return
-                quiet = blocked_until([*map(parse, NotifySettings.load(self._home).quiet)], self._now())
+                quiet = blocked_until([*map(parse, AlertSettings.load(self._home).quiet)], self._now())
                 if quiet is not None:
                     self._again(delivery, quiet.timestamp() - self._clock())
                     return
@@ -235,7 +238,7 @@ class Announcer:
             client.post("/events", json=[event]).raise_for_status()
 
     def _mail(self, incident: Incident) -> None:
-        settings = NotifySettings.load(self._home).mail
+        settings = AlertSettings.load(self._home).mail
         if settings is None:
             return
         message = EmailMessage()
@@ -286,7 +289,7 @@ def _text(incident: Incident) -> str:
         lines.append(f"What helps: {incident.remedy}")
     else:
         lines.append(f"Until: {incident.closed.astimezone():%Y-%m-%d %H:%M}")
-    lines.append(f"Reason code: {incident.reason}; see docs/runbooks.md")
+    lines.append(f"Reason code: {incident.reason}")
     if incident.number:
         lines.append(f"More: catchment incidents show {incident.number}")
     return "\n".join(lines) + "\n"

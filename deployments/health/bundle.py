@@ -91,14 +91,20 @@ def contents(home: Home) -> dict[str, str]:
 
 def write(file: Path, files: Mapping[str, str]) -> None:
     """Write the files into a new zip archive. Raises BadInput if it exists, and HomeUnavailable."""
-    if file.exists():
-        raise BadInput(f"{file}: exists already; choose another name")
+    require_free(file)
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         for name, text in files.items():
             target.writestr(name, text)
     with atomic_files.explained():
+        file.parent.mkdir(parents=True, exist_ok=True)
         atomic_files.write(file, archive.getvalue())
+
+
+def require_free(file: Path) -> None:
+    """Raise BadInput if the file exists."""
+    if file.exists():
+        raise BadInput(f"{file}: exists already; choose another name")
 
 
 def _versions() -> str:

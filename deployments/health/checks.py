@@ -28,7 +28,7 @@ from catchment.views import health
 from catchment.views.health import Finding, SchedulePlan, SourceHealth, Verdict
 from catchment.views.sources import state_of
 from deployments.health import background, logins
-from deployments.health.announcing import NotifySettings
+from deployments.health.announcing import AlertSettings
 from deployments.server.client import Client, api, everything, read_blocks_of
 from deployments.server.environment import POOL
 from deployments.server.planned import latest_report
@@ -64,10 +64,10 @@ def examine(home: Home) -> list[Finding]:
         remedy = remedy or "catchment config validate"
         return [*findings, Finding("sources", Verdict.FAIL, problem, remedy, ReasonCode.SETTINGS_INVALID)]
     try:
-        NotifySettings.load(home)
+        AlertSettings.load(home)
     except CatchmentError as error:
         problem, _, remedy = str(error).partition("; ")
-        findings.append(Finding("notify", Verdict.FAIL, problem, remedy, ReasonCode.SETTINGS_INVALID))
+        findings.append(Finding("alerts", Verdict.FAIL, problem, remedy, ReasonCode.SETTINGS_INVALID))
     watched = watch_status.read(home) if state else None
     if state:
         findings.append(health.watcher(sum(entry.watch for entry in entries), watched is not None))

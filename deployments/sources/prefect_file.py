@@ -189,7 +189,7 @@ def _load(text: str, name: str) -> tuple[yaml.MappingNode, dict[str, Any]]:
         if root is None:
             return yaml.MappingNode("tag:yaml.org,2002:map", []), {}
         if not isinstance(root, yaml.MappingNode):
-            raise ConfigError(f"{name} line 1: not a mapping; start with `deployments:`")
+            raise ConfigError(f"{name} line 1: not a mapping of keys; correct it")
         _refuse_doubles(root, name, set())
         return root, loader.construct_document(root)
     except yaml.YAMLError as error:

@@ -1,9 +1,12 @@
-"""What a running system says about its incidents: on the command line, on the page, and as events of Prefect."""
+"""What a running system says about its incidents by command, page, metrics and event; a mail account that can fail."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,8 +17,19 @@ from deployments.health.announcing import EVENT
 from deployments.server.client import api
 from deployments.server.running import Running
 from tests.acceptance.person import Person
+from tests.connectors.imap.dovecot import USER, Dovecot, serving
 
 _PAGE = 50
+
+
+@contextmanager
+def letters(person: Person) -> Iterator[Dovecot]:
+    """A mail server with an account that is the source `letters`."""
+    for server in serving():
+        account = ("imap", f"{USER}@127.0.0.1:{server.port}", "--set", "security=none", "--consent")
+        person("sources", "add", *account, "--name", "letters", "--secret", "password=env:MAIL_PASSWORD").ok()
+        yield server
+        person("sources", "remove", "letters", "--yes").ok()
 
 
 def rows(person: Person, subject: str | None = None) -> list[dict[str, Any]]:
@@ -31,10 +45,14 @@ def open_reasons(person: Person, subject: str | None = None) -> list[str]:
 
 def page_reasons(person: Person) -> list[str]:
     """Return the reason codes of the open incidents, as the web process knows them."""
-    headers = {"Authorization": f"Bearer {_read(person, 'web-token')}"}
-    address = f"http://127.0.0.1:{running(person).page_port}/api/v1/incidents"
-    found = httpx.get(address, headers=headers, trust_env=False, timeout=30).raise_for_status().json()
-    return [row["reason"] for row in found["open"]]
+    return [row["reason"] for row in _get(person, "/api/v1/incidents", "web-token").json()["open"]]
+
+
+def metric_reasons(person: Person) -> list[str]:
+    """Return the reason codes with open incidents in `/metrics`, which may be five seconds old."""
+    lines = _get(person, "/metrics", "metrics-token").text
+    found = re.findall(r'^catchment_incidents_open\{reason="(.+)"\} (.+)$', lines, re.MULTILINE)
+    return [reason for reason, number in found if float(number)]
 
 
 def events(person: Person) -> set[tuple[str, str, int]]:
@@ -59,6 +77,12 @@ def running(person: Person) -> Running:
     del fields["identity"]
     started = datetime.fromisoformat(fields.pop("started")).astimezone(UTC)
     return Running(**fields, started=started, login=_read(person, "ui-login"))
+
+
+def _get(person: Person, path: str, token_file: str) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {_read(person, token_file)}"}
+    address = f"http://127.0.0.1:{running(person).page_port}{path}"
+    return httpx.get(address, headers=headers, trust_env=False, timeout=30).raise_for_status()
 
 
 def _read(person: Person, file: str) -> str:

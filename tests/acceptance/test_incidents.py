@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, suppress
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
@@ -14,10 +15,12 @@ from pathlib import Path
 import pytest
 
 from deployments.server.running import Running
-from tests.acceptance.incidents import events, open_reasons, page_reasons, running
+from tests.acceptance.incidents import events, letters, metric_reasons, open_reasons, page_reasons, running
 from tests.acceptance.person import Person, upright, without_meaning
 from tests.acceptance.small_disk import small_disk, within
-from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, message, serving
+from tests.connectors.github.proxy import Exchange, Proxy
+from tests.connectors.github.server import serving_hub
+from tests.connectors.imap.dovecot import PASSWORD, Dovecot
 from tests.normalize.samples import pdf
 from tests.waiting import until
 
@@ -26,6 +29,8 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 _SECONDS = 120
 _MEGABYTES = 500
 """More than the free space below which a disk counts as full."""
+_ISSUES, _FAST_PAGES, _SLOW_SECONDS = 3_000, 14, 10
+"""A page lists a hundred issues. The pages after the first ones take so long that the listing lasts three minutes."""
 
 
 @pytest.fixture(scope="module")
@@ -39,55 +44,46 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
         yield person
 
 
-@pytest.fixture(scope="module")
-def dovecot(person: Person) -> Iterator[Dovecot]:
-    """A server with a message, whose account is synced as `letters`."""
-    for server in serving():
-        with server.person() as mine:
-            mine.append("INBOX", message(1, "The sluice"))
-        account = (
-            "imap",
-            f"{USER}@127.0.0.1:{server.port}",
-            "--name",
-            "letters",
-            "--set",
-            "security=none",
-            "--consent",
-        )
-        person("sources", "add", *account, "--secret", "password=env:MAIL_PASSWORD").ok()
-        person.sync("letters")
+@pytest.fixture
+def mail(person: Person) -> Iterator[Dovecot]:
+    with letters(person) as server:
         yield server
 
 
-@contextmanager
-def timed(what: str) -> Iterator[None]:
-    """Print how long a block takes."""
-    begun = time.monotonic()
-    yield
-    print(f"{what}: {time.monotonic() - begun:.0f} s")
+def within_two_minutes(event: str, reasons: Collection[str], reached: Callable[[], Collection[str]]) -> None:
+    """Wait until all reasons have reached a state, and print the seconds that each took."""
+    begun, left = time.monotonic(), set(reasons)
+
+    def look() -> set[str]:
+        for reason in left.intersection(reached()):
+            print(f"{reason} {event} after {time.monotonic() - begun:.0f} s")
+            left.remove(reason)
+        return left
+
+    until(look, lambda left: not left, seconds=_SECONDS)
 
 
 def is_told(person: Person, *reasons: str) -> None:
-    """Wait until command and page have open incidents of these reasons."""
-    for reason in reasons:
-        with timed(f"{reason} opened"):
-            until(lambda reason=reason: reason in open_reasons(person), seconds=_SECONDS)
-        assert reason in page_reasons(person)
+    """Wait until command, page and metrics have open incidents of these reasons."""
+    within_two_minutes(
+        "opened", reasons, lambda: {*open_reasons(person)} & {*page_reasons(person)} & {*metric_reasons(person)}
+    )
     assert person("status", "--exit-code").code == 1
 
 
 def is_over(person: Person, *reasons: str) -> None:
     """Wait until these incidents are closed, and Prefect has heard of their start and end."""
-    for reason in reasons:
-        with timed(f"{reason} closed"):
-            until(lambda reason=reason: reason not in open_reasons(person), seconds=_SECONDS)
-        assert reason not in page_reasons(person)
-        both = {("opened", reason), ("closed", reason)}
-        # What opened on a full disk had no number yet.
-        until(lambda both=both: both <= {event[:2] for event in events(person)}, seconds=_SECONDS)
+    within_two_minutes(
+        "closed",
+        reasons,
+        lambda: {*reasons}.difference(open_reasons(person), page_reasons(person), metric_reasons(person)),
+    )
+    both = {(event, reason) for event in ("opened", "closed") for reason in reasons}
+    # What opened on a full disk had no number yet.
+    until(lambda: {event[:2] for event in events(person)}, lambda found: both <= found, seconds=_SECONDS)
 
 
-def test_several_faults_at_once_are_told_apart(person: Person, dovecot: Dovecot, tmp_path: Path) -> None:
+def test_several_faults_at_once_are_told_apart(person: Person, mail: Dovecot, tmp_path: Path) -> None:
     papers, notes = tmp_path / "papers", tmp_path / "notes"
     for folder in (papers, notes):
         folder.mkdir()
@@ -96,7 +92,7 @@ def test_several_faults_at_once_are_told_apart(person: Person, dovecot: Dovecot,
         (notes / f"{number}.md").write_text(f"# Note {number}\n")
     person.sync("notes")
 
-    dovecot.stop()
+    mail.stop()
     assert person("sync", "letters", "--wait").code != 0
     for number in range(6):
         (papers / f"{number}.pdf").write_text("%PDF-1.4 cut")
@@ -109,7 +105,7 @@ def test_several_faults_at_once_are_told_apart(person: Person, dovecot: Dovecot,
 
     within(person, "rm", f"{person.home}/fill")
     is_over(person, "disk.full")
-    dovecot.start()
+    mail.start()
     is_over(person, "source.unreachable")
     for number in range(6):
         (papers / f"{number}.pdf").write_bytes(pdf(f"The plan {number} of the weir."))
@@ -118,18 +114,45 @@ def test_several_faults_at_once_are_told_apart(person: Person, dovecot: Dovecot,
     is_over(person, "parser.broken", "deletions.held")
 
 
+def test_slow_host_whose_listing_fills_the_queue_is_told(person: Person) -> None:
+    """The issues of a listing wait until it ends: the first thousand soon, the others when the host is fast again."""
+    with serving_hub() as hub, closing(Proxy(hub.port)) as proxy:
+        repo = hub.repo("ada/weir")
+        repo.open()
+        where = ("github", f"{proxy.address}/ada/weir", "--set", "include=[issues]", "--consent")
+        person("sources", "add", *where, "--name", "weir").ok()
+        person.sync("weir")
+        for _ in range(_ISSUES):
+            repo.open()
+        proxy.forget()
+        fast = threading.Event()
+
+        def be_slow(exchange: Exchange) -> None:
+            if exchange.number > _FAST_PAGES and "since=" in exchange.path:  # Health checks list nothing.
+                fast.wait(_SLOW_SECONDS)
+
+        proxy.harm = be_slow
+        person("sync", "weir").ok()
+        reasons = ("host.throttled", "backlog.growing")
+        is_told(person, *reasons)
+        until(lambda: {event[:2] for event in events(person)}, {("opened", reason) for reason in reasons}.issubset)
+        fast.set()
+        is_over(person, *reasons)
+        assert person.source("weir")["documents"] == _ISSUES + 1
+        person("sources", "remove", "weir", "--yes").ok()
+
+
 @pytest.mark.parametrize(
     ("reason", "pid"), [("server.silent", attrgetter("server_pid")), ("worker.silent", attrgetter("worker_pid"))]
 )
 def test_process_that_does_not_come_back_is_told(person: Person, reason: str, pid: Callable[[Running], int]) -> None:
     """A process that stops is killed and started again within a minute, so it has to be stopped again and again."""
 
-    def stopped_again() -> bool:
+    def stopped_again() -> list[str]:
         with suppress(ProcessLookupError):
             os.kill(pid(running(person)), signal.SIGSTOP)
-        return reason in page_reasons(person)
+        return page_reasons(person)
 
-    with timed(f"{reason} opened"):
-        until(stopped_again, seconds=_SECONDS)
+    within_two_minutes("opened", [reason], stopped_again)
     is_told(person, reason)
     is_over(person, reason)

@@ -32,8 +32,8 @@ from tests.waiting import until
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 _RUNBOOKS = PROJECT / "docs" / "runbooks.md"
-_ELSEWHERE = ["Too many folders to watch (`watch.limited`)", "Other incidents"]
-"""Covered by `test_watch_limits`, which needs a system in a separate user namespace; and those without a procedure."""
+_ELSEWHERE = ["Too many folders to watch (`watch.limited`)"]
+"""Covered by `test_watch_limits`, which needs a system in a separate user namespace."""
 _HERE = [heading for heading in document.headings(_RUNBOOKS) if heading not in _ELSEWHERE]
 _MANY = 60
 """Number of papers whose unhurried sync can be interrupted midway."""

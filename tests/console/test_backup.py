@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from tests.console.conftest import Cli
 
 
-def test_a_backup_brings_back_the_library_and_the_sources(cli: Cli, filled: Path, tmp_path: Path) -> None:
-    sources = (filled / "sources.yaml").read_text()
+def test_a_backup_brings_back_the_library_and_the_settings(cli: Cli, filled: Path, tmp_path: Path) -> None:
+    sources, alerts = (filled / "sources.yaml").read_text(), filled / "alerts.yaml"
+    alerts.write_text("desktop: true\n")
     response = cli("backup", str(tmp_path / "kept.db"), "--json")
     assert (response.code, response.json["broken"], response.json["bytes"]) == (
         0,
@@ -27,10 +28,12 @@ def test_a_backup_brings_back_the_library_and_the_sources(cli: Cli, filled: Path
         (tmp_path / "kept.db").stat().st_size,
     )
     cli("sources", "remove", "notes", "--yes")
+    alerts.unlink()
     (filled / "cache.db").write_text("stale")
     response = cli("restore", str(tmp_path / "kept.db"))
     assert response.code == 0 and "up --detach" in response.out and "replaced-" in response.out
     assert (filled / "sources.yaml").read_text() == sources
+    assert alerts.read_text() == "desktop: true\n"
     [kept] = filled.glob("replaced-*/sources.yaml")
     assert "notes" not in kept.read_text()
     assert not (filled / "cache.db").exists(), "it goes by numbers that the ledger gives out again"
@@ -43,6 +46,7 @@ def test_a_backup_without_a_name_goes_into_the_home(cli: Cli, filled: Path, tmp_
     assert response.code == 0 and str(file) in response.out
     assert cli("backup", str(tmp_path)).code == 0
     assert len(list(tmp_path.glob("catchment-*.db"))) == 1
+    assert cli("backup", str(tmp_path), "--list").code == 2
 
 
 @pytest.mark.parametrize(

@@ -55,10 +55,11 @@ def test_all_is_well(cli: Cli, server: Standin) -> None:
 
 
 def test_error_in_the_settings_of_messages_fails_the_check(cli: Cli, server: Standin, filled: Path) -> None:
-    (filled / "notify.yaml").write_text("mial: {}\n")
+    (filled / "alerts.yaml").write_text("mial: {}\n")
     response = cli("health", "--json")
-    assert (response.code, verdicts(response)["notify"]) == (1, "fail")
+    assert (response.code, verdicts(response)["alerts"]) == (1, "fail")
     assert "did you mean mail?" in cli("health").out
+    assert "alerts.yaml line 1: unknown key mial" in cli("config", "validate").err
 
 
 def test_when_nothing_runs_health_fails_and_says_what_to_do(cli: Cli, filled: Path) -> None:

@@ -43,10 +43,10 @@ def test_slo_shows_each_objective_and_its_burns(cli: Cli) -> None:
 
 
 def test_wrong_objectives_are_refused_in_one_line(cli: Cli, filled: Path) -> None:
-    (filled / "objectives.yaml").write_text("syncs: {target: 2}\n")
+    (filled / "alerts.yaml").write_text("objectives: {syncs: {target: 2}}\n")
     response = cli("slo")
     assert (response.code, response.err.count("\n")) == (2, 1)
-    assert response.err.startswith("catchment: objectives.yaml: syncs.target: must be from 0.5")
+    assert response.err.startswith("catchment: alerts.yaml: objectives: syncs.target: must be from 0.5")
 
 
 @pytest.mark.usefixtures("measured")

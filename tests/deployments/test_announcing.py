@@ -1,4 +1,4 @@
-"""Being told of incidents: mail through a real SMTP server on this machine, quiet hours, cooldown, and repeated attempts."""
+"""Messages about incidents: mail through a real SMTP server on this machine, quiet hours, cooldown, and repeated attempts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ import pytest
 from catchment.errors import ConfigError
 from catchment.ledger import Incident
 from catchment.runtime.home import Home
-from deployments.health import announcing
-from deployments.health.announcing import Announcer, NotifySettings
+from deployments.health.announcing import AlertSettings, Announcer
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 OPEN = Incident(7, "source.unreachable", "source:mail", NOON, None, "no answer", "check its address", ())
@@ -61,7 +60,7 @@ class _Session(socketserver.StreamRequestHandler):
 
 
 class Told:
-    """An announcer whose clock the test moves, and what it notes."""
+    """An announcer with a clock that the test moves, and its notes."""
 
     def __init__(self, home: Home, server: SmtpServer) -> None:
         self.now, self.home, self.server = NOON.timestamp(), home, server
@@ -82,10 +81,10 @@ class Told:
             "from": "me@a.org",
             "to": ["you@a.org"],
         }
-        (self.home.path / announcing.FILE).write_text(json.dumps({"mail": mail, **more}))
+        self.home.alerts_file.write_text(json.dumps({"mail": mail, **more}))
 
     def tell(self, *incidents: Incident, after: float = 0) -> list[str]:
-        """Tell of incidents, let time pass, and return the subjects of all mails so far."""
+        """Announce incidents, let time pass, and return the subjects of all mails so far."""
         for incident in incidents:
             self.announcer.announce(incident)
         self.announcer.send_due()
@@ -118,7 +117,7 @@ def test_start_and_end_are_told_by_mail(told: Told) -> None:
 
 
 def test_nobody_is_told_without_settings_but_programs_are(told: Told) -> None:
-    (told.home.path / announcing.FILE).unlink()
+    told.home.alerts_file.unlink()
     assert told.tell(OPEN) == []
     assert told.events == [OPEN]
 
@@ -192,18 +191,19 @@ def test_background_thread_sends_at_once(home: Home) -> None:
         ("quiet: [sometimes]", "quiet hours"),
         ("reasons: [disk.fill]", "unknown value"),
         ("mial: {}", "did you mean mail?"),
+        ("objectives: {syncs: {target: 2}}", "objectives: syncs.target: must be from 0.5"),
         ("mail: {host: a, from: a@b, to: [c@d], password: secret}", "password"),
     ],
 )
 def test_error_in_the_settings_names_its_line(home: Home, text: str, problem: str) -> None:
-    (home.path / announcing.FILE).write_text(f"# mine\n{text}\n")
-    with pytest.raises(ConfigError, match=r"notify\.yaml line 2") as raised:
-        NotifySettings.load(home)
+    home.alerts_file.write_text(f"# mine\n{text}\n")
+    with pytest.raises(ConfigError, match=r"alerts\.yaml line 2") as raised:
+        AlertSettings.load(home)
     assert problem in str(raised.value)
     assert "secret" not in str(raised.value).replace("secret reference", "")
 
 
 def test_error_in_the_settings_is_noted(told: Told) -> None:
-    (told.home.path / announcing.FILE).write_text("mial: {}")
+    told.home.alerts_file.write_text("mial: {}")
     assert told.tell(OPEN) == []
-    assert told.notes[0].startswith("notify.yaml line 1")
+    assert told.notes[0].startswith("alerts.yaml line 1")

@@ -32,7 +32,7 @@ def test_secrets_addresses_and_paths_are_removed() -> None:
 
 
 def test_bundle_is_private_and_never_replaces_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "report.zip"
+    file = tmp_path / "new" / "report.zip"
     write(file, {"health.json": "[]", "logs/worker.log": "started"})
     assert file.stat().st_mode & 0o777 == 0o600
     assert zipfile.ZipFile(file).read("logs/worker.log") == b"started"

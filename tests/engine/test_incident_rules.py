@@ -18,7 +18,9 @@ from catchment.errors import (
 )
 from catchment.telemetry.incidents import Condition, Judge, ReasonCode, reason_of
 
-RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks.md"
+ROOT = Path(__file__).parents[2]
+RUNBOOKS = ROOT / "catchment" / "telemetry" / "runbooks.md"
+PROCEDURES = ROOT / "docs" / "runbooks.md"
 SILENT = Condition(ReasonCode.SERVER_SILENT, "", "no response", "wait")
 HELD = Condition(ReasonCode.DELETIONS_HELD, "source:notes", "12 deletions wait", "decide")
 
@@ -48,6 +50,13 @@ def test_return_of_the_condition_keeps_an_incident_open() -> None:
     judge = Judge([HELD])
     moments = [judge.judge([] if n % 2 else [HELD], 10.0 * n) for n in range(10)]
     assert not any(moment.closed or moment.opened for moment in moments)
+
+
+def test_time_before_an_incident_opened_does_not_count_for_its_end() -> None:
+    judge = Judge([])
+    assert opened(judge, [SILENT], 0, 10, 20, 30) == [30]
+    assert [bool(judge.judge([], at).closed) for at in (40, 50, 60)] == [False, False, True]
+    assert opened(judge, [SILENT], 70, 80, 90, 100) == [100]
 
 
 def test_other_message_changes_an_incident_once() -> None:
@@ -99,7 +108,7 @@ def test_error_is_known_by_its_class(error: CatchmentError, code: ReasonCode) ->
 
 
 def test_each_reason_code_has_one_runbook_and_each_code_exists() -> None:
-    headings = re.findall(r"^##+ .+$", RUNBOOKS.read_text(encoding="utf-8"), re.MULTILINE)
-    named = [code for heading in headings for code in re.findall(r"`([a-z]+\.[a-z]+)`", heading)]
-    assert sorted(named) == sorted(ReasonCode)
-    assert all(code.help for code in ReasonCode)
+    assert re.findall(r"^## (.+)$", RUNBOOKS.read_text(encoding="utf-8"), re.MULTILINE) == [*ReasonCode]
+    assert all(code.help and len(code.runbook) > 50 for code in ReasonCode)
+    headings = re.findall(r"^## .+$", PROCEDURES.read_text(encoding="utf-8"), re.MULTILINE)
+    assert {code for heading in headings for code in re.findall(r"`([a-z]+\.[a-z]+)`", heading)} <= {*ReasonCode}

@@ -1,22 +1,29 @@
-"""Record the table of metrics: `python -m tests.golden.metrics` writes it into docs/telemetry.md; read the diff."""
+"""Record the metrics and the runbooks in the documents: `python -m tests.golden.metrics`; read the diff."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from catchment.telemetry.catalogue import CATALOGUE, Metric
+from catchment.telemetry.incidents import ReasonCode
 
-DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "telemetry.md"
-_TABLE: Final = re.compile(r"(?<=<!-- metrics -->\n).*?(?=<!-- /metrics -->)", re.DOTALL)
+_DOCS: Final = Path(__file__).parents[2] / "docs"
 
 
-def with_table(text: str) -> str:
-    """Return the document with the present table."""
-    lines = ["| metric | kind | labels | meaning |", "|---|---|---|---|", *map(_row, CATALOGUE)]
-    return _TABLE.sub(lambda _: "\n".join(lines) + "\n", text)
+def documents() -> dict[Path, str]:
+    """Return the documents as they should be: docs/telemetry.md with its table, docs/incidents.md with the runbooks."""
+    table = ["| metric | kind | labels | meaning |", "|---|---|---|---|", *map(_row, CATALOGUE)]
+    return _with("telemetry.md", "metrics", table) | _with("incidents.md", "runbooks", map(_runbook, ReasonCode))
+
+
+def _with(name: str, section: str, lines: Iterable[str]) -> dict[Path, str]:
+    document = _DOCS / name
+    place = re.compile(rf"(?<=<!-- {section} -->\n).*?(?=<!-- /{section} -->)", re.DOTALL)
+    return {document: place.sub(lambda _: "\n".join(lines) + "\n", document.read_text(encoding="utf-8"))}
 
 
 def _row(metric: Metric) -> str:
@@ -25,6 +32,16 @@ def _row(metric: Metric) -> str:
     return f"| `{metric.prometheus}` | {metric.kind} | {'; '.join(outer + own)} | {metric.help} |"
 
 
+def _runbook(code: ReasonCode) -> str:
+    """Return the meaning and the remedies of a reason code, with a link to the tested procedure if there is one."""
+    procedures = (_DOCS / "runbooks.md").read_text(encoding="utf-8")
+    found = re.search(rf"^## (.*`{re.escape(code)}`.*)$", procedures, re.MULTILINE)
+    anchor = re.sub(r"[^\w -]", "", found[1]).replace(" ", "-").lower() if found else ""
+    link = f" [Step by step](runbooks.md#{anchor})." if found else ""
+    return f"\n### {code}\n\n{code.help}. {code.runbook}{link}"
+
+
 if __name__ == "__main__":
-    DOCUMENT.write_text(with_table(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+    for document, text in documents().items():
+        document.write_text(text, encoding="utf-8")
     sys.exit(0)

@@ -23,10 +23,18 @@ from catchment.runtime.home import Home
 from catchment.runtime.process import identity
 from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.worker_status import WorkerStatus
-from catchment.telemetry.catalogue import JOBS, QUEUE
+from catchment.telemetry.catalogue import JOBS
 from catchment.telemetry.incidents import Condition, ReasonCode, reason_of
 from catchment.views.health import Finding, HealthReport, Verdict
-from catchment.views.telemetry.conditions import of_ledger, of_ledger_each_minute, of_machine
+from catchment.views.telemetry.conditions import (
+    LatestSyncs,
+    of_ledger,
+    of_ledger_each_minute,
+    of_machine,
+    of_objectives,
+    of_queue,
+    waiting_jobs,
+)
 from tests.ledger.test_quarantine import fail
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, notes
 
@@ -38,10 +46,13 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home").make()
 
 
+def latest(world: World) -> LatestSyncs:
+    return {source.id: world.ledger.syncs.recent(source.id) for source in world.ledger.sources.all()}
+
+
 def found(world: World, home: Home) -> dict[tuple[ReasonCode, str], Condition]:
-    latest = {source.id: world.ledger.syncs.recent(source.id) for source in world.ledger.sources.all()}
-    conditions = [*of_ledger(world.ledger, home, latest), *of_ledger_each_minute(world.ledger, home, latest)]
-    return {condition.key: condition for condition in conditions}
+    judged = (of_ledger, of_ledger_each_minute, of_objectives)
+    return {one.key: one for conditions in judged for one in conditions(world.ledger, home, latest(world))}
 
 
 def synced(
@@ -77,10 +88,8 @@ def test_objective_that_burns_is_named_until_its_settings_permit_it(world: World
     (missed,) = found(world, home).values()
     assert missed.key == (ReasonCode.OBJECTIVE_BURNING, "objective:syncs")
     assert (missed.message, missed.remedy) == ("objective missed: 99 % of syncs succeed", "see `catchment slo`")
-    (home.path / "objectives.yaml").write_text("syncs: {target: 0.5}\n")
+    home.alerts_file.write_text("objectives: {syncs: {target: 0.5}}\n")
     assert found(world, home) == {}
-    (home.path / "objectives.yaml").write_text("syncs: {target: 2}\n")
-    assert [reason for reason, _ in found(world, home)] == [ReasonCode.SETTINGS_INVALID]
 
 
 def test_failed_sync_is_known_by_the_class_of_its_error(world: World, home: Home) -> None:
@@ -202,35 +211,21 @@ def test_held_deletions_wait_for_a_decision(world: World, home: Home) -> None:
     assert condition.message.startswith("15 deletions wait for a decision: ")
 
 
-def backlog(world: World, *numbers: int) -> dict[int, float]:
-    """Sample a number of waiting jobs each minute, as the web process does."""
-    for number in numbers:
-        world.clock.forward(minutes=1)
-        world.ledger.measures.tally.add(QUEUE, number, world.source.id, state="pending")
-        world.ledger.measures.flush()
-    return {}
-
-
 @pytest.mark.parametrize(
-    ("numbers", "is_wrong"),
-    [
-        ((1_000, 1_000, 1_200), True),
-        ((5_000, 1_000, 1_000, 1_000), True),
-        ((1_200, 1_100, 1_000), False),
-        ((999, 1_000, 1_200), False),
-        ((2_000, 2_000), False),
-    ],
+    ("before", "waiting", "is_wrong"),
+    [(0, 1_000, True), (1_000, 1_000, True), (1_000, 1_200, True), (1_001, 1_000, False), (0, 999, False)],
 )
-def test_backlog_that_does_not_fall_is_wrong(world: World, home: Home, numbers: Sequence[int], is_wrong: bool) -> None:
-    synced(world, "completed", succeeded=1)
-    backlog(world, *numbers)
-    assert ((ReasonCode.BACKLOG_GROWING, "") in found(world, home)) is is_wrong
+def test_backlog_that_does_not_fall_is_wrong(before: int, waiting: int, is_wrong: bool) -> None:
+    assert [one.reason for one in of_queue(waiting, before)] == [ReasonCode.BACKLOG_GROWING] * is_wrong
 
 
-def test_first_sync_may_fill_the_queue(world: World, home: Home) -> None:
-    synced(world, "cancelled")
-    backlog(world, 1_000, 2_000, 3_000)
-    assert found(world, home) == {}
+def test_jobs_wait_after_the_first_sync_of_a_source(world: World) -> None:
+    world.see(*notes(3))
+    for outcome, waiting in (("cancelled", 0), ("completed", 3), ("failed", 3)):
+        synced(world, outcome)
+        assert waiting_jobs(world.ledger, latest(world)) == waiting
+    world.ledger.sources.pause("notes", "operator:anna", "moving house")
+    assert waiting_jobs(world.ledger, latest(world)) == 0
 
 
 # Hosts and consents

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -28,9 +30,9 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home").make()
 
 
-def values(world: World, home: Home, metric: Metric) -> dict[tuple[str, ...], float]:
+def values(world: World, home: Home, metric: Metric, unsaved: Sequence[Incident] = ()) -> dict[tuple[str, ...], float]:
     """Return the values of a metric that are not 0, by labels."""
-    found = [one for one in current(world.ledger, home) if one.metric is metric]
+    found = [one for one in current(world.ledger, home, unsaved) if one.metric is metric]
     assert found
     return {tuple(one.labels.values()): one.figure.total for one in found if one.figure.total}
 
@@ -69,6 +71,9 @@ def test_machine_worker_and_incidents_are_shown(world: World, home: Home) -> Non
     assert values(world, home, catalogue.DISK_FREE)[()] > 0
     world.ledger.incidents.save([Incident(0, "disk.full", "", world.clock.moment, None, "", "", ())])
     assert values(world, home, catalogue.INCIDENTS) == {("disk.full",): 1}
+    (stored,) = world.ledger.incidents.open()
+    unsaved = [replace(stored, closed=world.clock.moment), replace(stored, number=0, reason="ledger.unwritable")]
+    assert values(world, home, catalogue.INCIDENTS, unsaved) == {("ledger.unwritable",): 1}
 
 
 def test_passages_are_embedded_or_wait(world: World, home: Home) -> None:

@@ -12,6 +12,7 @@ import pytest
 from catchment.errors import CatchmentError, LedgerUnavailable, NotFound, SourceUnavailable, TryAgain
 from catchment.ledger import Incident, Ledger
 from catchment.runtime.home import Home
+from catchment.telemetry.catalogue import SYNC_DURATION
 from catchment.telemetry.incidents import ReasonCode, reason_of
 from catchment.views import trouble
 from catchment.views.health import Finding, HealthReport, Verdict
@@ -95,6 +96,34 @@ def test_failed_sync_opens_an_incident_that_a_good_one_closes(watched: Watched) 
     assert not watched.home.open_incidents.exists()
     assert watched.events == ["opened", "closed"]
     assert [(one.number, one.closed is None) for one in watched.told] == [(1, True), (1, False)]
+
+
+def test_objectives_are_judged_every_five_minutes(watched: Watched) -> None:
+    watched.pass_()
+    ledger = watched.world.ledger
+    for outcome in ("completed", "failed"):
+        ledger.measures.tally.add(SYNC_DURATION, 2.0, watched.world.source.id, times=10, outcome=outcome)
+    ledger.measures.flush()
+    watched.pass_(200)
+    assert watched.open == []
+    watched.pass_(100)
+    assert watched.open == [("objective.burning", "objective:syncs")]
+
+
+def test_backlog_opens_after_a_minute_without_a_fall(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catchment.views.telemetry.conditions._MANY_JOBS", 3)
+    watched.world.ledger.syncs.end(watched.world.sync.id, "completed", {})
+    watched.world.sync = watched.world.begin()
+    watched.world.see(*notes(5))
+    watched.pass_(60)
+    watched.world.deliver(watched.world.claim(1))
+    watched.pass_(60)
+    assert watched.open == []
+    watched.pass_(20)
+    assert watched.open == [("backlog.growing", "")]
+    watched.world.deliver(watched.world.claim(2))
+    watched.pass_(30)
+    assert watched.open == []
 
 
 def test_incident_survives_a_restart_of_the_process(watched: Watched) -> None:

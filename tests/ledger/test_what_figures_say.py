@@ -13,7 +13,7 @@ from catchment.runtime.home import Home
 from catchment.telemetry.catalogue import FAILURES, JOBS, QUEUE, RECOVERED, RETRY_DELAY, SAVE_TO_FOUND, SYNC_DURATION
 from catchment.telemetry.objectives import OBJECTIVES, ObjectiveStatus
 from catchment.views.telemetry.anomalies import anomalies
-from catchment.views.telemetry.objectives import FILE, objectives, settings
+from catchment.views.telemetry.objectives import objectives, settings
 from catchment.views.telemetry.retries import retries
 from catchment.views.telemetry.trends import TrendRange, trends
 from tests.ledger.world import World
@@ -85,7 +85,7 @@ def test_backlog_burns_only_after_the_first_sync(world: World) -> None:
 def test_objectives_are_settings_of_the_home(tmp_path: Path) -> None:
     home = Home(tmp_path)
     assert settings(home) == OBJECTIVES
-    (tmp_path / FILE).write_text("syncs: {target: 0.9}\nduration: {above: 60}\n")
+    home.alerts_file.write_text("desktop: true\nobjectives: {syncs: {target: 0.9}, duration: {above: 60}}\n")
     changed = {objective.name: objective for objective in settings(home)}
     assert (changed["syncs"].target, changed["duration"].above, changed["duration"].target) == (0.9, 60, 0.95)
 
@@ -93,20 +93,23 @@ def test_objectives_are_settings_of_the_home(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("sync: {target: 0.9}", "sync: no such objective"),
-        ("syncs: {target: 1}", "syncs.target: must be from 0.5"),
-        ("syncs: {target: '9'}", "syncs.target: must be a number"),
-        ("syncs: {above: 3}", "syncs.above: no such setting"),
-        ("duration: {above: 7}", "duration.above: unknown bound; choose 0.005"),
-        ("backlog: {above: 0}", "backlog.above: must be greater"),
-        ("syncs: 3", "syncs: must have the keys"),
-        ("syncs: [", "cannot be read"),
+        ("objectives: {sync: {target: 0.9}}", "objectives: sync: no such objective"),
+        ("objectives: {syncs: {target: 1}}", "objectives: syncs.target: must be from 0.5"),
+        ("objectives: {syncs: {target: '9'}}", "objectives: syncs.target: must be a number"),
+        ("objectives: {syncs: {above: 3}}", "objectives: syncs.above: no such setting"),
+        ("objectives: {duration: {above: 7}}", "objectives: duration.above: unknown bound; choose 0.005"),
+        ("objectives: {backlog: {above: 0}}", "objectives: backlog.above: must be greater"),
+        ("objectives: {syncs: 3}", "objectives: syncs: must have the keys"),
+        ("objectives: [syncs]", "objectives: must name objectives"),
+        ("objectives: [", "cannot be read"),
+        ("- syncs", "cannot be read"),
     ],
 )
 def test_wrong_setting_of_an_objective_is_refused_by_name(tmp_path: Path, text: str, problem: str) -> None:
-    (tmp_path / FILE).write_text(text)
-    with pytest.raises(ConfigError, match=rf"^{FILE}: {problem}"):
-        settings(Home(tmp_path))
+    home = Home(tmp_path)
+    home.alerts_file.write_text(text)
+    with pytest.raises(ConfigError, match=rf"^alerts.yaml: {problem}"):
+        settings(home)
 
 
 def hours(world: World, number: int, *, jobs: int = 40, seconds: float = 2.0, is_awake: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Trouble: what needs a person, and a page for each with what helps and the decisions; the incidents; and their number."""
+"""Trouble: the list of problems for the user, and a page for each with its remedy and decisions; the incidents."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _incidents(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     try:
         found = incidents.incidents(library.ledger, library.unsaved(), after=parameters.get("after"))
     except LedgerError:
-        # The page cannot be shown without the ledger, but `/api/v1` tells what is wrong with it.
+        # The page cannot be shown without the ledger, but `/api/v1` names the problem.
         return {"view": IncidentsView(incidents.only(library.unsaved()), ListPage((), 0, None))}
     return _queue(library, "case_incidents.html", found, "/incidents", found=found)
 

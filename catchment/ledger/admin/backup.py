@@ -50,7 +50,9 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
     exists, LedgerCorrupt if the ledger cannot be copied, and HomeUnavailable or LedgerUnavailable on disk errors.
     """
     if store.file is None:
-        raise Refused("backup: the ledger is on a PostgreSQL server; use pg_dump, and copy sources.yaml")
+        raise Refused(
+            "backup: the ledger is on a PostgreSQL server; use pg_dump, and copy sources.yaml and alerts.yaml"
+        )
     _require_free(target)
     made = None
     try:

@@ -60,7 +60,6 @@ _POSTGRES_LOCK = 7_221_836
 """Advisory lock for writing; an arbitrary number, equal in all processes."""
 MINUTE = 60
 """Seconds of the finest rollup. `catchment.ledger.measures` merges older ones."""
-_FIGURES = ("n", "total", *schema.BUCKETS)
 _NO_BUCKETS = (0,) * len(schema.BUCKETS)
 
 
@@ -234,7 +233,7 @@ class Writing(Reading):
 
 
 ADD_UP = "ON CONFLICT (metric, labels, source_id, at, level) DO UPDATE SET " + ", ".join(
-    f"{name} = measures.{name} + excluded.{name}" for name in _FIGURES
+    f"{name} = measures.{name} + excluded.{name}" for name in schema.FIGURES
 )
 """The end of a statement that adds figures to the rollups."""
 

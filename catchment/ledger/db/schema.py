@@ -555,6 +555,7 @@ _partial("holds_open", holds.c.source_id, where="resolved_at IS NULL", unique=Tr
 
 BUCKETS = tuple(f"b{number}" for number in range(14))
 """The columns of `measures` with the number of values in each bucket of a histogram."""
+FIGURES = ("n", "total", *BUCKETS)
 
 measures = Table(
     "measures",

@@ -130,12 +130,12 @@ class Syncs:
     ) -> None:
         """Close a sync with its result; `quarantined` also holds its source. Raises StaleLease if it is already closed."""
         with self._store.write() as writing:
-            source_id = find_open_sync(writing, sync_id).source_id
-            _measure(writing, sync_id, outcome)
+            found = find_open_sync(writing, sync_id)
+            _measure(writing, found.source_id, sync_id, found.began_at, outcome)
             ended = {"outcome": outcome, "ended_at": writing.now}
             values = ended | {"summary": to_json(summary), "error": error, "cause": cause}
             writing.execute(update(syncs).where(syncs.c.id == sync_id).values(values))
-            mine = sources.c.id == source_id
+            mine = sources.c.id == found.source_id
             if outcome == "completed":
                 writing.execute(update(sources).where(mine, sources.c.failures != 0).values(failures=0))
             elif outcome in ("failed", "quarantined"):
@@ -144,7 +144,7 @@ class Syncs:
                 # A source that an operator paused meanwhile stays paused: a hold ends by itself after a new login.
                 held = update(sources).where(mine, sources.c.state == "active")
                 if writing.execute(held.values(state="held", state_reason=error)).rowcount:
-                    writing.record("held", actor=f"sync:{sync_id}", source_id=source_id, reason=error)
+                    writing.record("held", actor=f"sync:{sync_id}", source_id=found.source_id, reason=error)
 
     def is_open(self, sync_id: int) -> bool:
         """Return whether the sync is still open."""
@@ -258,9 +258,8 @@ def _row(row: AnyRow) -> SyncRow:
     )
 
 
-def _measure(writing: Writing, sync_id: int, outcome: Outcome) -> None:
+def _measure(writing: Writing, source_id: int, sync_id: int, began: int, outcome: Outcome) -> None:
     """Count a sync that ends now. The first that completes is apart: it reads everything, unlike the others."""
-    source_id, began = writing.execute(select(syncs.c.source_id, syncs.c.began_at).where(syncs.c.id == sync_id)).one()
     earlier = select(syncs.c.id).where(
         syncs.c.source_id == source_id, syncs.c.outcome == "completed", syncs.c.id < sync_id
     )
@@ -271,10 +270,11 @@ def _measure(writing: Writing, sync_id: int, outcome: Outcome) -> None:
 def close_crashed(writing: Writing, source_id: int, sync_id: int, owner: str) -> None:
     """Close a sync of this owner as crashed and release its jobs, unless it has ended."""
     is_open = (syncs.c.id == sync_id) & (syncs.c.owner == owner) & syncs.c.outcome.is_(None)
-    if not writing.execute(update(syncs).where(is_open).values(outcome="crashed", ended_at=writing.now)).rowcount:
+    closed = update(syncs).where(is_open).values(outcome="crashed", ended_at=writing.now).returning(syncs.c.began_at)
+    if (began := writing.execute(closed).scalar()) is None:
         # Its owner may hold jobs of the source's next sync.
         return
-    _measure(writing, sync_id, "crashed")
+    _measure(writing, source_id, sync_id, began, "crashed")
     mine = (jobs.c.source_id == source_id) & (jobs.c.owner == owner)
     move(
         writing,

@@ -1,4 +1,4 @@
-"""The incidents: what was wrong, from when until when, and who said what about it."""
+"""The incidents: problems with their start, end, timeline and notes."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """An incident. It is open while `closed` is None.
+    """An incident, open while it has no time in `closed`.
 
     Attributes:
         number: 0 if it is not stored yet.
         reason: Its reason code ("source.unreachable").
-        subject: What it is about: "source:NAME", "host:NAME", or "" for the whole system.
+        subject: "source:NAME", "host:NAME", or "" for the whole system.
         message, remedy: The latest. Neither contains a path.
         timeline: The first entry and the latest 49.
     """
@@ -61,7 +61,7 @@ class Incident:
 
     @property
     def identity(self) -> tuple[str, str, datetime]:
-        """What distinguishes it from all others, also before it is stored: its reason, subject and start."""
+        """The identity, also before it is stored: reason, subject and start."""
         return self.reason, self.subject, self.opened
 
 

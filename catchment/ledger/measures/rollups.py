@@ -13,7 +13,7 @@ from itertools import pairwise
 from sqlalchemy import Label, func, literal_column, select, text
 
 from catchment.ledger.db.database import ADD_UP, MINUTE, Store, from_micros, to_micros
-from catchment.ledger.db.schema import BUCKETS, measures, sources
+from catchment.ledger.db.schema import FIGURES, measures, sources
 from catchment.telemetry.catalogue import CATALOGUE, Kind, Metric
 from catchment.telemetry.tally import Figure, Tally, label_values
 
@@ -23,11 +23,9 @@ _HOUR, _DAY = 3_600, 86_400
 _LEVELS = ((MINUTE, 3 * _HOUR), (300, 2 * _DAY), (_HOUR, 30 * _DAY), (_DAY, 400 * _DAY), (_EVER, 0))
 """Length of the spans in seconds, and the age in seconds at which they are merged into the next."""
 _SAMPLED = tuple(metric.name for metric in CATALOGUE if metric.sampled)
-_NUMBERS = ("n", "total", *BUCKETS)
-_SUMS = ", ".join(f"sum({name})" for name in _NUMBERS)
-_DAMAGED = " OR ".join(
-    f"typeof({name}) NOT IN ('integer', 'real') OR {name} < 0" for name in ("at", "level", *_NUMBERS)
-)
+_SUMS = ", ".join(f"sum({name})" for name in FIGURES)
+_SUMMED = [func.sum(measures.c[name]) for name in FIGURES]
+_DAMAGED = " OR ".join(f"typeof({name}) NOT IN ('integer', 'real') OR {name} < 0" for name in ("at", "level", *FIGURES))
 """SQLite stores any type in any column."""
 
 
@@ -66,7 +64,7 @@ class Measures:
         """
         kind, priority = func.coalesce(sources.c.kind, ""), func.coalesce(sources.c.priority, "")
         statement = (
-            select(measures.c.metric, measures.c.labels, kind, priority, *_summed())
+            select(measures.c.metric, measures.c.labels, kind, priority, *_SUMMED)
             .outerjoin(sources, sources.c.id == measures.c.source_id)
             .where(measures.c.metric.not_in(_SAMPLED))
             .group_by(measures.c.metric, measures.c.labels, kind, priority)
@@ -119,8 +117,8 @@ class Measures:
             samples = func.max(means.c.n)
             statement = select(means.c.span, means.c.series, means.c.source, samples, samples * func.sum(means.c.mean))
         else:
-            names = ("n", "total", *BUCKETS) if metric.kind is Kind.HISTOGRAM else ("n", "total")
-            statement = select(span, labels, source, *(func.sum(measures.c[name]) for name in names)).where(wanted)
+            summed = _SUMMED if metric.kind is Kind.HISTOGRAM else _SUMMED[:2]
+            statement = select(span, labels, source, *summed).where(wanted)
         with self._store.read() as reading:
             rows = reading.execute(statement.group_by(*keys).order_by(*keys)).all()
         return [
@@ -155,10 +153,6 @@ class Measures:
                 )
                 writing.connection.exec_driver_sql(f"DELETE {old}")
         self._rolled = until
-
-
-def _summed() -> list[object]:
-    return [func.sum(measures.c[name]) for name in ("n", "total", *BUCKETS)]
 
 
 def _figure(figures: Sequence[float]) -> Figure:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
 from catchment import __version__
-from catchment.ledger import Ledger, sqlite_file
+from catchment.ledger import Incident, Ledger, sqlite_file
 from catchment.model import JobState
 from catchment.pacing.breaker import Position
 from catchment.runtime.home import Home
@@ -17,14 +18,18 @@ from catchment.telemetry import catalogue
 from catchment.telemetry.catalogue import BY_NAME
 from catchment.telemetry.exposition import Series, series
 from catchment.telemetry.tally import Tally, label_values
+from catchment.views.telemetry.incidents import opened
 
 
-def current(ledger: Ledger, home: Home) -> list[Series]:
-    """Return every series: totals of the counters and histograms since the ledger exists, and the gauges."""
+def current(ledger: Ledger, home: Home, unsaved: Sequence[Incident] = ()) -> list[Series]:
+    """Return every series: totals of the counters and histograms since the ledger exists, and the gauges.
+
+    `unsaved`: as for `incidents.opened`.
+    """
     sources = {source.id: (source.kind, source.priority.value) for source in ledger.sources.all()}
     present = (
         ((name, label_values(labels), *sources.get(source_id, ("", ""))), figure)
-        for (name, labels, source_id), figure in gauges(ledger, home)
+        for (name, labels, source_id), figure in gauges(ledger, home, unsaved)
     )
     return series(chain(ledger.measures.totals().items(), present), {kind for kind, _ in sources.values()})
 
@@ -35,12 +40,12 @@ def sample(ledger: Ledger, home: Home) -> None:
     ledger.measures.flush()
 
 
-def gauges(ledger: Ledger, home: Home) -> Tally:
+def gauges(ledger: Ledger, home: Home, unsaved: Sequence[Incident] = ()) -> Tally:
     """Return the present value of each gauge, by source where it has one. Takes 20 ms with 100,000 jobs in the queue."""
     found = Tally()
     _queue(found, ledger)
     _limits(found, ledger)
-    for incident in ledger.incidents.open():
+    for incident in opened(ledger, unsaved):
         found.add(catalogue.INCIDENTS, 1, reason=incident.reason)
     embedded = ledger.embeddings.counts(ledger.embeddings.wanted())
     found.add(catalogue.PASSAGES, embedded.done, state="embedded")

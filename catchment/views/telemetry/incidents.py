@@ -15,13 +15,13 @@ from catchment.pacing.boot_clock import boot_clock
 from catchment.runtime.home import Home
 from catchment.search import remote
 from catchment.telemetry.incidents import Condition, Judge, Key, ReasonCode
-from catchment.views.telemetry.conditions import LatestSyncs, of_ledger, of_ledger_each_minute, of_machine
+from catchment.views.telemetry import conditions
 
-RUNBOOKS = "docs/runbooks.md"
 _SYNCS = 12
 """Syncs of a source that are read to judge it."""
 _SHOWN = 50
-_MINUTE_SECONDS = 55.0
+_INTERVALS = {conditions.of_ledger: 0.0, conditions.of_ledger_each_minute: 55.0, conditions.of_objectives: 295.0}
+"""Seconds after which conditions are judged again."""
 _CLOCK_SECONDS = 60.0
 """Difference from which the clock counts as set."""
 _ACCEPTED_SECONDS = 900.0
@@ -45,7 +45,7 @@ class Affected:
 class IncidentView:
     """An incident with the meaning of its reason code. The fields are those of `incidents list --json`.
 
-    `id`: 0 while it is not stored. `runbook`: the document whose heading names the reason code.
+    `id`: 0 while it is not stored. `runbook`: the remedies of its reason code in a few sentences.
     """
 
     id: int
@@ -191,8 +191,9 @@ class IncidentWatch:
         self._open: dict[Key, Incident] = {}
         self._unsaved: dict[tuple[str, str, datetime], Incident] = {}
         self._notes: deque[tuple[Incident, str]] = deque()
-        self._latest: tuple[object, LatestSyncs] | None = None
-        self._each_minute: tuple[float, list[Condition]] | None = None
+        self._latest: tuple[object, conditions.LatestSyncs] | None = None
+        self._judged: dict[object, tuple[float, list[Condition]]] = {}
+        self._waiting = 0
         self._offset: tuple[float, float] | None = None
 
     @property
@@ -215,9 +216,12 @@ class IncidentWatch:
             if self._judge is None:
                 self._start(ledger.incidents.open())
             latest = self._latest_syncs(ledger)
-            if self._each_minute is None or steady - self._each_minute[0] >= _MINUTE_SECONDS:
-                self._each_minute = steady, [*of_ledger_each_minute(ledger, self._home, latest)]
-            of_records = [*of_ledger(ledger, self._home, latest), *self._each_minute[1]]
+            for judged, seconds in _INTERVALS.items():
+                if judged not in self._judged or steady - self._judged[judged][0] >= seconds:
+                    self._judged[judged] = steady, [*judged(ledger, self._home, latest)]
+                of_records += self._judged[judged][1]
+            before, self._waiting = self._waiting, conditions.waiting_jobs(ledger, latest)
+            of_records += conditions.of_queue(self._waiting, before)
         except NotFound:
             raise
         except CatchmentError as error:
@@ -225,7 +229,7 @@ class IncidentWatch:
         if self._judge is None:
             self._start(())
         assert self._judge is not None
-        found = [*of_machine(self._home, errors, now, is_up=self._is_up), *self._clock_moved(now, steady)]
+        found = [*conditions.of_machine(self._home, errors, now, is_up=self._is_up), *self._clock_moved(now, steady)]
         judgement = self._judge.judge([*found, *of_records], steady, is_partial=is_partial)
         changed = [
             *(self._change(one, now, "opened") for one in judgement.opened),
@@ -244,7 +248,7 @@ class IncidentWatch:
         self._open = {(ReasonCode(one.reason), one.subject): one for one in known if one.reason in [*ReasonCode]}
         self._judge = Judge(Condition(*key, one.message, one.remedy) for key, one in self._open.items())
 
-    def _latest_syncs(self, ledger: Ledger) -> LatestSyncs:
+    def _latest_syncs(self, ledger: Ledger) -> conditions.LatestSyncs:
         moment = ledger.syncs.moment()
         if self._latest is None or self._latest[0] != moment:
             found = {source.id: ledger.syncs.recent(source.id, _SYNCS) for source in ledger.sources.all()}
@@ -334,6 +338,7 @@ def _of_json(row: Mapping[str, Any]) -> IncidentView:
 
 def _view(one: Incident) -> IncidentView:
     kind, _, name = one.subject.partition(":")
+    code = ReasonCode(one.reason) if one.reason in [*ReasonCode] else None
     return IncidentView(
         one.number,
         one.reason,
@@ -343,8 +348,8 @@ def _view(one: Incident) -> IncidentView:
         one.subject,
         one.message,
         one.remedy,
-        ReasonCode(one.reason).help if one.reason in [*ReasonCode] else "",
-        RUNBOOKS,
+        code.help if code else "",
+        code.runbook if code else "",
         one.acknowledged,
         one.acknowledged_by,
         one.note,

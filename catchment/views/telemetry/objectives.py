@@ -15,26 +15,36 @@ from catchment.telemetry import objectives as rules
 from catchment.telemetry.catalogue import BOUNDS, QUEUE, SAVE_TO_FOUND, SYNC_DURATION, Metric
 from catchment.telemetry.objectives import BACKLOG, CHANGES, DURATION, SYNCS, Events, Objective, ObjectiveState
 
-FILE = "objectives.yaml"
-"""An entry for each objective that differs from its default: `syncs: {target: 0.98}`."""
-
 
 def settings(home: Home) -> tuple[Objective, ...]:
-    """Return the objectives, with the targets and bounds of `objectives.yaml`. Raises ConfigError."""
-    file = home.path / FILE
+    """Return the objectives, with the targets and bounds in `alerts.yaml`. Raises ConfigError."""
+    file = home.alerts_file
     if not file.exists():
         return rules.OBJECTIVES
     import yaml
 
     try:
-        tables = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ConfigError(f"{FILE}: cannot be read ({type(error).__name__}); correct it") from None
+        section = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("objectives")
+    except (OSError, ValueError, AttributeError, yaml.YAMLError) as error:
+        problem = f"cannot be read ({type(error).__name__})"
+        raise ConfigError(f"{file.name}: {problem}; `catchment config validate` names the line") from None
+    try:
+        return objectives_in(section)
+    except ValueError as error:
+        raise ConfigError(f"{file.name}: objectives: {error}") from None
+
+
+def objectives_in(section: Any) -> tuple[Objective, ...]:
+    """Return the objectives, with the targets and bounds in a section such as `syncs: {target: 0.98}`.
+
+    Raises ValueError with the remedy.
+    """
+    tables = {} if section is None else section
     if not isinstance(tables, Mapping):
-        raise ConfigError(f"{FILE}: must name objectives, such as `syncs: {{target: 0.98}}`; correct it")
+        raise ValueError("must name objectives, such as `syncs: {target: 0.98}`")
     known = {objective.name for objective in rules.OBJECTIVES}
     if unknown := next((name for name in tables if name not in known), None):
-        raise ConfigError(f"{FILE}: {unknown}: no such objective; choose {', '.join(sorted(known))}")
+        raise ValueError(f"{unknown}: no such objective; choose {', '.join(sorted(known))}")
     return tuple(_changed(objective, tables.get(objective.name, {})) for objective in rules.OBJECTIVES)
 
 
@@ -45,12 +55,12 @@ def objectives(ledger: Ledger, chosen: Iterable[Objective], now: datetime) -> tu
 
 
 def _changed(objective: Objective, given: object) -> Objective:
-    """Return an objective with the settings of its table. Raises ConfigError."""
+    """Return an objective with the settings of its table. Raises ValueError."""
     if not isinstance(given, Mapping):
-        raise ConfigError(f"{FILE}: {objective.name}: must have the keys target and above")
+        raise ValueError(f"{objective.name}: must have the keys target and above")
     for key, value in given.items():
         if problem := _problem(objective, key, value):
-            raise ConfigError(f"{FILE}: {objective.name}.{key}: {problem}")
+            raise ValueError(f"{objective.name}.{key}: {problem}")
     return replace(objective, **given)
 
 
