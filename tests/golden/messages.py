@@ -29,6 +29,8 @@ _DATA: Final = (
     "catchment/content/normalize/formats.py",
     "catchment/content/normalize/html.py",
     "catchment/content/normalize/language_detection.py",
+    "catchment/content/normalize/mail/dates.py",
+    "catchment/search/stop_words.py",
     "catchment/content/normalize/nesting.py",
     "catchment/content/secret_rules.py",
     "catchment/ledger/library/filters.py",
