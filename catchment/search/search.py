@@ -42,7 +42,9 @@ _NEAR_ALONE = 100
 _SOME = 100
 """Results with some of the words."""
 _NEAR_BELOW = 5
-"""Results below the floor for a sentence, if nothing else is found. A shorter query may be a name, which can be unknown."""
+"""Results below the floor for a question, if nothing else is found."""
+_QUESTION = 3
+"""Words from which a query can be a question. A shorter one may be a name, and nothing is the right answer."""
 _ASKED = 400
 """Results by meaning that are read to find those that pass the filters."""
 _ALL = 2**31
@@ -141,7 +143,7 @@ def _found(
     near = near[: _NEAR if lanes is Lanes.BOTH else _NEAR_ALONE]
     if asked.literal == "identifier" and by_words.total:
         near = []
-    elif not near and not by_words.total and asked.is_sentence:
+    elif not near and not by_words.total and not asked.literal and len(typed.wanted) >= _QUESTION:
         near = others[:_NEAR_BELOW]
     total = by_words.total + _number_without_words(ledger, asked.query, by_words, near, by_conversation)
     first = _words_first(ledger, asked, by_words)

@@ -89,7 +89,7 @@ def demo(
             completed.append(_sync(server, added))
             if added is _EXAMPLES[0]:
                 if is_first:
-                    _await_embeddings()
+                    _await_embeddings(added.name)
                 _show_searches(added.name)
         _show([added.name for added in sources])
         _show_address(server)
@@ -182,11 +182,14 @@ def _show(names: Sequence[str]) -> None:
             )
 
 
-def _await_embeddings() -> None:
+def _await_embeddings(source: str) -> None:
     """Wait for search by meaning, for a limited time: search by words works without."""
     render.say("Embedding the passages for search by meaning …")
     ends = time.monotonic() + _EMBEDDED_SECONDS
-    while find(_SEARCHES[0][0], None, "both", limit=1).meaning_off and time.monotonic() < ends:
+    while time.monotonic() < ends:
+        found = find(_SEARCHES[0][0], None, "both", limit=1)
+        if not found.meaning_off and source not in found.incomplete:
+            return
         time.sleep(0.5)
 
 

@@ -17,7 +17,7 @@ from assistant.answers import MOST_BYTES, FoundDocument, FoundPassage
 from assistant.mcp_server import call
 from assistant.shared_library import AssistantLibrary
 from assistant.untrusted import as_text
-from catchment.ledger import Ledger, Space
+from catchment.ledger import Ledger, Space, Vector
 from catchment.ledger.library.embeddings import Watermark
 from catchment.search.meaning.vectors import Vectors
 from tests.fuzz.asked import library
@@ -113,7 +113,7 @@ def _assistant_call(data: bytes) -> None:
 def _untrusted_text(data: bytes) -> None:
     """A text cannot end its fence, hide characters, or have a client load an address."""
     words = data.decode("utf-8", "replace")
-    passage = FoundPassage(title=words, place=words, author=words, passage=words)
+    passage = FoundPassage(title=words, place=words, author=words, passage=words, address=words)
     hit = FoundDocument(
         document=1, source="a", kind="b", media_type="c", date=None, found_by="words", copies=0, untrusted=passage
     )
@@ -128,29 +128,31 @@ def _vectors(data: bytes) -> None:
     """Of vectors with any values, each cosine is a number from -1 to 1."""
     width = _SPACE.dimensions
     starts = range(0, len(data) - width + 1, width)
-    rows = [(number, number, number, data[start : start + width]) for number, start in enumerate(starts, 1)]
+    rows = [Vector(number, number, number, data[start : start + width]) for number, start in enumerate(starts, 1)]
     vectors = Vectors(cast(Ledger, SimpleNamespace(embeddings=_Stored(rows))), _SPACE)
     vectors.refresh()
     found = vectors.nearest([math.sqrt(1 / 8)] * 8, 5)
     assert all(-1.001 <= near.cosine <= 1.001 for near in found)
-    assert 0 <= vectors.floor <= 3
+    mean, deviation = vectors.random
+    assert -1.001 <= mean <= 1.001 and 0 <= deviation <= 1.001
     for near in found:
-        middle = vectors.middle(near.content_id)
-        assert middle is None or math.isclose(math.hypot(*middle), 1, rel_tol=0.001)
+        assert all(-1.001 <= other.cosine <= 1.001 for other in vectors.related(near.content_id, 5))
 
 
 class _Stored:
     """The embeddings of a ledger with these rows."""
 
-    def __init__(self, rows: Sequence[tuple[int, int, int, bytes]]) -> None:
+    def __init__(self, rows: Sequence[Vector]) -> None:
         self._rows = rows
 
     def watermark(self) -> Watermark:
-        return Watermark(len(self._rows), 0)
+        return Watermark(len(self._rows), len(self._rows), 0)
 
-    def vectors(self, _space: Space, after: int) -> Iterator[Sequence[tuple[int, int, int, bytes]]]:
+    def vectors(self, _space: Space, after: int) -> Iterator[Sequence[Vector]]:
         if new := self._rows[after:]:
             yield new
+
+    title_vectors = vectors
 
 
 @cache

@@ -239,9 +239,10 @@ class Vectors:
 
 
 def _joined(part: tuple[float, int, int] | None, title: tuple[float, int, int] | None) -> float:
-    """Return the cosine of a document. One of the two stands for the other where that is missing."""
-    nothing = (0.0, 0, 0)
-    return _PART * (part or title or nothing)[0] + _TITLE * (title or part or nothing)[0]
+    """Return the cosine of a document. A name alone counts less, because any short text is near another one."""
+    if part is None:
+        return _PART * title[0] if title else 0.0
+    return _PART * part[0] + _TITLE * (title or part)[0]
 
 
 def _mapped(kind: Any, rows: int, width: int) -> NDArray[Any]:
