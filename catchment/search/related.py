@@ -61,7 +61,7 @@ def similar(hits: Iterable[Hit], known: Collection[int | None]) -> list[RelatedD
 
 def related(ledger: Ledger, meaning: MeaningIndex, content_id: int, limit: int) -> list[Hit]:
     """Return the documents whose meaning is nearest to a content, best first. Loads no model. Raises MeaningOff."""
-    floor = meaning.floor
+    floor = meaning.chance.floor
     near = [one for one in meaning.related(content_id, limit) if one.cosine >= floor]
     ranked = [
         Ranked(one.content_id, one.chunk_id, one.cosine, semantic_rank=rank, cosine=one.cosine, part=one.part)

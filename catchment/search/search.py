@@ -132,14 +132,14 @@ def _found(
         return page(by_words.ranked, by_words.total)
     try:
         found = _by_meaning(ledger, meaning, asked, text[:_LONGEST], by_words.ranked[:DEPTH])
-        floor = meaning.floor
+        chance = meaning.chance
     except MeaningOff as off:
         if lanes is Lanes.MEANING:
             raise
         return page(by_words.ranked, by_words.total, str(off))
     known = {one.content_id for one in by_words.ranked[:DEPTH]}
     others = [one for one in found if one.content_id not in known]
-    near = [one for one in others if one.cosine is not None and one.cosine >= floor]
+    near = [one for one in others if one.cosine is not None and one.cosine >= chance.floor]
     near = near[: _NEAR if lanes is Lanes.BOTH else _NEAR_ALONE]
     if asked.literal == "identifier" and by_words.total:
         near = []
@@ -153,12 +153,12 @@ def _found(
     ranked = fuse(
         by_words.ranked,
         [*with_words, *near],
-        meaning.scaled,
+        chance.scaled,
         share=_IN_SENTENCE if is_partial else _IN_ALL,
         words_first=first is not None,
         by_conversation=by_conversation,
     )
-    understood = replace(understood, words_first=first, meaning=text, floor=floor)
+    understood = replace(understood, words_first=first, meaning=text, floor=chance.floor)
     return page(ranked, total)
 
 

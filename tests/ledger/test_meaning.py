@@ -651,8 +651,8 @@ def test_floor_excludes_unrelated_passages(sqlite_world: World, model: BuiltIn) 
     fill(sqlite_world.ledger, model)
     meaning = MeaningIndex(sqlite_world.ledger)
     cosines = [near.cosine for near in meaning.nearest("felines", 240)]
-    assert 0 < sum(cosine > meaning.floor for cosine in cosines) < len(cosines)
-    assert [meaning.scaled(cosine) for cosine in (-1, 0.1, 0.35, 1)] == [0, 0, pytest.approx(0.5), 1]
+    assert 0 < sum(cosine > meaning.chance.floor for cosine in cosines) < len(cosines)
+    assert [meaning.chance.scaled(cosine) for cosine in (-1, 0.1, 0.35, 1)] == [0, 0, pytest.approx(0.5), 1]
     space = sqlite_world.ledger.embeddings.searched()
     assert space is not None
     vectors = Vectors(sqlite_world.ledger, space)

@@ -20,6 +20,7 @@ from catchment.model import Priority, Upsert
 from catchment.search.meaning.fill import fill
 from catchment.search.meaning.index import MeaningIndex
 from catchment.search.meaning.models import Refusal, quantized
+from catchment.search.meaning.vectors import Chance
 from catchment.search.results import Lanes, Results
 from catchment.search.search import search
 from tests.ledger.world import Clock, World, content, delivered, note
@@ -47,7 +48,7 @@ class Words:
 def model(monkeypatch: pytest.MonkeyPatch) -> Words:
     model = Words()
     monkeypatch.setattr("catchment.search.meaning.index.load", lambda _setting: model)
-    monkeypatch.setattr("catchment.search.meaning.index._CHANCE", {"use": (0.0, 0.06)})
+    monkeypatch.setattr("catchment.search.meaning.index._CHANCE", {"use": Chance(0.0, 0.06)})
     return model
 
 

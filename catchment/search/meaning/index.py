@@ -13,7 +13,7 @@ from catchment.ledger import DEFAULT_MODEL, FEW, OFF, Ledger, Space
 from catchment.search.meaning.choice import IS_OFF, load
 from catchment.search.meaning.fill import embed, embed_titles
 from catchment.search.meaning.models import Model
-from catchment.search.meaning.vectors import Near, Vectors
+from catchment.search.meaning.vectors import Chance, Near, Vectors
 
 _QUERIES_KEPT = 256
 _AT_ONCE = 8
@@ -21,10 +21,8 @@ _WAIT_SECONDS = 2.0
 """Wait for another search. A model behind a slow server must not delay results by words."""
 _REST = 20
 """How many times as long as it took, what `lacking` returned stays as it is."""
-_CHANCE = {DEFAULT_MODEL: (0.1, 0.05)}
+_CHANCE = {DEFAULT_MODEL: Chance(0.1, 0.05)}
 """Measured: nine of ten paraphrases are two deviations above, and most passages about another subject are not."""
-_ANSWER = 10
-"""Deviations above the mean from which a passage is as near as an answer."""
 
 
 class MeaningIndex:
@@ -102,18 +100,8 @@ class MeaningIndex:
         return self._lacking
 
     @property
-    def floor(self) -> float:
-        """The cosine below which a passage may be near by chance."""
-        mean, deviation = self._chance()
-        return mean + 2 * deviation
-
-    def scaled(self, cosine: float) -> float:
-        """Return a score from 0, as by chance, to 1, as near as an answer is to its question."""
-        mean, deviation = self._chance()
-        return min(max((cosine - mean) / (_ANSWER * deviation), 0.0), 1.0)
-
-    def _chance(self) -> tuple[float, float]:
-        """Return mean and deviation of the cosines of texts that have nothing in common."""
+    def chance(self) -> Chance:
+        """The cosines of texts that have nothing in common."""
         with self._turn():
             vectors = self._vectors or self._current()
             return _CHANCE.get(vectors.space.setting) or vectors.random

@@ -13,7 +13,7 @@ import os
 import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,6 @@ _BLOCK = 2_048
 _LEAST_ROWS = 4_096
 _PAIRS = 1_000
 _FEW = 200
-_RANDOM_OF_FEW = (0.05, 0.075)
-"""Mean and deviation of the cosines of random pairs, where there are too few vectors to compute them."""
 _PART, _TITLE = 0.8, 0.2
 """Shares of the nearest part and of the nearest title."""
 _PARTS_EACH = 8
@@ -38,8 +36,31 @@ _NONE = 0
 _RESCORED = 2_000
 """Rows that are compared exactly after their bits, at least."""
 
+_ANSWER = 10
+"""Deviations above the mean from which a passage is as near as an answer."""
+
 _Floats = NDArray[np.float32]
 _Numbers = NDArray[np.int64]
+
+
+class Chance(NamedTuple):
+    """Mean and deviation of the cosines of texts that have nothing in common."""
+
+    mean: float
+    deviation: float
+
+    @property
+    def floor(self) -> float:
+        """The cosine below which a passage may be near by chance."""
+        return self.mean + 2 * self.deviation
+
+    def scaled(self, cosine: float) -> float:
+        """Return a score from 0, as by chance, to 1, as near as an answer is to its question."""
+        return min(max((cosine - self.mean) / (_ANSWER * self.deviation), 0.0), 1.0)
+
+
+_OF_FEW = Chance(0.05, 0.075)
+"""Where there are too few vectors to compute it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +195,13 @@ class Vectors:
     def _empty(self) -> None:
         self._watermark = Watermark(0, 0, -1)
         self._parts, self._titles = _Rows(self.space.dimensions), _Rows(self.space.dimensions)
-        self._random: tuple[float, float] | None = None
+        self._random: Chance | None = None
 
-    def refresh(self) -> bool:
-        """Read what is new in the ledger; everything, if anything was deleted. Return whether anything changed."""
+    def refresh(self) -> None:
+        """Read what is new in the ledger; everything, if anything was deleted."""
         watermark = self._ledger.embeddings.watermark()
         if watermark == self._watermark:
-            return False
+            return
         if watermark.deleted != self._watermark.deleted:
             self._empty()
         for group in self._ledger.embeddings.vectors(self.space, self._parts.last):
@@ -189,20 +210,19 @@ class Vectors:
             self._titles.forget(group)
             self._titles.append(group)
         self._watermark, self._random = watermark, None
-        return True
 
     @property
-    def random(self) -> tuple[float, float]:
-        """The mean and the deviation of the cosines of random pairs."""
+    def random(self) -> Chance:
+        """The cosines of random pairs."""
         if self._random is None:
             count = self._parts.count
             if count < _FEW:
-                return _RANDOM_OF_FEW
+                return _OF_FEW
             random = np.random.default_rng(0)
             one, two = (random.integers(0, count, _PAIRS) for _ in range(2))
             first, second = (self._parts.directions(rows) for rows in (one[one != two], two[one != two]))
             cosines = np.einsum("ij,ij->i", first, second)
-            self._random = float(cosines.mean()), float(cosines.std())
+            self._random = Chance(float(cosines.mean()), float(cosines.std()))
         return self._random
 
     def nearest(
