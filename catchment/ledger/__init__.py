@@ -20,7 +20,7 @@ from catchment.ledger.admin.migrations import Migrated
 from catchment.ledger.db.connections import sqlite_file, time_limit, without_password
 from catchment.ledger.db.database import Store, from_micros
 from catchment.ledger.db.driver_errors import DAMAGED
-from catchment.ledger.db.folding import fold_with_spans, plain_words, word_pattern
+from catchment.ledger.db.folding import Folded, plain_words, word_pattern
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import ListPage, match_name
 from catchment.ledger.db.monotonic_clock import MonotonicClock
@@ -339,6 +339,7 @@ __all__ = [
     "FailureInfo",
     "Filter",
     "FilterName",
+    "Folded",
     "HeldFolder",
     "HeldItem",
     "Hold",
@@ -388,7 +389,6 @@ __all__ = [
     "Waiting",
     "Watermark",
     "first_change",
-    "fold_with_spans",
     "in_parts",
     "items_in_copy",
     "match_name",

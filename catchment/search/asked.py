@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from catchment.ledger import AnyOf, Query, Term, Vocabulary, pieces_of
@@ -36,6 +36,8 @@ class Asked:
         words: What the library has of each word.
         literal: Why its words are meant as they are, such as "phrase"; None for words of a language.
         is_sentence: A document need not have all its words.
+        found: In how many passages and names each word and form occurs.
+        passages: About how many there are.
     """
 
     typed: Query
@@ -43,6 +45,17 @@ class Asked:
     words: tuple[Word, ...]
     literal: str | None
     is_sentence: bool
+    found: Mapping[str, int] = field(repr=False)
+    passages: int
+
+    def weights(self, groups: Iterable[AnyOf]) -> list[float]:
+        """Return the weight of each group of words: the rarer, the higher."""
+        numbers = (max(self.found.get(term.words, 0) for term in group) for group in groups)
+        return [math.log(1 + self.passages / (1 + number)) for number in numbers]
+
+    def without_common(self) -> Query:
+        """Return the query without words of every other text, such as "the"; unchanged if there are no others."""
+        return _without_common(self.query, self.found, self.passages)
 
 
 def understand(typed: Query, vocabulary: Vocabulary) -> Asked:
@@ -52,23 +65,19 @@ def understand(typed: Query, vocabulary: Vocabulary) -> Asked:
     grammar = spoken([term.words for term in terms], languages)
     literal = _literal(terms)
     is_sentence = literal not in {"phrase", "prefix"} and _is_sentence(typed, grammar)
+    found, passages, subject = dict[str, int](), vocabulary.passages(), typed
     if is_sentence:
         literal = None
         pieces = replace(typed, wanted=tuple(chain.from_iterable(map(_pieces, typed.wanted))))
-        subject = without_common(pieces, vocabulary, set().union(*grammar.values()))
-    else:
-        subject = typed
-    query, words = widen(subject, vocabulary, grammar or languages)
-    return Asked(typed, query, tuple(words), literal, is_sentence)
+        found = vocabulary.among({term.words for group in pieces.wanted for term in group})
+        subject = _without_common(pieces, found, passages, set().union(*grammar.values()))
+    query, words, others = widen(subject, vocabulary, grammar or languages)
+    return Asked(typed, query, tuple(words), literal, is_sentence, {**found, **others}, passages)
 
 
-def without_common(query: Query, vocabulary: Vocabulary, grammar: Collection[str] = ()) -> Query:
-    """Return the query without words of every other text, such as "the"; unchanged if there are no others."""
-    counts = vocabulary.among({group[0].words for group in query.wanted if not group[0].is_quoted})
-    passages = vocabulary.passages()
-
+def _without_common(query: Query, found: Mapping[str, int], passages: int, grammar: Collection[str] = ()) -> Query:
     def number(group: AnyOf) -> int:
-        return counts.get(group[0].words, 0)
+        return 0 if group[0].is_quoted else found.get(group[0].words, 0)
 
     content = [
         group
@@ -79,13 +88,6 @@ def without_common(query: Query, vocabulary: Vocabulary, grammar: Collection[str
     # What occurs nowhere is no reason to leave out what does.
     kept = rare if any(map(number, rare)) else content
     return replace(query, wanted=tuple(kept) or query.wanted)
-
-
-def rarities(groups: Iterable[AnyOf], vocabulary: Vocabulary) -> list[float]:
-    """Return the weight of each group of words: the rarer, the higher."""
-    words = [{term.words for term in group} for group in groups]
-    counts, passages = vocabulary.among(set().union(*words)), vocabulary.passages()
-    return [math.log(1 + passages / (1 + max(counts.get(word, 0) for word in its))) for its in words]
 
 
 def _is_sentence(query: Query, grammar: Mapping[str, Collection[str]]) -> bool:

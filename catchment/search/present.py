@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby, islice
 from typing import Any
 
-from catchment.ledger import Ledger, Match, Query, Ranked, Term, fold_with_spans, word_pattern
-from catchment.search.asked import rarities
+from catchment.ledger import AnyOf, Folded, Ledger, Match, Query, Ranked, Term, word_pattern
 from catchment.search.language import is_code
 from catchment.search.meaning.fill import embedded_parts
 from catchment.search.results import Hit
@@ -38,17 +37,21 @@ _Mark = tuple[int, int, int]
 """Where a match begins and ends, and the number of its word in the query."""
 
 
-def present(ledger: Ledger, ranked: Sequence[Ranked], query: Query) -> list[Hit]:
+def present(
+    ledger: Ledger,
+    ranked: Sequence[Ranked],
+    query: Query,
+    weights: Callable[[Sequence[AnyOf]], Sequence[float]] = lambda groups: [1.0] * len(groups),
+) -> list[Hit]:
     """Return the hits for ranked contents. Of several copies, one that passes the filters and resembles the query is shown.
 
-    Omits contents without a live document.
+    Omits contents without a live document. `weights`: of groups of words, to choose what an excerpt shows.
     """
     matches = ledger.library.matches(ranked, query)
     number = {term: n for n, group in enumerate(query.wanted) for term in group}
     patterns = ["|".join(map(pattern, terms)) for _, terms in groupby(query.shown, key=number.__getitem__)]
-    # Only the typed words are counted: with all forms, it would take long where some sources are hidden.
-    weights = rarities([group[:1] for group in query.wanted], ledger.vocabulary) if len(patterns) > 1 else [1.0]
-    return [_hit(match, patterns, weights) for match in matches]
+    its = weights(query.wanted)
+    return [_hit(match, patterns, its) for match in matches]
 
 
 def _hit(match: Match, patterns: Sequence[str], weights: Sequence[float]) -> Hit:
@@ -56,9 +59,10 @@ def _hit(match: Match, patterns: Sequence[str], weights: Sequence[float]) -> Hit
     if len(match.eligible) > 1:
         shown = max(match.eligible, key=lambda copy: _likeness(f"{copy.title} {copy.item}", patterns))
     begin, end = _near(match)
-    found = [mark for mark in marks(match.passage, patterns, match.parts) if begin <= mark[0] and mark[1] <= end]
+    text = match.passage[begin:end]
+    parts = [(start - begin, stop - begin) for start, stop in match.parts if begin <= start and stop <= end]
+    found = marks(text, patterns, parts)
     best = _best(found, weights)
-    text = match.passage[:end] if best else match.passage[begin:end]
     return Hit(
         document=shown.document,
         title=shown.title,
@@ -75,7 +79,7 @@ def _hit(match: Match, patterns: Sequence[str], weights: Sequence[float]) -> Hit
         url=_text(shown.metadata, "url"),
         number=number if isinstance(number := shown.metadata.get("number"), int) else None,
         state=_text(shown.attributes, "state"),
-        symbol=_symbol(match, best),
+        symbol=_symbol(match, begin + best[1] if best else end),
         lexical_rank=ranked.lexical_rank,
         lexical_score=ranked.lexical_score,
         semantic_rank=ranked.semantic_rank,
@@ -90,7 +94,7 @@ def _text(values: Mapping[str, Any], key: str) -> str | None:
 
 def _likeness(text: str, patterns: Sequence[str]) -> int:
     """Return the number of query terms in the text."""
-    folded, *_ = fold_with_spans(text)
+    folded = Folded(text).text
     return sum(re.search(pattern, folded) is not None for pattern in patterns)
 
 
@@ -135,19 +139,18 @@ def snippet(text: str, marked: Sequence[_Mark], best: _Mark | None, *, is_code: 
     return f"{'… ' if start else ''}{shown}{' …' if stop < len(line) else ''}"
 
 
-def _symbol(match: Match, best: _Mark | None) -> str | None:
-    """Return the definition around the best mark in a passage."""
-    position = best[1] if best else len(match.passage)
+def _symbol(match: Match, position: int) -> str | None:
+    """Return the definition around a position in a passage."""
     before = [symbol for start, symbol in match.symbols if start < position]
     return before[-1] if before else None
 
 
 def marks(text: str, patterns: Sequence[str], parts: Sequence[_Span]) -> list[_Mark]:
     """Return where words match, in order and without overlaps: whole words and the parts of identifiers."""
-    folded, starts, stops = fold_with_spans(text)
+    folded = Folded(text)
     words = "|".join(f"({words})" for words in patterns)
-    matched = re.finditer(words, folded) if words else ()
-    spans = [(starts[one.start()], stops[one.end() - 1], one.lastindex or 0) for one in matched if one[0]]
+    matched = re.finditer(words, folded.text) if words else ()
+    spans = [(*folded.span(*one.span()), one.lastindex or 0) for one in matched if one[0]]
     found: list[_Mark] = []
     for begin, end, number in sorted(
         [*((begin, end, number - 1) for begin, end, number in spans), *((*span, len(patterns)) for span in parts)],

@@ -26,7 +26,7 @@ from catchment.ledger import (
     storable_text,
     time_limit,
 )
-from catchment.search.asked import Asked, rarities, understand, without_common
+from catchment.search.asked import Asked, understand
 from catchment.search.fuse import DEPTH, fuse, key
 from catchment.search.language import is_code, nearest_name, parse, sentence, without_filters, written
 from catchment.search.present import present
@@ -125,7 +125,7 @@ def _found(
         by_words, is_partial = _by_words(ledger, asked, max(DEPTH, offset + limit), by_conversation)
 
     def page(ranked: Sequence[Ranked], total: int, off: str | None = None) -> Results:
-        hits = present(ledger, ranked[offset : offset + limit], asked.query)
+        hits = present(ledger, ranked[offset : offset + limit], asked.query, asked.weights)
         return Results(hits, total, understood, is_partial, off, by_words.is_capped)
 
     if not by_meaning or meaning is None:
@@ -178,10 +178,10 @@ def _by_words(ledger: Ledger, asked: Asked, limit: int, by_conversation: bool) -
         ranking = ledger.library.rank(query, limit=limit, by_conversation=by_conversation)
         if ranking.total or len(query.wanted) < 2 or query.newest_first:
             return _scaled(ranking), False
-        query = without_common(query, ledger.vocabulary)
+        query = asked.without_common()
     wanted = _quoted(query) or (tuple(chain.from_iterable(query.wanted)),)
     found = ledger.library.rank(replace(query, wanted=wanted), limit=_SOME, by_conversation=by_conversation)
-    return _covered(ledger, query, _scaled(found)), True
+    return _covered(ledger, query, _scaled(found), asked.weights(query.wanted)), True
 
 
 def _quoted(query: Query) -> tuple[AnyOf, ...]:
@@ -193,9 +193,8 @@ def _scaled(ranking: Ranking) -> Ranking:
     return ranking._replace(ranked=[replace(one, score=one.score / best) for one in ranking.ranked])
 
 
-def _covered(ledger: Ledger, query: Query, ranking: Ranking) -> Ranking:
+def _covered(ledger: Ledger, query: Query, ranking: Ranking, weights: Sequence[float]) -> Ranking:
     """Multiply each score by the share of the query's words that the passage and the names have; rare ones count more."""
-    weights = rarities(query.wanted, ledger.vocabulary)
     texts = ledger.library.words(ranking.ranked)
 
     def coverage(one: Ranked) -> float:

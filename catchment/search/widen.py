@@ -67,8 +67,12 @@ _LONGEST = 30
 _BEGINNING = 3
 
 
-def widen(query: Query, vocabulary: Vocabulary, languages: Collection[str]) -> tuple[Query, list[Word]]:
+def widen(
+    query: Query, vocabulary: Vocabulary, languages: Collection[str]
+) -> tuple[Query, list[Word], Mapping[str, int]]:
     """Add to each single word of a query its other forms, and corrections if it seems to be misspelled.
+
+    Returns also in how many passages and names each word and form occurs.
 
     `languages`: that the query may be in, as ISO 639-1 codes.
     """
@@ -76,8 +80,8 @@ def widen(query: Query, vocabulary: Vocabulary, languages: Collection[str]) -> t
     terms = [term for group in groups for term in group]
     rest = [Word(term.text) for group in query.wanted[_WIDENED:] for term in group]
     if not any(map(_is_word, terms)):
-        return query, [*(Word(term.text) for term in terms), *rest]
-    words, joined = _look_up(groups, vocabulary, languages)
+        return query, [*(Word(term.text) for term in terms), *rest], {}
+    words, joined, counts = _look_up(groups, vocabulary, languages)
     each = zip(terms, words, strict=True)
     wanted: list[AnyOf] = []
     for group, around in zip(groups, joined, strict=True):
@@ -88,13 +92,13 @@ def widen(query: Query, vocabulary: Vocabulary, languages: Collection[str]) -> t
                 others.append(Term(" ".join(term.pieces), prefix=False, weight=_FORM_WEIGHT, is_quoted=True))
             others += [Term(other, prefix=False, weight=_CORRECTION_WEIGHT) for other in word.corrections]
         wanted.append((*group, *others))
-    return replace(query, wanted=(*wanted, *query.wanted[_WIDENED:])), [*words, *rest]
+    return replace(query, wanted=(*wanted, *query.wanted[_WIDENED:])), [*words, *rest], counts
 
 
 def _look_up(
     groups: Sequence[AnyOf], vocabulary: Vocabulary, languages: Collection[str]
-) -> tuple[list[Word], list[list[str]]]:
-    """Return what the library has of each term, and for each group the words that it forms with its neighbours."""
+) -> tuple[list[Word], list[list[str]], Mapping[str, int]]:
+    """Return what the library has of each term, for each group the words that it forms with its neighbours, and the counts."""
     terms = [(term, n) for n, group in enumerate(groups) for term in group]
     widened = {place: term for place, (term, _) in enumerate(terms[:_WIDENED]) if _is_word(term)}
     pieces = {term: term.pieces if len(term.pieces) > 1 else [] for term in widened.values()}
@@ -117,7 +121,7 @@ def _look_up(
     for place, typed in suspects.items():
         fitting = tuple(other for other in corrections[typed] if other not in words[place].forms)
         words[place] = replace(words[place], corrections=fitting)
-    return words, joined
+    return words, joined, counts
 
 
 def _pairs(groups: Sequence[AnyOf]) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.ledger import fold_with_spans, plain_words
+from catchment.ledger import Folded, plain_words
 from catchment.ledger.db.folding import fold
 from catchment.model import Entity, EntityKind
 from tests.ledger.test_search import ask, found, put
@@ -66,11 +66,11 @@ def test_folding_is_stable_and_keeps_places(text: str) -> None:
     words = plain_words(text)
     assert plain_words(unicodedata.normalize("NFD", text)) == plain_words(unicodedata.normalize("NFC", text)) == words
     assert all(ord(letter) > 127 or (letter.isalnum() and not letter.isupper()) for letter in words.replace(" ", ""))
-    folded, starts, stops = fold_with_spans(text)
-    assert len(folded) == len(starts) == len(stops)
-    assert list(starts) == sorted(starts)
-    assert plain_words(folded) == words
-    assert all(text[start:stop] for start, stop in zip(starts, stops, strict=True))
+    folded = Folded(text)
+    spans = [folded.span(at, at + 1) for at in range(len(folded.text))]
+    assert spans == sorted(spans)
+    assert plain_words(folded.text) == words
+    assert all(text[start:stop] for start, stop in spans)
 
 
 _WRITTEN: Mapping[str, str] = {

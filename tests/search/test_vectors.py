@@ -73,5 +73,27 @@ def test_rows_grow_beyond_their_first_size() -> None:
     rows = _filled(given)
     for one in (given[0], given[4_095], given[4_096], given[-1]):
         query = np.frombuffer(one.vector, np.int8).astype(np.float32)
-        cosine, chunk, _ = rows.best(query / np.linalg.norm(query), [one.content_id])[one.content_id]
-        assert (chunk, cosine) == (one.chunk_id, pytest.approx(1, abs=1e-5))
+        best = rows.best(query / np.linalg.norm(query), [one.content_id])[one.content_id]
+        assert (best.chunk, best.cosine) == (one.chunk_id, pytest.approx(1, abs=1e-5))
+
+
+def test_the_best_row_of_a_content_and_its_nearest_rows_in_the_mean() -> None:
+    random = np.random.default_rng(3)
+    floats = random.standard_normal((40, _WIDTH))
+    owners = [1] * 20 + [2] * 3 + [3] + [1] * 16
+    rows = _filled(
+        [
+            Vector(n, owner, 100 + n // 4, _vector(each))
+            for n, (owner, each) in enumerate(zip(owners, floats, strict=True), 1)
+        ]
+    )
+    query = random.standard_normal(_WIDTH).astype(np.float32)
+    query /= np.linalg.norm(query)
+    found = rows.best(query, [2, 1, 3])
+    cosines = rows.cosines(query, None)
+    for owner, best in found.items():
+        its = sorted((cosines[n] for n, one in enumerate(owners) if one == owner), reverse=True)
+        at = int(np.argmax(np.where(np.equal(owners, owner), cosines, -2)))
+        assert (best.cosine, best.mean) == (pytest.approx(its[0]), pytest.approx(np.mean(its[:8])))
+        assert best.chunk == 100 + (at + 1) // 4
+    assert [*found] == [1, 2, 3] and rows.best(query, []) == {}

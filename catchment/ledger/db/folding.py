@@ -8,9 +8,9 @@ characters. All other ASCII characters separate words, as in the tokenizer `asci
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator
 from functools import cache
-from itertools import chain
 from unicodedata import category, combining, name, normalize
 
 _MARKED = ("LATIN", "GREEK", "ARABIC", "HEBREW")
@@ -23,6 +23,8 @@ _UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\
 """Default-ignorable characters that are not of the category Cf: https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point"""
 _SOFT_BREAK = "\u00ad\n"
 """A word divided at the end of a line."""
+_RUN = re.compile(r"(?:[\x00-\x7f]?[^\x00-\x7f]+\n?)+")
+"""Characters that are not ASCII, with those around that may be folded with them."""
 _IGNORED = re.compile(f"[{_MARKS}{_UNSEEN}\u0640]")
 """The last one is the tatweel, which lengthens an Arabic word."""
 _VARIANT = re.compile(r"LATIN SMALL LETTER ([A-Z]) WITH ")
@@ -64,27 +66,39 @@ def plain_words(text: str) -> str:
     return " ".join(_BREAK.split(fold(text))).strip()
 
 
-def fold_with_spans(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
-    """Return the folded text, in which C++ has no words for its signs, and where each of its characters starts and stops."""
-    if text.isascii():
-        return text.lower(), range(len(text)), range(1, len(text) + 1)
-    pieces: list[str] = []
-    starts: list[int] = []
-    stops: list[int] = []
-    start = 0
-    for stop, letter in enumerate(chain(text[1:], " "), 1):
-        is_new = letter.isascii() or not _continues(letter)
-        if is_new and text[stop - 1 : stop + 1] != _SOFT_BREAK:
-            piece = _FOLDED[ord(text[start])] if stop - start == 1 else _fold_letters(text[start:stop])
-            pieces.append(piece)
-            starts += [start] * len(piece)
-            stops += [stop] * len(piece)
-            start = stop
-    return "".join(pieces), starts, stops
+class Folded:
+    """A folded text, in which C++ has no words for its signs, and where its characters come from."""
+
+    def __init__(self, text: str) -> None:
+        pieces: list[str] = []
+        self._begins: list[int] = []
+        self._at: list[int] = []
+        self._is_even: list[bool] = []
+        length = 0
+        for begin, end, is_even in _pieces(text):
+            pieces.append(_fold_letters(text[begin:end]))
+            self._begins.append(begin)
+            self._at.append(length)
+            self._is_even.append(is_even)
+            length += len(pieces[-1])
+        self._begins.append(len(text))
+        self.text = "".join(pieces)
+
+    def span(self, start: int, stop: int) -> tuple[int, int]:
+        """Return where the characters from `start` to `stop`, one at least, are in the original text."""
+        return self._origin(start)[0], self._origin(stop - 1)[1]
+
+    def _origin(self, at: int) -> tuple[int, int]:
+        piece = bisect_right(self._at, at) - 1
+        begin = self._begins[piece]
+        if self._is_even[piece]:
+            begin += at - self._at[piece]
+            return begin, begin + 1
+        return begin, self._begins[piece + 1]
 
 
 def word_pattern(words: str, *, is_prefix: bool) -> str:
-    """Return a regular expression for `plain_words` in the result of `fold_with_spans`."""
+    """Return a regular expression for `plain_words` in a `Folded` text."""
     end = f"{_LETTER}*" if is_prefix else "" if words[-1] in "＋＃" else f"(?!{_LETTER})"
     pattern = words.replace(" ＋", r"\+\+").replace(" ＃", "#").replace("． ", r"\.").replace(" ", _BREAK.pattern)
     return f"(?<!{_LETTER}){pattern}{end}"
@@ -103,6 +117,30 @@ def postgres_function() -> str:
     for sign, word in ((r"([a-z])\+\+", r"\1 ＋ "), (r"\m([cf])#", r"\1 ＃ "), (r"(^|[^\w.])\.(net\M)", r"\1． \2")):
         value = f"regexp_replace({value}, '{sign}', '{word}', 'g')"
     return f"CREATE FUNCTION fold(value TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT AS $$ SELECT {value} $$"
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield where pieces of a text begin and end that are folded by themselves, and whether each character becomes one."""
+    done = 0
+    for run in _RUN.finditer(text):
+        begin, end = run.span()
+        if all(map(_is_even, run[0])):
+            continue
+        if done < begin:
+            yield done, begin, True
+        for stop in range(begin + 1, end + 1):
+            is_inside = stop < end and _continues(text[stop])
+            if not is_inside and text[stop - 1 : stop + 1] != _SOFT_BREAK:
+                yield begin, stop, False
+                begin = stop
+        done = end
+    if done < len(text):
+        yield done, len(text), True
+
+
+@cache
+def _is_even(letter: str) -> bool:
+    return len(_FOLDED[ord(letter)]) == 1 and not _continues(letter)
 
 
 @cache

@@ -55,9 +55,9 @@ class MeaningIndex:
     def nearest(
         self, text: str, limit: int, contents: Collection[int] | None = None, also: Collection[int] = ()
     ) -> list[Near]:
-        """Return the contents nearest to a text, best first, with their nearest chunks.
+        """Return the `limit` contents nearest to a text, best first, with their nearest chunks.
 
-        At least `limit` if so many have a vector. `contents`: only these. `also`: these too, wherever they have a vector.
+        `contents`: only these. `also`: these too, if they have a vector.
         """
         with self._turn():
             vectors = self._current()

@@ -1,7 +1,7 @@
 """The vectors of one space in memory, searched by comparing all of them.
 
-A document is as near as its best part, and a little nearer if its title is. Where the parts are many, the bits of their signs
-are compared first, and only the best of those exactly.
+A document is as near as its best part, and nearer if other parts and its title are. Where the parts are many, the bits of
+their signs are compared first, and only the best of those exactly.
 
 They are in mapped files without a name, so that the system can page them out, no other program can change them, and nothing is
 left when the process ends. Each vector is compared with its checksum when it is copied from the ledger.
@@ -25,8 +25,10 @@ _BLOCK = 2_048
 _LEAST_ROWS = 4_096
 _PAIRS = 1_000
 _FEW = 200
-_PART, _TITLE = 0.8, 0.2
-"""Shares of the nearest part and of the nearest title."""
+_PART, _PARTS, _TITLE = 0.5, 0.3, 0.2
+"""Shares of the nearest part, of the nearest parts in the mean, and of the nearest title."""
+_SEVERAL = 8
+"""Parts that say what a document is about, beside the nearest one."""
 _PARTS_EACH = 8
 """Parts that are looked at for each content that is wanted, because the best parts may belong to few contents."""
 _MANY = 400_000
@@ -74,6 +76,15 @@ class Near:
     chunk_id: int | None
     cosine: float
     part: int = 0
+
+
+class _Best(NamedTuple):
+    """The nearest row of a content, with the place in its chunk. `mean`: the cosine of its nearest rows, in the mean."""
+
+    cosine: float
+    mean: float
+    chunk: int
+    place: int
 
 
 class _Rows:
@@ -158,17 +169,21 @@ class _Rows:
         found = np.argpartition(distances, limit)[:limit]
         return found if rows is None else rows[found]
 
-    def best(self, query: _Floats, contents: Collection[int]) -> dict[int, tuple[float, int, int]]:
-        """Return for each of these contents the cosine and the chunk of its nearest row, and the row's place in the chunk."""
+    def best(self, query: _Floats, contents: Collection[int]) -> dict[int, _Best]:
+        """Return the nearest rows of each of these contents."""
         rows = self.of(contents)
         cosines, chunks = self.cosines(query, rows), self._chunks[rows]
         # The parts of a chunk are stored together and in order.
         places = rows - np.maximum.accumulate(np.where(np.diff(chunks, prepend=-1) != 0, rows, 0))
         # By number where equal, so that the chunk never changes.
-        order = np.lexsort((-chunks, cosines))
-        owners = self._contents[rows][order].tolist()
-        its = (cosines[order].tolist(), chunks[order].tolist(), places[order].tolist())
-        return dict(zip(owners, zip(*its, strict=True), strict=True))
+        order = np.lexsort((chunks, -cosines, self._contents[rows]))
+        owners, cosines = self._contents[rows][order], cosines[order]
+        first = np.flatnonzero(np.diff(owners, prepend=-1))
+        counts = np.diff(first, append=len(rows))
+        is_near = np.arange(len(rows)) - np.repeat(first, counts) < _SEVERAL
+        means = np.add.reduceat(np.where(is_near, cosines, 0), first) / np.minimum(counts, _SEVERAL)
+        its = cosines[first], means, chunks[order][first], places[order][first]
+        return dict(zip(owners[first].tolist(), map(_Best, *(values.tolist() for values in its)), strict=True))
 
     def cosines(self, query: _Floats, rows: _Numbers | None) -> _Floats:
         """Return the cosines of these rows; None: of all."""
@@ -228,9 +243,9 @@ class Vectors:
     def nearest(
         self, query: Sequence[float], limit: int, contents: Collection[int] | None = None, also: Collection[int] = ()
     ) -> list[Near]:
-        """Return the contents nearest to a text, with the nearest chunk of each, best first.
+        """Return the `limit` contents nearest to a text, with the nearest chunk of each, best first.
 
-        `contents`: only these. `also`: these too, wherever they have a vector.
+        `contents`: only these. `also`: these too, if they have a vector.
         """
         wanted = np.asarray(query, np.float32)
         near = {*also}
@@ -240,10 +255,16 @@ class Vectors:
         parts, titles = self._parts.best(wanted, near), self._titles.best(wanted, near)
         found = []
         for one in near:
-            if one in parts or one in titles:
-                _, chunk, place = parts.get(one, (0.0, None, 0))
-                found.append(Near(one, chunk, _joined(parts.get(one), titles.get(one)), place))
-        return sorted(found, key=lambda one: (-one.cosine, one.content_id))
+            part, title = parts.get(one), titles.get(one)
+            if part is not None:
+                cosine = _PART * part.cosine + _PARTS * part.mean + _TITLE * (title or part).cosine
+                found.append(Near(one, part.chunk, cosine, part.place))
+            elif title is not None:
+                # Less than with a part, because any short text is near another one.
+                found.append(Near(one, None, (1 - _TITLE) * title.cosine))
+        found.sort(key=lambda one: (-one.cosine, one.content_id))
+        others = {*also}
+        return [*found[:limit], *(one for one in found[limit:] if one.content_id in others)]
 
     def related(self, content_id: int, limit: int) -> list[Near]:
         """Return the contents nearest to another by their parts, best first, without itself."""
@@ -254,15 +275,8 @@ class Vectors:
             return []
         near = self._parts.nearest(mean / length, limit + 1, None)
         best = self._parts.best(mean / length, near.tolist())
-        found = [Near(one, chunk, cosine, place) for one, (cosine, chunk, place) in best.items() if one != content_id]
+        found = [Near(one, it.chunk, it.cosine, it.place) for one, it in best.items() if one != content_id]
         return sorted(found, key=lambda one: (-one.cosine, one.content_id))[:limit]
-
-
-def _joined(part: tuple[float, int, int] | None, title: tuple[float, int, int] | None) -> float:
-    """Return the cosine of a document. A name alone counts less, because any short text is near another one."""
-    if part is None:
-        return _PART * title[0] if title else 0.0
-    return _PART * part[0] + _TITLE * (title or part)[0]
 
 
 def _mapped(kind: Any, rows: int, width: int) -> NDArray[Any]:
