@@ -51,6 +51,8 @@ class _Folded(dict[int, str]):
 
 
 _FOLDED = _Folded({code: chr(code).lower() for code in range(128)})
+_UNCHANGED = {chr(code) for code in range(128)}
+"""Letters in lower case that are known to be folded already."""
 
 
 def fold(text: str) -> str:
@@ -150,9 +152,18 @@ def _continues(letter: str) -> bool:
 
 
 def _fold_letters(text: str) -> str:
-    if text.isascii():
-        return text.lower()
-    return normalize("NFC", normalize("NFC", text.replace(_SOFT_BREAK, "")).translate(_FOLDED))
+    plain = text.lower()
+    if plain.isascii():
+        return plain
+    plain = normalize("NFC", plain.replace(_SOFT_BREAK, ""))
+    # A text has few letters that change, and a replacement of one takes less time than a table for all takes per word.
+    for letter in {*plain}.difference(_UNCHANGED):
+        folded = _FOLDED[ord(letter)]
+        if folded == letter:
+            _UNCHANGED.add(letter)
+        else:
+            plain = plain.replace(letter, folded)
+    return normalize("NFC", plain)
 
 
 def _folded(letter: str) -> str:

@@ -37,9 +37,9 @@ _LIVE = documents.c.removed_at.is_(None)
 _NAMES_AT_ONCE = 50
 _MOST_CALLED = 2_000
 _OPENING = 400
+"""Characters of a text in a list."""
 _MOST_NAMES = 20_000
 """Tags or folders that are compared with a misspelled one."""
-"""Characters of a text in a list."""
 
 
 @dataclass(frozen=True, slots=True)
