@@ -28,7 +28,7 @@ COUNTS = (10_000, 100_000)
 _VOCABULARY, _LENGTH = 50_000, 60
 _EACH = 40
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
-_WITH_MEANING = ("two words", "three words", "a common word", "a word and a filter")
+_WITH_MEANING = ("two words", "three words", "a sentence of 14 words", "a common word", "a word and a filter")
 
 
 def main() -> None:
@@ -84,6 +84,7 @@ def queries() -> dict[str, list[str]]:
         "two words": lambda: draw(100, 1_000, 2),
         "three words": lambda: draw(50, 500, 3),
         "a common word": lambda: draw(0, 20),
+        "a sentence of 14 words": lambda: f"{draw(0, 20, 5)} {draw(50, 2_000, 9)}",
         "a phrase": lambda: f'"{draw(50, 500, 2)}"',
         "a typo": lambda: _misspelled(chance, draw(1_000, 10_000)),
         "a word and a filter": lambda: f"{draw(100, 1_000)} tag:river after:2020",
