@@ -1,4 +1,4 @@
-"""What a query asks for: words as they are, some words, or a sentence of which only a part is about the subject."""
+"""The kinds of queries: literal words, some words, or a sentence with words that are not about its subject."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Asked:
 
 
 def understand(typed: Query, vocabulary: Vocabulary) -> Asked:
-    """Widen a query, and tell what kind it is of."""
+    """Widen a query and determine its kind."""
     languages = vocabulary.languages() | {_DEFAULT}
     terms = [term for group in typed.wanted for term in group]
     grammar = spoken([term.words for term in terms], languages)
@@ -85,7 +85,7 @@ def _without_common(query: Query, found: Mapping[str, int], passages: int, gramm
         if group[0].words not in grammar or 0 < number(group) < passages * _COMMON_GRAMMAR
     ]
     rare = [group for group in content if number(group) <= max(_COMMON_AT_LEAST, passages * _COMMON)]
-    # What occurs nowhere is no reason to leave out what does.
+    # Words that occur nowhere are no reason to leave out words that occur.
     kept = rare if any(map(number, rare)) else content
     return replace(query, wanted=tuple(kept) or query.wanted)
 

@@ -35,7 +35,7 @@ _PREFIXES = (
     (r"arctic-embed2|snowflake-arctic-embed.*v2", "query: ", ""),
     (r"embeddinggemma", "task: search result | query: ", "title: none | text: "),
 )
-"""What models expect before a query and before a passage, as their documentation says, by their names."""
+"""The texts that models expect before a query and before a passage, by name, from their documentation."""
 
 
 class _RefusedTexts(Exception):

@@ -20,7 +20,7 @@ _AT_ONCE = 8
 _WAIT_SECONDS = 2.0
 """Wait for another search. A model behind a slow server must not delay results by words."""
 _REST = 20
-"""How many times as long as it took, what `lacking` returned stays as it is."""
+"""A result of `lacking` is kept for this many times the duration of its computation."""
 _CHANCE = {DEFAULT_MODEL: Chance(0.1, 0.05)}
 """Measured: nine of ten paraphrases are two deviations above, and most passages about another subject are not."""
 

@@ -28,7 +28,7 @@ _FEW = 200
 _PART, _PARTS, _TITLE = 0.5, 0.3, 0.2
 """Shares of the nearest part, of the nearest parts in the mean, and of the nearest title."""
 _SEVERAL = 8
-"""Parts that say what a document is about, beside the nearest one."""
+"""Number of nearest parts that show the subject of a document."""
 _PARTS_EACH = 8
 """Parts that are looked at for each content that is wanted, because the best parts may belong to few contents."""
 _MANY = 400_000
