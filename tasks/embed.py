@@ -32,7 +32,8 @@ from tasks.run_states import CANCELLED, COMPLETED, FAILED, SKIPPED
 
 _DEPLOYMENT = "embed/embed"
 _COMMAND = (sys.executable, "-P", "-m", "catchment.search.meaning")
-_SHOW_SECONDS = 2.0
+_SHOW_SECONDS = 10.0
+"""With 2 s, the server needed a sixth of a core for it."""
 _SILENCE_SECONDS = 300.0
 """Time without a report after which the process is considered stuck."""
 _WAIT_SECONDS, _WORK_SECONDS = 5.0, 1.0
@@ -182,7 +183,7 @@ class _Embedding:
 
 @asynccontextmanager
 async def _showing_progress(work: _Embedding) -> AsyncIterator[None]:
-    """Show the progress in the run's name every two seconds, and stop the work when the deployment is paused."""
+    """Show the progress in the run's name every ten seconds, and stop the work when the deployment is paused."""
     shower = asyncio.create_task(_show_progress(work))
     try:
         yield

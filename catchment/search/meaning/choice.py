@@ -15,8 +15,8 @@ _ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?(/.*
 IS_OFF = "search by meaning: off; switch it on with `catchment model use`"
 
 
-def load(setting: str) -> Model:
-    """Return the model of a setting (see `checked`). Raises MeaningOff if it is off or cannot be used."""
+def load(setting: str, threads: int = 1) -> Model:
+    """Return the model of a setting (see `checked`), which computes in so many threads. Raises MeaningOff if it is off or cannot be used."""
     if setting == OFF:
         raise MeaningOff(IS_OFF)
     try:
@@ -30,7 +30,7 @@ def load(setting: str) -> Model:
         return Endpoint(setting, *match.groups())
     from catchment.search.meaning.builtin import BuiltIn
 
-    return BuiltIn()
+    return BuiltIn(threads)
 
 
 def checked(setting: str) -> str:
