@@ -318,7 +318,7 @@ def test_new_model_killed_before_any_commit_goes_on(
 
 
 def test_stopped_filling_ends_between_transactions(sqlite_world: World, model: BuiltIn) -> None:
-    put(sqlite_world, {f"{n}.md": f"Note {n}" for n in range(100)})
+    sqlite_world.ingest(*(note(f"{n}.md") for n in range(100)))
     fill_once(sqlite_world, model)
     counts = sqlite_world.ledger.embeddings.counts(sqlite_world.ledger.embeddings.searched())
     assert (counts.done, counts.total) == (64, 100)
