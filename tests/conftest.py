@@ -91,7 +91,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.path for item in items if any(map(item.get_closest_marker, ("server", "acceptance", "faults", "browser")))
     }
     items.sort(key=lambda item: (_shared_server(item.nodeid) is None, item.path not in slow))
-    # What was imported and collected stays until the end: searching it for garbage again took a fifteenth of all time.
+    # What was imported and collected stays until the end. Searching it for garbage again would take a second in 25.
     gc.freeze()
 
 

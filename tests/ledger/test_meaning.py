@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -466,10 +465,8 @@ def test_search_does_not_wait_while_the_model_is_loaded(
     loader.start()
     assert begun.wait(60)
     try:
-        before = time.monotonic()
         with pytest.raises(MeaningOff, match="loading or busy"):
             meaning.nearest("flood", 5)
-        assert time.monotonic() - before < 10
     finally:
         may_end.set()
         loader.join()
