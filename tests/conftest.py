@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import re
@@ -90,6 +91,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.path for item in items if any(map(item.get_closest_marker, ("server", "acceptance", "faults", "browser")))
     }
     items.sort(key=lambda item: (_shared_server(item.nodeid) is None, item.path not in slow))
+    # What was imported and collected stays until the end. Searching it for garbage again would take a second in 25.
+    gc.freeze()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:

@@ -6,17 +6,25 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 from tasks import run_states
 from tasks.run_states import RunState
 
 ROOT = Path(__file__).parent.parent
 _TABLE = "tasks/run_states.py"
 _STATES = {name: state for name, state in vars(run_states).items() if isinstance(state, RunState)}
-_CODE = {
-    str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8"))
-    for folder in ("tasks", "flows", "deployments", "console", "web", "assistant")
-    for path in sorted((ROOT / folder).rglob("*.py"))
-}
+_FOLDERS = ("tasks", "flows", "deployments", "console", "web", "assistant")
+
+
+@pytest.fixture(scope="module")
+def code() -> dict[str, ast.Module]:
+    """The syntax trees of all modules that may use a state, by path."""
+    return {
+        str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8"))
+        for folder in _FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    }
 
 
 def test_document_shows_the_table_of_run_states() -> None:
@@ -31,19 +39,20 @@ def test_document_shows_the_table_of_run_states() -> None:
     ]
 
 
-def test_each_run_state_is_used_where_the_table_says() -> None:
-    used = {constant: {path for path, tree in _CODE.items() if constant in _imported(tree)} for constant in _STATES}
+def test_each_run_state_is_used_where_the_table_says(code: dict[str, ast.Module]) -> None:
+    imported = {path: _imported(tree) for path, tree in code.items()}
+    used = {constant: {path for path, names in imported.items() if constant in names} for constant in _STATES}
     assert used == {
         constant: {place for place in (*state.set_by, *state.read_by) if "/" in place}
         for constant, state in _STATES.items()
     }
 
 
-def test_only_the_table_spells_the_names_of_run_states() -> None:
+def test_only_the_table_spells_the_names_of_run_states(code: dict[str, ast.Module]) -> None:
     names = {state.name for state in _STATES.values()}
     spelled = {
         f"{path}:{node.lineno}"
-        for path, tree in _CODE.items()
+        for path, tree in code.items()
         for node in ast.walk(tree)
         if path != _TABLE and isinstance(node, ast.Constant) and node.value in names
     }

@@ -58,7 +58,7 @@ def running(home: Home, process: str) -> BackupStatus:
 def test_backup_is_made_after_the_answer_and_is_listed(home: Home, client: TestClient) -> None:
     at, said = post(client, "backups.make")
     assert (at, "A backup is being made" in said) == ("/health", True)
-    until(lambda: (status := BackupStatus.read(home)) and status.is_complete, seconds=30)
+    until(lambda: (status := BackupStatus.read(home)) and status.is_complete)
     [made] = backups(home).files
     page = shown(client, "/health")
     assert made.file.name in page
@@ -86,7 +86,7 @@ def test_killed_backup_is_shown_and_the_next_one_is_made(home: Home, cli: Cli, c
 def test_failed_backup_says_why(home: Home, client: TestClient) -> None:
     home.backups.write_text("a file where the folder belongs")
     post(client, "backups.make")
-    until(lambda: (status := BackupStatus.read(home)) and status.ended, seconds=30)
+    until(lambda: (status := BackupStatus.read(home)) and status.ended)
     assert "Failed" in shown(client, "/health")
 
 

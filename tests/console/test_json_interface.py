@@ -133,14 +133,14 @@ def test_every_view_has_a_sample() -> None:
     assert views - without - {"/live", "/ready"} == SAMPLES.keys()
 
 
-@pytest.mark.parametrize("path", SAMPLES)
-def test_answer_is_as_described(client: TestClient, names: dict[str, str], path: str) -> None:
-    answer = client.get(f"/api/v1{sample(path, names)}")
-    assert answer.status_code == 200, answer.text
-    content = DESCRIBED["paths"][f"/api/v1{path}"]["get"]["responses"]["200"]["content"]
-    schema = _strict({**content["application/json"]["schema"], "components": DESCRIBED["components"]})
-    Draft202012Validator.check_schema(schema)
-    assert [error.message for error in Draft202012Validator(schema).iter_errors(answer.json())] == []
+def test_answer_is_as_described(client: TestClient, names: dict[str, str]) -> None:
+    for path in SAMPLES:
+        answer = client.get(f"/api/v1{sample(path, names)}")
+        assert answer.status_code == 200, answer.text
+        content = DESCRIBED["paths"][f"/api/v1{path}"]["get"]["responses"]["200"]["content"]
+        schema = _strict({**content["application/json"]["schema"], "components": DESCRIBED["components"]})
+        Draft202012Validator.check_schema(schema)
+        assert [error.message for error in Draft202012Validator(schema).iter_errors(answer.json())] == [], path
 
 
 def _strict(schema: Any) -> Any:
@@ -165,8 +165,7 @@ class _Recorded(dict[str, str]):
         return super().get(name, default)
 
 
-@pytest.mark.parametrize("path", sorted(SAMPLES.keys() - {"/search"}))
-def test_view_uses_the_described_parameters(library: WarmLibrary, names: dict[str, str], path: str) -> None:
+def test_view_uses_the_described_parameters(library: WarmLibrary, names: dict[str, str]) -> None:
     desk = desk_of(library.home)
     modules = (trouble, sources, syncs, jobs, why)
     pages = [
@@ -175,13 +174,14 @@ def test_view_uses_the_described_parameters(library: WarmLibrary, names: dict[st
         *trends.PAGES,
         *(page for module in modules for page in module.pages(desk)),
     ]
-    page = next(page for page in pages if re.sub(r":\w+}", "}", page.path) == path)
-    address = urlsplit(sample(path, names))
-    match = compile_path(page.path)[0].match(address.path)
-    assert match is not None
-    parameters = _Recorded({**dict(parse_qsl(address.query)), **match.groupdict()})
-    page.data(library, parameters)
-    assert parameters.asked - match.groupdict().keys() - ONLY_PAGE == set(page.query)
+    for path in SAMPLES.keys() - {"/search"}:
+        page = next(page for page in pages if re.sub(r":\w+}", "}", page.path) == path)
+        address = urlsplit(sample(path, names))
+        match = compile_path(page.path)[0].match(address.path)
+        assert match is not None
+        parameters = _Recorded({**dict(parse_qsl(address.query)), **match.groupdict()})
+        page.data(library, parameters)
+        assert parameters.asked - match.groupdict().keys() - ONLY_PAGE == set(page.query), path
 
 
 def test_unknown_parameter_is_refused_by_name(client: TestClient) -> None:

@@ -42,32 +42,31 @@ def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
 ALL = dict(_commands(typer.main.get_command(application())))
 
 
-@pytest.mark.parametrize("path", ALL, ids=" ".join)
-def test_every_command_and_every_option_says_what_it_is_for(path: tuple[str, ...]) -> None:
-    command = ALL[path]
-    first = (command.help or "").strip().splitlines()[0]
-    assert first.endswith(".") or not path
-    assert len(first) <= 64 or not path, "the list of commands would cut it off at 80 columns"
-    for parameter in command.params:
-        assert parameter.help, f"{parameter.name} has no help"
+def test_every_command_and_every_option_says_what_it_is_for() -> None:
+    for path, command in ALL.items():
+        first = (command.help or "").strip().splitlines()[0]
+        assert first.endswith(".") or not path
+        assert len(first) <= 64 or not path, "the list of commands would cut it off at 80 columns"
+        for parameter in command.params:
+            assert parameter.help, f"{path}: {parameter.name} has no help"
 
 
-@pytest.mark.parametrize("path", ALL, ids=" ".join)
-def test_help_page_has_an_example_that_parses(path: tuple[str, ...]) -> None:
-    examples = re.findall(r"^ *Examples?: (catchment .+)$", ALL[path].help, re.MULTILINE)
-    assert examples
-    for example in examples:
-        words = shlex.split(example)[1:]
-        assert tuple(words[: len(path)]) == path
-        depth = max(len(leaf) for leaf in ALL if leaf == tuple(words[: len(leaf)]))
-        ALL[tuple(words[:depth])].make_context("catchment", words[depth:])
+def test_help_page_has_an_example_that_parses() -> None:
+    for path, command in ALL.items():
+        examples = re.findall(r"^ *Examples?: (catchment .+)$", command.help, re.MULTILINE)
+        assert examples, path
+        for example in examples:
+            words = shlex.split(example)[1:]
+            assert tuple(words[: len(path)]) == path
+            depth = max(len(leaf) for leaf in ALL if leaf == tuple(words[: len(leaf)]))
+            ALL[tuple(words[:depth])].make_context("catchment", words[depth:])
 
 
-@pytest.mark.parametrize("path", ALL, ids=" ".join)
-def test_help_page_shows_no_type_names(path: tuple[str, ...]) -> None:
-    with ALL[path].make_context("catchment", [], resilient_parsing=True) as context:
-        page = context.get_help()
-    assert re.findall(r"<[a-z ]+>|\{[A-Z]+\}|x[<>]=|\x1b", page) == []
+def test_help_page_shows_no_type_names() -> None:
+    for path, command in ALL.items():
+        with command.make_context("catchment", [], resilient_parsing=True) as context:
+            page = context.get_help()
+        assert re.findall(r"<[a-z ]+>|\{[A-Z]+\}|x[<>]=|\x1b", page) == [], path
 
 
 def test_commands_are_listed_in_sections(cli: Cli) -> None:

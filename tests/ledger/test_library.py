@@ -317,7 +317,7 @@ def test_bigrams_are_removed_with_their_text(world: World) -> None:
     assert world.ledger.check(deep=True) == []
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text("水文学의がabé 。", max_size=12), words=st.text("水文学의がabé。", min_size=1, max_size=4))
 def test_bigrams_match_only_texts_that_contain_them(sqlite_world: World, text: str, words: str) -> None:
     assume(any(letter in "水文学의が" for letter in words))
@@ -431,7 +431,7 @@ def test_an_empty_document_is_a_document(world: World) -> None:
     assert find_hits(world.ledger, "empty")[0].snippet == ""
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.text(max_size=40), text=st.text(max_size=60))
 def test_no_query_and_no_text_breaks_the_search(sqlite_world: World, words: str, text: str) -> None:
     sqlite_world.see(Item(f"{content(words + text)}.md", "", content(text)))

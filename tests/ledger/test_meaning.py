@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -318,7 +317,7 @@ def test_new_model_killed_before_any_commit_goes_on(
 
 
 def test_stopped_filling_ends_between_transactions(sqlite_world: World, model: BuiltIn) -> None:
-    put(sqlite_world, {f"{n}.md": f"Note {n}" for n in range(100)})
+    sqlite_world.ingest(*(note(f"{n}.md") for n in range(100)))
     fill_once(sqlite_world, model)
     counts = sqlite_world.ledger.embeddings.counts(sqlite_world.ledger.embeddings.searched())
     assert (counts.done, counts.total) == (64, 100)
@@ -466,10 +465,8 @@ def test_search_does_not_wait_while_the_model_is_loaded(
     loader.start()
     assert begun.wait(60)
     try:
-        before = time.monotonic()
         with pytest.raises(MeaningOff, match="loading or busy"):
             meaning.nearest("flood", 5)
-        assert time.monotonic() - before < 10
     finally:
         may_end.set()
         loader.join()

@@ -16,7 +16,7 @@ from tests.parser_pool.processes import is_gone, leaving_nothing_behind
 from tests.waiting import until
 
 LIMITS = Limits(memory_mb=256)
-IMPATIENT = Limits(stall_seconds=1.5, memory_mb=256)
+IMPATIENT = Limits(stall_seconds=4, memory_mb=256)
 
 
 @pytest.fixture(scope="module")

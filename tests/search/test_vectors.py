@@ -12,7 +12,8 @@ from catchment.search.meaning.models import quantized
 _WIDTH, _COUNT, _QUERIES, _BEST = 256, 20_000, 40, 10
 
 
-def _clustered() -> tuple[list[Vector], np.ndarray]:
+@pytest.fixture(scope="module")
+def clustered() -> tuple[list[Vector], np.ndarray]:
     """Return vectors around common directions, and queries near some of them."""
     random = np.random.default_rng(7)
     centres = random.standard_normal((200, _WIDTH))
@@ -41,8 +42,10 @@ def _best(rows: vectors._Rows, query: np.ndarray) -> list[int]:
     return sorted(best, key=lambda one: (-best[one][0], one))[:_BEST]
 
 
-def test_bits_first_finds_what_an_exact_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    given, queries = _clustered()
+def test_bits_first_finds_what_an_exact_search_finds(
+    clustered: tuple[list[Vector], np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, queries = clustered
     exact = _filled(given)
     monkeypatch.setattr(vectors, "_MANY", 5_000)
     monkeypatch.setattr(vectors, "_RESCORED", 1_000)
@@ -57,8 +60,10 @@ def test_bits_first_finds_what_an_exact_search_finds(monkeypatch: pytest.MonkeyP
     assert found / (_QUERIES * _BEST) >= 0.98
 
 
-def test_bits_first_can_be_limited_to_some_contents(monkeypatch: pytest.MonkeyPatch) -> None:
-    given, queries = _clustered()
+def test_bits_first_can_be_limited_to_some_contents(
+    clustered: tuple[list[Vector], np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, queries = clustered
     exact = _filled(given)
     monkeypatch.setattr(vectors, "_MANY", 5_000)
     fast = _filled(given)
@@ -68,8 +73,8 @@ def test_bits_first_can_be_limited_to_some_contents(monkeypatch: pytest.MonkeyPa
         assert wanted == got and all(one % 2 == 0 for one in got)
 
 
-def test_rows_grow_beyond_their_first_size() -> None:
-    given, _ = _clustered()
+def test_rows_grow_beyond_their_first_size(clustered: tuple[list[Vector], np.ndarray]) -> None:
+    given, _ = clustered
     rows = _filled(given)
     for one in (given[0], given[4_095], given[4_096], given[-1]):
         query = np.frombuffer(one.vector, np.int8).astype(np.float32)

@@ -109,16 +109,17 @@ def test_late_answer_is_not_awaited(home: Home, monkeypatch: pytest.MonkeyPatch)
         over.set()
 
 
-def test_silent_process_costs_a_search_one_second(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+def test_silent_process_costs_a_search_only_the_time_for_a_sign_of_life(
+    home: Home, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "_ANSWER_SECONDS", 100_000)
     fill(home)
     with closing(Ledger.open(home.database_url)) as ledger:
         ledger.embeddings.space("model", DEFAULT_MODEL, 512)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         remote.token(home)
         WebAddress.record(home, silent.getsockname()[1])
-        began = time.perf_counter()
         assert main(["search", "girder"]) == 0
-        assert time.perf_counter() - began < 2
     shown = capsys.readouterr()
     assert "Girder.md" in shown.out
     assert shown.err == "searched by words only; search by meaning: no response; see `catchment health`\n"

@@ -77,17 +77,10 @@ def seen(written: str) -> str:
 
 
 @pytest.mark.parametrize("media_type", KINDS)
-@pytest.mark.parametrize("text", nasty.EVERY)
-def test_no_nasty_text_leaves_the_list_of_what_is_allowed(text: str, media_type: str) -> None:
-    for place in (
-        text,
-        f"> {text}",
-        f"- {text}\n\n  {text}",
-        f"|a|\n|-|\n|{text}|",
-        f"# {text}\n\n**{text}**",
-        f"[{text}](x)",
-    ):
-        assert faults(html(place, media_type)) == []
+@pytest.mark.parametrize("place", ["{0}", "> {0}", "- {0}\n\n  {0}", "|a|\n|-|\n|{0}|", "# {0}\n\n**{0}**", "[{0}](x)"])
+def test_no_nasty_text_leaves_the_list_of_what_is_allowed(place: str, media_type: str) -> None:
+    for text in nasty.EVERY:
+        assert faults(html(place.format(text), media_type)) == [], text
 
 
 PIECES = st.sampled_from(

@@ -333,7 +333,7 @@ def test_server_that_refuses_events_is_not_ready(home: Home) -> None:
     assert parts["events"]["reason"] == "the server responded with status 500"
 
 
-def test_ledger_that_another_process_locks_is_not_ready(home: Home) -> None:
+def test_ledger_is_not_ready_while_another_process_locks_it(home: Home) -> None:
     fill(home)
     with closing(sqlite3.connect(home.path / "ledger.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -342,14 +342,11 @@ def test_ledger_that_another_process_locks_is_not_ready(home: Home) -> None:
             assert parts["ledger"]["reason"] in ("no response within 2 s", "LedgerUnavailable")
             assert not parts["lease"]["ok"]
             other.execute("ROLLBACK")
-            until(lambda: client.get("/ready").json()["parts"], lambda parts: parts["ledger"]["ok"], seconds=40)
-
-
-def test_readiness_leaves_no_lease_and_no_number(home: Home) -> None:
-    fill(home)
-    with served(home) as port, connected(home, port) as client:
-        parts = until(lambda: client.get("/ready").json()["parts"], lambda parts: parts["lease"]["ok"])
-    assert parts["ledger"]["ok"]
+            until(
+                lambda: client.get("/ready").json()["parts"],
+                lambda parts: parts["ledger"]["ok"] and parts["lease"]["ok"],
+            )
+    # The checks leave no lease and no number.
     with closing(Ledger.inspect(home.database_url)) as ledger:
         assert ledger.pacing.places() == []
     with closing(sqlite3.connect(home.path / "ledger.db")) as file:

@@ -94,11 +94,11 @@ def test_syncs_closer_than_a_pixel_are_one_bar(past: Past) -> None:
 
 
 def test_many_syncs_are_merged_and_none_is_lost(past: Past) -> None:
-    for _ in range(600):
+    for _ in range(250):
         past.sync("notes", "completed", pause=120)
     bars = past.bars("notes")
     assert 50 < len(bars) <= 200
-    assert sum(count for *_, count in bars) == 600
+    assert sum(count for *_, count in bars) == 250
 
 
 def test_limit_is_a_wait_until_the_next_sync(past: Past) -> None:

@@ -107,7 +107,7 @@ def test_watcher_reports_before_the_first_walk(home: Home, root: Path, standin: 
     add_source(home, "notes", root)
     with watching(home, standin, open_descriptor=open_late):
         try:
-            until(lambda: read(home) is not None, seconds=30)
+            until(lambda: read(home) is not None)
         finally:
             was_listed.set()
         until(lambda: state_of(home, "notes"))
