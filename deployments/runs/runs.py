@@ -9,13 +9,16 @@ from http import HTTPStatus
 from typing import Any
 
 from catchment.errors import NotFound, Refused, TryAgain
+from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF
+from catchment.runtime.worker_status import WorkerStatus
 from deployments.server.client import Client, ServerError, ServerUnreachable, api
 from deployments.server.running import Running
 from tasks.run_states import COALESCED, FINAL
 
-_FIRST_PAUSE, _LONGER, _LONGEST_PAUSE = 0.1, 1.25, 0.5
-"""Seconds between two polls for the end of a run, growing with its duration: each poll costs the server 15 ms."""
+_POLL_SECONDS = 0.5
+"""Time between two polls for the end of a run, which cost the server 15 ms each, unless the worker reports one."""
+_LOOK_SECONDS = 0.01
 
 _SILENCE = 60.0
 """Seconds without an answer of the server before waiting fails. A killed server is back by then, and the run continues."""
@@ -79,14 +82,16 @@ def wait(
 ) -> RunView:
     """Wait for the end of a run, passing its state to `on_progress` after each poll. Raises TryAgain after `timeout` seconds.
 
-    The run continues after a timeout. If the run is coalesced into another run, waits for that one. Retries a server that does
-    not answer, or reports an internal error, while its supervisor is running.
+    Polls when the worker of this process's home reports the start or the end of a run, and twice a second. The run continues
+    after a timeout. If the run is coalesced into another run, waits for that one. Retries a server that does not answer, or
+    reports an internal error, while its supervisor is running.
     """
     heard = time.monotonic()
     deadline = None if timeout is None else heard + timeout
-    pause = _FIRST_PAUSE
+    home = Home.default()
     with api(running) as client:
         while True:
+            written = WorkerStatus.written(home)
             try:
                 now = _view(running, client, run_id)
             except (ServerUnreachable, ServerError) as error:
@@ -107,8 +112,9 @@ def wait(
                 return now
             if deadline is not None and time.monotonic() > deadline:
                 raise TryAgain(f"the sync is still running; see {now.ui_url}")
-            time.sleep(pause)
-            pause = min(_LONGEST_PAUSE, pause * _LONGER)
+            polled = time.monotonic()
+            while time.monotonic() - polled < _POLL_SECONDS and WorkerStatus.written(home) == written:
+                time.sleep(_LOOK_SECONDS)
 
 
 def pause(running: Running, kind: str, name: str) -> None:
