@@ -16,8 +16,8 @@ from deployments.server.client import Client, ServerError, ServerUnreachable, ap
 from deployments.server.running import Running
 from tasks.run_states import COALESCED, FINAL
 
-_POLL_SECONDS = 0.5
-"""Time between two polls for the end of a run, which cost the server 15 ms each, unless the worker reports one."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 0.5
+"""Seconds between two polls for the end of a run, growing with its duration: each poll costs the server 15 ms."""
 _LOOK_SECONDS = 0.01
 
 _SILENCE = 60.0
@@ -82,11 +82,11 @@ def wait(
 ) -> RunView:
     """Wait for the end of a run, passing its state to `on_progress` after each poll. Raises TryAgain after `timeout` seconds.
 
-    Polls when the worker of this process's home reports the start or the end of a run, and twice a second. The run continues
+    Also polls when the worker of this process's home reports the start or the end of a run. The run continues
     after a timeout. If the run is coalesced into another run, waits for that one. Retries a server that does not answer, or
     reports an internal error, while its supervisor is running.
     """
-    heard = time.monotonic()
+    began = heard = time.monotonic()
     deadline = None if timeout is None else heard + timeout
     home = Home.default()
     with api(running) as client:
@@ -112,8 +112,8 @@ def wait(
                 return now
             if deadline is not None and time.monotonic() > deadline:
                 raise TryAgain(f"the sync is still running; see {now.ui_url}")
-            polled = time.monotonic()
-            while time.monotonic() - polled < _POLL_SECONDS and WorkerStatus.written(home) == written:
+            next_poll = heard + min(_LONGEST_PAUSE, _FIRST_PAUSE + (heard - began) / 10)
+            while time.monotonic() < next_poll and WorkerStatus.written(home) == written:
                 time.sleep(_LOOK_SECONDS)
 
 
