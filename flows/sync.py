@@ -82,8 +82,7 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     coalescing = asyncio.create_task(complete_waiting_runs())
     try:
         async with showing_progress(opened):
-            await _listed(opened, deep)
-            await work_through(opened)
+            await work_through(opened, is_first=await _listed(opened, deep))
             await _failing_items(opened)
         await coalescing
     finally:
@@ -102,8 +101,11 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     return summary
 
 
-async def _listed(opened: Session, deep: bool) -> None:
-    """List the source. Items of a first listing are processed while it continues, because none of them can be a move."""
+async def _listed(opened: Session, deep: bool) -> bool:
+    """List the source. Returns whether this was its first listing.
+
+    Items of a first listing are processed while it continues, because none of them can be a move.
+    """
     sync = opened.sync
     first = await opened.call(sync.discovery.is_first)
     listing = asyncio.create_task(discover(sync.sync.id, deep))
@@ -113,12 +115,13 @@ async def _listed(opened: Session, deep: bool) -> None:
             await asyncio.wait({listing}, timeout=_LISTING_LOOK_SECONDS)
             if sync.progress.jobs - begun_at >= BATCH:
                 begun_at = sync.progress.jobs
-                await work_through(opened)
+                await work_through(opened, is_first=True)
     except asyncio.CancelledError:
         listing.cancel()
         raise
     finally:
         await listing
+    return first
 
 
 async def _stopped(opened: Session) -> State:

@@ -115,6 +115,10 @@ class SourceSync:
         self._working_since = self._working_since or time.monotonic()
         return self._claim(limit, fresh=True, attempts=self.policy.retry.attempts)
 
+    def size(self, token: int) -> int:
+        """Return the number of jobs in a batch."""
+        return len(self._open[token].jobs)
+
     def batch_key(self, token: int) -> str:
         """Return the key of a batch (`OpenBatch.key`)."""
         return self._open[token].key

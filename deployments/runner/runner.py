@@ -22,7 +22,7 @@ from uuid import UUID
 import httpx
 import psutil
 from prefect import Flow
-from prefect.client.schemas.objects import State
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.context import AsyncClientContext
 from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow
@@ -97,10 +97,10 @@ class Runner:
         match message:
             case Start(run, entrypoint, changed):
                 if changed is not None:
-                    hints.put(str(run), changed)
+                    hints.put(str(run.id), changed)
                 # A fresh context: a run must not inherit the contextvars of the run or message before it.
-                task = asyncio.create_task(self._execute(run, entrypoint), name=str(run), context=Context())
-                self._runs[run] = _Run(task)
+                task = asyncio.create_task(self._execute(run, entrypoint), name=str(run.id), context=Context())
+                self._runs[run.id] = _Run(task)
             case Cancel(run):
                 if (found := self._runs.get(run)) and not found.stopping:
                     found.stopping = True
@@ -108,13 +108,12 @@ class Runner:
             case Retire():
                 self._retired = True
 
-    async def _execute(self, run: UUID, entrypoint: str) -> str:
+    async def _execute(self, run: FlowRun, entrypoint: str) -> str:
         """Execute a flow run. Returns the problem to report, or an empty string."""
         AsyncClientContext.__var__.set(self._client)
         try:
             flow = await asyncio.to_thread(_load, entrypoint)
-            flow_run = await self._client.client.read_flow_run(run)
-            ending: Any = run_flow(flow, flow_run=flow_run, return_type="state")
+            ending: Any = run_flow(flow, flow_run=run, return_type="state")
             state: State[Any] = await ending
             if state.is_failed() and isinstance(await state.aresult(raise_on_failure=False), httpx.HTTPError):
                 return UNREPORTED
@@ -122,7 +121,7 @@ class Runner:
             # The server refused a state, for example because the run was cancelled before it started.
             return ""
         except asyncio.CancelledError:
-            return self._runs[run].problem if run in self._runs else ""
+            return self._runs[run.id].problem if run.id in self._runs else ""
         except Exception as error:  # noqa: BLE001 - the worker sets the state of a run whose flow could not set it
             return f"failed in its executor ({type(error).__name__}: {error})"
         return ""

@@ -16,8 +16,8 @@ from deployments.server.client import Client, ServerError, ServerUnreachable, ap
 from deployments.server.running import Running
 from tasks.run_states import COALESCED, FINAL
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 0.5
-"""Seconds between two polls for the end of a run, growing with its duration: each poll costs the server 15 ms."""
+_POLL_SECONDS = 0.5
+"""Time between two polls for the end of a run without a report of the worker: each poll costs the server 15 ms."""
 _LOOK_SECONDS = 0.01
 
 _SILENCE = 60.0
@@ -86,7 +86,7 @@ def wait(
     after a timeout. If the run is coalesced into another run, waits for that one. Retries a server that does not answer, or
     reports an internal error, while its supervisor is running.
     """
-    began = heard = time.monotonic()
+    heard = time.monotonic()
     deadline = None if timeout is None else heard + timeout
     home = Home.default()
     with api(running) as client:
@@ -112,8 +112,7 @@ def wait(
                 return now
             if deadline is not None and time.monotonic() > deadline:
                 raise TryAgain(f"the sync is still running; see {now.ui_url}")
-            next_poll = heard + min(_LONGEST_PAUSE, _FIRST_PAUSE + (heard - began) / 10)
-            while time.monotonic() < next_poll and WorkerStatus.written(home) == written:
+            while time.monotonic() < heard + _POLL_SECONDS and WorkerStatus.written(home) == written:
                 time.sleep(_LOOK_SECONDS)
 
 
