@@ -26,21 +26,11 @@ _LIVE_SECONDS = 0.8
 _ANSWER_SECONDS = 5.0
 _OK = 200
 _TIMES = frozenset(
-    (
-        *("acknowledged_at", "at", "began", "changed", "checked", "closed_at", "ended", "expected", "expires"),
-        *(
-            "first_seen",
-            "given",
-            "gone",
-            "modified",
-            "next_attempt",
-            "not_before",
-            "oldest",
-            "opened_at",
-            "until",
-            "withdrawn",
-        ),
-    )
+    [
+        *("acknowledged_at", "at", "began", "changed", "checked", "closed_at", "ended", "expected"),
+        *("expires", "first_failed", "first_seen", "given", "gone", "last_failed", "modified", "next_attempt"),
+        *("not_before", "oldest", "opened_at", "purged", "until", "withdrawn"),
+    ]
 )
 """Fields of views that are times."""
 TOO_LONG = 504

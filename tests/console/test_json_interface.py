@@ -40,6 +40,7 @@ DESCRIBED: dict[str, Any] = json.loads(DESCRIPTION.read_text())
 ONLY_PAGE = {"page"}
 """Parameters that change the page and not its view."""
 SAMPLES = {
+    "/overview": "/overview",
     "/health": "/health",
     "/health/trends": "/health/trends?range=30d&source=notes",
     "/trouble": "/trouble",
