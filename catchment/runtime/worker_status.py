@@ -65,14 +65,6 @@ class WorkerStatus:
             # Written by another version, or truncated by a power cut.
             return None
 
-    @staticmethod
-    def written(home: Home) -> int:
-        """Return when the latest report was written, in nanoseconds; 0 without one. Each start and end of a run writes one."""
-        try:
-            return _path(home).stat().st_mtime_ns
-        except FileNotFoundError:
-            return 0
-
     def write(self, home: Home) -> None:
         """Replace the report atomically. Not flushed to disk."""
         path = _path(home)

@@ -15,6 +15,7 @@ import queue
 import threading
 from contextvars import Context
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.connection import Connection
 from typing import Any
 from uuid import UUID
@@ -26,6 +27,7 @@ from prefect.client.schemas.objects import FlowRun, State
 from prefect.context import AsyncClientContext
 from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow
+from prefect.settings import get_current_settings
 
 from catchment.sync.shared import shared_pool
 from deployments.runner.messages import (
@@ -181,12 +183,16 @@ class Runner:
                 self._link.send(self._outbox.get())
 
 
+@cache
 def _load(entrypoint: str) -> Flow[Any, Any]:
     module, _, name = entrypoint.rpartition(".")
     flow = getattr(importlib.import_module(module), name)
     if not isinstance(flow, Flow) or not flow.isasync or flow.isgenerator:
         raise TypeError(f"{entrypoint} is not an async flow; deploy it to a work pool of type process")
-    return flow
+    if flow.persist_result is not False:
+        return flow
+    # Unless the flow names a storage, the engine asks the server for its default one twice per run, and waits.
+    return flow.with_options(result_storage=get_current_settings().results.local_storage_path)
 
 
 def _end_with_children() -> None:

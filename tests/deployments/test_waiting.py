@@ -53,7 +53,8 @@ def server() -> Iterator[_Server]:
 
 
 @pytest.fixture
-def state(server: _Server) -> Running:
+def state(server: _Server, monkeypatch: pytest.MonkeyPatch) -> Running:
+    monkeypatch.setattr(runs, "_POLL_SECONDS", 0.0)
     return Running(server.server_address[1], os.getpid(), datetime.now(UTC), 0, 0, "ada:")
 
 

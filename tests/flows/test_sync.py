@@ -62,6 +62,24 @@ def test_run_is_named_after_its_result_and_has_subflows(window: Window, folder: 
     assert re.fullmatch(how, artifact["description"])
 
 
+def test_later_sync_of_few_items_has_no_subflows(window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flows.slices._FEW", 1)
+    (folder / "a.md").write_text("A")
+    sync("few", folder)
+
+    def subflows(*changed: str) -> int:
+        for name in changed:
+            (folder / name).write_text(f"Changed {name}")
+        assert sync("few", folder).name == "Completed"
+        run = window.run_of("few")
+        assert run["name"] == f"few: {len(changed)} added or updated"
+        names = [task["name"] for task in window.tasks(run["id"], 3)]
+        assert names == ["discover", "read and parse batch 1", "extract and deliver batch 1"]
+        return len(window.ask("flow_runs", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}}))
+
+    assert (subflows("a.md"), subflows("a.md", "b.md")) == (0, 2)
+
+
 def test_sync_without_changes_is_named_so_and_has_one_task_run(window: Window, folder: Path) -> None:
     (folder / "a.md").write_text("A")
     sync("idle", folder)
