@@ -168,6 +168,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
                 if task_status:
                     task_status.started(f"{_IDENTIFIER}{flow_run.id}")
                 ended = await self._until_finished(flow_run.id, end)
+                self._publish()
                 with anyio.CancelScope(shield=True):
                     state = await self._finish(flow_run, ended)
         finally:

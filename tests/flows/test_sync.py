@@ -69,7 +69,7 @@ def test_later_sync_of_few_items_has_no_subflows(window: Window, folder: Path, m
 
     def subflows(*changed: str) -> int:
         for name in changed:
-            (folder / name).write_text(f"Changed {name}")
+            (folder / name).write_text(f"{name}, one of {len(changed)}")
         assert sync("few", folder).name == "Completed"
         run = window.run_of("few")
         assert run["name"] == f"few: {len(changed)} added or updated"
