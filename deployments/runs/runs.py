@@ -91,8 +91,6 @@ def wait(
     home = Home.default()
     with api(running) as client:
         while True:
-            next_poll = time.monotonic() + _POLL_SECONDS
-            _rest(home, run_id, next_poll if deadline is None else min(next_poll, deadline))
             try:
                 now = _view(running, client, run_id)
             except (ServerUnreachable, ServerError) as error:
@@ -113,12 +111,13 @@ def wait(
                 return now
             if deadline is not None and time.monotonic() > deadline:
                 raise TryAgain(f"the sync is still running; see {now.ui_url}")
+            _rest(home, run_id)
 
 
-def _rest(home: Home, run_id: str, until: float) -> None:
-    """Wait until the worker has reported a run and then its end, at most until a time of the monotonic clock."""
-    was_live = False
-    while time.monotonic() < until:
+def _rest(home: Home, run_id: str) -> None:
+    """Wait until the worker has reported a run and then its end, at most until the next poll."""
+    was_live, next_poll = False, time.monotonic() + _POLL_SECONDS
+    while time.monotonic() < next_poll:
         status = WorkerStatus.read(home)
         is_live = status is not None and run_id in status.runs
         if was_live and not is_live:

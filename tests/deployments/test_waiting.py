@@ -53,8 +53,7 @@ def server() -> Iterator[_Server]:
 
 
 @pytest.fixture
-def state(server: _Server, monkeypatch: pytest.MonkeyPatch) -> Running:
-    monkeypatch.setattr(runs, "_POLL_SECONDS", 0.0)
+def state(server: _Server) -> Running:
     return Running(server.server_address[1], os.getpid(), datetime.now(UTC), 0, 0, "ada:")
 
 
