@@ -138,7 +138,8 @@ def desk() -> LocalDesk:
 
 def run_address(run: str | None) -> str | None:
     """Return the address of a run in the Prefect UI, or its id if no server runs."""
-    return (desk().run_address(run) or run) if run else None
+    server = running()
+    return server.run_url(run) if run and server else run
 
 
 def operator() -> str:

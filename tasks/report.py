@@ -70,10 +70,11 @@ async def described(opened: Session) -> str:
 async def report(opened: Session, more: str = "") -> None:
     """Name the run after its result, followed by `more`, and create a table artifact with the numbers of items."""
     sync, rule = opened.sync, await opened.call(opened.sync.rule)
-    await name_run(f"{sync.source.name}: {sync.progress.sentence()} {more}".rstrip())
     table = [{"step": name.replace("_", " "), "items": n} for name, n in sync.progress.summary().items() if n]
-    await acreate_table_artifact(
-        table, key=artifact_key(sync.source.name, "summary"), description=_headline(sync, rule)
+    key, description = artifact_key(sync.source.name, "summary"), _headline(sync, rule)
+    await asyncio.gather(
+        name_run(f"{sync.source.name}: {sync.progress.sentence()} {more}".rstrip()),
+        acreate_table_artifact(table, key=key, description=description),
     )
 
 

@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from catchment.actions.desk import Desk
+from catchment.views.library import Overview, overview
 from web import action_table
 from web.guard import Check, error
 from web.json_interface import JsonInterface, SharedView, view_event
@@ -68,6 +69,14 @@ def application(
     views = [
         SharedView(page.path, page.shared, page.query, _view_of(page)) for page in pages if page.shared is not None
     ]
+    views.append(
+        SharedView(
+            "/overview",
+            Overview,
+            (),
+            lambda library, _: overview(library.ledger, library.home, desk.report(), library.unsaved()),
+        )
+    )
     interface = JsonInterface(warm_library, views)
     live, feed = Live(site.stamp, site.parts, _TABS), Live(site.stamp, interface.parts, _FEEDS, view_event)
 

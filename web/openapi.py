@@ -92,7 +92,7 @@ def _view(view: SharedView, schema: Json) -> Json:
         {"name": name, "in": "path", "required": True, "schema": {"type": "integer"} if kind == "int" else _TEXT}
         for name, kind in _PARAMETER.findall(view.address)
     ]
-    summary = f"What the page {_path(view.address)} shows"
+    summary = f"What {_path(view.address)} shows"
     return {"get": _operation(summary, schema, parameters=[*in_path, *map(_in_query, view.query)])}
 
 

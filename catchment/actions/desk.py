@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 from catchment.contracts import Connector
 from catchment.errors import NotFound
 from catchment.ledger import Ledger, Source
+from catchment.runtime.server_report import ServerReport
 from catchment.settings import Home, SourceSettings
 
 
@@ -124,6 +125,10 @@ class Desk(Protocol[E]):
 
     def run_address(self, run: str) -> str | None:
         """Return the address of a run in the Prefect UI; None if Catchment is not running."""
+        ...
+
+    def report(self) -> ServerReport | None:
+        """Return the present plans of the server; None if it does not answer."""
         ...
 
 

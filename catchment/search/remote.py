@@ -1,4 +1,4 @@
-"""Search by the `web` process of a running system, which keeps the model and the vectors in memory. Quick to import.
+"""The `web` process of a running system, which keeps the model, the vectors and the ledger open. Quick to import.
 
 The process records its address and identity in `run/web.json`, and expects the token of the home's file `web-token`.
 """
@@ -13,17 +13,26 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 from catchment.errors import MeaningOff, TookTooLong
 from catchment.runtime import atomic_files, own_secrets
 from catchment.runtime.home import Home
-from catchment.runtime.process import alive, identity
+from catchment.runtime.process import alive, identity, operator
 from catchment.search.results import Hit, Results, hits_from_json, results_from_json
 
 _LIVE_SECONDS = 0.8
 """Measured while the model was loaded, on two cores with four busy processes: at most 0.3 s; 1 ms later."""
 _ANSWER_SECONDS = 5.0
 _OK = 200
+_TIMES = frozenset(
+    [
+        *("acknowledged_at", "at", "began", "changed", "checked", "closed_at", "ended", "expected"),
+        *("expires", "first_failed", "first_seen", "given", "gone", "last_failed", "modified", "next_attempt"),
+        *("not_before", "oldest", "opened_at", "purged", "until", "withdrawn"),
+    ]
+)
+"""Fields of views that are times."""
 TOO_LONG = 504
 """Status of the response to a query that was stopped at its time limit."""
 _OTHER_VERSION = (
@@ -37,12 +46,13 @@ T = TypeVar("T")
 class WebAddress:
     """Where the web process of a home listens, on the loopback interface.
 
-    `process` is its identity, `ledger` the digest of the address of its ledger.
+    `process` is its identity, `ledger` the digest of the address of its ledger, `operator` the user that it records.
     """
 
     port: int
     process: str
     ledger: str
+    operator: str
 
     @classmethod
     def read(cls, home: Home) -> WebAddress | None:
@@ -57,7 +67,7 @@ class WebAddress:
     @classmethod
     def record(cls, home: Home, port: int) -> None:
         """Record the address of this process. Raises OSError."""
-        address = cls(port, identity(), _digest(home.database_url))
+        address = cls(port, identity(), _digest(home.database_url), operator())
         atomic_files.write(_record(home), json.dumps(asdict(address)).encode())
 
 
@@ -108,19 +118,32 @@ def is_live(home: Home) -> bool:
     return True
 
 
-def fetch(home: Home, path: str) -> Any:
-    """Return what the web process shows below `/api/v1`, as JSON. Raises MeaningOff if it does not answer."""
-    _request(home, "GET", "/live", _LIVE_SECONDS)
-    status, content = _request(home, "GET", f"/api/v1{path}", _ANSWER_SECONDS)
-    if status != _OK:
-        raise MeaningOff(f"page: failed with status {status}; see `catchment logs web`")
-    return json.loads(content)
+def fetch(home: Home, path: str, **query: str) -> Any:
+    """Return what the web process shows below `/api/v1`, as JSON with times. Raises MeaningOff if it does not answer."""
+    try:
+        return _ask(home, "GET", f"/api/v1{path}?{urlencode(query, errors='surrogateescape')}", _with_times)
+    except TookTooLong as reason:
+        raise MeaningOff(str(reason)) from None
+
+
+def act(home: Home, action: str, fields: Mapping[str, Any]) -> Any:
+    """Return the result of an action of the web process. Raises MeaningOff if it refuses, or does not answer.
+
+    Also if it belongs to another user: the history names who acts.
+    """
+    if (address := WebAddress.read(home)) is not None and address.operator != operator():
+        raise MeaningOff(f"page: runs as {address.operator}")
+    return _post(home, f"/api/v1/actions/{action}", fields, lambda done: done["result"])
 
 
 def _post(home: Home, path: str, query: Mapping[str, Any], decode: Callable[[Any], T]) -> T:
-    # A search may take seconds. Asking first whether the process is live keeps a silent one from costing all of them.
+    return _ask(home, "POST", path, decode, json.dumps(query).encode())
+
+
+def _ask(home: Home, method: str, path: str, decode: Callable[[Any], T], body: bytes | None = None) -> T:
+    # An answer may take seconds. Asking first whether the process is live keeps a silent one from costing all of them.
     _request(home, "GET", "/live", _LIVE_SECONDS)
-    status, content = _request(home, "POST", path, _ANSWER_SECONDS, json.dumps(query).encode())
+    status, content = _request(home, method, path, _ANSWER_SECONDS, body)
     if status == TOO_LONG:
         raise TookTooLong(json.loads(content)["error"])
     if status != _OK:
@@ -129,6 +152,17 @@ def _post(home: Home, path: str, query: Mapping[str, Any], decode: Callable[[Any
         return decode(json.loads(content))
     except (KeyError, TypeError, ValueError):
         raise MeaningOff(_OTHER_VERSION) from None
+
+
+def _with_times(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_times(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: datetime.fromisoformat(one) if name in _TIMES and isinstance(one, str) else _with_times(one)
+        for name, one in value.items()
+    }
 
 
 def _request(home: Home, method: str, path: str, seconds: float, body: bytes | None = None) -> tuple[int, bytes]:

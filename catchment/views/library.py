@@ -1,12 +1,45 @@
-"""The first page of the library: the latest documents, and the numbers beside the filters."""
+"""The library at a glance: its sources and what is wrong; the latest documents, and the numbers beside the filters."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
-from catchment.ledger import LatestDocument, Ledger, ListPage
+from catchment.ledger import Incident, LatestDocument, Ledger, ListPage
+from catchment.runtime.home import Home
+from catchment.runtime.server_report import ServerReport
+from catchment.search.meaning.meaning_status import MeaningStatus
+from catchment.views import sources, throttling, trouble
+from catchment.views.health import HealthReport
+from catchment.views.sources import SourceStanding
+from catchment.views.telemetry import incidents
+from catchment.views.telemetry.incidents import IncidentView
+from catchment.views.throttling import HostStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What `catchment status` shows.
+
+    Attributes:
+        answers: Whether the Prefect server answered.
+        failed_checks, checked: Number of checks that failed when they last ran in the background, and when that was.
+        sentence: Whether all is well, or the worst incident.
+        meaning, meaning_text: How far the embeddings are, also in words. None before the first source, as the fields below.
+    """
+
+    answers: bool
+    failed_checks: int
+    checked: datetime | None
+    sentence: str
+    meaning: MeaningStatus | None = None
+    meaning_text: str = ""
+    sources: tuple[SourceStanding, ...] = ()
+    hosts: tuple[HostStatus, ...] = ()
+    incidents: tuple[IncidentView, ...] = ()
+    is_restore_unfinished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +49,31 @@ class DocumentCounts:
     sources: Mapping[str, int]
     kinds: Mapping[str, int]
     types: Mapping[str, int]
+
+
+def overview(
+    ledger: Ledger | None, home: Home, report: ServerReport | None, unsaved: Sequence[Incident] = ()
+) -> Overview:
+    """Return the overview of a home. `ledger`: None before the first source. `unsaved`: as for `incidents.opened`.
+
+    `report`: the present one of the server; None if it does not answer.
+    """
+    checks = HealthReport.read(home)
+    failed = len(checks.failures(datetime.now(UTC))) if checks else 0
+    head = Overview(report is not None, failed, checks.at if checks else None, incidents.sentence(()))
+    if ledger is None:
+        return head
+    opened, meaning = incidents.opened(ledger, unsaved), MeaningStatus.read(home, ledger)
+    return replace(
+        head,
+        sentence=incidents.sentence(opened, trouble.number(ledger, home, unsaved)),
+        meaning=meaning,
+        meaning_text=str(meaning),
+        sources=tuple(sources.standings(ledger, home, report)),
+        hosts=tuple(throttling.hosts(ledger)),
+        incidents=opened,
+        is_restore_unfinished=ledger.is_restore_unfinished,
+    )
 
 
 def latest(ledger: Ledger, *, after: str | None = None, limit: int = 50) -> ListPage[LatestDocument]:

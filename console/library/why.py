@@ -5,23 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import NoConsent, NotFound
-from catchment.model import Failure, Skip, Upsert
+from catchment.errors import MeaningOff, NoConsent, NotFound
 from catchment.runtime.home import expanded
+from catchment.search import remote
 from console import arguments, render, session
 from console.trouble import jobs
 
 if TYPE_CHECKING:
-    from catchment.ledger import Consent
-    from catchment.views.items import ItemWhy
     from deployments.sources.sources_file import SourceEntry
 
 _ITEMS_SHOWN = 5
+_FIELDS = (
+    *("item", "source", "state", "because", "document", "job", "job_state", "attempts", "next_attempt", "version"),
+    *("content_hash", "size", "consent", "first_seen", "changed", "gone", "sync", "run", "code_version", "history"),
+)
+"""The fields of `--json`."""
 
 
 def why(
@@ -39,20 +43,10 @@ def why(
 
     Example: catchment why ~/Vault/Bees.md
     """
-    from catchment.views import resolver
-
-    entries = session.desk().entries()
-    if source and source not in entries:
-        session.desk().entry(source)
-    settings = {name: entry.settings for name, entry in entries.items() if source in (None, name)}
-    items: list[dict[str, Any]] = []
-    # Without a ledger no item is known, and the reasons below cover that.
-    with suppress(NotFound), session.reading() as ledger:
-        from catchment.views import items as views
-
-        found = resolver.find(ledger, path, lambda: settings, source)
-        items = [_json(views.why(ledger, row, render.when)) for row in found.listed]
-    reasons = [] if items else _why_not(path, entries, resolver.places(path, settings))
+    items, reasons = _known(path, source), list[str]()
+    # The web process returns no more items than these.
+    if not 0 < len(items) < _ITEMS_SHOWN:
+        items, reasons = _looked_up(path, source)
     if as_json:
         render.show_json({"asked": path, "items": items, "not_here": reasons})
         return
@@ -66,39 +60,57 @@ def why(
         render.say(render.clean(reason))
 
 
-def _json(found: ItemWhy) -> dict[str, Any]:
-    item, sync = found.item, found.sync
-    return {
-        "item": item.locator,
-        "source": item.source,
-        "state": item.state,
-        "because": found.because,
-        "document": item.document,
-        "job": item.job,
-        "job_state": item.job_state,
-        "attempts": found.attempts,
-        "next_attempt": found.next_attempt,
-        "version": item.version,
-        "content_hash": item.content_hash,
-        "size": item.size,
-        "consent": _consent(found.consents),
-        "first_seen": item.first_seen,
-        "changed": item.changed,
-        "gone": item.gone,
-        "sync": item.sync_id,
-        "run": sync.run if sync else None,
-        "code_version": sync.code_version if sync else None,
-        "history": [jobs.event_json(event) for event in found.history],
+def _known(path: str, source: str | None) -> list[dict[str, Any]]:
+    """Return items of this name that the running system knows, at most `_ITEMS_SHOWN`."""
+    file = expanded(Path(path))
+    # The web process has another working directory.
+    item = str(file.absolute()) if path.startswith((".", "~")) or os.path.lexists(file) else path
+    try:
+        return [_json(found) for found in remote.fetch(session.home(), "/why", item=item, source=source or "")]
+    except MeaningOff:
+        return []
+
+
+def _looked_up(path: str, source: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the items of this name or, if there is none, the reasons. Reads the ledger, the settings and the sources."""
+    from catchment.views import items as views
+    from catchment.views import resolver
+
+    entries = session.desk().entries()
+    if source and source not in entries:
+        session.desk().entry(source)
+    settings = {name: entry.settings for name, entry in entries.items() if source in (None, name)}
+    items: list[dict[str, Any]] = []
+    # Without a ledger no item is known, and the reasons below cover that.
+    with suppress(NotFound), session.reading() as ledger:
+        found = resolver.find(ledger, path, lambda: settings, source)
+        items = [_json(asdict(views.why(ledger, row, render.when))) for row in found.listed]
+    return items, [] if items else _why_not(path, entries, resolver.places(path, settings))
+
+
+def _json(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an `ItemWhy` in the form of `--json`."""
+    item, sync = found["item"], found["sync"]
+    fields = {
+        **found,
+        **item,
+        "item": item["locator"],
+        "consent": _consent(found["consents"]),
+        "sync": item["sync_id"],
+        "run": sync["run"] if sync else None,
+        "code_version": sync["code_version"] if sync else None,
+        "history": [{name: event[name] for name in jobs.OF_EVENT} for event in found["history"]],
     }
+    return {name: fields[name] for name in _FIELDS}
 
 
-def _consent(consents: Sequence[Consent]) -> str | None:
+def _consent(consents: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the consent to a source in words: of several scopes, one without consent first."""
-    first = next((consent for consent in consents if consent.state != "given"), consents[0] if consents else None)
-    if first is None or first.state != "given":
-        return None if first is None else f"{first.state}: {first.scope}"
-    ends = min((consent.expires for consent in consents if consent.expires), default=None)
-    return f"given by {first.by}" + (f" until {render.local(ends)}" if ends else "")
+    first = next((one for one in consents if one["state"] != "given"), consents[0] if consents else None)
+    if first is None or first["state"] != "given":
+        return None if first is None else f"{first['state']}: {first['scope']}"
+    ends = min((one["expires"] for one in consents if one["expires"]), default=None)
+    return f"given by {first['by']}" + (f" until {render.local(ends)}" if ends else "")
 
 
 def _print(item: Mapping[str, Any]) -> None:
@@ -207,6 +219,7 @@ def _absent(entry: SourceEntry, locator: str) -> str:
 def _listed(entry: SourceEntry, locator: str) -> str:
     """List the source again and return the connector's verdict on an item."""
     from catchment.contracts import NothingKnown
+    from catchment.model import Failure, Skip, Upsert
     from catchment.views.items import plain
     from connectors import connector_class
     from connectors.folders.file import to_path

@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from catchment.errors import BadInput, CatchmentError, NotFound, Refused, TryAgain
+from catchment.errors import BadInput, CatchmentError, MeaningOff, NotFound, Refused, TryAgain
 from catchment.runtime.home import expanded
+from catchment.search import remote
 from console import arguments, render, session
 
 if TYPE_CHECKING:
-    from catchment.ledger import Source, SyncRow
     from deployments.runs.runs import RunView
 
 
@@ -61,9 +62,9 @@ def sync(
         if plan is not None:
             raise BadInput("--plan: cannot be combined with --all; name the source of the plan")
         return _sync_all(wait=wait, deep=deep, as_json=as_json)
-    from catchment.actions import syncs
-
     if cancel:
+        from catchment.actions import syncs
+
         run = syncs.cancel(session.desk(), name, session.operator())
         if as_json:
             render.show_json({"source": name, "run": run})
@@ -71,9 +72,7 @@ def sync(
             render.say(f"{name}: the sync stops after its current step; the next one continues")
         return 0
     started = datetime.now(UTC)
-    run = syncs.start(
-        session.desk(), name, session.operator(), deep=deep, plan=None if plan is None else _read_plan(plan, name)
-    )
+    run = _start(name, deep, None if plan is None else _read_plan(plan, name))
     if wait:
         return _wait(name, run, started, render.show_json if as_json else None)
     if as_json:
@@ -81,6 +80,17 @@ def sync(
     else:
         _show_started(name)
     return 0
+
+
+def _start(name: str, deep: bool, plan: bytes | None) -> str:
+    """Start a sync and return the ID of its run: by the web process, or here if it refuses or does not answer."""
+    if plan is None:
+        # A refusal is repeated here, with its class. A run that was requested without an answer includes the second one.
+        with suppress(MeaningOff):
+            return str(remote.act(session.home(), "syncs.start", {"name": name, "deep": deep}))
+    from catchment.actions import syncs
+
+    return syncs.start(session.desk(), name, session.operator(), deep=deep, plan=plan)
 
 
 def _sync_all(*, wait: bool, deep: bool, as_json: bool) -> int:
@@ -142,20 +152,29 @@ def _read_plan(file: Path, name: str) -> bytes:
         raise NotFound(f"{file.name}: no such file; make a plan with `catchment plan {name} --out FILE`") from None
 
 
-def _source(name: str) -> Source | None:
+def _standing(name: str) -> Mapping[str, Any] | None:
+    """Return a source as `status --json` shows it, by the web process or read here; None if it was never synced."""
     try:
-        with session.reading() as ledger:
-            return ledger.sources.get(name)
-    except NotFound:
-        return None
+        found = [line["standing"] for line in remote.fetch(session.home(), "/sources")]
+    except MeaningOff:
+        from catchment.views import sources
+
+        try:
+            with session.reading() as ledger:
+                found = list(map(asdict, sources.standings(ledger, session.home())))
+        except NotFound:
+            return None
+    return next((one for one in found if one["name"] == name), None)
 
 
 def _report(name: str, view: RunView, started: datetime, publish: Publish | None) -> int:
     """Show the result of a finished run: pass it to `publish`, or print it."""
     from tasks.run_states import SKIPPED
 
-    source = _source(name)
-    last = _last(source, started)
+    source = _standing(name)
+    last = source and source["last_sync"]
+    if last and last["began"] < started.replace(microsecond=0):
+        last = None  # the run ended before its sync started
     if view.state_name == SKIPPED.name:
         from catchment.actions import consents
 
@@ -164,19 +183,19 @@ def _report(name: str, view: RunView, started: datetime, publish: Publish | None
         raise TryAgain(render.clean(view.message))
     is_completed = view.state_type == "COMPLETED"
     if publish:
-        summary = last.summary if last else {}
+        summary = last["summary"] if last else {}
         publish({"source": name, "run": view.id, "state": view.state_name, "message": view.message, "summary": summary})
     elif is_completed:
-        render.say(f"{name}: {arguments.summary(last.summary) if last else 'done'}")
-        if last and last.summary.get("quarantined"):
+        render.say(f"{name}: {arguments.summary(last['summary']) if last else 'done'}")
+        if last and last["summary"].get("quarantined"):
             render.say(f"See quarantined items: `catchment quarantine list --source {name}`")
     if is_completed:
         return 0
     if session.disk_is_full() or (view.state_type == "CRASHED" and _disk_is_nearly_full()):
         # After a crash neither the run nor the server recorded the cause.
         raise TryAgain(session.DISK_IS_FULL)
-    problem = render.clean(last.error if last and last.error else view.message or view.state_name)
-    if source is not None and source.state == "held":
+    problem = render.clean((last and last["error"]) or view.message or view.state_name)
+    if source and source["state"] == "held":
         raise TryAgain(f"{name}: held ({problem}); resume with `catchment sources resume {name}`")
     render.note(f"catchment: {name}: sync ended {view.state_name} ({problem}); see {view.ui_url}")
     return 1
@@ -186,15 +205,6 @@ def _disk_is_nearly_full() -> bool:
     from catchment.views import health
 
     return health.disk(session.home().path).verdict is health.Verdict.FAIL
-
-
-def _last(source: Source | None, started: datetime) -> SyncRow | None:
-    """Return the sync of our run, or None if the run ended before its sync started."""
-    if source is None:
-        return None
-    with session.reading() as ledger:
-        last = ledger.syncs.last(source.id)
-    return last if last and last.began >= started.replace(microsecond=0) else None
 
 
 class _Progress:
@@ -237,11 +247,11 @@ class _Progress:
 
     def _share(self) -> str:
         # An error is ignored: the next update may succeed.
-        with suppress(CatchmentError), session.reading() as ledger:
-            source = ledger.sources.get(self._name).id
-            left, last = ledger.queue.left(source), ledger.syncs.last(source)
-            self._most = max(self._most, left)
-            return share_done(left, self._most, last.expected if last and last.outcome is None else None)
+        with suppress(CatchmentError):
+            if source := _standing(self._name):
+                left, last = sum(source["jobs"].get(state, 0) for state in ("pending", "running")), source["last_sync"]
+                self._most = max(self._most, left)
+                return share_done(left, self._most, last["expected"] if last and not last["outcome"] else None)
         return ""
 
 

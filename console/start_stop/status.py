@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import BadInput, NotFound
+from catchment.errors import BadInput, MeaningOff, NotFound
+from catchment.search import remote
 from console import arguments, render, session
 
 if TYPE_CHECKING:
-    from catchment.runtime.server_report import ServerReport
     from catchment.runtime.worker_status import WorkerStatus
-    from catchment.search.meaning.meaning_status import MeaningStatus
-    from catchment.views.sources import ConsentStanding, SourceStanding
-    from catchment.views.telemetry.incidents import IncidentView
-    from catchment.views.throttling import HostStatus, Pause, QuotaStatus
     from deployments.server.running import Running
+
+Fields = Mapping[str, Any]
+"""The fields of a view."""
 
 _SOON_DAYS = 7
 _WATCH_SECONDS = 2.0
@@ -56,79 +55,55 @@ def status(
 def _is_well(as_json: bool) -> bool:
     """Show the status. Return whether the system runs without incidents."""
     from catchment.runtime.worker_status import WorkerStatus
-    from catchment.search.meaning.meaning_status import MeaningStatus
 
     home, server = session.home(), session.running()
-    with ThreadPoolExecutor(1) as executor:
-        # The server answers while this process imports the ledger.
-        asked = executor.submit(_ask, server) if server else None
-        from catchment.views import sources as views
-        from catchment.views import throttling, trouble
-        from catchment.views.telemetry import incidents
-
-        sources: list[SourceStanding] = []
-        hosts: list[HostStatus] = []
-        open_now: tuple[IncidentView, ...] = ()
-        troubles = 0
-        meaning, is_unfinished = None, False
-        try:
-            with session.reading() as ledger:
-                report = asked.result() if asked else None
-                sources, hosts = views.standings(ledger, home, report), throttling.hosts(ledger)
-                meaning = MeaningStatus.read(home, ledger)
-                open_now = incidents.current(home, ledger) if server else ()
-                troubles = trouble.number(ledger, home)
-                is_unfinished = ledger.is_restore_unfinished
-        except NotFound:
-            pass
-        answers = asked is not None and asked.result() is not None
+    found = _overview(server)
     worker = WorkerStatus.read(home) if server else None
-    state = {"running": server is not None, "answers": answers, "url": server.url if server else None}
+    open_now = found["incidents"] if server else []
     if as_json:
-        lists: Mapping[str, Sequence[Any]] = {"sources": sources, "hosts": hosts, "incidents": open_now}
         render.show_json(
-            {"server": state, "worker": _worker(worker), "meaning": meaning and asdict(meaning)}
-            | {name: [asdict(one) for one in found] for name, found in lists.items()}
+            {
+                "server": {"running": server is not None, "answers": found["answers"], "url": server and server.url},
+                "worker": _worker(worker),
+                **{name: found[name] for name in ("meaning", "sources", "hosts")},
+                "incidents": open_now,
+            }
         )
     else:
         if server and not session.transition():
-            render.say(_sentence(server, open_now, troubles))
-        _print(state, worker, meaning, sources, hosts)
-        if is_unfinished:
+            render.say(_sentence(server, found))
+        _print(server, found, worker)
+        if found["is_restore_unfinished"]:
             text = "An interrupted restore: the settings are not restored yet; finish it with `catchment up --detach`"
             render.say(render.paint(text, "yellow"))
-    return answers and not open_now
+    return found["answers"] and not open_now
 
 
-def _sentence(server: Running, open_now: Sequence[IncidentView], troubles: int) -> str:
+def _overview(server: Running | None) -> Fields:
+    """Return the fields of `Overview`: from the web process, or read here if it does not answer."""
+    with suppress(MeaningOff):
+        overview: Fields = remote.fetch(session.home(), "/overview")
+        return overview
+    from catchment.views import library
+    from deployments.server.planned import read_report
+
+    report = read_report(server) if server else None
+    try:
+        with session.reading() as ledger:
+            return asdict(library.overview(ledger, session.home(), report))
+    except NotFound:
+        return asdict(library.overview(None, session.home(), report))
+
+
+def _sentence(server: Running, found: Fields) -> str:
     """Return whether all is well, and if not, what, since when and what helps."""
-    from catchment.search.remote import WebAddress
-    from catchment.views.telemetry import incidents
-
-    if not open_now and WebAddress.read(session.home()) is None:
+    if not found["incidents"] and remote.WebAddress.read(session.home()) is None:
         if datetime.now(UTC) - server.started < _WEB_START:
             return "Starting: incidents are judged in a moment."
         text = "Incidents are not judged: the web process is down; it restarts within a minute (`catchment logs web`)."
         return render.paint(text, "yellow")
-    text = render.clean(incidents.sentence(open_now, troubles))
-    return render.paint(text, "red") if open_now else text
-
-
-def _ask(server: Running) -> ServerReport | None:
-    from deployments.server.planned import read_report
-
-    return read_report(server)
-
-
-def _health() -> str:
-    """Return a line on the checks that failed when they last ran in the background; empty if none did lately."""
-    from catchment.views.health import HealthReport
-
-    report = HealthReport.read(session.home())
-    failed = len(report.failures(datetime.now(UTC))) if report else 0
-    if report is None or not failed:
-        return ""
-    return f"Health: {render.count(failed, 'check')} failed {render.when(report.at)}; see `catchment health`"
+    text = render.clean(found["sentence"])
+    return render.paint(text, "red") if found["incidents"] else text
 
 
 def _worker(worker: WorkerStatus | None) -> dict[str, Any] | None:
@@ -145,20 +120,14 @@ def _worker(worker: WorkerStatus | None) -> dict[str, Any] | None:
     }
 
 
-def _print(
-    server: Mapping[str, Any],
-    worker: WorkerStatus | None,
-    meaning: MeaningStatus | None,
-    sources: list[SourceStanding],
-    hosts: list[HostStatus],
-) -> None:
+def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -> None:
     if changes := session.transition():
         render.say(f"Catchment is {changes}; check again in a minute")
-    elif server["answers"]:
-        render.say(f"Server running at {server['url']}")
-    elif server["running"]:
+    elif server and found["answers"]:
+        render.say(f"Server running at {server.url}")
+    elif server:
         render.say(
-            f"The server at {server['url']} does not respond; if this persists it is restarted automatically and syncs resume"
+            f"The server at {server.url} does not respond; if this persists it is restarted automatically and syncs resume"
         )
     else:
         render.say("Catchment is not running; start it with `catchment up --detach`")
@@ -170,76 +139,82 @@ def _print(
         if worker.problem:
             text = f"Worker: {worker.problem} several times in a row; runs wait, see `catchment logs worker`"
             render.say(render.paint(render.clean(text), "yellow"))
-    if meaning and meaning.total:
-        text = render.clean(meaning)
+    if found["meaning"] and found["meaning"]["total"]:
+        text = render.clean(found["meaning_text"])
         render.say(f"{text[0].upper()}{text[1:]}")
-    if server["running"] and (line := _health()):
-        render.say(render.paint(line, "yellow"))
-    if not sources:
+    if server and (failed := found["failed_checks"]):
+        text = f"{render.count(failed, 'check')} failed {render.when(found['checked'])}"
+        render.say(render.paint(f"Health: {text}; see `catchment health`", "yellow"))
+    if not found["sources"]:
         render.say("No sources yet; add one: `catchment sources add obsidian ~/Vault --name notes --every 15m`")
         return
     render.say()
     render.show_table(
         ("SOURCE", "KIND", "STATE", "DOCUMENTS", "WAITING", "QUARANTINED", "WATCHED", "NEXT RUN", "LAST SYNC"),
-        [_row(source) for source in sources],
+        [_row(source) for source in found["sources"]],
         states={"STATE"},
     )
-    for line in _limits(sources, hosts):
+    for line in _limits(found["sources"], found["hosts"]):
         render.say(render.clean(line))
-    for warning in _warnings(sources):
+    for warning in _warnings(found["sources"]):
         render.say(render.paint(warning, "yellow"))
 
 
-def _row(source: SourceStanding) -> tuple[object, ...]:
-    last, planned, watch = source.last_sync, source.next_run, source.watch
-    outcome = f"{last.outcome or 'running'} {render.when(last.ended or last.began)}" if last else "never"
-    if last and last.expected and last.expected > datetime.now(UTC):
-        outcome = f"{last.outcome or 'running'}, done about {render.clock(last.expected)}"
-    lacks_consent = source.state == "active" and source.consent and source.lacks_consent
-    is_throttled = source.state == "active" and source.rests
+def _row(source: Fields) -> tuple[object, ...]:
+    last, planned, watch, consent = source["last_sync"], source["next_run"], source["watch"], source["consent"]
+    outcome = "never"
+    if last:
+        outcome = f"{last['outcome'] or 'running'} {render.when(last['ended'] or last['began'])}"
+        if last["expected"] and last["expected"] > datetime.now(UTC):
+            outcome = f"{last['outcome'] or 'running'}, done about {render.clock(last['expected'])}"
+    state = source["state"]
+    if state == "active" and consent and consent["state"] != "given":
+        state = "no consent"
+    elif state == "active" and source["rests"]:
+        state = "throttled"
     return (
-        source.name,
-        source.kind,
-        "no consent" if lacks_consent else "throttled" if is_throttled else source.state,
-        source.documents,
-        source.waiting,
-        source.quarantined,
-        watch.state.value if watch else "-",
-        render.when(planned.at) if planned else "-",
+        source["name"],
+        source["kind"],
+        state,
+        source["documents"],
+        sum(source["jobs"].get(each, 0) for each in ("pending", "running", "retrying")),
+        source["jobs"].get("quarantined", 0),
+        watch["state"] if watch else "-",
+        render.when(planned["at"]) if planned else "-",
         outcome,
     )
 
 
-def _limits(sources: Iterable[SourceStanding], hosts: Iterable[HostStatus]) -> Iterator[str]:
+def _limits(sources: Iterable[Fields], hosts: Iterable[Fields]) -> Iterator[str]:
     """Return one line for each rule, wait and quota. Sources that are held or paused are left out."""
-    active = [source for source in sources if source.state == "active"]
+    active = [source for source in sources if source["state"] == "active"]
     for source in active:
-        if source.rule:
-            yield f"{source.name}: limited to {source.rule}"
+        if source["rule"]:
+            yield f"{source['name']}: limited to {source['rule']}"
     for source in active:
-        yield from _waits(source.name, "jobs", source.rests, source.quota)
+        yield from _waits(source["name"], "jobs", source["rests"], source["quota"])
     for host in hosts:
-        yield from _waits(host.host, "requests", host.rests, host.quota)
+        yield from _waits(host["host"], "requests", host["rests"], host["quota"])
 
 
-def _waits(name: str, unit: str, rests: Pause | None, quota: QuotaStatus | None) -> Iterator[str]:
+def _waits(name: str, unit: str, rests: Fields | None, quota: Fields | None) -> Iterator[str]:
     if rests:
-        until = _until(rests.until) or " until reset or resumed"
-        yield f"{name}: throttled{until} ({rests.why}); see `catchment throttle show`"
+        until = _until(rests["until"]) or " until reset or resumed"
+        yield f"{name}: throttled{until} ({rests['why']}); see `catchment throttle show`"
     if quota:
-        yield f"{name}: {quota.left} of {quota.allowed} {unit} left{_until(quota.until) or ' this hour'}"
+        yield f"{name}: {quota['left']} of {quota['allowed']} {unit} left{_until(quota['until']) or ' this hour'}"
 
 
 def _until(moment: datetime | None) -> str:
     return f" until {render.clock(moment)}" if moment else ""
 
 
-def _consent(name: str, consent: ConsentStanding) -> str:
+def _consent(name: str, consent: Fields) -> str:
     """Return a line about consent that is missing or expires soon, or an empty text."""
     command = f"`catchment consent give {name}`"
-    match consent.state:
+    match consent["state"]:
         case "given":
-            ends = consent.until
+            ends = consent["until"]
             soon = ends is not None and (ends - datetime.now(UTC)).days < _SOON_DAYS
             return f"{name}: consent expires {render.when(ends)}; renew it with {command}" if soon else ""
         case "purging":
@@ -249,22 +224,22 @@ def _consent(name: str, consent: ConsentStanding) -> str:
             return f"{name}: {problems.get(state, 'consent withdrawn')}; give it with {command}"
 
 
-def _warnings(sources: Iterable[SourceStanding]) -> Iterator[str]:
+def _warnings(sources: Iterable[Fields]) -> Iterator[str]:
     for source in sources:
-        name = source.name
-        if source.consent and (consent := _consent(name, source.consent)):
+        name, state, reason, watch = source["name"], source["state"], source["state_reason"], source["watch"]
+        if source["consent"] and (consent := _consent(name, source["consent"])):
             yield consent
-        if source.state in ("held", "paused"):
-            details = f" ({render.clean(source.state_reason)})" if source.state_reason else ""
-            yield f"{name}: {source.state}{details}; resume with `catchment sources resume {name}`"
+        if state in ("held", "paused"):
+            details = f" ({render.clean(reason)})" if reason else ""
+            yield f"{name}: {state}{details}; resume with `catchment sources resume {name}`"
         # Then the error of the last sync and the state of the folder are the same fact.
-        is_told = source.state == "held" and source.state_reason
-        if source.last_sync and source.last_sync.error and not is_told:
-            yield f"{name}: last sync failed: {render.clean(source.last_sync.error)}"
-        if source.watch and source.watch.reason and not is_told:
-            yield f"{name}: {render.clean(source.watch.reason)}; {source.watch.remedy}"
-        if source.held_deletions:
-            deletions = render.count(source.held_deletions, "deletion")
+        is_told = state == "held" and reason
+        if source["last_sync"] and (error := source["last_sync"]["error"]) and not is_told:
+            yield f"{name}: last sync failed: {render.clean(error)}"
+        if watch and watch["reason"] and not is_told:
+            yield f"{name}: {render.clean(watch['reason'])}; {watch['remedy']}"
+        if held := source["held_deletions"]:
+            deletions = render.count(held, "deletion")
             yield f"{name}: {deletions} held for confirmation; see `catchment deletions list {name}`"
-        if source.quarantined:
-            yield f"{name}: {source.quarantined} in quarantine; see `catchment quarantine list --source {name}`"
+        if quarantined := source["jobs"].get("quarantined", 0):
+            yield f"{name}: {quarantined} in quarantine; see `catchment quarantine list --source {name}`"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 app = CommandGroup("Inspect and steer the processing of single items.\n\nExample: catchment jobs list --state retrying")
 
+OF_EVENT = ("at", "event", "actor", "reason", "attempt")
+"""Fields of an event in the form of `--json`."""
 Number = Annotated[int, typer.Argument(metavar="JOB", max=arguments.LARGEST, help="Number of the job.")]
 
 
@@ -128,13 +130,7 @@ def show_events(history: Sequence[Mapping[str, Any]]) -> None:
 
 def event_json(event: Event) -> dict[str, Any]:
     """Return an event in the form of `--json`."""
-    return {
-        "at": event.at,
-        "event": event.event,
-        "actor": event.actor,
-        "reason": event.reason,
-        "attempt": event.attempt,
-    }
+    return {name: getattr(event, name) for name in OF_EVENT}
 
 
 def _job(row: JobRow) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from prefect.client.schemas.objects import FlowRun
+
 from tasks.hints import ChangeHint
 
 
@@ -19,7 +21,7 @@ class Start:
     `changed`: the only paths that the run's sync has to compare; None: it compares everything.
     """
 
-    run: UUID
+    run: FlowRun
     entrypoint: str
     changed: ChangeHint | None = None
 

@@ -15,6 +15,7 @@ import queue
 import threading
 from contextvars import Context
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.connection import Connection
 from typing import Any
 from uuid import UUID
@@ -22,10 +23,11 @@ from uuid import UUID
 import httpx
 import psutil
 from prefect import Flow
-from prefect.client.schemas.objects import State
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.context import AsyncClientContext
 from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow
+from prefect.settings import get_current_settings
 
 from catchment.sync.shared import shared_pool
 from deployments.runner.messages import (
@@ -97,10 +99,10 @@ class Runner:
         match message:
             case Start(run, entrypoint, changed):
                 if changed is not None:
-                    hints.put(str(run), changed)
+                    hints.put(str(run.id), changed)
                 # A fresh context: a run must not inherit the contextvars of the run or message before it.
-                task = asyncio.create_task(self._execute(run, entrypoint), name=str(run), context=Context())
-                self._runs[run] = _Run(task)
+                task = asyncio.create_task(self._execute(run, entrypoint), name=str(run.id), context=Context())
+                self._runs[run.id] = _Run(task)
             case Cancel(run):
                 if (found := self._runs.get(run)) and not found.stopping:
                     found.stopping = True
@@ -108,13 +110,12 @@ class Runner:
             case Retire():
                 self._retired = True
 
-    async def _execute(self, run: UUID, entrypoint: str) -> str:
+    async def _execute(self, run: FlowRun, entrypoint: str) -> str:
         """Execute a flow run. Returns the problem to report, or an empty string."""
         AsyncClientContext.__var__.set(self._client)
         try:
             flow = await asyncio.to_thread(_load, entrypoint)
-            flow_run = await self._client.client.read_flow_run(run)
-            ending: Any = run_flow(flow, flow_run=flow_run, return_type="state")
+            ending: Any = run_flow(flow, flow_run=run, return_type="state")
             state: State[Any] = await ending
             if state.is_failed() and isinstance(await state.aresult(raise_on_failure=False), httpx.HTTPError):
                 return UNREPORTED
@@ -122,7 +123,7 @@ class Runner:
             # The server refused a state, for example because the run was cancelled before it started.
             return ""
         except asyncio.CancelledError:
-            return self._runs[run].problem if run in self._runs else ""
+            return self._runs[run.id].problem if run.id in self._runs else ""
         except Exception as error:  # noqa: BLE001 - the worker sets the state of a run whose flow could not set it
             return f"failed in its executor ({type(error).__name__}: {error})"
         return ""
@@ -182,12 +183,16 @@ class Runner:
                 self._link.send(self._outbox.get())
 
 
+@cache
 def _load(entrypoint: str) -> Flow[Any, Any]:
     module, _, name = entrypoint.rpartition(".")
     flow = getattr(importlib.import_module(module), name)
     if not isinstance(flow, Flow) or not flow.isasync or flow.isgenerator:
         raise TypeError(f"{entrypoint} is not an async flow; deploy it to a work pool of type process")
-    return flow
+    if flow.persist_result is not False:
+        return flow
+    # Unless the flow names a storage, the engine asks the server for its default one twice per run, and waits.
+    return flow.with_options(result_storage=get_current_settings().results.local_storage_path)
 
 
 def _end_with_children() -> None:

@@ -22,6 +22,7 @@ from deployments.sources.sources_file import SourceEntry, SourcesFile
 if TYPE_CHECKING:
     from catchment.contracts import Connector
     from catchment.ledger import Ledger
+    from catchment.runtime.server_report import ServerReport
 
 Opening = Callable[[], AbstractContextManager["Ledger"]]
 
@@ -128,6 +129,12 @@ class LocalDesk:
     def run_address(self, run: str) -> str | None:
         server = running(self.home)
         return server.run_url(run) if server else None
+
+    def report(self) -> ServerReport | None:
+        from deployments.server.planned import read_report
+
+        server = running(self.home)
+        return read_report(server) if server else None
 
     def _deploy(self, name: str) -> None:
         if server := running(self.home):

@@ -111,8 +111,8 @@ class LiveRuns:
 
     @property
     def executed(self) -> Set[UUID]:
-        """The runs that the runner executes."""
-        return self._runs.keys()
+        """The runs that the runner executes, without those whose end it has reported."""
+        return {run for run, live in self._runs.items() if not live.end.done()}
 
     def has_ended(self, owner: str, run: str | None) -> bool:
         """Whether a sync in the ledger belongs to the runner but is not executed by it. Thread-safe."""

@@ -9,13 +9,16 @@ from http import HTTPStatus
 from typing import Any
 
 from catchment.errors import NotFound, Refused, TryAgain
+from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF
+from catchment.runtime.worker_status import WorkerStatus
 from deployments.server.client import Client, ServerError, ServerUnreachable, api
 from deployments.server.running import Running
 from tasks.run_states import COALESCED, FINAL
 
-_FIRST_PAUSE, _LONGER, _LONGEST_PAUSE = 0.1, 1.25, 0.5
-"""Seconds between two polls for the end of a run, growing with its duration: each poll costs the server 15 ms."""
+_POLL_SECONDS = 1.0
+"""Time between two polls for the end of a run that the worker does not report: each costs the server 15 ms."""
+_LOOK_SECONDS = 0.01
 
 _SILENCE = 60.0
 """Seconds without an answer of the server before waiting fails. A killed server is back by then, and the run continues."""
@@ -79,12 +82,13 @@ def wait(
 ) -> RunView:
     """Wait for the end of a run, passing its state to `on_progress` after each poll. Raises TryAgain after `timeout` seconds.
 
-    The run continues after a timeout. If the run is coalesced into another run, waits for that one. Retries a server that does
-    not answer, or reports an internal error, while its supervisor is running.
+    Polls once a second, and when the worker of this process's home reports the end of the run. The run continues after a
+    timeout. If it is coalesced into another run, waits for that one. Retries a server that does not answer, or reports an
+    internal error, while its supervisor is running.
     """
     heard = time.monotonic()
     deadline = None if timeout is None else heard + timeout
-    pause = _FIRST_PAUSE
+    home = Home.default()
     with api(running) as client:
         while True:
             try:
@@ -107,8 +111,19 @@ def wait(
                 return now
             if deadline is not None and time.monotonic() > deadline:
                 raise TryAgain(f"the sync is still running; see {now.ui_url}")
-            time.sleep(pause)
-            pause = min(_LONGEST_PAUSE, pause * _LONGER)
+            _rest(home, run_id)
+
+
+def _rest(home: Home, run_id: str) -> None:
+    """Wait until the worker has reported a run and then its end, at most until the next poll."""
+    was_live, next_poll = False, time.monotonic() + _POLL_SECONDS
+    while time.monotonic() < next_poll:
+        status = WorkerStatus.read(home)
+        is_live = status is not None and run_id in status.runs
+        if was_live and not is_live:
+            return
+        was_live = is_live
+        time.sleep(_LOOK_SECONDS)
 
 
 def pause(running: Running, kind: str, name: str) -> None:

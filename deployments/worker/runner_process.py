@@ -17,6 +17,7 @@ from typing import Any
 from uuid import UUID
 
 import psutil
+from prefect.client.schemas.objects import FlowRun
 
 from catchment.errors import TryAgain
 from catchment.runtime.process import identity
@@ -86,7 +87,7 @@ class RunnerProcess:
                     self._put_off(f"could not be started ({error.strerror})")
         await asyncio.shield(current.ready)
 
-    async def start(self, run: UUID, entrypoint: str, changed: ChangeHint | None) -> asyncio.Future[RunEnd]:
+    async def start(self, run: FlowRun, entrypoint: str, changed: ChangeHint | None) -> asyncio.Future[RunEnd]:
         """Send a run to the runner, once there is one. The future is its end. Raises TryAgain if the worker is stopping."""
         while True:
             await self.prepare()
@@ -160,8 +161,8 @@ class _Process:
         with contextlib.suppress(OSError):
             self._link.send(message)
 
-    def start(self, run: UUID, entrypoint: str, changed: ChangeHint | None) -> asyncio.Future[RunEnd]:
-        self._runs[run] = finished = self._loop.create_future()
+    def start(self, run: FlowRun, entrypoint: str, changed: ChangeHint | None) -> asyncio.Future[RunEnd]:
+        self._runs[run.id] = finished = self._loop.create_future()
         self.send(Start(run, entrypoint, changed))
         return finished
 

@@ -20,7 +20,7 @@ import anyio.abc
 import httpx
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterState, FlowRunFilterStateType
 from prefect.client.schemas.objects import FlowRun, StateType
-from prefect.exceptions import InfrastructureNotFound, ObjectNotFound
+from prefect.exceptions import InfrastructureNotFound
 from prefect.settings import get_current_settings
 from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 
@@ -161,13 +161,14 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         task_status: anyio.abc.TaskStatus[Any] | None,
     ) -> str | None:
         """Execute the run. Returns the name of its final state."""
-        end = await self._runner.start(flow_run.id, entrypoint, changed)
+        end = await self._runner.start(flow_run, entrypoint, changed)
         try:
             with self._live.executing(flow_run.id, source_of(flow_run) or flow_run.name, end):
                 self._publish()
                 if task_status:
                     task_status.started(f"{_IDENTIFIER}{flow_run.id}")
                 ended = await self._until_finished(flow_run.id, end)
+                self._publish()
                 with anyio.CancelScope(shield=True):
                     state = await self._finish(flow_run, ended)
         finally:
@@ -229,13 +230,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         """Skip this state: it costs the server 25 ms, and the run soon reports `Running`."""
 
     async def _give_worker_labels_to_flow_run(self, flow_run_id: UUID) -> None:
-        """Set the labels as the base class does, but concurrently with the start of the run."""
-        self._duty(self._label(super()._give_worker_labels_to_flow_run(flow_run_id)))
-
-    async def _label(self, labelling: Coroutine[Any, Any, None]) -> None:
-        # A failure to set labels does not matter.
-        with contextlib.suppress(httpx.HTTPError, ObjectNotFound):
-            await labelling
+        """Set no labels: the server would write them while the run starts, and nothing reads them."""
 
     async def _start_runner(self) -> None:
         await self._runner.prepare()

@@ -27,6 +27,8 @@ def _why(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -
     def settings() -> Mapping[str, Any]:
         return {each: entry.settings for each, entry in desk.entries().items()}
 
-    found = resolver.find(library.ledger, name, settings, source).listed if name else ()
+    # A relative path is a name: this process was started in some folder.
+    is_path = name.startswith(("/", "~"))
+    found = resolver.find(library.ledger, name, settings, source, looks_at_disk=is_path).listed if name else ()
     view = [items.why(library.ledger, row, template_filters.ago) for row in found[:_ITEMS]]
     return {"view": view, "name": name, "items": view, "more": len(found) - len(view)}

@@ -16,7 +16,10 @@ IS_OFF = "search by meaning: off; switch it on with `catchment model use`"
 
 
 def load(setting: str, threads: int = 1) -> Model:
-    """Return the model of a setting (see `checked`), which computes in so many threads. Raises MeaningOff if it is off or cannot be used."""
+    """Return the model of a setting (see `checked`). Raises MeaningOff if it is off or cannot be used.
+
+    `threads`: of the built-in model.
+    """
     if setting == OFF:
         raise MeaningOff(IS_OFF)
     try:

@@ -330,10 +330,7 @@ def _concerns(sync: SyncRow, found: Incident) -> bool:
 
 def _of_json(row: Mapping[str, Any]) -> IncidentView:
     """Return an incident without its timeline."""
-    times = {
-        name: row[name] and datetime.fromisoformat(row[name]) for name in ("opened_at", "closed_at", "acknowledged_at")
-    }
-    return IncidentView(**{**row, **times, "timeline": (), "affects": Affected(row["affects"]["source"])})
+    return IncidentView(**{**row, "timeline": (), "affects": Affected(row["affects"]["source"])})
 
 
 def _view(one: Incident) -> IncidentView:
