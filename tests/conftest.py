@@ -141,12 +141,12 @@ def encoder() -> None:
     make = BuiltIn.__init__
 
     @cache
-    def loaded(*_files: object) -> Any:
+    def loaded(*_files: object) -> dict[str, Any]:
         make(model := object.__new__(BuiltIn))
-        return model._encoder
+        return {"_encode": model._encode, **vars(model)}
 
-    def init(self: BuiltIn) -> None:
-        self._encoder = loaded(builtin._PACKAGE, *builtin._FILES.items())
+    def init(self: BuiltIn, _threads: int = 1) -> None:
+        vars(self).update(loaded(builtin._PACKAGE, *builtin._FILES.items()))
 
     BuiltIn.__init__ = init  # type: ignore[method-assign]
 
