@@ -38,8 +38,9 @@ _DRAWN = range(0x2500, 0x25A0)
 _SIGN = re.compile(r"(?<=[a-z])\+\+|(?<=\b[cf])#|(?<![\w.])\.(?=net\b)")
 _SIGN_WORDS = {"++": " ＋ ", "#": " ＃ ", ".": " ． "}
 """ASCII characters that distinguish C++, C# and .NET from other words: they are words too."""
-_BREAK = re.compile(r"[\x00-/:-@\[-`{-\x7f]+")
-_LETTER = r"[0-9a-z\x80-\U0010ffff]"
+_BREAKS = r"\x00-/:-@\[-`{-\x7f"
+_BREAK = re.compile(f"[{_BREAKS}]+")
+_LETTER = f"[^{_BREAKS}]"
 
 
 class _Folded(dict[int, str]):
