@@ -81,26 +81,26 @@ def _first(title: str, kind: str, folder: Path, name: str, home: Home, alone: Ho
             Case("bare loop", _python("benchmarks.bare", "ingest", folder, database), prepare=_remover(database)),
             Case(_ALONE, _python("benchmarks.engine", kind, folder, alone.path), prepare=_forget(alone)),
             Case(_PREFECT, _python("benchmarks.through_prefect", home.path, kind, name), prepare=_forget(home)),
+            Case("at the command", _command("sync", name, "--wait"), prepare=_forget(home)),
         ],
     )
 
 
+def _command(*arguments: str) -> list[str]:
+    return _python("benchmarks.command", Path(sys.executable).with_name("catchment"), *arguments)
+
+
 def _commands(vault: Path, notes: int) -> Comparison:
     """The commands of every day, from their start to their exit, beside the start of the interpreter."""
-
-    def case(name: str, *arguments: str, prepare: Callable[[], object] = lambda: None) -> Case:
-        command = _python("benchmarks.command", Path(sys.executable).with_name("catchment"), *arguments)
-        return Case(name, command, prepare)
-
     return Comparison(
         f"Commands, {notes:,} notes",
         [
             Case("python -c pass", _python("benchmarks.command", sys.executable, "-c", "pass")),
-            case("sync, no change", "sync", "notes", "--wait"),
-            case("sync, one note", "sync", "notes", "--wait", prepare=lambda: edit(vault, 1, 1)),
-            case("status", "status"),
-            case("search", "search", "keeper", "lamp"),
-            case("why", "why", "Note 000005"),
+            Case("sync, no change", _command("sync", "notes", "--wait")),
+            Case("sync, one note", _command("sync", "notes", "--wait"), prepare=lambda: edit(vault, 1, 1)),
+            Case("status", _command("status")),
+            Case("search", _command("search", "keeper", "lamp")),
+            Case("why", _command("why", "Note 000005")),
         ],
     )
 
