@@ -14,7 +14,7 @@ REST := server or browser or postgres or acceptance or faults or full
 # Without its compiled modules, every process of ours would compile them anew: half of a short command's time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-rest test-long test-all soak fuzz check pictures bench load hazards lock clean
+.PHONY: help setup demo test test-rest test-long test-all soak fuzz check pictures bench bench-peers load hazards lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -68,6 +68,11 @@ bench: setup     ## speed and memory beside a bare loop, what search finds, and 
 	$(BIN)/python -m benchmarks.telemetry $(ARGS)
 	$(BIN)/python -m benchmarks.alarms
 	$(BIN)/python -m benchmarks.rollups 60
+
+bench-peers: setup ## the same notes by `catchment sync`, dlt into DuckDB and CocoIndex, which are installed into build/ (ARGS=2000)
+	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python build/peers-venv
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python build/peers-venv/bin/python -r benchmarks/peers/requirements.txt
+	$(BIN)/python -m benchmarks.peers $(ARGS)
 
 pictures: setup  ## the pictures in docs/images: diagrams, and the page with the example vault (needs Chromium)
 	$(BIN)/python docs/images/draw.py

@@ -42,11 +42,11 @@ def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
     size, files = generate(vault, notes), _copy_documentation(tree)
     home, alone = Home(place / "home"), Home(place / "alone")
     with started(home):
-        _add("obsidian", vault, "notes")
+        add("obsidian", vault, "notes")
         yield _first(f"First ingest of {notes:,} notes ({size / 1e6:.1f} MB)", "obsidian", vault, "notes", home, alone)
-        bare = _python("benchmarks.bare", "walk", vault)
-        engine = _python("benchmarks.engine", "obsidian", vault, alone.path)
-        prefect = _python("benchmarks.through_prefect", home.path, "obsidian", "notes")
+        bare = python("benchmarks.bare", "walk", vault)
+        engine = python("benchmarks.engine", "obsidian", vault, alone.path)
+        prefect = python("benchmarks.through_prefect", home.path, "obsidian", "notes")
         yield Comparison(
             f"Nothing changed in {notes:,} notes",
             [Case(_WALK, bare), Case(_ALONE, engine), Case(_PREFECT, prefect)],
@@ -55,12 +55,12 @@ def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
             f"1.5 % changed of {notes:,} notes",
             [
                 Case(_WALK, bare),
-                Case(_ALONE, engine, prepare=_editor(vault, notes)),
-                Case(_PREFECT, prefect, prepare=_editor(vault, notes)),
+                Case(_ALONE, engine, prepare=editor(vault, notes)),
+                Case(_PREFECT, prefect, prepare=editor(vault, notes)),
             ],
         )
         yield _commands(vault, notes)
-        _add("local_files", tree, "documentation")
+        add("local_files", tree, "documentation")
         title = f"First ingest of {files:,} files of documentation that were found on this machine"
         yield _first(title, "local_files", tree, "documentation", home, alone)
         yield _scaling(place, notes, home)
@@ -78,16 +78,16 @@ def _first(title: str, kind: str, folder: Path, name: str, home: Home, alone: Ho
     return Comparison(
         title,
         [
-            Case("bare loop", _python("benchmarks.bare", "ingest", folder, database), prepare=_remover(database)),
-            Case(_ALONE, _python("benchmarks.engine", kind, folder, alone.path), prepare=_forget(alone)),
-            Case(_PREFECT, _python("benchmarks.through_prefect", home.path, kind, name), prepare=_forget(home)),
-            Case("at the command", _command("sync", name, "--wait"), prepare=_forget(home)),
+            Case("bare loop", python("benchmarks.bare", "ingest", folder, database), prepare=remover(database)),
+            Case(_ALONE, python("benchmarks.engine", kind, folder, alone.path), prepare=forget(alone)),
+            Case(_PREFECT, python("benchmarks.through_prefect", home.path, kind, name), prepare=forget(home)),
+            Case("at the command", _command("sync", name, "--wait"), prepare=forget(home)),
         ],
     )
 
 
 def _command(*arguments: str) -> list[str]:
-    return _python("benchmarks.command", Path(sys.executable).with_name("catchment"), *arguments)
+    return python("benchmarks.command", Path(sys.executable).with_name("catchment"), *arguments)
 
 
 def _commands(vault: Path, notes: int) -> Comparison:
@@ -95,7 +95,7 @@ def _commands(vault: Path, notes: int) -> Comparison:
     return Comparison(
         f"Commands, {notes:,} notes",
         [
-            Case("python -c pass", _python("benchmarks.command", sys.executable, "-c", "pass")),
+            Case("python -c pass", python("benchmarks.command", sys.executable, "-c", "pass")),
             Case("sync, no change", _command("sync", "notes", "--wait")),
             Case("sync, one note", _command("sync", "notes", "--wait"), prepare=lambda: edit(vault, 1, 1)),
             Case("status", _command("status")),
@@ -111,9 +111,9 @@ def _scaling(place: Path, notes: int, home: Home) -> Comparison:
     for number in (notes // 10, notes * 10):
         vault = place / f"vault-{number}"
         generate(vault, number)
-        _add("obsidian", vault, f"notes-{number}")
-        command = _python("benchmarks.through_prefect", home.path, "obsidian", f"notes-{number}")
-        cases.append(Case(f"{number:,} notes", command, prepare=_forget(home)))
+        add("obsidian", vault, f"notes-{number}")
+        command = python("benchmarks.through_prefect", home.path, "obsidian", f"notes-{number}")
+        cases.append(Case(f"{number:,} notes", command, prepare=forget(home)))
     return Comparison("First ingest of fewer and of more, through Prefect", cases, rounds=1)
 
 
@@ -142,8 +142,8 @@ def _many_files(place: Path, files: int) -> Iterator[Comparison]:
     yield Comparison(
         f"Nothing changed in {files:,} files: the listing",
         [
-            Case(_WALK, _python("benchmarks.bare", "walk", folder)),
-            Case("the engine's listing", _python("benchmarks.engine", "obsidian", folder, home.path, "list")),
+            Case(_WALK, python("benchmarks.bare", "walk", folder)),
+            Case("the engine's listing", python("benchmarks.engine", "obsidian", folder, home.path, "list")),
         ],
     )
 
@@ -154,7 +154,7 @@ def _claims(place: Path, pending: int) -> Comparison:
     return Comparison(
         f"Claims with {pending:,} jobs pending: work is the p99 of 400 claims (of 1 000: of 99)",
         [
-            Case(f"of {batch}", _python("benchmarks.claims", database, pending, batch), prepare=_remover(database))
+            Case(f"of {batch}", python("benchmarks.claims", database, pending, batch), prepare=remover(database))
             for batch in (50, 200, 1_000)
         ],
         rounds=3,
@@ -164,22 +164,22 @@ def _claims(place: Path, pending: int) -> Comparison:
 def _recovery(place: Path, interrupted: int) -> Comparison:
     """The baseline is the limit for recovery: one second until all jobs wait again."""
     database = place / "recovery.db"
-    command = _python("benchmarks.recovery", database, interrupted)
+    command = python("benchmarks.recovery", database, interrupted)
     return Comparison(
         f"Recovery of {interrupted:,} jobs whose process died",
-        [Case("found and waiting again", command, prepare=_remover(database))],
+        [Case("found and waiting again", command, prepare=remover(database))],
     )
 
 
-def _add(kind: str, folder: Path, name: str) -> None:
+def add(kind: str, folder: Path, name: str) -> None:
     sources.add(session.desk(), NewSource(kind, str(folder), name), "benchmark")
 
 
-def _python(module: str, *arguments: object) -> list[str]:
+def python(module: str, *arguments: object) -> list[str]:
     return [sys.executable, "-m", module, *map(str, arguments)]
 
 
-def _forget(home: Home) -> Callable[[], None]:
+def forget(home: Home) -> Callable[[], None]:
     """Return a function that empties the library.
 
     It has no model: embeddings are made later, at low priority, and would take a processor from the next measurement.
@@ -195,11 +195,11 @@ def _forget(home: Home) -> Callable[[], None]:
     return forget
 
 
-def _editor(vault: Path, notes: int) -> Callable[[], object]:
+def editor(vault: Path, notes: int) -> Callable[[], object]:
     return lambda: edit(vault, notes, _CHANGED_EVERY)
 
 
-def _remover(database: Path) -> Callable[[], None]:
+def remover(database: Path) -> Callable[[], None]:
     def remove() -> None:
         for suffix in ("", "-wal", "-shm"):
             database.with_name(database.name + suffix).unlink(missing_ok=True)
