@@ -215,8 +215,9 @@ def test_stream_says_when_its_view_is_gone(filled: Path) -> None:
             events = _events(client, f"/trouble/clusters/{cluster}")
             assert next(events)[0] == "view"
             quarantine.discard(desk_of(home), Selection(source="notes"), "test")
-            name, problem = next(events)
-            assert (name, list(problem)) == ("error", ["error"])
+            # Other processes of the system may change the view before.
+            problem = next(found for name, found in events if name == "error")
+            assert list(problem) == ["error"]
 
 
 def _events(client: httpx.Client, view: str) -> Iterator[tuple[str, Any]]:
