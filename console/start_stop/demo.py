@@ -51,7 +51,7 @@ _EXAMPLES = (
 _SEARCHES = (
     ("scouts qorum retire", "a typo, and another form of a word"),
     ("type:mail pressure switch", "a filter"),
-    ("motor noise on sunday", "a question of meaning: the statutes speak of engines"),
+    ("when are motors forbidden", "a question of meaning: the statutes speak of engines"),
     ("Suppe aus Japan", "another language: German finds Japanese"),
 )
 _RELATED = "Honey mustard.md"
