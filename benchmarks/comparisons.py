@@ -81,12 +81,12 @@ def _first(title: str, kind: str, folder: Path, name: str, home: Home, alone: Ho
             Case("bare loop", python("benchmarks.bare", "ingest", folder, database), prepare=remover(database)),
             Case(_ALONE, python("benchmarks.engine", kind, folder, alone.path), prepare=forget(alone)),
             Case(_PREFECT, python("benchmarks.through_prefect", home.path, kind, name), prepare=forget(home)),
-            Case("at the command", _command("sync", name, "--wait"), prepare=forget(home)),
+            Case("at the command", by_command("sync", name, "--wait"), prepare=forget(home)),
         ],
     )
 
 
-def _command(*arguments: str) -> list[str]:
+def by_command(*arguments: str) -> list[str]:
     return python("benchmarks.command", Path(sys.executable).with_name("catchment"), *arguments)
 
 
@@ -96,11 +96,11 @@ def _commands(vault: Path, notes: int) -> Comparison:
         f"Commands, {notes:,} notes",
         [
             Case("python -c pass", python("benchmarks.command", sys.executable, "-c", "pass")),
-            Case("sync, no change", _command("sync", "notes", "--wait")),
-            Case("sync, one note", _command("sync", "notes", "--wait"), prepare=lambda: edit(vault, 1, 1)),
-            Case("status", _command("status")),
-            Case("search", _command("search", "keeper", "lamp")),
-            Case("why", _command("why", "Note 000005")),
+            Case("sync, no change", by_command("sync", "notes", "--wait")),
+            Case("sync, one note", by_command("sync", "notes", "--wait"), prepare=lambda: edit(vault, 1, 1)),
+            Case("status", by_command("status")),
+            Case("search", by_command("search", "keeper", "lamp")),
+            Case("why", by_command("why", "Note 000005")),
         ],
     )
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.comparisons import add, editor, forget, python, remover
+from benchmarks.comparisons import add, by_command, editor, forget, python, remover
 from benchmarks.measure import Case, Result, hardware, in_turn
 from benchmarks.notes import generate
 from benchmarks.system import BUILD, empty, started
@@ -31,7 +31,7 @@ def main(notes: int) -> None:
         size = generate(vault, notes)
         edited = editor(vault, notes)
         bare = python("benchmarks.command", *python("benchmarks.bare", "ingest", vault, database))
-        sync = python("benchmarks.command", Path(sys.executable).with_name("catchment"), "sync", "notes", "--wait")
+        sync = by_command("sync", "notes", "--wait")
         loop = Case("bare loop", bare, remover(database))
         first = [loop, Case("catchment sync", sync, forget(home))]
         later, changed = [loop, Case("catchment sync", sync)], [loop, Case("catchment sync", sync, edited)]

@@ -17,4 +17,5 @@ def find_hits(ledger: Ledger, words: str, *, source: str | None = None, limit: i
         return []
     if source is not None:
         query = replace(query, filters=(Filter(FilterName.SOURCE, (source,)),))
-    return present(ledger, ledger.library.rank(query, limit=limit).ranked, query)
+    ranked = ledger.library.rank(query, limit=limit).ranked
+    return present(ledger, ranked, query, [1.0] * len(query.wanted))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby, islice
 from typing import Any
 
-from catchment.ledger import AnyOf, Folded, Ledger, Match, Query, Ranked, Term, word_pattern
+from catchment.ledger import Folded, Ledger, Match, Query, Ranked, Term, word_pattern
 from catchment.search.language import is_code
 from catchment.search.meaning.fill import embedded_parts
 from catchment.search.results import Hit
@@ -37,21 +37,15 @@ _Mark = tuple[int, int, int]
 """Where a match begins and ends, and the number of its word in the query."""
 
 
-def present(
-    ledger: Ledger,
-    ranked: Sequence[Ranked],
-    query: Query,
-    weights: Callable[[Sequence[AnyOf]], Sequence[float]] = lambda groups: [1.0] * len(groups),
-) -> list[Hit]:
+def present(ledger: Ledger, ranked: Sequence[Ranked], query: Query, weights: Sequence[float]) -> list[Hit]:
     """Return the hits for ranked contents. Of several copies, one that passes the filters and resembles the query is shown.
 
-    Omits contents without a live document. `weights`: of groups of words, to choose what an excerpt shows.
+    Omits contents without a live document. `weights`: of the query's groups of words, for the choice of an excerpt.
     """
     matches = ledger.library.matches(ranked, query)
     number = {term: n for n, group in enumerate(query.wanted) for term in group}
     patterns = ["|".join(map(pattern, terms)) for _, terms in groupby(query.shown, key=number.__getitem__)]
-    its = weights(query.wanted)
-    return [_hit(match, patterns, its) for match in matches]
+    return [_hit(match, patterns, weights) for match in matches]
 
 
 def _hit(match: Match, patterns: Sequence[str], weights: Sequence[float]) -> Hit:

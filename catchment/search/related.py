@@ -67,7 +67,7 @@ def related(ledger: Ledger, meaning: MeaningIndex, content_id: int, limit: int) 
         Ranked(one.content_id, one.chunk_id, one.cosine, semantic_rank=rank, cosine=one.cosine, part=one.part)
         for rank, one in enumerate(near, 1)
     ]
-    return present(ledger, ranked, Query((), ()))
+    return present(ledger, ranked, Query((), ()), ())
 
 
 def files(ledger: Ledger, source_id: int) -> list[str]:

@@ -125,7 +125,7 @@ def _found(
         by_words, is_partial = _by_words(ledger, asked, max(DEPTH, offset + limit), by_conversation)
 
     def page(ranked: Sequence[Ranked], total: int, off: str | None = None) -> Results:
-        hits = present(ledger, ranked[offset : offset + limit], asked.query, asked.weights)
+        hits = present(ledger, ranked[offset : offset + limit], asked.query, asked.weights(asked.query.wanted))
         return Results(hits, total, understood, is_partial, off, by_words.is_capped)
 
     if not by_meaning or meaning is None:

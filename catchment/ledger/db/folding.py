@@ -43,7 +43,7 @@ _BREAK = re.compile(f"[{_BREAKS}]+")
 _LETTER = f"[^{_BREAKS}]"
 
 
-class _Folded(dict[int, str]):
+class _FoldedLetters(dict[int, str]):
     """Map of characters to their folded forms."""
 
     def __missing__(self, code: int) -> str:
@@ -51,7 +51,7 @@ class _Folded(dict[int, str]):
         return self[code]
 
 
-_FOLDED = _Folded({code: chr(code).lower() for code in range(128)})
+_FOLDED = _FoldedLetters({code: chr(code).lower() for code in range(128)})
 _UNCHANGED = {chr(code) for code in range(128)}
 """Letters in lower case that are known to be folded already."""
 
