@@ -66,6 +66,7 @@ _SECTIONS: Final = {
         "deletions": "trouble.deletions:app",
         "undo": "trouble.undo:undo",
         "prove": "trouble.prove:prove",
+        "audit": "trouble.audit:app",
     },
     "Operate": {
         "throttle": "operate.throttle:app",

@@ -39,7 +39,7 @@ def make(desk: Desk[E], actor: str, reason: str = "", *, target: Path | None = N
     try:
         with desk.reading() as ledger:
             file = _named(target, home, status.began)
-            broken = ledger.back_up(file, {one.name: one.read_bytes() for one in home.settings_files if one.exists()})
+            broken = ledger.back_up(file, {one.name: one.read_bytes() for one in home.backed_up if one.exists()})
     except BaseException as error:
         problem = str(error) if isinstance(error, CatchmentError) else type(error).__name__
         replace(status, ended=datetime.now(UTC), problem=problem).write(home)

@@ -7,8 +7,8 @@ source = ledger.sources.put("notes", "obsidian", Priority.NORMAL)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from catchment.ledger.admin.backup import Restored
     from catchment.ledger.admin.proof import ItemStatus, Kept, Proof, Sample, Stored
     from catchment.ledger.admin.scratch import PlannedAction, Step
+    from catchment.ledger.admin.trail import Trail
     from catchment.ledger.items.undo import Undo, UndoAction, Undone
 else:
 
@@ -244,6 +245,14 @@ class Ledger:
         `deep` also reads every page and every indexed word, and waits for other writers.
         """
         return check(self._store, deep)
+
+    @contextmanager
+    def trail(self) -> Iterator[Trail]:
+        """Return what an audit reads, as of one moment."""
+        from catchment.ledger.admin.trail import Trail
+
+        with self._store.read() as reading:
+            yield Trail(reading)
 
     def is_damaged(self) -> bool:
         """Return whether the pages of the file are inconsistent. Reads the whole file."""

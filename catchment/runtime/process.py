@@ -28,12 +28,16 @@ def alive(name: str) -> bool:
         return False
 
 
+OPERATOR = "operator"
+"""Beginning of the names of people in the history."""
+
+
 def operator() -> str:
     """Return the name of the current user as the history records it."""
     try:
-        return f"operator:{getpass.getuser()}"
+        return f"{OPERATOR}:{getpass.getuser()}"
     except (KeyError, OSError):
-        return "operator"
+        return OPERATOR
 
 
 def pid_of(name: str) -> int:

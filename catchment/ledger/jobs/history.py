@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from catchment.ledger.db.database import Reading, Store, from_micros, link
+from catchment.ledger.db.database import Reading, Store, from_micros, link, to_micros
 from catchment.ledger.db.records import Event
 from catchment.ledger.db.schema import chain, history, jobs, moves
+from catchment.runtime.process import OPERATOR
+
+_MOST_FINDINGS = 20
 
 _SQLITE = tuple(
     f"""CREATE TRIGGER history_no_{verb.lower()} BEFORE {verb} ON history
@@ -62,6 +67,23 @@ class History:
             numbers = reading.execute(latest).scalars().all()
         return self._events(history.c.id.in_(numbers))
 
+    def trail(
+        self, limit: int, *, source_id: int | None = None, since: datetime | None = None, actor: str | None = None
+    ) -> list[Event]:
+        """Return the latest events, oldest first: those of people, or of an actor whose name begins with `actor`.
+
+        `source_id` and `since`: only those of this source, and from this time.
+        """
+        which = history.c.actor.startswith(OPERATOR if actor is None else actor, autoescape=True)
+        if source_id is not None:
+            which &= history.c.source_id == source_id
+        if since is not None:
+            which &= history.c.at >= to_micros(since)
+        with self._store.read() as reading:
+            latest = select(history.c.id).where(which).order_by(history.c.id.desc()).limit(limit)
+            numbers = reading.execute(latest).scalars().all()
+        return self._events(history.c.id.in_(numbers))
+
     def note(self, event: str, actor: str, reason: str = "") -> None:
         """Add an operator's action that concerns no source."""
         with self._store.write() as writing:
@@ -73,7 +95,7 @@ class History:
             return int(reading.execute(select(chain.c.length)).scalar_one())
 
     def verify(self) -> list[str]:
-        """Return the first broken row of the chain (changed, missing or out of order); empty if it is intact."""
+        """Return what is wrong with the chain (rows changed, missing or out of order); empty if it is intact."""
         with self._store.read() as reading:
             return verify(reading)
 
@@ -95,17 +117,26 @@ def moved_from() -> ColumnElement[str | None]:
 
 
 def verify(reading: Reading) -> list[str]:
-    """Verify the chain from its first row."""
+    """Return what is wrong with the chain: rows that are changed, missing or out of order."""
+    found: list[str] = []
+    for _ in walk(reading, found.append):
+        pass
+    return found[:_MOST_FINDINGS]
+
+
+def walk(reading: Reading, report: Callable[[str], None]) -> Iterator[tuple[list[Any], bytes]]:
+    """Yield each row of the history, without its hash, and the hash; then `report` was told what is wrong up to there."""
     previous, number = b"", 0
     rows = reading.execute(select(history).order_by(history.c.id).execution_options(yield_per=5_000))
     for *row, proof in rows:
         number += 1
         if row[0] != number:
-            return [f"Row {number} of the history is missing"]
-        previous = link(previous, row)
-        if previous != proof:
-            return [f"Row {number} of the history was changed"]
+            report(f"Row {number} of the history is missing")
+            number = row[0]
+        elif link(previous, row) != proof:
+            report(f"Row {number} of the history was changed")
+        previous = proof
+        yield row, proof
     length, head = reading.execute(select(chain.c.length, chain.c.hash)).one()
     if length != number or (number and head != previous):
-        return [f"The history ends at row {number} and should end at row {length}"]
-    return []
+        report(f"The history ends at row {number} and should end at row {length}")

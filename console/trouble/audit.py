@@ -1,0 +1,116 @@
+"""`catchment audit`: who did what, and the proof that nobody changed the history afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from console import arguments, render, session
+from console.help_pages import CommandGroup
+from console.trouble import jobs
+
+app = CommandGroup("Show and prove who did what.\n\nExample: catchment audit list --since 7d")
+
+Of = Annotated[
+    str | None, typer.Option("--source", metavar="NAME", help="Only this source.", autocompletion=session.source_names)
+]
+Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only since then: 2h, 7d, or a date.")]
+
+
+@app.command("list")
+def list_events(
+    source: Of = None,
+    since: Since = None,
+    actor: Annotated[
+        str | None, typer.Option(metavar="NAME", help="By this actor, such as sync: or recovery; default: people.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="Maximum number of events.")] = 100,
+    as_json: arguments.Json = False,
+    ndjson: Annotated[bool, typer.Option("--ndjson", help="Print one JSON object per line.")] = False,
+) -> None:
+    """List what people did, with actor, time and reason, latest last.
+
+    Example: catchment audit list --source notes --since 30d
+    """
+    after = arguments.moment(since) if since else None
+    with session.reading() as ledger:
+        names = {one.id: one.name for one in ledger.sources.all()}
+        source_id = ledger.sources.get(source).id if source else None
+        found = ledger.history.trail(limit, source_id=source_id, since=after, actor=actor)
+    rows = [{"number": one.id, "source": names.get(one.source_id or 0), **jobs.event_json(one)} for one in found]
+    if ndjson:
+        render.show_ndjson(rows)
+    elif as_json:
+        render.show_json(rows)
+    elif found:
+        table = [(one.id, one.at, one.actor, one.event, names.get(one.source_id or 0), one.reason) for one in found]
+        render.show_table(("N", "TIME", "ACTOR", "EVENT", "SOURCE", "REASON"), table)
+    else:
+        render.note("no matching events")
+
+
+@app.command()
+def verify(as_json: arguments.Json = False) -> None:
+    """Check that no row of the history was changed, added or removed.
+
+    Exits with 1 if the history differs from its hashes or from what was signed.
+
+    Example: catchment audit verify
+    """
+    from catchment.audit import chain
+
+    with session.reading() as ledger:
+        found = chain.verify(session.home(), ledger)
+    if as_json:
+        render.show_json(found)
+    else:
+        for problem in found.problems:
+            render.say(f"✗ {problem}")
+        if not found.problems:
+            signed = f"{found.signed:,} of them signed, by {found.checkpoints:,} checkpoints"
+            render.say(f"intact: {found.rows:,} rows of the history, {signed}")
+    if found.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def key(
+    action: Annotated[Literal["show", "rotate"], typer.Argument(help="show, or rotate for a new key.")] = "show",
+) -> None:
+    """Show the public key that verifies the history, or make a new one.
+
+    Example: catchment audit key
+    """
+    from catchment.audit import chain
+    from catchment.audit.signing import Signer
+
+    if action == "rotate":
+        with session.writing() as ledger:
+            signer = chain.rotate(session.home(), ledger)
+            ledger.history.note("audit key replaced", session.operator(), signer.public)
+    else:
+        signer = Signer(session.home())
+    render.show_fields({"key": signer.public, "for minisign": signer.minisign_key})
+
+
+@app.command()
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The tar file to write.")],
+    source: Of = None,
+    since: Since = None,
+) -> None:
+    """Write a signed bundle that anybody can verify with Python alone.
+
+    Example: catchment audit export audit.tar --source notes
+    """
+    from catchment.audit import bundle
+
+    after = arguments.moment(since) if since else None
+    with session.reading() as ledger:
+        made = bundle.export(session.home(), ledger, file.expanduser().absolute(), source, after)
+    render.say(
+        f"{made.file}: {made.rows:,} of {made.size:,} rows of the history; its signature is {made.signature.name}"
+    )
+    render.note("to verify it: unpack it into an empty folder and run python3 -I verify.py there")
