@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from catchment.audit.signing import Checkpoint, Signer, checkpoints
+from catchment.audit.signing import Signer, TreeHead, checkpoints
 from catchment.audit.verify import Replay, Tree, leaf
-from catchment.ledger import Ledger
-from catchment.ledger.admin.trail import Trail
+from catchment.ledger import Ledger, Trail
 from catchment.runtime.home import Home
 
 MOST_FINDINGS = 20
@@ -72,7 +71,7 @@ def _grown(trail: Trail, tree: Tree, report: Callable[[str], None]) -> Iterator[
         yield row, proof
 
 
-def _compared(one: Checkpoint, tree: Tree) -> list[str]:
+def _compared(one: TreeHead, tree: Tree) -> list[str]:
     if tree.root() == one.root:
         return []
     return [f"The first {one.size} rows of the history are not those that were signed"]

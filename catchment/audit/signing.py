@@ -25,7 +25,7 @@ _PART = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class TreeHead:
     """The number of rows of the history, and the root of their tree, as signed."""
 
     size: int
@@ -101,13 +101,13 @@ class Signer:
             atomic_files.write(file, before + f"{line}\n".encode())
 
 
-def checkpoints(home: Home, signer: Signer) -> tuple[list[Checkpoint], list[str]]:
+def checkpoints(home: Home, signer: Signer) -> tuple[list[TreeHead], list[str]]:
     """Return the checkpoints of a home whose signatures are right, smallest first, and what is wrong with the others.
 
     Each key but the first must have been announced by the one before it, and the last one is the signer's.
     """
     file = home.checkpoints
-    found: list[Checkpoint] = []
+    found: list[TreeHead] = []
     problems: list[str] = []
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     allowed: set[str] = set()
@@ -123,7 +123,7 @@ def checkpoints(home: Home, signer: Signer) -> tuple[list[Checkpoint], list[str]
         following = {line.removeprefix(_NEXT) for line in more if line.startswith(_NEXT)}
         # A kill during a rotation leaves the old key in use.
         allowed = {stored["key"], *following}
-        found.append(Checkpoint(int(size), base64.b64decode(root)))
+        found.append(TreeHead(int(size), base64.b64decode(root)))
     if allowed and signer.public not in allowed:
         problems.append("The key of this home has signed none of its checkpoints; restore the file `audit/key`")
     return sorted(found, key=lambda one: one.size), problems

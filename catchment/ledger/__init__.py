@@ -119,6 +119,7 @@ _RARE = {
     "Sample": "admin.proof",
     "Step": "admin.scratch",
     "Stored": "admin.proof",
+    "Trail": "admin.trail",
     "UndoAction": "items.undo",
     "Undone": "items.undo",
 }
@@ -391,6 +392,7 @@ __all__ = [
     "SyncWork",
     "Term",
     "Title",
+    "Trail",
     "UndoAction",
     "Undone",
     "Vector",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,7 +10,6 @@ import typer
 
 from console import arguments, render, session
 from console.help_pages import CommandGroup
-from console.trouble import jobs
 
 app = CommandGroup("Show and prove who did what.\n\nExample: catchment audit list --since 7d")
 
@@ -30,22 +30,21 @@ def list_events(
     as_json: arguments.Json = False,
     ndjson: Annotated[bool, typer.Option("--ndjson", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """List what people did, with actor, time and reason, latest last.
+    """List what people did, with actor, time and reason, newest first.
 
     Example: catchment audit list --source notes --since 30d
     """
+    from catchment.audit.acts import acts
+
     after = arguments.moment(since) if since else None
     with session.reading() as ledger:
-        names = {one.id: one.name for one in ledger.sources.all()}
-        source_id = ledger.sources.get(source).id if source else None
-        found = ledger.history.trail(limit, source_id=source_id, since=after, actor=actor)
-    rows = [{"number": one.id, "source": names.get(one.source_id or 0), **jobs.event_json(one)} for one in found]
+        found = acts(ledger, source, actor, after, limit)
     if ndjson:
-        render.show_ndjson(rows)
+        render.show_ndjson(map(asdict, found))
     elif as_json:
-        render.show_json(rows)
+        render.show_json([asdict(one) for one in found])
     elif found:
-        table = [(one.id, one.at, one.actor, one.event, names.get(one.source_id or 0), one.reason) for one in found]
+        table = [(one.number, one.at, one.actor, one.event, one.source, one.reason) for one in found]
         render.show_table(("N", "TIME", "ACTOR", "EVENT", "SOURCE", "REASON"), table)
     else:
         render.note("no matching events")
@@ -64,7 +63,7 @@ def verify(as_json: arguments.Json = False) -> None:
     with session.reading() as ledger:
         found = chain.verify(session.home(), ledger)
     if as_json:
-        render.show_json(found)
+        render.show_json(asdict(found))
     else:
         for problem in found.problems:
             render.say(f"✗ {problem}")
@@ -79,7 +78,7 @@ def verify(as_json: arguments.Json = False) -> None:
 def key(
     action: Annotated[Literal["show", "rotate"], typer.Argument(help="show, or rotate for a new key.")] = "show",
 ) -> None:
-    """Show the public key that verifies the history, or make a new one.
+    """Show the key that verifies the history, or make a new one.
 
     Example: catchment audit key
     """
@@ -105,11 +104,11 @@ def export(
 
     Example: catchment audit export audit.tar --source notes
     """
-    from catchment.audit import bundle
+    from catchment.audit.export import export as write
 
     after = arguments.moment(since) if since else None
     with session.reading() as ledger:
-        made = bundle.export(session.home(), ledger, file.expanduser().absolute(), source, after)
+        made = write(session.home(), ledger, file.expanduser().absolute(), source, after)
     render.say(
         f"{made.file}: {made.rows:,} of {made.size:,} rows of the history; its signature is {made.signature.name}"
     )

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from catchment.audit import bundle, chain, verify
+from catchment.audit import chain, export, verify
 from catchment.audit.signing import Signer
 from catchment.errors import BadInput, NotFound, Refused
 from catchment.ledger.db.database import link
@@ -44,7 +44,7 @@ def signed(sqlite_world: World, home: Home) -> World:
     return world
 
 
-def unpack(made: bundle.Bundle, folder: Path) -> Path:
+def unpack(made: export.ExportedBundle, folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     with tarfile.open(made.file) as tar:
@@ -159,8 +159,8 @@ def two_sources(signed: World) -> World:
 def test_a_bundle_is_verified_with_python_alone(
     two_sources: World, home: Home, tmp_path: Path, source: str | None
 ) -> None:
-    made = bundle.export(home, two_sources.ledger, tmp_path / "one.tar", source)
-    again = bundle.export(home, two_sources.ledger, tmp_path / "two.tar", source)
+    made = export.export(home, two_sources.ledger, tmp_path / "one.tar", source)
+    again = export.export(home, two_sources.ledger, tmp_path / "two.tar", source)
     assert made.file.read_bytes() == again.file.read_bytes()
     folder = unpack(made, tmp_path / "unpacked")
     run = [sys.executable, "-I", str(folder / "verify.py"), "--item", "2", "--key", Signer(home).public]
@@ -178,7 +178,7 @@ def test_a_bundle_is_verified_with_python_alone(
 
 @pytest.mark.full
 def test_no_changed_byte_of_a_bundle_stays_unseen(two_sources: World, home: Home, tmp_path: Path) -> None:
-    made = bundle.export(home, two_sources.ledger, tmp_path / "bundle.tar", "notes")
+    made = export.export(home, two_sources.ledger, tmp_path / "bundle.tar", "notes")
     folder = unpack(made, tmp_path / "unpacked")
     files = sorted(path for path in folder.iterdir() if path.stat().st_size)
     chance, unseen = random.Random(7), []
@@ -201,7 +201,7 @@ def test_a_bundle_since_a_time_shows_only_later_rows(two_sources: World, home: H
     two_sources.clock.forward(days=1)
     since = two_sources.clock.moment
     two_sources.ingest(*notes(1, 9))
-    made = bundle.export(home, two_sources.ledger, tmp_path / "bundle.tar", since=since)
+    made = export.export(home, two_sources.ledger, tmp_path / "bundle.tar", since=since)
     assert 0 < made.rows < made.size
     manifest, _ = verify.bundle(unpack(made, tmp_path / "unpacked"))
     assert manifest["rows"] == made.rows
@@ -214,17 +214,17 @@ def test_a_broken_history_is_not_signed_nor_exported(signed: World, home: Home, 
     before = home.checkpoints.read_bytes()
     assert chain.verify(home, signed.ledger, sign=True).problems
     with pytest.raises(Refused, match="row 3 of the history was changed; see `catchment audit verify`"):
-        bundle.export(home, signed.ledger, tmp_path / "bundle.tar")
+        export.export(home, signed.ledger, tmp_path / "bundle.tar")
     assert home.checkpoints.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir() if "bundle" in path.name) == []
 
 
 def test_an_export_refuses_what_it_cannot_do(signed: World, home: Home, tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        bundle.export(home, signed.ledger, tmp_path / "bundle.tar", "nosuch")
+        export.export(home, signed.ledger, tmp_path / "bundle.tar", "nosuch")
     (tmp_path / "there.tar").touch()
     with pytest.raises(BadInput, match="exists already"):
-        bundle.export(home, signed.ledger, tmp_path / "there.tar")
+        export.export(home, signed.ledger, tmp_path / "there.tar")
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 5, 8, 13])
@@ -234,7 +234,7 @@ def test_each_choice_of_leaves_proves_the_same_root(size: int) -> None:
     for one in leaves:
         tree.add(one)
     for shown in range(2**size) if size < 9 else [0, 1, 2**size - 1, 0b1010101]:
-        cover = bundle.Cover()
+        cover = export.Cover()
         for number, one in enumerate(leaves):
             cover.add(one, shown=bool(shown >> number & 1))
         root, hidden = cover.result()
@@ -246,5 +246,5 @@ def test_each_choice_of_leaves_proves_the_same_root(size: int) -> None:
 def test_both_databases_have_the_same_history(world: World, home: Home, tmp_path: Path) -> None:
     world.ingest(*notes(3))
     assert chain.verify(home, world.ledger, sign=True).problems == ()
-    made = bundle.export(home, world.ledger, tmp_path / "bundle.tar")
+    made = export.export(home, world.ledger, tmp_path / "bundle.tar")
     assert verify.bundle(unpack(made, tmp_path / "unpacked"))[0]["rows"] == made.rows

@@ -24,8 +24,7 @@ from catchment import __version__
 from catchment.audit import verify
 from catchment.audit.signing import Signer
 from catchment.errors import BadInput, Refused
-from catchment.ledger import Ledger
-from catchment.ledger.admin.trail import Trail
+from catchment.ledger import Ledger, Trail
 from catchment.pacing.operator_rules import ALL
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
@@ -35,7 +34,7 @@ _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class ExportedBundle:
     """A finished bundle with its signature beside it. `rows`: of `size` rows of the history."""
 
     file: Path
@@ -46,7 +45,7 @@ class Bundle:
 
 def export(
     home: Home, ledger: Ledger, target: Path, source: str | None = None, since: datetime | None = None
-) -> Bundle:
+) -> ExportedBundle:
     """Write a bundle of the whole history, or of one source, or of what happened since a time, and add a checkpoint.
 
     Raises BadInput if the file exists, NotFound for an unknown source, Refused if the history is broken, HomeUnavailable.
@@ -95,7 +94,7 @@ def export(
         finally:
             fresh.unlink(missing_ok=True)
     signer.remember(rows.size, rows.root)
-    return Bundle(target, signature, rows.included, rows.size)
+    return ExportedBundle(target, signature, rows.included, rows.size)
 
 
 class _Rows:
