@@ -16,6 +16,8 @@ app = CommandGroup("Show and prove who did what.\n\nExample: catchment audit lis
 Of = Annotated[
     str | None, typer.Option("--source", metavar="NAME", help="Only this source.", autocompletion=session.source_names)
 ]
+_SHOWN = 20
+
 Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only since then: 2h, 7d, or a date.")]
 
 
@@ -113,3 +115,29 @@ def export(
         f"{made.file}: {made.rows:,} of {made.size:,} rows of the history; its signature is {made.signature.name}"
     )
     render.note("to verify it: unpack it into an empty folder and run python3 -I verify.py there")
+
+
+@app.command()
+def compare(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A bundle of `catchment audit export`.")],
+    as_json: arguments.Json = False,
+) -> None:
+    """Say what became of the documents of a bundle.
+
+    Example: catchment audit compare audit.tar
+    """
+    from catchment.audit.comparison import Fate
+    from catchment.audit.comparison import compare as compared
+
+    with session.reading() as ledger:
+        found = compared(ledger, file.expanduser().absolute())
+    by_fate: dict[str, list[int]] = {
+        fate: [number for number, its in found.fates.items() if its is fate] for fate in Fate
+    }
+    if as_json:
+        render.show_json({**by_fate, "new": found.new})
+        return
+    for fate, numbers in by_fate.items():
+        named = ", ".join(map(str, numbers[:_SHOWN])) + (", …" if len(numbers) > _SHOWN else "")
+        render.say(f"{fate}: {len(numbers):,}{f' (document {named})' if numbers and fate != Fate.SAME else ''}")
+    render.say(f"new: {found.new:,}")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from catchment.audit import chain, export, verify
+from catchment.audit.comparison import Fate, compare
 from catchment.audit.signing import Signer
 from catchment.errors import BadInput, NotFound, Refused
 from catchment.ledger.db.database import link
 from catchment.ledger.db.job_states import ARROWS
 from catchment.model import Priority
 from catchment.runtime.home import Home
-from tests.ledger.world import World, notes
+from tests.ledger.world import World, note, notes
 
 CHANGES = 1_000
 
@@ -205,6 +207,23 @@ def test_a_bundle_since_a_time_shows_only_later_rows(two_sources: World, home: H
     assert 0 < made.rows < made.size
     manifest, _ = verify.bundle(unpack(made, tmp_path / "unpacked"))
     assert manifest["rows"] == made.rows
+
+
+def test_a_bundle_says_what_became_of_its_documents(signed: World, home: Home, tmp_path: Path) -> None:
+    made = export.export(home, signed.ledger, tmp_path / "bundle.tar", "notes")
+    signed.ingest(note("n/1.md", "v2"), note("n/20.md"))
+    signed.lose("n/2.md")
+    signed.settle()
+    signed.ledger.intake.purge(timedelta(0))
+    found = compare(signed.ledger, made.file)
+    number = {name: signed.ledger.intake.find(f"n/{name}.md")[0].document for name in ("0", "1", "20")}
+    assert found.fates[number["0"]] is Fate.SAME
+    assert found.fates[number["1"]] is Fate.CHANGED
+    assert list(found.fates.values()).count(Fate.GONE) == 1
+    assert found.new == 1
+    made.file.write_bytes(made.file.read_bytes().replace(b"succeeded", b"succeedee", 1))
+    with pytest.raises(BadInput, match=r"history\.jsonl: was changed; use the original file"):
+        compare(signed.ledger, made.file)
 
 
 def test_a_broken_history_is_not_signed_nor_exported(signed: World, home: Home, tmp_path: Path) -> None:
