@@ -29,7 +29,7 @@ from catchment.pacing.operator_rules import ALL
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 
-_SOURCE_ID = verify.FIELDS.index("source_id")
+_SOURCE_ID, _EVENT = verify.FIELDS.index("source_id"), verify.FIELDS.index("event")
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
@@ -77,6 +77,7 @@ def export(
             "source": source,
             "sources": {str(key): {"name": name, "kind": kind} for key, (name, kind) in names.items()},
             "since": None if since is None else rows.since,
+            "whole": since is None and not rows.erased,
             "generated_at": rows.latest,
             "size": rows.size,
             "rows": rows.included,
@@ -103,24 +104,27 @@ class _Rows:
     def __init__(self, trail: Trail, source_id: int | None, since: datetime | None) -> None:
         self._trail, self._source_id = trail, source_id
         self.since = 0 if since is None else int((since - _EPOCH).total_seconds() * 1_000_000)
-        self._is_whole = source_id is None and since is None
         self.size = trail.length
-        self.included = self.latest = 0
+        self.included = self.latest = self.erased = 0
         self.root = verify.Tree().root()
         self.cover: list[bytes] = []
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield the included rows. Afterwards the other attributes are complete. Raises Refused if the history is broken."""
         cover = Cover()
-        previous = b""
+        previous, shown = b"", 0
         for row, proof in self._trail.history(_refuse):
             self.latest = max(self.latest, row[1])
-            wanted = row[1] >= self.since and self._source_id in (None, row[_SOURCE_ID])
+            is_erased = row[_EVENT] == verify.ERASED
+            wanted = not is_erased and row[1] >= self.since and self._source_id in (None, row[_SOURCE_ID])
+            self.erased += is_erased
             cover.add(verify.leaf(proof), shown=wanted)
             if wanted:
                 self.included += 1
                 line = dict(zip(verify.FIELDS, row, strict=True))
-                yield line if self._is_whole else line | {"before": previous.hex()}
+                # Its own predecessor needs no hash.
+                yield line if shown == row[0] - 1 else line | {"before": previous.hex()}
+                shown = row[0]
             previous = proof
         self.root, self.cover = cover.result()
 

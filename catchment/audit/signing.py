@@ -20,16 +20,21 @@ from catchment.runtime.home import Home
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-_NEXT = "next "
+_NEXT, _MAY_BE_ERASED = "next ", "erased "
 _PART = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class TreeHead:
-    """The number of rows of the history, and the root of their tree, as signed."""
+    """The number of rows of the history, and the root of their tree, as signed.
+
+    `erased`: how many rows may be erased, all of them among the first `erased_to`.
+    """
 
     size: int
     root: bytes
+    erased: int = 0
+    erased_to: int = 0
 
 
 class Signer:
@@ -56,9 +61,9 @@ class Signer:
         signature = base64.b64encode(key_id(self._public) + self._key.sign(text.encode())).decode()
         return f"{text}\n\u2014 {ORIGIN} {signature}\n"
 
-    def remember(self, size: int, root: bytes) -> None:
-        """Add a checkpoint to those of this home."""
-        self._append(self.note(size, root))
+    def remember(self, size: int, root: bytes, erased: tuple[int, int] | None = None) -> None:
+        """Add a checkpoint to those of this home. `erased`: how many rows may be erased from now on, and the last of them."""
+        self._append(self.note(size, root, *([] if erased is None else [f"{_MAY_BE_ERASED}{erased[0]} {erased[1]}"])))
 
     def rotate(self, size: int, root: bytes) -> Signer:
         """Replace the key by a new one, which the old one signs. Return the new signer."""
@@ -123,7 +128,8 @@ def checkpoints(home: Home, signer: Signer) -> tuple[list[TreeHead], list[str]]:
         following = {line.removeprefix(_NEXT) for line in more if line.startswith(_NEXT)}
         # A kill during a rotation leaves the old key in use.
         allowed = {stored["key"], *following}
-        found.append(TreeHead(int(size), base64.b64decode(root)))
+        erased = next((line.split(" ")[1:] for line in more if line.startswith(_MAY_BE_ERASED)), ())
+        found.append(TreeHead(int(size), base64.b64decode(root), *map(int, erased)))
     if allowed and signer.public not in allowed:
         problems.append("The key of this home has signed none of its checkpoints; restore the file `audit/key`")
     return sorted(found, key=lambda one: one.size), problems

@@ -25,6 +25,8 @@ FIELDS = ("id", "at", "actor", "event", "source_id", "item_id", "job_id", "sync_
 """The fields of a row of the history, in the order in which they are hashed. `at` is in microseconds since 1970 (UTC)."""
 FILES = ("artifacts.jsonl", "history.jsonl", "jobs.jsonl", "proof.json", "throttles.jsonl", "verify.py")
 """The files that the manifest describes."""
+ERASED = ""
+"""The event of a row that was erased except for its number and its hash."""
 ORIGIN = "catchment.localhost/audit"
 """The name of the log in its checkpoints, which have the form of a C2SP signed note."""
 FIRST = "pending"
@@ -140,9 +142,12 @@ class Replay:
             return None
         return f"row {row[0]}: job {job} went from {before or 'nothing'} to {event}, which is not permitted"
 
-    def state(self, job: int) -> str:
-        """Return the last state of a job; empty if it has no event."""
-        return _STATES[self._states[job]] if job < len(self._states) else ""
+    def objection(self, job: int, state: str) -> str | None:
+        """Return how the last state of a job differs from this one, or None."""
+        known = _STATES[self._states[job]] if job < len(self._states) else ""
+        if state == known or not (known or self._is_whole):
+            return None
+        return f"job {job} is {state}, and {known or 'unknown'} by its history"
 
 
 def checkpoint(size: int, root: bytes, *more: str) -> str:
@@ -245,15 +250,14 @@ def bundle(folder: Path, expected_key: str | None = None, item: int = -1) -> tup
         if _digest(folder / name) != digest:
             raise Broken(f"{name}: was changed")
     about: list[list[Any]] = []
-    replay = Replay(whole=manifest["since"] is None)
+    replay = Replay(whole=manifest["whole"])
     cover = map(base64.b64decode, json.loads((folder / "proof.json").read_bytes()))
     leaves = _leaves(folder, replay, lambda row: about.append(row) if row[5] == item else None)
     if base64.b64encode(root_of(int(size), leaves, cover)).decode() != root:
         raise Broken("history.jsonl: its rows do not belong to the signed tree")
     for job in _lines(folder / "jobs.jsonl"):
-        state = replay.state(job["id"])
-        if state != job["state"] and (state or manifest["since"] is None):
-            raise Broken(f"jobs.jsonl: job {job['id']} is {job['state']}, and {state or 'unknown'} by its history")
+        if objection := replay.objection(job["id"], job["state"]):
+            raise Broken(f"jobs.jsonl: {objection}")
     return manifest, about
 
 

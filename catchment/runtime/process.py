@@ -30,6 +30,8 @@ def alive(name: str) -> bool:
 
 OPERATOR = "operator"
 """Beginning of the names of people in the history."""
+IN_PREFECT = "prefect"
+"""The name in the history of a person who acts in the Prefect UI."""
 
 
 def operator() -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from catchment.errors import BadInput
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 
@@ -17,6 +19,7 @@ Of = Annotated[
     str | None, typer.Option("--source", metavar="NAME", help="Only this source.", autocompletion=session.source_names)
 ]
 _SHOWN = 20
+_KEPT = timedelta(days=90)
 
 Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only since then: 2h, 7d, or a date.")]
 
@@ -70,8 +73,9 @@ def verify(as_json: arguments.Json = False) -> None:
         for problem in found.problems:
             render.say(f"✗ {problem}")
         if not found.problems:
-            signed = f"{found.signed:,} of them signed, by {found.checkpoints:,} checkpoints"
-            render.say(f"intact: {found.rows:,} rows of the history, {signed}")
+            signed = f"{found.signed:,} of them signed, by {render.count(found.checkpoints, 'checkpoint')}"
+            erased = f", {found.erased:,} erased" if found.erased else ""
+            render.say(f"intact: {found.rows:,} rows of the history, {signed}{erased}")
     if found.problems:
         raise typer.Exit(1)
 
@@ -141,3 +145,24 @@ def compare(
         named = ", ".join(map(str, numbers[:_SHOWN])) + (", …" if len(numbers) > _SHOWN else "")
         render.say(f"{fate}: {len(numbers):,}{f' (document {named})' if numbers and fate != Fate.SAME else ''}")
     render.say(f"new: {found.new:,}")
+
+
+@app.command()
+def erase(
+    older: Annotated[str, typer.Option("--older-than", metavar="TIME", help="Age of at least 90d, or a date.")],
+    reason: arguments.Why = "",
+) -> None:
+    """Erase old steps of items; their hashes stay and prove the rest.
+
+    The steps of the last version of each item stay, and all that people did.
+
+    Example: catchment audit erase --older-than 400d --reason "kept for a year"
+    """
+    from catchment.audit import chain
+
+    before = arguments.moment(older)
+    if datetime.now(UTC) - before < _KEPT:
+        raise BadInput(f"--older-than {older}: less than 90 days ago; name an earlier time")
+    with session.writing() as ledger:
+        number = chain.erase(session.home(), ledger, before, session.operator(), reason)
+    render.say(f"{render.count(number, 'row')} erased")

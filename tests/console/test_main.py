@@ -88,7 +88,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "service": "install uninstall",
         "vault": "report",
         "syncs": "list show",
-        "audit": "list verify key export compare",
+        "audit": "list verify key export compare erase",
         "telemetry": "show export",
         "throttle": "show set clear pause resume reset-breaker history",
         "login": "github",

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy.exc import DBAPIError
 
 from catchment.audit import chain, export, verify
 from catchment.audit.comparison import Fate, compare
@@ -259,6 +260,37 @@ def test_each_choice_of_leaves_proves_the_same_root(size: int) -> None:
         root, hidden = cover.result()
         known = [(number + 1, one) for number, one in enumerate(leaves) if shown >> number & 1]
         assert root == tree.root() == verify.root_of(size, known, hidden)
+
+
+@pytest.mark.databases
+def test_old_rows_are_erased_with_a_signature_and_the_rest_stays_proven(
+    world: World, home: Home, tmp_path: Path
+) -> None:
+    world.ingest(*notes(3))
+    world.clock.forward(days=100)
+    day = world.clock.moment
+    world.ingest(note("n/0.md", "v2"))
+    assert chain.verify(home, world.ledger, sign=True).problems == ()
+    assert chain.erase(home, world.ledger, day, "operator:anna", "enough") == 3
+    assert chain.erase(home, world.ledger, day, "operator:anna", "again") == 0
+    found = chain.verify(home, world.ledger)
+    assert (found.problems, found.erased) == ((), 3)
+    assert [event.event for event in world.ledger.history.of_item(1)] == ["pending", "running", "succeeded"]
+    assert world.ledger.history.trail(9)[-1].reason == f"3 rows from before {day:%Y-%m-%d}; enough"
+    made = export.export(home, world.ledger, tmp_path / "bundle.tar")
+    manifest, _ = verify.bundle(unpack(made, tmp_path / "unpacked"))
+    assert manifest["size"] - manifest["rows"] == 3
+    with pytest.raises(DBAPIError, match="append-only"), world.ledger._store.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE history SET actor = 'nobody'")
+
+
+def test_a_row_that_was_erased_without_a_signature_is_found(signed: World, home: Home) -> None:
+    with closing(sqlite3.connect(signed.url.removeprefix("sqlite:///"))) as connection, connection:
+        connection.executescript("DROP TRIGGER history_no_update")
+        connection.execute(
+            "UPDATE history SET event = '', actor = '', at = 0, item_id = NULL, job_id = NULL WHERE id = 3"
+        )
+    assert "Row 3 of the history was erased without a signature" in chain.verify(home, signed.ledger).problems
 
 
 @pytest.mark.databases
