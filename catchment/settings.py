@@ -125,7 +125,7 @@ class Strict(BaseModel):
 Whole = TypeVar("Whole", bound=Strict)
 
 
-class RetryPolicy(Strict):
+class RetryPolicy(Strict, title="Own retries"):
     """Number and timing of the attempts for a failing item."""
 
     backoff: Literal["exponential", "linear", "fixed", "immediate", "none"] = Field(
@@ -152,7 +152,7 @@ class RetryPolicy(Strict):
         return self
 
 
-class CachePolicy(Strict):
+class CachePolicy(Strict, title="Own cache"):
     """Reuse of the results of completed steps."""
 
     days: float = Field(
@@ -190,7 +190,7 @@ class _Changes(Strict):
         return whole.model_copy(update=self.model_dump(exclude_none=True))
 
 
-class LimitChanges(_Changes):
+class LimitChanges(_Changes, title="Own limits"):
     """A source's overrides of its connector's `Limits`."""
 
     stall_seconds: Stall[float | None] = None
@@ -217,7 +217,7 @@ class Resources(Strict):
     at_once: AtOnce[int] = 2
 
 
-class ResourceChanges(_Changes):
+class ResourceChanges(_Changes, title="Own resources"):
     """Overrides of a connector's `Resources`."""
 
     cores: Cores[float | None] = None
@@ -275,11 +275,13 @@ class SourceSettings(Strict):
     priority: Priority = Field(
         Priority.NORMAL, title="Priority", description="Share of the machine while several sources are syncing"
     )
-    retry: RetryPolicy | None = Field(None, title="Retries", description="Overrides the connector's retry policy")
-    cache: CachePolicy | None = Field(None, title="Cache", description="Overrides the connector's caching policy")
-    limits: LimitChanges | None = Field(None, title="Limits", description="Limits for each item of this source")
+    retry: RetryPolicy | None = Field(None, title="Retries", description="None: those of this kind of source")
+    cache: CachePolicy | None = Field(None, title="Cache", description="None: that of this kind of source")
+    limits: LimitChanges | None = Field(
+        None, title="Limits", description="For each item of this source; None: those of its kind"
+    )
     resources: ResourceChanges | None = Field(
-        None, title="Resources", description="Resources for one sync of this source"
+        None, title="Resources", description="For one sync of this source; None: those of its kind"
     )
     preset: Preset = Field(
         Preset.STANDARD, title="Preset", description="Number of parsers and size of batches of a sync"

@@ -24,6 +24,6 @@ async def sync_github(
         deep: Compare all files, issues and pull requests, not only changed ones.
         plan: ID of a saved plan; only its changes are applied.
         name: Name of the source. Another name is refused.
-        settings: Settings for this run. Those of sources.yaml apply to the next one.
+        settings: Settings for this run. Another place to read is refused; edit sources.yaml, or add a source.
     """
     return await bring_up_to_date("github", name, settings, deep=deep, plan=plan)

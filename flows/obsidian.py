@@ -26,6 +26,6 @@ async def sync_obsidian(
         plan: ID of a saved plan; only its changes are applied.
         changed_only: Check only the paths that the watcher reported.
         name: Name of the source. Another name is refused.
-        settings: Settings for this run. Those of sources.yaml apply to the next one.
+        settings: Settings for this run. Another place to read is refused; edit sources.yaml, or add a source.
     """
     return await bring_up_to_date("obsidian", name, settings, deep=deep, plan=plan, changed_only=changed_only)

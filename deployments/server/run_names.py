@@ -42,7 +42,10 @@ def _timing(planned: DeploymentSchedule) -> str:
     schedule: Any = planned.schedule
     if hasattr(schedule, "interval"):
         return f"every {in_words(schedule.interval.total_seconds())}"
-    return f"cron {schedule.cron}" if hasattr(schedule, "cron") else f"rrule {schedule.rrule.rpartition(':')[2]}"
+    if hasattr(schedule, "cron"):
+        return f"cron {schedule.cron}"
+    # Prefect stores the start of a rule in a line before it.
+    return "rrule " + schedule.rrule.splitlines()[-1].removeprefix("RRULE:")
 
 
 def in_words(length: float) -> str:

@@ -79,7 +79,10 @@ def test_the_sources_are_deployments_with_their_schedules(page: Page, url: str) 
 def test_source_run_form_has_typed_settings(page: Page, person: Person) -> None:
     page.goto(f"{deployment(person, 'vault')}/run")
     shows(page, "Settings of an", "Folder", "Full path of the folder")
-    shows(page, "Priority", "Exclude", "Ignore file", "Overrides the connector's retry policy", "deep")
+    shows(page, "Priority", "Exclude", "Ignore file", "None: those of this kind of source", "Own retries")
+    form = page.locator("main").inner_text()
+    order = [form.index(title) for title in ("deep", "plan", "changed_only", "name", "settings", "Priority")]
+    assert order == sorted(order)
     filled = [field.input_value() for field in page.locator("input, textarea").all()]
     assert any(value.endswith("/examples/vault") for value in filled)
 
