@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -26,4 +27,7 @@ def test_every_command_of_the_readme_for_prefects_own_tools_works(tmp_path: Path
         "PREFECT_SERVER_API_PORT": port,
     }
     environment = Person(tmp_path / "home", variables=variables).environment
-    assert document.carry_out(readme, environment, PROJECT, under="With Prefect's own tools") > 10
+    try:
+        assert document.carry_out(readme, environment, PROJECT, under="With Prefect's own tools") > 10
+    finally:
+        subprocess.run([COMMAND.with_name("prefect"), "server", "stop"], env=environment, cwd=PROJECT, check=False)
