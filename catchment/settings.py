@@ -125,19 +125,25 @@ class Strict(BaseModel):
 Whole = TypeVar("Whole", bound=Strict)
 
 
-class RetryPolicy(Strict):
-    """Number and timing of the attempts for a failing item.
+class RetryPolicy(Strict, title="Own retries"):
+    """Number and timing of the attempts for a failing item."""
 
-    `attempts` includes the first one. Delays are in seconds; `jitter` is the fraction by which each delay varies in both
-    directions.
-    """
-
-    backoff: Literal["exponential", "linear", "fixed", "immediate", "none"] = "exponential"
-    attempts: int = Field(3, ge=1, le=20)
-    initial: float = Field(30, ge=0, le=86_400)
-    maximum: float = Field(300, ge=0, le=604_800)
-    multiplier: float = Field(2, ge=1, le=10)
-    jitter: float = Field(0.2, ge=0, le=1)
+    backoff: Literal["exponential", "linear", "fixed", "immediate", "none"] = Field(
+        "exponential", title="Growth of delays", description="How the delay grows from attempt to attempt"
+    )
+    attempts: int = Field(3, title="Attempts", description="Attempts for an item, including the first", ge=1, le=20)
+    initial: float = Field(
+        30, title="First delay, seconds", description="Seconds before the second attempt", ge=0, le=86_400
+    )
+    maximum: float = Field(
+        300, title="Longest delay, seconds", description="Seconds that no delay exceeds", ge=0, le=604_800
+    )
+    multiplier: float = Field(
+        2, title="Factor", description="Factor from delay to delay, if they grow exponentially", ge=1, le=10
+    )
+    jitter: float = Field(
+        0.2, title="Variation", description="Fraction by which a delay varies in both directions", ge=0, le=1
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> RetryPolicy:
@@ -146,27 +152,34 @@ class RetryPolicy(Strict):
         return self
 
 
-class CachePolicy(Strict):
-    """Days for which the result of a completed step may be reused; 0 disables caching."""
+class CachePolicy(Strict, title="Own cache"):
+    """Reuse of the results of completed steps."""
 
-    days: float = Field(7, ge=0, le=365)
+    days: float = Field(
+        7, title="Days", description="Days for which a result may be reused; 0 disables caching", ge=0, le=365
+    )
 
 
-Stall = Annotated[float, Field(gt=0, le=3_600, description="Seconds that an item may take without progress")]
-Total = Annotated[float, Field(gt=0, le=86_400, description="Seconds that an item may take in total")]
-ItemMemory = Annotated[int, Field(ge=64, le=65_536, description="MB of memory for reading one item")]
+N = TypeVar("N", int, float, int | None, float | None)
+Stall = Annotated[
+    N, Field(title="Stall, seconds", description="Seconds that an item may take without progress", gt=0, le=3_600)
+]
+Total = Annotated[
+    N, Field(title="Total, seconds", description="Seconds that an item may take in total", gt=0, le=86_400)
+]
+ItemMemory = Annotated[N, Field(title="Memory, MB", description="MB of memory for reading one item", ge=64, le=65_536)]
 ItemSize = Annotated[
-    float, Field(gt=0, le=10_240, description="Maximum size of an item in MB; larger items are skipped")
+    N, Field(title="Size, MB", description="Maximum size of an item in MB; larger items are skipped", gt=0, le=10_240)
 ]
 
 
 class Limits(Strict):
     """Time and memory limits for one item, in seconds and megabytes."""
 
-    stall_seconds: Stall = 60
-    total_seconds: Total = 3_600
-    memory_mb: ItemMemory = 1_024
-    max_mb: ItemSize = 100
+    stall_seconds: Stall[float] = 60
+    total_seconds: Total[float] = 3_600
+    memory_mb: ItemMemory[int] = 1_024
+    max_mb: ItemSize[float] = 100
 
 
 class _Changes(Strict):
@@ -177,20 +190,20 @@ class _Changes(Strict):
         return whole.model_copy(update=self.model_dump(exclude_none=True))
 
 
-class LimitChanges(_Changes):
+class LimitChanges(_Changes, title="Own limits"):
     """A source's overrides of its connector's `Limits`."""
 
-    stall_seconds: Stall | None = None
-    total_seconds: Total | None = None
-    memory_mb: ItemMemory | None = None
-    max_mb: ItemSize | None = None
+    stall_seconds: Stall[float | None] = None
+    total_seconds: Total[float | None] = None
+    memory_mb: ItemMemory[int | None] = None
+    max_mb: ItemSize[float | None] = None
 
 
-Cores = Annotated[float, Field(ge=0, le=64, description="Processor cores that one sync may use on average")]
-SyncMemory = Annotated[
-    int, Field(ge=64, le=65_536, description="MB of memory after which a sync is terminated, without its parsers")
+Cores = Annotated[N, Field(title="Cores", description="Accepted, and without effect", ge=0, le=64)]
+SyncMemory = Annotated[N, Field(title="Memory, MB", description="Accepted, and without effect", ge=64, le=65_536)]
+AtOnce = Annotated[
+    N, Field(title="Concurrent syncs", description="Concurrent syncs of sources of this kind", ge=1, le=64)
 ]
-AtOnce = Annotated[int, Field(ge=1, le=64, description="Concurrent syncs of sources of this kind")]
 
 
 class Resources(Strict):
@@ -199,17 +212,17 @@ class Resources(Strict):
     Parsers are limited per item (`Limits.memory_mb`) and not counted here.
     """
 
-    cores: Cores = 0.5
-    memory_mb: SyncMemory = 512
-    at_once: AtOnce = 2
+    cores: Cores[float] = 0.5
+    memory_mb: SyncMemory[int] = 512
+    at_once: AtOnce[int] = 2
 
 
-class ResourceChanges(_Changes):
+class ResourceChanges(_Changes, title="Own resources"):
     """Overrides of a connector's `Resources`."""
 
-    cores: Cores | None = None
-    memory_mb: SyncMemory | None = None
-    at_once: AtOnce | None = None
+    cores: Cores[float | None] = None
+    memory_mb: SyncMemory[int | None] = None
+    at_once: AtOnce[int | None] = None
 
 
 class Preset(StrEnum):
@@ -259,12 +272,20 @@ class SourceSettings(Strict):
     identity: ClassVar[tuple[str, ...]]
     """The settings that decide which place a source reads. With another value, it is another source."""
 
-    priority: Priority = Priority.NORMAL
-    retry: RetryPolicy | None = Field(None, description="Overrides the connector's retry policy")
-    cache: CachePolicy | None = Field(None, description="Overrides the connector's caching policy")
-    limits: LimitChanges | None = Field(None, description="Limits for each item of this source")
-    resources: ResourceChanges | None = Field(None, description="Resources for one sync of this source")
-    preset: Preset = Field(Preset.STANDARD, description="Number of parsers and size of batches of a sync")
+    priority: Priority = Field(
+        Priority.NORMAL, title="Priority", description="Share of the machine while several sources are syncing"
+    )
+    retry: RetryPolicy | None = Field(None, title="Retries", description="None: those of this kind of source")
+    cache: CachePolicy | None = Field(None, title="Cache", description="None: that of this kind of source")
+    limits: LimitChanges | None = Field(
+        None, title="Limits", description="For each item of this source; None: those of its kind"
+    )
+    resources: ResourceChanges | None = Field(
+        None, title="Resources", description="For one sync of this source; None: those of its kind"
+    )
+    preset: Preset = Field(
+        Preset.STANDARD, title="Preset", description="Number of parsers and size of batches of a sync"
+    )
     assistants: bool = Field(
         True, title="Assistants", description="Let assistants (`catchment mcp`) search and read this source"
     )

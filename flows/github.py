@@ -12,10 +12,18 @@ from flows.sync import bring_up_to_date
 
 @flow(name="sync-github", flow_run_name="{name}: syncing", retries=0, persist_result=False)
 async def sync_github(
-    name: SourceName, settings: GitHubSettings, deep: bool = False, plan: PlanId | None = None
+    *,
+    deep: bool = False,
+    plan: PlanId | None = None,
+    name: SourceName,
+    settings: GitHubSettings,
 ) -> State | dict[str, int]:
-    """Sync repositories to the library. `deep`: compare all files, issues and pull requests, not only changed ones.
+    """Sync repositories to the library.
 
-    `plan`: the ID of a saved plan; only its changes are applied.
+    Args:
+        deep: Compare all files, issues and pull requests, not only changed ones.
+        plan: ID of a saved plan; only its changes are applied.
+        name: Name of the source. Another name is refused.
+        settings: Settings for this run. Another place to read is refused; edit sources.yaml, or add a source.
     """
     return await bring_up_to_date("github", name, settings, deep=deep, plan=plan)

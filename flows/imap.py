@@ -12,10 +12,18 @@ from flows.sync import bring_up_to_date
 
 @flow(name="sync-imap", flow_run_name="{name}: syncing", retries=0, persist_result=False)
 async def sync_imap(
-    name: SourceName, settings: ImapSettings, deep: bool = False, plan: PlanId | None = None
+    *,
+    deep: bool = False,
+    plan: PlanId | None = None,
+    name: SourceName,
+    settings: ImapSettings,
 ) -> State | dict[str, int]:
-    """Sync a mail account to the library. `deep`: compare all messages and flags, not only new and changed ones.
+    """Sync a mail account to the library.
 
-    `plan`: the ID of a saved plan; only its changes are applied.
+    Args:
+        deep: Compare all messages and flags, not only new and changed ones.
+        plan: ID of a saved plan; only its changes are applied.
+        name: Name of the source. Another name is refused.
+        settings: Settings for this run. Another place to read is refused; edit sources.yaml, or add a source.
     """
     return await bring_up_to_date("imap", name, settings, deep=deep, plan=plan)

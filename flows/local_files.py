@@ -12,15 +12,20 @@ from flows.sync import bring_up_to_date
 
 @flow(name="sync-local_files", flow_run_name="{name}: syncing", retries=0, persist_result=False)
 async def sync_local_files(
-    name: SourceName,
-    settings: LocalFilesSettings,
+    *,
     deep: bool = False,
     plan: PlanId | None = None,
     changed_only: bool = False,
+    name: SourceName,
+    settings: LocalFilesSettings,
 ) -> State | dict[str, int]:
-    """Sync a folder of files to the library. `deep`: compare contents, not only sizes and times.
+    """Sync a folder of files to the library.
 
-    `plan`: the ID of a saved plan; only its changes are applied. `changed_only`: check only the paths that the watcher
-    reported.
+    Args:
+        deep: Compare contents, not only sizes and times.
+        plan: ID of a saved plan; only its changes are applied.
+        changed_only: Check only the paths that the watcher reported.
+        name: Name of the source. Another name is refused.
+        settings: Settings for this run. Another place to read is refused; edit sources.yaml, or add a source.
     """
     return await bring_up_to_date("local_files", name, settings, deep=deep, plan=plan, changed_only=changed_only)

@@ -12,15 +12,20 @@ from flows.sync import bring_up_to_date
 
 @flow(name="sync-obsidian", flow_run_name="{name}: syncing", retries=0, persist_result=False)
 async def sync_obsidian(
-    name: SourceName,
-    settings: ObsidianSettings,
+    *,
     deep: bool = False,
     plan: PlanId | None = None,
     changed_only: bool = False,
+    name: SourceName,
+    settings: ObsidianSettings,
 ) -> State | dict[str, int]:
-    """Sync an Obsidian vault to the library. `deep`: compare contents, not only sizes and times.
+    """Sync an Obsidian vault to the library.
 
-    `plan`: the ID of a saved plan; only its changes are applied. `changed_only`: check only the paths that the watcher
-    reported.
+    Args:
+        deep: Compare contents, not only sizes and times.
+        plan: ID of a saved plan; only its changes are applied.
+        changed_only: Check only the paths that the watcher reported.
+        name: Name of the source. Another name is refused.
+        settings: Settings for this run. Another place to read is refused; edit sources.yaml, or add a source.
     """
     return await bring_up_to_date("obsidian", name, settings, deep=deep, plan=plan, changed_only=changed_only)

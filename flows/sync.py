@@ -20,6 +20,7 @@ from tasks.open_syncs import Session, session
 from tasks.redacted_errors import Reported
 from tasks.report import name_run, report, schedule_next, showing_progress
 from tasks.run_states import CANCELLED, FAILED, QUARANTINED, REFUSED, SKIPPED, WAITING
+from tasks.source_events import announce
 from tasks.sync_tasks import discover, process_item
 
 _COALESCE_SECONDS = 5.0
@@ -95,6 +96,7 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     if sync.permit.ended:
         return await _withdrawn(opened)
     summary = await opened.call(sync.finish, "completed")
+    announce(sync)
     await report(opened)
     await schedule_next(sync.source.name, await opened.call(sync.next_retry))
     if deployment.id is not None and await opened.call(sync.needs_embed_run):
@@ -176,6 +178,7 @@ async def _failing_items(opened: Session) -> None:
 async def _failed(opened: Session, error: SourceError) -> State:
     sync = opened.sync
     await opened.call(sync.finish, "failed", error)
+    announce(sync, error)
     if isinstance(error, RateLimited):
         await name_run(f"{sync.source.name}: waiting for its host")
         await schedule_next(sync.source.name, await opened.call(sync.next_retry))

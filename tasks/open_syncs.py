@@ -185,8 +185,8 @@ async def _require_identity(name: str, settings: SourceSettings) -> None:
             raise Refused(f"{name}: the settings of the deployment are invalid; run `catchment up`") from None
     if changed:
         raise Refused(
-            f"{name}: a run cannot change {', '.join(changed)}, which identify the source; edit sources.yaml and run "
-            "`catchment up`, or add another source"
+            f"{name}: a run cannot change {', '.join(changed)}, because that is another source; add it with `catchment sources "
+            "add`, or edit sources.yaml and run `catchment up`"
         )
 
 

@@ -115,7 +115,7 @@ def application(
 
     routes: list[BaseRoute] = [
         *site.routes,
-        *signin.routes(sessions, site),
+        *signin.routes(sessions, site, readiness, warm_library.home.signin_keys),
         document.file_route(warm_library),
         Route("/events", live.respond),
         *action_table.forms(desk, site),

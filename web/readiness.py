@@ -84,6 +84,7 @@ class Readiness:
     """The state of this process. `server` is the address of the Prefect API."""
 
     def __init__(self, library: WarmLibrary, server: str | None) -> None:
+        self.server = server
         self._ticked = time.monotonic()
         self._library = library
         home = library.home

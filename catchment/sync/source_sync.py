@@ -55,8 +55,9 @@ class SourceSync:
     """One sync of one source: `discover`; then `claim`, `normalize` and `process` until no job is ready; then `finish`."""
 
     def __init__(self, bench: Bench, source: Source, sync: Sync, before: SyncRow | None) -> None:
-        self.source = source
-        self.sync = sync
+        self.source, self.sync, self.before = source, sync, before
+        self.was_released = False
+        """Whether this sync resumed its source, which was held, because its login or settings changed."""
         self.outcome: Outcome | None = None
         """Outcome of the sync; None while it is open."""
         self.permit = bench.permit
@@ -327,6 +328,7 @@ def open_sync(
         stack.enter_context(paced(connector, ledger, begun.source, begun.permit.sleep))
         bench = Bench(ledger, cache, pool, connector, policy, begun.permit)
         opened = SourceSync(bench, begun.source, begun.sync, begun.before)
+        opened.was_released = begun.was_released
         stack.callback(opened.close)
         stack.enter_context(_renewals.of(opened.renew))
         yield opened

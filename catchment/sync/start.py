@@ -16,12 +16,13 @@ from catchment.sync.preflight import Permit, admitted, consented
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A started sync, its permit, and the previous sync of its source."""
+    """A started sync, its permit, and the previous sync of its source. `was_released`: the source was held until now."""
 
     source: Source
     sync: Sync
     before: SyncRow | None
     permit: Permit
+    was_released: bool
 
 
 def begin(
@@ -42,8 +43,9 @@ def begin(
     """
     source = ledger.sources.put(name, connector.kind, priority)
     permit = consented(ledger, source, connector)
-    if now is not None:
-        source = _released(ledger, source, now)
+    was_released = now is not None and _release(ledger, source, now)
+    if was_released:
+        source = ledger.sources.get(name)
     admitted(home, ledger, source, connector)
     before = ledger.syncs.last(source.id)
     if before is None or before.outcome is not None or not _runs_elsewhere(before.owner):
@@ -56,17 +58,17 @@ def begin(
     permit.sync = sync.id
     if now is not None:
         ledger.quarantine.auto_retry(source.id, now)
-    return Begun(source, sync, before, permit)
+    return Begun(source, sync, before, permit, was_released)
 
 
 def _runs_elsewhere(owner: str) -> bool:
     return owner != process.identity() and process.alive(owner)
 
 
-def _released(ledger: Ledger, source: Source, now: Circumstances) -> Source:
-    """Resume a held source if its login or settings have changed since the failure."""
+def _release(ledger: Ledger, source: Source, now: Circumstances) -> bool:
+    """Resume a held source if its login or settings have changed since the failure. Return whether it was resumed."""
     before = ledger.syncs.circumstances(source.id) if source.state == "held" else {}
     if first_change(Reason.PERMISSION_DENIED, before, now) is None:
-        return source
+        return False
     ledger.sources.release(source.name, "catchment")
-    return ledger.sources.get(source.name)
+    return True

@@ -34,6 +34,7 @@ class _Source:
     kind: str
     folder: Path
     exclude: tuple[str, ...] = ()
+    is_watched: bool = True
 
 
 _PROJECT = Path(__file__).parents[2]
@@ -46,6 +47,7 @@ _EXAMPLES = (
         "local_files",
         _PROJECT,
         exclude=("/examples/vault/", "/console/start_stop/demo.py", "/tests/golden/messages.txt"),
+        is_watched=False,
     ),
 )
 _SEARCHES = (
@@ -92,7 +94,7 @@ def demo(
                     _await_embeddings(added.name)
                 _show_searches(added.name)
         _show([added.name for added in sources])
-        _show_address(server)
+        _show_address(server, sources[0].name)
         if not stop:
             render.say("Running. Press Ctrl-C to stop.")
             _until_interrupted()
@@ -114,29 +116,30 @@ def _own(source: Path) -> _Source:
 
 def _add(source: _Source) -> None:
     from catchment.actions import sources
+    from catchment.actions.desk import Timing
 
     desk = session.desk()
     if source.name not in desk.entries():
         given = {"exclude": list(source.exclude)} if source.exclude else {}
-        new = sources.NewSource(source.kind, str(source.folder), source.name, given)
+        timing = Timing(watch=source.is_watched)
+        new = sources.NewSource(source.kind, str(source.folder), source.name, given, timing)
         render.say(f"Added {source.name}: {sources.add(desk, new, session.operator())}")
 
 
 def _sync(server: Running, source: _Source) -> bool:
     """Sync a source with progress lines. Return whether it completed."""
     from catchment.actions import syncs
-    from deployments.runs.runs import view
+    from deployments.runs.runs import wait
 
-    started, shown = syncs.start(session.desk(), source.name, session.operator()), ""
-    while True:
-        run = view(server, started)
-        line = f"{source.name}: {_progress(source.name, run)}"
-        if line != shown:
+    shown = ""
+
+    def show(run: RunView) -> None:
+        nonlocal shown
+        if (line := f"{source.name}: {_progress(source.name, run)}") != shown:
             render.say(line)
             shown = line
-        if run.ended:
-            break
-        time.sleep(0.5)
+
+    run = wait(server, syncs.start(session.desk(), source.name, session.operator()), show)
     render.say(f"→ {run.name}")
     if run.state_type != "COMPLETED":
         render.note(f"{source.name}: sync ended {run.state_name}: {render.clean(run.message)}")
@@ -206,13 +209,10 @@ def _show_searches(source: str) -> None:
     render.say()
 
 
-def _show_address(server: Running) -> None:
-    from deployments.supervisor.supervisor import ui_login
-
+def _show_address(server: Running, watched: str) -> None:
     render.say(f"\nPage: {signin_link(server)}")
-    render.say(f"Prefect UI: {server.url}/dashboard")
-    if file := ui_login(Home.default()):
-        render.say(f"  user name and password: see {file}")
+    render.say(f"Prefect UI: {server.url}/dashboard (the link of the page signs in to it, too)")
+    render.say(f"Automations: {server.url}/automations (saving a file of {watched} starts a sync)")
 
 
 def _until_interrupted() -> None:

@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 from typing import Annotated, Literal
-from uuid import uuid4
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
@@ -223,19 +222,14 @@ class Announcer:
 
     def _emit(self, incident: Incident) -> None:
         """Emit an event with the reason code and the number, and no private data."""
-        event = {
-            "id": str(uuid4()),
-            "occurred": datetime.now(UTC).isoformat(),
-            "event": f"{EVENT}.{_verb(incident)}",
-            "resource": {
-                "prefect.resource.id": f"{EVENT}.{incident.number}",
-                "prefect.resource.name": f"incident {incident.number}",
-                "catchment.reason": incident.reason,
-            },
-            "payload": {"reason": incident.reason, "number": incident.number},
+        resource = {
+            "prefect.resource.id": f"{EVENT}.{incident.number}",
+            "prefect.resource.name": f"incident {incident.number}",
+            "catchment.reason": incident.reason,
         }
+        facts = {"reason": incident.reason, "number": incident.number}
         with api(require_running(self._home)) as client:
-            client.post("/events", json=[event]).raise_for_status()
+            client.emit(f"{EVENT}.{_verb(incident)}", resource, facts).raise_for_status()
 
     def _mail(self, incident: Incident) -> None:
         settings = AlertSettings.load(self._home).mail

@@ -19,12 +19,14 @@ from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import OFF, Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive
+from catchment.telemetry.incidents import ReasonCode
 from connectors import connector_class, kinds
 from deployments.runs import recovery
 from deployments.server.planned import read_report
 from deployments.server.running import running
 from deployments.sources.sources_file import SourcesFile
 from tasks.embed import request_embedding
+from tasks.source_events import emit
 
 _SECONDS = 30.0
 _SOON_SECONDS = 3.0
@@ -166,6 +168,7 @@ def give_back(home: Home, runner: str, culprit: str | None, hold_because: str | 
         ledger.queue.give_back(runner, culprit)
         if culprit is not None and hold_because is not None:
             ledger.sources.hold(culprit, "worker", hold_because)
+            emit("source.held", culprit, {"reason": ReasonCode.SOURCE_HELD})
 
 
 def may_lack_embeddings(home: Home) -> bool:

@@ -15,6 +15,7 @@ from catchment.runtime.worker_status import WorkerStatus
 from deployments.server.client import Client, ServerError, ServerUnreachable, api
 from deployments.server.running import Running
 from tasks.run_states import COALESCED, FINAL
+from tasks.source_events import resource
 
 _POLL_SECONDS = 1.0
 """Time between two polls for the end of a run that the worker does not report: each costs the server 15 ms."""
@@ -46,7 +47,7 @@ def start_sync(running: Running, kind: str, name: str, *, deep: bool = False, pl
 
     Raises NotFound if the source is not deployed, Refused if its deployment is switched off in Prefect.
     """
-    body: dict[str, Any] = {"state": {"type": "SCHEDULED"}}
+    body: dict[str, Any] = {"state": {"type": "SCHEDULED"}, "name": f"{name}: requested"}
     parameters: dict[str, Any] = {"deep": True} if deep else {}
     if plan is not None:
         parameters["plan"] = plan
@@ -132,8 +133,10 @@ def pause(running: Running, kind: str, name: str) -> None:
 
 
 def resume(running: Running, kind: str, name: str) -> None:
-    """Resume a source's schedules. Idempotent."""
+    """Resume a source's schedules, and tell automations that it is no longer held. Idempotent."""
     _switch(running, kind, name, "resume_deployment")
+    with api(running) as client:
+        client.emit("catchment.source.released", resource(name))
 
 
 def cancel(running: Running, run_id: str) -> None:

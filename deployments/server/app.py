@@ -1,12 +1,15 @@
 """The process of the Prefect server: `python -P -m deployments.server.app FD`, where FD is the listening socket.
 
-Differs from `prefect server start` in seven ways:
+Differs from `prefect server start` in ten ways:
 
 - Every SQLite transaction starts with BEGIN IMMEDIATE. Prefect starts them DEFERRED: a read that becomes a write after
   another connection wrote fails at once, whatever the busy timeout. The API then answers 503, and clients back off for seconds.
 - The pages carry a content security policy. Prefect's UI would report its use to an analytics service, whatever the settings.
 - A response with a status of 500 or more leaves a line in the log. Prefect hides such errors, and its clients retry silently.
 - A login that is not ASCII text is rejected. Prefect logs a traceback.
+- What people do in the pages is recorded in the history (`deployments/server/ui_acts.py`).
+- A browser signs in by a one-time link (`deployments/server/signin.py`).
+- The runs that the server creates have no random names (`deployments/server/run_names.py`).
 - Block types are registered once per database, not at every start.
 - The application is made once, and the time zones are listed once. Prefect makes the application again for each action of an
   automation (it finds the first one by a hash of all settings, and sets up the logs anew), and lists the zones for each
@@ -54,12 +57,20 @@ def main(listening: socket.socket) -> None:
     os.environ["PREFECT_SERVER_API_AUTH_STRING"] = os.environ["PREFECT_API_AUTH_STRING"]
     os.environ.update(block_type_settings(Home.default()))
     # Imported here: Prefect reads the settings when it is imported.
+    import prefect
     import uvicorn
 
-    begin_immediately()
+    from deployments.server.run_names import name_runs
+    from deployments.server.signin import with_signin
+    from deployments.server.ui_acts import note, recorded
+
+    if prefect.__version__.startswith(TRIED_PREFECT):
+        begin_immediately()
+        name_runs()
     collect_aside()
+    app = with_signin(recorded(made_once(), note), Home.default().signin_keys, os.environ["PREFECT_API_AUTH_STRING"])
     config = uvicorn.Config(
-        refusing_odd_logins(restricted(made_once(), listening.getsockname()[1])),
+        refusing_odd_logins(restricted(app, listening.getsockname()[1])),
         log_level="warning",
         # Open event streams never end by themselves; a stop must not wait for them.
         timeout_graceful_shutdown=3,
@@ -83,8 +94,7 @@ def made_once() -> ASGIApp:
 
 
 def begin_immediately() -> None:
-    """Start SQLite's transactions with BEGIN IMMEDIATE in this process, if Prefect has a tested version."""
-    import prefect
+    """Start SQLite's transactions with BEGIN IMMEDIATE in this process."""
     from prefect.server.database.configurations import AioSqliteConfiguration
     from prefect.server.database.dependencies import MODELS_DEPENDENCIES
     from prefect.settings import get_current_settings
@@ -97,10 +107,9 @@ def begin_immediately() -> None:
             del with_for_update
             return super().begin_transaction(session, with_for_update=True)
 
-    if prefect.__version__.startswith(TRIED_PREFECT):
-        url = get_current_settings().server.database.connection_url
-        assert url is not None
-        MODELS_DEPENDENCIES["database_config"] = ImmediateSqlite(connection_url=url.get_secret_value())
+    url = get_current_settings().server.database.connection_url
+    assert url is not None
+    MODELS_DEPENDENCIES["database_config"] = ImmediateSqlite(connection_url=url.get_secret_value())
 
 
 def collect_aside() -> None:

@@ -13,10 +13,12 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
+from uuid import uuid4
 
 from catchment.errors import LoginFailed, TryAgain
 from deployments.server.running import Running
@@ -101,6 +103,18 @@ class Client:
 
     def delete(self, path: str) -> Response:
         return self.request("DELETE", path)
+
+    def emit(self, event: str, resource: Mapping[str, str], payload: Mapping[str, Any] | None = None) -> Response:
+        """Emit a Prefect event about a resource, which has `prefect.resource.id`."""
+        occurred = datetime.now(UTC).isoformat()
+        body = {
+            "id": str(uuid4()),
+            "occurred": occurred,
+            "event": event,
+            "resource": resource,
+            "payload": payload or {},
+        }
+        return self.post("/events", json=[body])
 
     def request(
         self, method: str, path: str, *, json: Any = None, headers: Mapping[str, str] | None = None

@@ -17,7 +17,8 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 
 from catchment.errors import ConfigError
 from catchment.settings import Strict, explain
-from deployments.sources.schedules import LONGEST, SHORTEST, check_cron, check_rrule, check_zone, in_words
+from deployments.server.run_names import in_words
+from deployments.sources.schedules import LONGEST, SHORTEST, check_cron, check_rrule, check_zone
 
 Location = tuple[int | str, ...]
 Steps = list[dict[str, Any]] | None

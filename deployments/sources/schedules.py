@@ -37,12 +37,6 @@ def seconds(every: str) -> int:
     return int(match[1]) * _SECONDS[match[2]]
 
 
-def in_words(length: float) -> str:
-    """Return a duration in its largest unit, rounded down: "15 min"."""
-    units = (("d", 86_400), ("h", 3_600), ("min", 60))
-    return next((f"{int(length // size)} {unit}" for unit, size in units if length >= size), f"{int(length)} s")
-
-
 def check_cron(line: str) -> str:
     """Return a valid cron line of five fields. Raises ValueError naming the invalid field, or for dates that do not exist."""
     given = line.split()

@@ -35,8 +35,9 @@ from deployments.sources.sources_version import KEY, VERSION, backup, migrated, 
 _HEADER = """\
 # The sources of Catchment, in the format of prefect.yaml. `catchment sources add` edits this file, and so may you:
 # check an edit with `catchment config validate`, then apply it with `catchment up`.
-# `prefect deploy --all --prefect-file sources.yaml` deploys them to another Prefect server, on which the work pool exists:
+# To deploy them to another Prefect server:
 #   prefect work-pool create catchment --type process
+#   prefect deploy --all --prefect-file sources.yaml
 
 # The version of the format; a newer Catchment migrates the file and keeps a copy.
 version: 1

@@ -9,14 +9,10 @@ from connectors.local_files import FolderSettings
 from deployments.server.client import Client, api, everything
 from deployments.server.running import Running
 from deployments.sources.sources_file import SourceEntry
+from tasks.source_events import resource
 
 EVENT = "catchment.source.changed"
 _TAG = "catchment-watch"
-
-
-def resource(name: str) -> str:
-    """The resource ID in the events of a source."""
-    return f"catchment.source.{name}"
 
 
 def title(name: str) -> str:
@@ -66,14 +62,14 @@ def _automation(entry: SourceEntry, deployment: str) -> dict[str, Any]:
         action["parameters"] = {"changed_only": True}
     return {
         "name": title(entry.name),
-        "description": f"Starts a sync when the watcher reports a change in {entry.name}.",
+        "description": f"Trigger: the watcher saw a change in {entry.name}, event {EVENT}. Action: sync it.",
         "tags": [_TAG],
         "enabled": True,
         "trigger": {
             "type": "event",
             "posture": "Reactive",
             "expect": [EVENT],
-            "match": {"prefect.resource.id": resource(entry.name)},
+            "match": resource(entry.name),
             "threshold": 1,
             "within": 0,
         },

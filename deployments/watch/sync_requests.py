@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 from catchment.errors import TryAgain
 from catchment.runtime.home import Home
@@ -16,6 +15,7 @@ from deployments.sources.sources_file import SourceEntry
 from deployments.watch import automation
 from deployments.watch.debounce import DeploymentStatus
 from tasks.run_states import ACTIVE
+from tasks.source_events import resource
 
 # A worker may start a run up to this long before its scheduled time.
 _AHEAD = timedelta(seconds=2)
@@ -60,13 +60,7 @@ class Server:
         """Report that a source changed, without paths. Also raises TryAgain during shutdown, which would kill the run."""
         if self._state().stopping:
             raise TryAgain("Catchment is stopping; the next start compares every source")
-        event = {
-            "id": str(uuid4()),
-            "occurred": datetime.now(UTC).isoformat(),
-            "event": automation.EVENT,
-            "resource": {"prefect.resource.id": automation.resource(name), "prefect.resource.name": name},
-        }
-        self._read(self._send("POST", "/events", [event]))
+        self._read(self._answered(lambda client: client.emit(automation.EVENT, resource(name))))
 
     def ensure(self, entries: Collection[SourceEntry]) -> dict[str, str]:
         """Make the automations match the sources, as `automation.ensure`."""
@@ -78,8 +72,11 @@ class Server:
         self._open.close()
 
     def _send(self, method: str, path: str, body: Any = None) -> Response:
+        return self._answered(lambda client: client.request(method, path, json=body))
+
+    def _answered(self, send: Callable[[Client], Response]) -> Response:
         try:
-            return self._connection().request(method, path, json=body)
+            return send(self._connection())
         except ServerUnreachable as error:
             # The server may come back on another port.
             self.close()

@@ -44,8 +44,9 @@ def main() -> None:
         program = shutil.which("chromium") or shutil.which("google-chrome")
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 860})
+        address = link.partition("/signin")[0]
         page.goto(link)
-        address = page.url.rstrip("/")
+        page.wait_for_url(f"{address}/")
         for name, path in PAGES.items():
             page.goto(address + path)
             if name in OPENED:

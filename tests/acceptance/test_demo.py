@@ -63,9 +63,12 @@ def test_demo_shows_related_notes(first: Said) -> None:
     assert any(line.startswith("similar") and "Honey cake" in line for line in lines)
 
 
-def test_demo_shows_the_ui_address_and_login(first: Said, newcomer: Person) -> None:
-    assert "Prefect UI: http://127.0.0.1:" in first.out
-    assert str(newcomer.home / "ui-login") in first.out
+def test_demo_shows_the_ui_address_and_the_automation(first: Said) -> None:
+    assert re.search(r"Page: http://127.0.0.1:\d+/signin\?key=", first.out)
+    assert re.search(
+        r"Prefect UI: http://127.0.0.1:\d+/dashboard \(the link of the page signs in to it, too\)", first.out
+    )
+    assert re.search(r"/automations \(saving a file of vault starts a sync\)", first.out)
 
 
 def test_demo_shows_its_progress(first: Said) -> None:

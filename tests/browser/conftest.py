@@ -68,15 +68,12 @@ def asked() -> set[str]:
 
 @pytest.fixture(scope="module")
 def login(browser: Browser, person: Person, asked: set[str]) -> Iterator[Page]:
-    """A logged-in browser page."""
+    """A browser page that has followed the link of `catchment web`, which signs in to the page and to the Prefect UI."""
     page = browser.new_context(viewport={"width": 1400, "height": 1500}).new_page()
     page.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
-    page.goto(f"{person.running.url}/dashboard")
-    page.get_by_role("textbox").or_(page.locator("input[type=password]")).first.fill(
-        (person.home / "ui-login").read_text().strip()
-    )
-    page.keyboard.press("Enter")
-    page.get_by_text("Flow Runs").first.wait_for()
+    page.goto(person("web", "--no-browser").ok().out.strip())
+    page.wait_for_url(f"{person.running.page_url}/")
+    asked.clear()
     yield page
     page.context.close()
 

@@ -34,7 +34,8 @@ def deployment(person: Person, name: str) -> str:
 
 def first_run(person: Person, name: str) -> str:
     """Return the URL of the first run whose name starts with this prefix."""
-    found = ask(person, "flow_runs", flow_runs={"name": {"like_": name}}, sort="START_TIME_ASC")
+    started = {"name": {"like_": name}, "start_time": {"is_null_": False}}
+    found = ask(person, "flow_runs", flow_runs=started, sort="START_TIME_ASC")
     return f"{person.running.url}/runs/flow-run/{found[0]['id']}"
 
 
@@ -44,16 +45,26 @@ def shows(page: Page, *texts: str) -> None:
         expect(page.get_by_text(text).filter(visible=True).first).to_be_visible(timeout=60_000)
 
 
-def test_ui_requires_the_password(browser: Browser, url: str) -> None:
+@pytest.mark.parametrize("ui", ["", "/v2"])
+def test_browser_without_a_login_is_told_how_to_sign_in(browser: Browser, url: str, ui: str) -> None:
     stranger = browser.new_context().new_page()
-    stranger.goto(f"{url}/deployments")
-    expect(stranger).to_have_url(re.compile("/login"))
+    stranger.goto(f"{url}{ui}/deployments")
+    expect(stranger).to_have_url(f"{url}/signin")
+    shows(stranger, "catchment web", "ui-login")
+    picture(stranger, f"a_stranger{ui.replace('/', '_')}")
+    stranger.get_by_role("link").click()
     stranger.locator("input[type=password]").fill("catchment:guessed")
     stranger.keyboard.press("Enter")
     shows(stranger, "Authentication failed")
     expect(stranger).to_have_url(re.compile("/login"))
-    picture(stranger, "a_stranger")
     stranger.context.close()
+
+
+@pytest.mark.parametrize("ui", ["", "/v2"])
+def test_one_link_signs_in_to_both_interfaces_of_prefect(page: Page, url: str, ui: str) -> None:
+    page.goto(f"{url}{ui}/events")
+    shows(page, "catchment.sync.completed")
+    expect(page).to_have_url(re.compile("/events"))
 
 
 def test_the_sources_are_deployments_with_their_schedules(page: Page, url: str) -> None:
@@ -68,7 +79,10 @@ def test_the_sources_are_deployments_with_their_schedules(page: Page, url: str) 
 def test_source_run_form_has_typed_settings(page: Page, person: Person) -> None:
     page.goto(f"{deployment(person, 'vault')}/run")
     shows(page, "Settings of an", "Folder", "Full path of the folder")
-    shows(page, "Priority", "Exclude", "Ignore file", "Overrides the connector's retry policy", "deep")
+    shows(page, "Priority", "Exclude", "Ignore file", "None: those of this kind of source", "Own retries")
+    form = page.locator("main").inner_text()
+    order = [form.index(title) for title in ("deep", "plan", "changed_only", "name", "settings", "Priority")]
+    assert order == sorted(order)
     filled = [field.input_value() for field in page.locator("input, textarea").all()]
     assert any(value.endswith("/examples/vault") for value in filled)
 

@@ -491,3 +491,16 @@ def _deployment(server: Running, name: str, flow: str = "sync-standin") -> dict[
     with api(server) as client:
         found: dict[str, Any] = client.get(f"/deployments/name/{flow}/{name}").raise_for_status().json()
         return found
+
+
+def test_planned_runs_are_named_after_source_and_schedule(client: Client, deploy_standin: Callable[..., None]) -> None:
+    def planned() -> set[str]:
+        return {run["name"] for run in everything(client, "flow_runs", query)}
+
+    query = {"deployments": {"name": {"any_": ["standin"]}}}
+    rule = "FREQ=WEEKLY;BYDAY=SU;BYHOUR=3;BYMINUTE=0;BYSECOND=0"
+    timings = ("interval: 5400", 'cron: "0 7 * * 1-5"', f'rrule: "{rule}"')
+    schedules = ", ".join(f"{{slug: s{n}, timezone: UTC, {timing}}}" for n, timing in enumerate(timings))
+    deploy_standin("standin", schedules=f"[{schedules}]")
+    wanted = {f"standin: planned, {timing}" for timing in ("every 90 min", "cron 0 7 * * 1-5", f"rrule {rule}")}
+    assert until(planned, lambda names: len(names) >= len(wanted)) == wanted

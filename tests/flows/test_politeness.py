@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def sync(name: str, folder: Path) -> State:
-    state: State = asyncio.run(sync_local_files(name, LocalFilesSettings(root=folder), return_state=True))  # type: ignore[call-overload]
+    state: State = asyncio.run(sync_local_files(name=name, settings=LocalFilesSettings(root=folder), return_state=True))  # type: ignore[call-overload]
     return state
 
 

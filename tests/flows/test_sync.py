@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 def sync(name: str, folder: Path, **settings: Any) -> State:
     typed = LocalFilesSettings(root=folder, **settings)
-    state: State = asyncio.run(sync_local_files(name, typed, return_state=True))  # type: ignore[call-overload]
+    state: State = asyncio.run(sync_local_files(name=name, settings=typed, return_state=True))  # type: ignore[call-overload]
     return state
 
 
@@ -236,7 +236,8 @@ def test_stopped_sync_ends_cancelled_and_the_next_continues(
 
     async def run() -> State:
         loop.append(asyncio.get_running_loop())
-        state: State = await sync_local_files("stopped", LocalFilesSettings(root=folder), return_state=True)  # type: ignore[call-overload]
+        settings = LocalFilesSettings(root=folder)
+        state: State = await sync_local_files(name="stopped", settings=settings, return_state=True)  # type: ignore[call-overload]
         return state
 
     with monkeypatch.context() as patch:
@@ -270,7 +271,7 @@ def test_run_cancelled_while_its_sync_is_opened_leaves_nothing_open(
 
     async def run() -> None:
         settings = LocalFilesSettings(root=folder)
-        flow = asyncio.create_task(sync_local_files("early", settings))
+        flow = asyncio.create_task(sync_local_files(name="early", settings=settings))
         while not opening.is_set():
             await asyncio.sleep(0.01)
         flow.cancel()
@@ -295,7 +296,7 @@ def test_event_loop_is_never_blocked_by_a_locked_ledger(
     async def run() -> None:
         with closing(Ledger.open(home.database_url)) as ledger:
             settings = LocalFilesSettings(root=folder)
-            syncing = asyncio.ensure_future(sync_local_files("locked", settings, return_state=True))
+            syncing = asyncio.ensure_future(sync_local_files(name="locked", settings=settings, return_state=True))
             # A blocked loop would not turn so often before the sync gives up waiting.
             with ledger._store.write():
                 for _ in range(150):

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import httpx
@@ -16,6 +17,7 @@ from starlette.testclient import TestClient
 
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
+from tests.web.conftest import answering
 from web.__main__ import desk_of
 from web.app import Web, application
 from web.guard import Guard
@@ -193,6 +195,25 @@ def test_link_followed_from_another_site_signs_in_too(home: Home) -> None:
     assert response.status_code == 200
     assert '<meta http-equiv="refresh" content="0; url=/">' in response.text
     assert client.get("/").status_code == 200
+
+
+def test_signing_in_passes_through_the_prefect_ui_if_it_responds(home: Home) -> None:
+    with answering(respond) as port:
+        library = WarmLibrary(home, lambda _reason: None)
+        server = f"http://127.0.0.1:{port}"
+        web = application(library, Readiness(library, f"{server}/api"), desk_of(home), TOKEN)
+        client = TestClient(Guard(web.app, web.check, PORT), base_url=HOST, follow_redirects=False)
+        response = sign_in(client, home)
+    address = httpx.URL(response.headers["location"])
+    assert (response.status_code, str(address.copy_with(query=None))) == (303, f"{server}/signin")
+    assert address.params["page"] == f"{HOST}/"
+    assert own_secrets.use_key(home.signin_keys, address.params["key"])
+    assert client.get("/").status_code == 200
+
+
+def respond(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
 
 
 def test_signed_out_browser_is_a_stranger(client: TestClient) -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from urllib.parse import urlencode
+
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from catchment.runtime import own_secrets
+from web.readiness import Readiness
 from web.sessions import Sessions, form_fields
 from web.site import Site
 
 
-def routes(sessions: Sessions, site: Site) -> list[BaseRoute]:
-    """Return the routes of `/signin` and `/signout`."""
+def routes(sessions: Sessions, site: Site, readiness: Readiness, keys: Path) -> list[BaseRoute]:
+    """Return the routes of `/signin` and `/signout`. Signing in continues at the Prefect UI, which leads back here.
+
+    `keys`: the folder of the one-time keys.
+    """
 
     async def sign_in(request: Request) -> Response:
         if seconds := sessions.blocked_seconds():
@@ -21,7 +29,10 @@ def routes(sessions: Sessions, site: Site) -> list[BaseRoute]:
         if (session := sessions.sign_in(key)) is None:
             return site.bare("signin.html", 403, state="used")
         response: Response = RedirectResponse("/", 303)
-        if request.headers.get("sec-fetch-site") == "cross-site":
+        if readiness.server is not None and await readiness.server_responds():
+            query = urlencode({"key": own_secrets.one_time_key(keys), "page": request.base_url})
+            response = RedirectResponse(f"{readiness.server.removesuffix('/api')}/signin?{query}", 303)
+        elif request.headers.get("sec-fetch-site") == "cross-site":
             # After a redirect, the browser would not send the cookie to `/`: another page led it here.
             response = site.bare("signin.html", state="done")
         sessions.set_cookie(response, session)

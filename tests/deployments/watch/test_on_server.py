@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -15,8 +22,11 @@ from deployments.server.running import Running, record, supervisor_lock
 from deployments.sources.sources_file import SourceEntry
 from deployments.watch import automation
 from deployments.watch.sync_requests import Server
+from tasks.source_events import resource
+from tests.acceptance.person import COMMAND, PROJECT
 from tests.deployments.watch.conftest import add_source, watching
 from tests.waiting import until
+from tests.web.conftest import answering
 
 pytestmark = pytest.mark.server
 
@@ -88,6 +98,7 @@ def test_saved_file_starts_a_run_through_the_automation(watched_home: Home, root
         until(lambda: len(runs_of(client, deployment)) == 2)
     runs = runs_of(client, deployment)
     assert [run["created_by"]["type"] for run in runs] == ["AUTOMATION"] * 2
+    assert [run["name"] for run in runs] == [automation.title("saved")] * 2
     assert len(automations(client, "saved")) == 1
     Server(watched_home).ensure([])
 
@@ -95,7 +106,7 @@ def test_saved_file_starts_a_run_through_the_automation(watched_home: Home, root
 def test_event_has_the_source_name_and_no_path(watched_home: Home, root: Path, client: Client) -> None:
     deployed(client, "quiet")
     add_source(watched_home, "quiet", root)
-    query = {"filter": {"resource": {"id": [automation.resource("quiet")]}}}
+    query = {"filter": {"resource": {"id": [resource("quiet")["prefect.resource.id"]]}}}
     with watching(watched_home):
         until(lambda: client.post("/events/filter", json=query).json()["events"])
     (event,) = client.post("/events/filter", json=query).json()["events"]
@@ -159,3 +170,43 @@ def test_status_of_paused_source_and_its_runs(watched_home: Home, client: Client
     standing = there.status("local_files", "seen")
     assert (standing.waiting, standing.running, standing.paused) == (False, True, True)
     there.close()
+
+
+@contextmanager
+def messenger(client: Client) -> Iterator[tuple[str, list[str]]]:
+    """A notification block that posts to a server of this process; yields its ID and the received texts."""
+    received: list[str] = []
+
+    def respond(handler: BaseHTTPRequestHandler) -> None:
+        received.append(json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))["text"])
+        handler.send_response(200)
+        handler.end_headers()
+
+    with answering(respond) as port:
+        kind = client.get("/block_types/slug/custom-webhook").raise_for_status().json()["id"]
+        query = {"block_schemas": {"block_type_id": {"any_": [kind]}}}
+        schema = client.post("/block_schemas/filter", json=query).raise_for_status().json()[0]["id"]
+        data = {"name": "me", "url": f"http://127.0.0.1:{port}", "json_data": {"text": "{{body}}"}}
+        body = {"name": "me", "data": data, "block_type_id": kind, "block_schema_id": schema}
+        yield client.post("/block_documents/", json=body).raise_for_status().json()["id"], received
+
+
+def test_example_automations_act_on_the_events(server: Running, client: Client, tmp_path: Path) -> None:
+    deployment = deployed(client, "vanished")
+    # As Prefect adds it to the events of a run.
+    related = [{"prefect.resource.id": f"prefect.deployment.{deployment}", "prefect.resource.role": "deployment"}]
+    held = {"id": str(uuid4()), "occurred": datetime.now(UTC).isoformat(), "event": "catchment.deletions.held"}
+    text = (PROJECT / "docs" / "automations.yaml").read_text()
+    with messenger(client) as (block, received):
+        (tmp_path / "automations.yaml").write_text(text.replace(str(UUID(int=0)), block))
+        command = [str(COMMAND.with_name("prefect")), "automation", "create", "--from-file", "automations.yaml"]
+        login = {"PREFECT_API_URL": server.api_url, "PREFECT_API_AUTH_STRING": server.login}
+        subprocess.run(command, env={**os.environ, **login}, cwd=tmp_path, check=True, timeout=120)
+        client.emit("catchment.source.held", resource("mail"), {"reason": "login.refused"}).raise_for_status()
+        until(lambda: received == ["mail: catchment.source.held login.refused"])
+        event = {**held, "resource": resource("vanished"), "payload": {"items": 20}, "related": related}
+        client.post("/events", json=[event]).raise_for_status()
+        until(lambda: client.get(f"/deployments/{deployment}").json()["paused"])
+    for automation_of in client.post("/automations/filter", json={}).json():
+        if automation_of["name"] in text:
+            client.delete(f"/automations/{automation_of['id']}")

@@ -1,0 +1,54 @@
+"""Names of the runs that Prefect's server creates: `notes: planned, every 15 min`. It gives them random ones.
+
+A run is named by its flow when it starts. A planned run starts later, and a run that another one covers never starts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prefect.server.schemas.core import DeploymentSchedule
+
+
+def name_runs() -> None:
+    """Name planned runs after their deployment and schedule, and those of automations after their automation."""
+    from prefect.server.models import deployments, flow_runs
+
+    generate: Any = deployments._generate_scheduled_flow_runs
+    create: Any = flow_runs.create_flow_run
+
+    async def create_with_name(session: Any, flow_run: Any, *given: Any, **named: Any) -> Any:
+        if flow_run.created_by is not None:
+            flow_run.name = flow_run.created_by.display_value or flow_run.name
+        return await create(session, flow_run, *given, **named)
+
+    async def generate_with_names(db: Any, session: Any, deployment_id: Any, **given: Any) -> Any:
+        runs = await generate(db, session=session, deployment_id=deployment_id, **given)
+        if runs:
+            deployment = await session.get(db.Deployment, deployment_id)
+            schedules = await deployments.read_deployment_schedules(session=session, deployment_id=deployment_id)
+            names = {one.id: f"{deployment.name}: planned, {_timing(one)}" for one in schedules}
+            for run in runs:
+                run["name"] = names[run["created_by"]["id"]]
+        return runs
+
+    vars(deployments)["_generate_scheduled_flow_runs"] = generate_with_names
+    vars(flow_runs)["create_flow_run"] = create_with_name
+
+
+def _timing(planned: DeploymentSchedule) -> str:
+    """Return a schedule as the sources file has it."""
+    schedule: Any = planned.schedule
+    if hasattr(schedule, "interval"):
+        return f"every {in_words(schedule.interval.total_seconds())}"
+    if hasattr(schedule, "cron"):
+        return f"cron {schedule.cron}"
+    # Prefect stores the start of a rule in a line before it.
+    return "rrule " + schedule.rrule.splitlines()[-1].removeprefix("RRULE:")
+
+
+def in_words(length: float) -> str:
+    """Return a duration in the largest unit that it is a multiple of: "90 min"."""
+    units = (("d", 86_400), ("h", 3_600), ("min", 60))
+    return next((f"{int(length // size)} {unit}" for unit, size in units if length % size == 0), f"{length:g} s")
