@@ -1,4 +1,4 @@
-"""What became of the documents of a bundle: the same, read again from another content, or gone."""
+"""The documents of a bundle compared with the library: unchanged, changed or deleted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catchment.ledger import Ledger
 
 
 class Fate(StrEnum):
-    """What became of a document."""
+    """The state of a document of a bundle today."""
 
     SAME = "same"
     CHANGED = "changed"

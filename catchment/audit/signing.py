@@ -107,7 +107,7 @@ class Signer:
 
 
 def checkpoints(home: Home, signer: Signer) -> tuple[list[TreeHead], list[str]]:
-    """Return the checkpoints of a home whose signatures are right, smallest first, and what is wrong with the others.
+    """Return the valid checkpoints of a home, smallest first, and one sentence for each invalid one.
 
     Each key but the first must have been announced by the one before it, and the last one is the signer's.
     """

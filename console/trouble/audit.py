@@ -1,4 +1,4 @@
-"""`catchment audit`: who did what, and the proof that nobody changed the history afterwards."""
+"""`catchment audit`: the actions of people, and the proof that the history was not changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def list_events(
     as_json: arguments.Json = False,
     ndjson: Annotated[bool, typer.Option("--ndjson", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """List what people did, with actor, time and reason, newest first.
+    """List the actions of people with actor and reason, newest first.
 
     Example: catchment audit list --source notes --since 30d
     """
@@ -126,7 +126,7 @@ def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A bundle of `catchment audit export`.")],
     as_json: arguments.Json = False,
 ) -> None:
-    """Say what became of the documents of a bundle.
+    """Compare the documents of a bundle with the library.
 
     Example: catchment audit compare audit.tar
     """

@@ -1,6 +1,6 @@
-"""What people do in the Prefect UI, recorded in the history with the actor `prefect`: run, cancel, switch off and on.
+"""Record actions in the Prefect UI in the history, with the actor `prefect`: run, cancel, switch off and on.
 
-Only requests of a browser count: programs, Prefect's own commands among them, do not say who acts.
+Only requests of browsers are recorded. Programs such as Prefect's commands cannot be told from our own workers.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ async def _told(act: re.Match[str], record: Callable[[str, str], None]) -> None:
 
 
 async def _meaning(what: str, number: UUID, verb: str) -> tuple[str | None, str | None]:
-    """Return the source and the event; None for acts on other things, and for those that changed nothing of a source."""
+    """Return the source and the event. Both are None if the action does not concern a source."""
     # Their decorator hides that these are coroutines.
     models: Any = import_module("prefect.server.models")
     from prefect.server.database import provide_database_interface

@@ -27,7 +27,7 @@ class Trail:
         return int(self._reading.execute(select(chain.c.length)).scalar_one())
 
     def history(self, report: Callable[[str], None]) -> Iterator[tuple[list[Any], bytes]]:
-        """Yield each row of the history and its hash. `report` is told what is wrong with the chain."""
+        """Yield each row of the history and its hash. Passes a sentence for each inconsistency to `report`."""
         return history.walk(self._reading, report)
 
     def sources(self) -> dict[int, tuple[str, str]]:

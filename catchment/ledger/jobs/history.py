@@ -177,7 +177,7 @@ def _guard(writing: Writing, *, is_on: bool) -> None:
 
 
 def walk(reading: Reading, report: Callable[[str], None]) -> Iterator[tuple[list[Any], bytes]]:
-    """Yield each row of the history, without its hash, and the hash; then `report` was told what is wrong up to there."""
+    """Yield each row of the history, without its hash, and the hash. Passes a sentence for each inconsistency to `report`."""
     previous, number = b"", 0
     rows = reading.execute(select(history).order_by(history.c.id).execution_options(yield_per=5_000))
     for *row, proof in rows:
