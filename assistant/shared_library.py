@@ -57,9 +57,9 @@ class AssistantLibrary:
         note = results.notice or (results.meaning_off and f"searched by words only; {results.meaning_off}")
         end = given.offset + len(results.hits) if results.hits else results.total
         entries = self._sharing.shared()
-        hits = [_hit(hit, entries[hit.source]) for hit in results.hits if hit.source in entries]
+        hits = [self._hit(hit, entries[hit.source]) for hit in results.hits if hit.source in entries]
         position = _position(results.total, end)
-        return answers.SearchAnswer(**position, kept_from_assistants=self._sharing.kept(), note=note, hits=hits)
+        return answers.SearchAnswer(**position, withheld=self._withheld(), note=note, hits=hits)
 
     def read(self, given: answers.ReadArguments) -> answers.ReadAnswer:
         """Return a part of the text of a document."""
@@ -71,10 +71,11 @@ class AssistantLibrary:
         text = shown.content.text
         part = _until_end_of_word(text[given.offset :], given.limit)
         people = (*view.senders, *view.recipients, *view.copied)
+        entry = self._sharing.shared()[shown.source]
         return answers.ReadAnswer(
             document=shown.document,
             source=shown.source,
-            kind=self._sharing.shared()[shown.source].kind,
+            kind=entry.kind,
             media_type=shown.content.media_type,
             language=_language(shown.content.language),
             date=_moment(view.moment),
@@ -84,6 +85,7 @@ class AssistantLibrary:
                 title=short(shown.title),
                 place=short(shown.item),
                 author=shown.content.author and short(shown.content.author),
+                address=self._address(entry, shown.document, shown.item, shown.metadata.get("url")),
                 people=[short(each, _NAME) for each in people[:_NAMES]],
                 tags=[short(each, _NAME) for each in view.tags[:_NAMES]],
                 text=part,
@@ -102,7 +104,7 @@ class AssistantLibrary:
         return answers.RelatedAnswer(
             document=shown.document,
             **position,
-            kept_from_assistants=self._sharing.kept(),
+            withheld=self._withheld(),
             note=found.meaning_off,
             related=[_nearby(one) for one in part],
         )
@@ -134,14 +136,19 @@ class AssistantLibrary:
         return answers.StatusAnswer(
             running=running(self._home) is not None,
             meaning=str(meaning),
-            kept_from_assistants=self._sharing.kept(),
+            withheld=self._withheld(),
             **position,
             sources=rows,
         )
 
     def why(self, given: answers.WhyArguments) -> answers.WhyAnswer:
-        """Return the state of the items with this name. Looks at the ledger, never at the file."""
+        """Return the state of the items with this name, or of all that are held back. Looks at the ledger, never at files."""
         ledger, _ = self._open()
+        if given.item is None:
+            items, total = ledger.intake.held_back(limit=given.limit, offset=given.offset)
+            position = _position(total, given.offset + len(items))
+            explained = [_explained(ledger, item) for item in items]
+            return answers.WhyAnswer(**position, withheld=self._withheld(), note=None, items=explained)
         shared = {name: entry.settings for name, entry in self._sharing.shared().items()}
         items = resolver.find(ledger, given.item, lambda: shared, looks_at_disk=False).listed
         note = None
@@ -149,7 +156,7 @@ class AssistantLibrary:
             note = "no shared source has listed such an item; for a file on this machine run: catchment why PATH"
         part, position = _page(items, given)
         explained = [_explained(ledger, item) for item in part]
-        return answers.WhyAnswer(**position, kept_from_assistants=self._sharing.kept(), note=note, items=explained)
+        return answers.WhyAnswer(**position, withheld=self._withheld(), note=note, items=explained)
 
     def plan(self, given: answers.PlanArguments) -> answers.PlanAnswer:
         """Return what a sync of a folder would do. Lists the folder; reads and changes no file.
@@ -219,6 +226,57 @@ class AssistantLibrary:
         except MeaningOff as off:
             return search_without_meaning(ledger, given.query, now, str(off), limit=limit, offset=offset)
 
+    def _hit(self, hit: Hit, entry: SourceEntry) -> answers.FoundDocument:
+        from catchment.search.language import STATES
+
+        lanes = [
+            name for name, rank in (("words", hit.lexical_rank), ("meaning", hit.semantic_rank)) if rank is not None
+        ]
+        return answers.FoundDocument(
+            document=hit.document,
+            source=hit.source,
+            kind=entry.kind,
+            media_type=hit.media_type,
+            date=_moment(hit.moment),
+            state=hit.state if hit.state in STATES else None,
+            found_by="both" if len(lanes) == 2 else (lanes or ["words"])[0],
+            copies=len(hit.places) - 1,
+            untrusted=answers.FoundPassage(
+                title=short(hit.title),
+                place=short(hit.item),
+                author=hit.author and short(hit.author),
+                address=self._address(entry, hit.document, hit.item, hit.url),
+                passage=short(hit.snippet, 800),
+            ),
+        )
+
+    def _address(self, entry: SourceEntry, document: int, item: str, url: object) -> str | None:
+        """Return the address of a document on the web, in Obsidian, in its folder, or on the page if Catchment runs.
+
+        In a folder, that of an attachment is its message.
+        """
+        from catchment.search.remote import WebAddress
+        from connectors.folders.file import to_path
+
+        if isinstance(url, str) and urlsplit(url).scheme in ("http", "https"):
+            address = url
+        elif (root := getattr(entry.settings, "root", None)) is not None:
+            file = Path(root).absolute() / to_path(item.partition(PART)[0])
+            is_note = entry.kind == "obsidian" and file.suffix == ".md"
+            address = f"obsidian://open?path={quote(os.fsencode(file), safe='')}" if is_note else file.as_uri()
+        else:
+            web = WebAddress.read(self._home)
+            address = f"http://127.0.0.1:{web.port}/documents/{document}" if web else ""
+        return address if 0 < len(address) <= _LONGEST_ADDRESS else None
+
+    def _withheld(self) -> str | None:
+        """Return that sources are kept, in a sentence; None if assistants may use all."""
+        kept = len(self._sharing.kept())
+        if not kept:
+            return None
+        subject = "1 source is" if kept == 1 else f"{kept} sources are"
+        return f"{subject} kept from assistants; a person opens one with: catchment sources set NAME assistants=true"
+
     def _preview(self, ledger: Ledger, source: Source, entry: SourceEntry) -> Plan:
         from catchment.sync.plan import make_plan
         from catchment.sync.preflight import limits_of, scopes_of
@@ -239,41 +297,6 @@ class AssistantLibrary:
             raise Refused(
                 f"{entry.name}: its preview would change the library; a person runs: catchment plan {entry.name}"
             ) from None
-
-
-def _hit(hit: Hit, entry: SourceEntry) -> answers.FoundDocument:
-    lanes = [name for name, rank in (("words", hit.lexical_rank), ("meaning", hit.semantic_rank)) if rank is not None]
-    return answers.FoundDocument(
-        document=hit.document,
-        source=hit.source,
-        kind=entry.kind,
-        media_type=hit.media_type,
-        date=_moment(hit.moment),
-        found_by="both" if len(lanes) == 2 else (lanes or ["words"])[0],
-        copies=len(hit.places) - 1,
-        untrusted=answers.FoundPassage(
-            title=short(hit.title),
-            place=short(hit.item),
-            author=hit.author and short(hit.author),
-            address=_address(hit, entry),
-            passage=short(hit.snippet, 800),
-        ),
-    )
-
-
-def _address(hit: Hit, entry: SourceEntry) -> str | None:
-    """Return the address of a document on the web, in Obsidian, or in its folder; of an attachment, that of its message."""
-    from connectors.folders.file import to_path
-
-    if hit.url and urlsplit(hit.url).scheme in ("http", "https"):
-        address = hit.url
-    elif (root := getattr(entry.settings, "root", None)) is not None:
-        file = Path(root).absolute() / to_path(hit.item.partition(PART)[0])
-        is_note = entry.kind == "obsidian" and file.suffix == ".md"
-        address = f"obsidian://open?path={quote(os.fsencode(file), safe='')}" if is_note else file.as_uri()
-    else:
-        return None
-    return address if len(address) <= _LONGEST_ADDRESS else None
 
 
 def _nearby(one: RelatedDocument) -> answers.NearbyDocument:

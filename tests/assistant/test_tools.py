@@ -107,7 +107,8 @@ def test_address_is_that_of_the_page_or_of_the_note() -> None:
 @pytest.mark.parametrize("tool", [("search", "query"), ("why", "item")])
 def test_answers_say_that_sources_are_kept(answer: Call, tool: tuple[str, str]) -> None:
     name, argument = tool
-    assert answer(name, **{argument: "nothing like it"})["kept_from_assistants"] == 2
+    withheld = answer(name, **{argument: "nothing like it"})["withheld"]
+    assert withheld.startswith("2 sources are kept from assistants; a person opens one with: catchment sources set")
 
 
 def test_quarantined_item_is_not_present(tmp_path: Path) -> None:
@@ -245,7 +246,7 @@ def test_status_counts_kept_sources_without_their_names(library: AssistantLibrar
     status = answer("status")
     assert [source["source"] for source in status["sources"]] == ["notes"]
     assert status["sources"][0]["documents"] == len(NOTES) and status["sources"][0]["last_sync"] == "completed"
-    assert status["kept_from_assistants"] == 2 and not status["running"]
+    assert status["withheld"].startswith("2 sources are kept") and not status["running"]
     assert "diary" not in _text(call(library, "status", {}))
 
 
