@@ -91,7 +91,8 @@ TOOLS = (
     LibraryTool(
         "read",
         "Read a document",
-        "Return a part of a document's text by its number. If `truncated`, call again with `offset` set to `next_offset`.",
+        "Return a part of a document's text by its number; of a message, also the later ones of its conversation. If "
+        "`truncated`, call again with `offset` set to `next_offset`.",
         answers.ReadArguments,
         answers.ReadAnswer,
         AssistantLibrary.read,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from catchment.search.related import RelatedDocument
     from catchment.search.results import Hit, Results
     from catchment.sync.plan import Plan
+    from catchment.views.documents import DocumentView
     from deployments.sources.sources_file import SourceEntry
 
 T = TypeVar("T")
@@ -33,6 +34,8 @@ T = TypeVar("T")
 _SECONDS = 10.0
 """Time limit of a transaction."""
 _SIMILAR = 20
+_REPLIES = 50
+"""Later messages of a conversation that are read with a message."""
 _LONGEST_ADDRESS = 2_000
 _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,4}){0,2}")
 _NAMES, _NAME = 20, 60
@@ -62,13 +65,13 @@ class AssistantLibrary:
         return answers.SearchAnswer(**position, withheld=self._withheld(), note=note, hits=hits)
 
     def read(self, given: answers.ReadArguments) -> answers.ReadAnswer:
-        """Return a part of the text of a document."""
+        """Return a part of the text of a document; after that of a message, the later messages of its conversation."""
         from catchment.views.documents import document
 
         ledger, _ = self._open()
         view = document(self._document(ledger, given.document))
         shown = view.shown
-        text = shown.content.text
+        text = f"{shown.content.text}{_later_messages(ledger, view)}"
         part = _until_end_of_word(text[given.offset :], given.limit)
         people = (*view.senders, *view.recipients, *view.copied)
         entry = self._sharing.shared()[shown.source]
@@ -297,6 +300,22 @@ class AssistantLibrary:
             raise Refused(
                 f"{entry.name}: its preview would change the library; a person runs: catchment plan {entry.name}"
             ) from None
+
+
+def _later_messages(ledger: Ledger, view: DocumentView) -> str:
+    """Return the messages that follow one in its conversation, without quotations and signatures; "" for other documents."""
+    from catchment.content.extract.mail import stretches
+
+    later = view.shown.conversation[view.position + 1 :][:_REPLIES] if view.is_message else ()
+    bodies = ledger.library.messages([one.document for one in later]) if later else {}
+    written = []
+    for one in later:
+        if (body := bodies.get(one.document)) is not None:
+            own = "".join(part for part, is_aside in stretches(body.content.text) if not is_aside)
+            written.append(
+                f"\n\n---\nDocument {one.document}, {one.author or 'unknown'}, {_moment(one.sent)}:\n\n{own.strip()}"
+            )
+    return "".join(written)
 
 
 def _nearby(one: RelatedDocument) -> answers.NearbyDocument:

@@ -31,7 +31,7 @@ from catchment.search.fuse import DEPTH, fuse, key
 from catchment.search.language import is_code, nearest_name, parse, sentence, without_filters, written
 from catchment.search.present import present
 from catchment.search.results import Lanes, Results, Understood
-from catchment.search.tasks import find_tasks, wants_tasks
+from catchment.search.task_search import find_tasks, wants_tasks
 
 if TYPE_CHECKING:
     from catchment.search.meaning.index import MeaningIndex

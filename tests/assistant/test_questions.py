@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.utils import format_datetime
@@ -28,6 +28,7 @@ from tests.acceptance.person import COMMAND, PROJECT, Person, upright
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.server import TOKEN, GitHubServer, serving_hub
 from tests.connectors.imap.dovecot import PASSWORD, USER, Dovecot, serving
+from tests.waiting import until
 
 pytestmark = pytest.mark.acceptance
 
@@ -100,9 +101,14 @@ def person(tmp_path_factory: pytest.TempPathFactory, dovecot: Dovecot, hub: GitH
         for number in range(1, 12):
             (folder / "Letters" / f"letter {number}.md").unlink()
         person("sync", "letters", "--wait")
+        until(lambda: person("search", "pump", "--explain", "--json").ok().json, _is_by_meaning, seconds=120)
         yield person
     proxy.close()
     assert person.left() == []
+
+
+def _is_by_meaning(found: dict[str, Any]) -> bool:
+    return not found["incomplete"] and not found["meaning_off"]
 
 
 def _message(number: int) -> bytes:
@@ -116,23 +122,16 @@ def _message(number: int) -> bytes:
     return message.as_bytes()
 
 
-@pytest.fixture
-async def assistant(person: Person) -> AsyncIterator[Client]:
-    async with Client(StdioServerParameters(command=str(COMMAND), args=["mcp"], env=person.environment)) as client:
-        yield client
-
-
 @pytest.mark.parametrize("asked", QUESTIONS, ids=lambda asked: asked["question"])
-async def test_question_is_answered_with_an_address(
-    assistant: Client, person: Person, hub: GitHubServer, asked: dict[str, Any]
-) -> None:
+async def test_question_is_answered_with_an_address(person: Person, hub: GitHubServer, asked: dict[str, Any]) -> None:
     answer: dict[str, Any] = {}
     text = ""
-    for call in asked["calls"]:
-        [(tool, given)] = call.items()
-        numbers = {name: answer["hits"][0]["document"] for name, value in given.items() if value == "first"}
-        result = await assistant.call_tool(tool, {**given, **numbers})
-        answer, text = _read(result)
+    async with Client(StdioServerParameters(command=str(COMMAND), args=["mcp"], env=person.environment)) as assistant:
+        for call in asked["calls"]:
+            [(tool, given)] = call.items()
+            numbers = {name: answer["hits"][0]["document"] for name, value in given.items() if value == "first"}
+            result = await assistant.call_tool(tool, {**given, **numbers})
+            answer, text = _read(result)
     for fact in asked["has"]:
         assert fact in text, text
     for other in asked.get("lacks", ()):

@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,12 @@ import pytest
 from mcp_types import CallToolResult
 
 from assistant.mcp_server import call
-from assistant.shared_library import AssistantLibrary, _address
+from assistant.shared_library import AssistantLibrary
 from assistant.untrusted import cleaned
 from catchment.ledger import Ledger
 from catchment.model import Item, Upsert
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
-from catchment.search.results import Hit
 from connectors import connector_class
 from connectors.imap.settings import ImapSettings
 from deployments.sources.sources_file import SourceEntry
@@ -94,14 +92,16 @@ def test_hit_has_an_address_to_cite(home: Home, answer: Call) -> None:
     assert hit["untrusted"]["address"] == (home.path.parent / "Notes" / "Bridges" / "Girder.md").as_uri()
 
 
-def test_address_is_that_of_the_page_or_of_the_note() -> None:
+def test_address_is_that_of_the_page_or_of_the_note(library: AssistantLibrary) -> None:
     settings = connector_class("obsidian").settings.model_validate({"root": "/home/ada/Vault"})
     notes = SourceEntry("notes", "obsidian", settings, (), False, False, None)
-    hit = Hit(1, "", "notes", "a b/c.md", "", 0.0, (), None, 1, "text/markdown", None, None)
-    assert _address(hit, notes) == "obsidian://open?path=%2Fhome%2Fada%2FVault%2Fa%20b%2Fc.md"
-    assert _address(replace(hit, item="a.eml;PART=2"), notes) == "file:///home/ada/Vault/a.eml"
-    assert _address(replace(hit, url="https://example.org/1"), notes) == "https://example.org/1"
-    assert _address(replace(hit, url="javascript:alert(1)", item="x" * 3_000), notes) is None
+    for item, url, address in (
+        ("a b/c.md", None, "obsidian://open?path=%2Fhome%2Fada%2FVault%2Fa%20b%2Fc.md"),
+        ("a.eml;PART=2", None, "file:///home/ada/Vault/a.eml"),
+        ("a.md", "https://example.org/1", "https://example.org/1"),
+        ("x" * 3_000, "javascript:alert(1)", None),
+    ):
+        assert library._address(notes, 1, item, url) == address
 
 
 @pytest.mark.parametrize("tool", [("search", "query"), ("why", "item")])
