@@ -148,9 +148,9 @@ class AssistantLibrary:
         """Return the state of the items with this name, or of all that are held back. Looks at the ledger, never at files."""
         ledger, _ = self._open()
         if given.item is None:
-            items, total = ledger.intake.held_back(limit=given.limit, offset=given.offset)
-            position = _position(total, given.offset + len(items))
-            explained = [_explained(ledger, item) for item in items]
+            held_back, total = ledger.intake.held_back(limit=given.limit, offset=given.offset)
+            position = _position(total, given.offset + len(held_back))
+            explained = [_explained(ledger, item) for item in held_back]
             return answers.WhyAnswer(**position, withheld=self._withheld(), note=None, items=explained)
         shared = {name: entry.settings for name, entry in self._sharing.shared().items()}
         items = resolver.find(ledger, given.item, lambda: shared, looks_at_disk=False).listed
