@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -86,14 +87,14 @@ def install(
     problems = []
     for program in programs:
         if only_print:
-            render.say(f"{program.name}: {render.clean(program.file)}, in {program.key}")
+            render.say(f"{program.name}: {_place(program.file)}, in {program.key}")
             continue
         try:
             done = "added to" if program.add(entry) else "already in"
         except CatchmentError as problem:
             problems.append(str(problem))
         else:
-            render.say(f"{program.name}: {done} {render.clean(program.file)}; restart the program")
+            render.say(f"{program.name}: {done} {_place(program.file)}; restart the program")
     sharing = Sharing(home)
     render.say(f"assistants can read: {', '.join(sharing.shared()) or 'no source yet'}")
     if kept := sharing.kept():
@@ -102,3 +103,7 @@ def install(
         render.note("CATCHMENT_DATABASE_URL: not written, because it may contain a password; set it in the entry's env")
     if problems:
         raise BadInput("; ".join(problems))
+
+
+def _place(file: Path) -> str:
+    return render.clean(f"~/{file.relative_to(Path.home())}" if file.is_relative_to(Path.home()) else file)

@@ -124,6 +124,9 @@ def _take_pages(page: Page, address: str, paths: Mapping[str, str]) -> None:
             page.locator(OPENED[name]).first.click()
         # The stream of live parts keeps the network busy.
         page.wait_for_timeout(500)
+        while page.get_by_text("try again in a moment").count():
+            page.wait_for_timeout(1_000)
+            page.reload()
         page.screenshot(path=IMAGES / f"page-{name}.png", animations="disabled")
 
 
