@@ -125,6 +125,10 @@ def test_quarantined_item_is_not_present(tmp_path: Path) -> None:
     for name, state in {"good.md": "present", "bad.pdf": "quarantined", "new.md": "pending"}.items():
         answer = call(library, "why", {"item": name}).structured_content
         assert answer is not None and answer["items"][0]["state"] == state, name
+    held_back = call(library, "why", {}).structured_content or {}
+    assert [item["untrusted"]["place"] for item in held_back["items"]] == ["bad.pdf", "new.md"]
+    second = call(library, "why", {"limit": 1, "offset": 1}).structured_content or {}
+    assert (second["total"], second["items"][0]["state"], second["truncated"]) == (2, "pending", False)
 
 
 @pytest.mark.parametrize(
@@ -180,6 +184,19 @@ def test_reading_a_long_document_takes_pages(answer: Call) -> None:
         assert page["truncated"] is (offset is not None)
         assert offset is None or page["untrusted"]["text"].endswith(" ")
     assert whole == NOTES["Long.md"] and page["total"] == len(whole)
+
+
+def test_later_messages_of_shared_sources_are_read_with_a_message(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home").make()
+    account = {"host": "mail.example.org", "user": "me", "password": "env:NO_PASSWORD"}
+    add_sources(home, {"mail": ("imap", {**account, "assistants": True}), "kept": ("imap", account)})
+    with closing(Ledger.open(home.database_url)) as ledger:
+        ingest(ledger, "mail", "imap", {f"INBOX;UID={n}": f"Message {n}." for n in range(3)})
+        ingest(ledger, "kept", "imap", {"INBOX;UID=9": "Message 9, a secret."})
+        assert len(document_named(ledger, "INBOX;UID=1").conversation) == 4
+        number = document_named(ledger, "INBOX;UID=1").document
+    text = (call(AssistantLibrary(home), "read", {"document": number}).structured_content or {})["untrusted"]["text"]
+    assert "Message 1." in text and "Message 2." in text and "Message 0" not in text and "secret" not in text
 
 
 @pytest.fixture(scope="module")
