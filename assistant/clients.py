@@ -27,21 +27,18 @@ class AssistantProgram:
     def add(self, entry: dict[str, Any]) -> bool:
         """Write the entry, and nothing else. Returns whether it was not there yet. Raises BadInput, OSError."""
         file = self.file.resolve()
-        settings: Any = {}
+        text, mode = "{}", 0o600
+        if file.exists():
+            text, mode = file.read_text(encoding="utf-8") or text, file.stat().st_mode & 0o777
         try:
-            settings = json.loads(file.read_text(encoding="utf-8") or "{}")
-        except FileNotFoundError:
-            pass
-        except ValueError:
-            settings = None
-        servers = settings.setdefault(self.key, {}) if isinstance(settings, dict) else None
-        if not isinstance(servers, dict):
+            settings: dict[str, Any] = json.loads(text)
+            servers = settings.setdefault(self.key, {})
+            if servers.get(NAME) == entry:
+                return False
+            servers[NAME] = entry
+        except (ValueError, AttributeError):
             problem = f"{self.name}: {self.file} is not plain JSON with an object {self.key}"
-            raise BadInput(f"{problem}; add the entry of `catchment mcp install --print` yourself")
-        if servers.get(NAME) == entry:
-            return False
-        servers[NAME] = entry
-        mode = file.stat().st_mode & 0o777 if file.exists() else 0o600
+            raise BadInput(f"{problem}; add the entry of `catchment mcp install --print` yourself") from None
         atomic_files.write(file, (json.dumps(settings, ensure_ascii=False, indent=2) + "\n").encode())
         file.chmod(mode)
         return True
@@ -50,7 +47,9 @@ class AssistantProgram:
 def found() -> list[AssistantProgram]:
     """Return the programs that this user has: those with a folder for their settings."""
     home = Path.home()
-    settings = home / "Library/Application Support" if sys.platform == "darwin" else base_folder(*_SETTINGS)
+    settings = (
+        home / "Library/Application Support" if sys.platform == "darwin" else base_folder("XDG_CONFIG_HOME", ".config")
+    )
     known = {
         settings / "Claude": AssistantProgram("Claude Desktop", settings / "Claude" / "claude_desktop_config.json"),
         home / ".claude": AssistantProgram("Claude Code", home / ".claude.json"),
@@ -62,9 +61,6 @@ def found() -> list[AssistantProgram]:
         home / ".gemini": AssistantProgram("Gemini CLI", home / ".gemini" / "settings.json"),
     }
     return [program for folder, program in known.items() if folder.is_dir()]
-
-
-_SETTINGS = "XDG_CONFIG_HOME", ".config"
 
 
 def entry(home: Home) -> dict[str, Any]:
