@@ -90,11 +90,14 @@ def install(
             render.say(f"{program.name}: {_place(program.file)}, in {program.key}")
             continue
         try:
-            done = "added to" if program.add(entry) else "already in"
+            is_new = program.add(entry)
         except CatchmentError as problem:
             problems.append(str(problem))
         else:
-            render.say(f"{program.name}: {done} {_place(program.file)}; restart the program")
+            place = _place(program.file)
+            render.say(
+                f"{program.name}: {f'added to {place}; restart the program' if is_new else f'already in {place}'}"
+            )
     sharing = Sharing(home)
     render.say(f"assistants can read: {', '.join(sharing.shared()) or 'no source yet'}")
     if kept := sharing.kept():
