@@ -312,9 +312,8 @@ def _later_messages(ledger: Ledger, view: DocumentView) -> str:
     for one in later:
         if (body := bodies.get(one.document)) is not None:
             own = "".join(part for part, is_aside in stretches(body.content.text) if not is_aside)
-            written.append(
-                f"\n\n---\nDocument {one.document}, {one.author or 'unknown'}, {_moment(one.sent)}:\n\n{own.strip()}"
-            )
+            names = filter(None, (f"Document {one.document}", one.author, _moment(one.sent)))
+            written.append(f"\n\n---\n{', '.join(names)}:\n\n{own.strip()}")
     return "".join(written)
 
 
