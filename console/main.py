@@ -55,7 +55,7 @@ _SECTIONS: Final = {
         "related": "library.documents:related",
         "why": "library.why:why",
         "vault": "library.vault:app",
-        "mcp": "library.assistant:mcp",
+        "mcp": "library.assistant:app",
     },
     "Trouble": {
         "incidents": "trouble.incidents:app",

@@ -85,9 +85,9 @@ from catchment.ledger.library.embeddings import (
     Vector,
     Watermark,
 )
-from catchment.ledger.library.matches import Copy, Match
+from catchment.ledger.library.matches import Copy, Match, Task
 from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term
-from catchment.ledger.library.query_sql import HAS
+from catchment.ledger.library.query_sql import HAS, TASK, UNANSWERED
 from catchment.ledger.library.vocabulary import Vocabulary
 from catchment.ledger.library.word_parts import pieces_of
 from catchment.ledger.limits.pacing import BucketRow, Pacing
@@ -326,6 +326,8 @@ __all__ = [
     "HAS",
     "NO_TEXT",
     "OFF",
+    "TASK",
+    "UNANSWERED",
     "Acks",
     "AnyOf",
     "Attached",
@@ -390,6 +392,7 @@ __all__ = [
     "Sync",
     "SyncRow",
     "SyncWork",
+    "Task",
     "Term",
     "Title",
     "Trail",

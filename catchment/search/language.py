@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from catchment.errors import BadInput
-from catchment.ledger import HAS, AnyOf, Filter, FilterName, Query, Term, plain_words
+from catchment.ledger import HAS, TASK, UNANSWERED, AnyOf, Filter, FilterName, Query, Term, plain_words
 from catchment.search.widen import is_near
 
 TYPES: Mapping[str, tuple[str, ...]] = {
@@ -32,13 +32,19 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "calendar": ("text/calendar",),
     "issue": ("issue",),
     "pull": ("pull",),
+    TASK: (TASK,),
 }
 """The values of `type:`, with patterns of LIKE for the media types they stand for. A media type itself is a value too.
 
-Issues and pull requests are kinds, not media types.
+Issues, pull requests and tasks are kinds, not media types.
 """
-STATES: Mapping[str, tuple[str, ...]] = {"open": ("open",), "closed": ("closed", "merged"), "merged": ("merged",)}
-"""The values of `is:`, with the states of issues and pull requests."""
+STATES: Mapping[str, tuple[str, ...]] = {
+    "open": ("open",),
+    "closed": ("closed", "merged"),
+    "merged": ("merged",),
+    UNANSWERED: (UNANSWERED,),
+}
+"""The values of `is:`, with the states of issues, pull requests, tasks and messages."""
 
 _PART = re.compile(r'(-?)"([^"]*)"?(\*?)|(-?)([^\s"]+)')
 _BREAK = re.compile(r"[\W_]+")

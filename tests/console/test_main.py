@@ -86,6 +86,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "config": "validate show path",
         "ledger": "check vacuum adopt",
         "service": "install uninstall",
+        "mcp": "install",
         "vault": "report",
         "syncs": "list show",
         "audit": "list verify key export compare erase",
@@ -113,7 +114,6 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "open",
             "related",
             "why",
-            "mcp",
             "demo",
         }
         | {"backup", "restore", "plan", "undo", "prove"}

@@ -28,7 +28,7 @@ from catchment.ledger.db.schema import (
 )
 from catchment.ledger.library import mail_relations, matches, query_sql
 from catchment.ledger.library.contents import file_name
-from catchment.ledger.library.matches import Match
+from catchment.ledger.library.matches import Match, Task
 from catchment.ledger.library.query import Filter, FilterName, Query
 from catchment.ledger.library.word_index import folded_path
 from catchment.model import Document, Entity, EntityKind, Link, LinkKind
@@ -114,6 +114,11 @@ class Library:
         """Return the data of hits for ranked contents, in their order. Omits contents that were deleted meanwhile."""
         with self._store.read() as reading:
             return matches.matches(reading, ranked, query)
+
+    def tasks(self, filters: Sequence[Filter]) -> list[Task]:
+        """Return the tasks in the documents that pass these filters; tasks of several copies once."""
+        with self._store.read() as reading:
+            return matches.tasks(reading, filters)
 
     def words(self, ranked: Sequence[Ranked]) -> dict[int, str]:
         """Return the folded words of each ranked content, between spaces: of its names, and of its best chunk and heading."""
