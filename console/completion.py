@@ -36,8 +36,11 @@ def query(ctx: typer.Context, incomplete: str) -> list[str]:
         return _values(before[-2:-1], incomplete)
     name, colon, start = incomplete.partition(":")
     if not colon:
-        return _words("filter", incomplete)
-    return [f"{name}:{value}" for value in _values([name], start)]
+        if len(filters := _words("filter", incomplete)) != 1:
+            return filters
+        # With its values: shells put a space behind a single completion.
+        name = filters[0].rstrip(":")
+    return [f"{name}:{value}" for value in _values([name], start)] or [f"{name}:"]
 
 
 def _values(name: Iterable[str], start: str) -> list[str]:

@@ -289,7 +289,8 @@ def test_shells_are_offered_completion(process: Cli) -> None:
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("search ta", "tag:"),
+        ("search ti", "title:"),
+        ("search ta", "tag:bees tag:spring"),
         ("search tag:be", "tag:bees"),
         ("search tag : be", "bees"),
         ("search in :", "bees"),
