@@ -1,4 +1,4 @@
-"""Completion of words in a shell. The web process knows them; without it the ledger is read, which takes half a second."""
+"""Completion of words in a shell, by the web process or, without it, by reading the ledger, which takes half a second."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _words(kind: str, start: str) -> list[str]:
 
 
 class _Offered(str):
-    """A word that typer offers in any case: what was typed may differ in case, or be the colon before it."""
+    """A word that typer does not compare with the typed text, which may differ in case or be the colon before the word."""
 
     __slots__ = ()
 

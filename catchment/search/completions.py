@@ -1,4 +1,4 @@
-"""What a shell offers for a word that is typed: names in the library, filters of a search and their values."""
+"""Completions for a shell: names in the library, filters of a search and their values."""
 
 from __future__ import annotations
 
