@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from catchment.actions.desk import Desk
+from catchment.search.completions import completions
 from catchment.views.library import Overview, overview
 from web import action_table
 from web.guard import Check, error
@@ -75,6 +76,14 @@ def application(
             Overview,
             (),
             lambda library, _: overview(library.ledger, library.home, desk.report(), library.unsaved()),
+        )
+    )
+    views.append(
+        SharedView(
+            "/completions",
+            list[str],
+            ("name", "start"),
+            lambda library, given: completions(library.ledger, given.get("name", ""), given.get("start", "")),
         )
     )
     interface = JsonInterface(warm_library, views)

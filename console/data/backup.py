@@ -28,6 +28,7 @@ def backup(
     only_list: Annotated[
         bool, typer.Option("--list", help="List the backups in the home folder with age and size.")
     ] = False,
+    reason: arguments.Why = "",
     as_json: arguments.Json = False,
 ) -> int:
     """Copy the library and the settings into one file.
@@ -43,7 +44,7 @@ def backup(
             raise BadInput(f"--list shows the backups in the home folder; omit {file}, or omit --list to write it")
         return _list(as_json)
     start = time.monotonic()
-    made = backups.make(session.desk(), session.operator(), target=file)
+    made = backups.make(session.desk(), session.operator(), reason, target=file)
     if as_json:
         render.show_json({"file": str(made.file), "bytes": made.size, "broken": made.broken})
     else:

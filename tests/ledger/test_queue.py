@@ -161,7 +161,7 @@ def test_a_cancelled_job_stays_cancelled_until_the_item_changes(world: World) ->
     world.ledger.queue.cancel(1, "anna", "not now")
     assert world.see(note("a.md")).unchanged == 1
     assert world.claim().jobs == ()
-    with pytest.raises(IllegalTransition, match="Job 1 is cancelled and cannot be cancelled"):
+    with pytest.raises(IllegalTransition, match="job 1: cancelled, so it cannot be cancelled"):
         world.ledger.queue.cancel(1, "anna", "again")
     assert world.see(note("a.md", "v2")).enqueued == 1
 
