@@ -38,6 +38,12 @@ def of_document(reading: Reading, document: int) -> ItemRow | None:
     return None if row is None else _item(row)
 
 
+def of_job(reading: Reading, job: int) -> ItemRow | None:
+    """Return the item of a job; None without such a job, or if a later one replaced it."""
+    row = reading.execute(_rows().where(jobs.c.id == job)).first()
+    return None if row is None else _item(row)
+
+
 def similar(reading: Reading, text: str) -> list[str]:
     """Return up to three paths of documents whose file name resembles this name."""
     wanted = _stem(text)
