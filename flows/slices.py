@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from prefect import flow
 
 from tasks.open_syncs import Session, current
-from tasks.redacted_errors import finished, telling
+from tasks.redacted_errors import ends_with_state, finished
 from tasks.sync_tasks import cached, extract_batch, normalize_batch
 
 BATCH = 1_000
@@ -46,7 +46,7 @@ async def _work_on_slice(opened: Session, first: int) -> None:
 
 
 @flow(name="normalize", flow_run_name="normalize slice {number}", retries=0, persist_result=False)
-@telling
+@ends_with_state
 async def normalize(sync: int, number: int, first: int) -> dict[str, int]:
     """Read and parse every batch of a slice. `first` is the token of the batch that is already claimed."""
     opened, step = current(sync), cached(normalize_batch, sync)
@@ -58,7 +58,7 @@ async def normalize(sync: int, number: int, first: int) -> dict[str, int]:
 
 
 @flow(name="extract", flow_run_name="extract slice {number}", retries=0, persist_result=False)
-@telling
+@ends_with_state
 async def extract(sync: int, number: int) -> dict[str, int]:
     """Extract and deliver every batch of a slice, in the order in which `normalize` finishes them."""
     batches = current(sync).batches

@@ -181,9 +181,9 @@ async def _failed(opened: Session, error: SourceError) -> State:
         await schedule_next(sync.source.name, await opened.call(sync.next_retry))
         return WAITING.because("Rate limit of the host; continues in another run")
     held = sync.outcome == "quarantined"
-    told = explained(sync.source.name, error)
-    get_run_logger().error(told)
+    reason = explained(sync.source.name, error)
+    get_run_logger().error(reason)
     await name_run(f"{sync.source.name}: {'held' if held else 'failed'}")
     if not held:
-        return FAILED.because(told)
-    return QUARANTINED.because(f"{told} Held until: `catchment sources resume {sync.source.name}`")
+        return FAILED.because(reason)
+    return QUARANTINED.because(f"{reason} Held until: `catchment sources resume {sync.source.name}`")

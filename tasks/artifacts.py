@@ -28,6 +28,8 @@ class MarkdownText(NamedTuple):
     description: str
 
 
+DONE, ENDED_EARLY = 100.0, "ended early"
+"""The percentage of a completed sync, and the description of the progress of another one that has ended."""
 NOTHING = "Nothing is in quarantine."
 SHOWN = 100
 """Maximum number of items that the quarantine lists."""

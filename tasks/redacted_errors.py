@@ -47,14 +47,14 @@ async def run(step: Callable[..., R], *arguments: Any, executor: Executor | None
     return await asyncio.get_running_loop().run_in_executor(executor, call)
 
 
-def telling(step: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | State[Any]]]:
+def ends_with_state(step: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | State[Any]]]:
     """Let a task or subflow that raises Reported return a state with the reason instead: Prefect logs no traceback then.
 
     `finished` raises the error again.
     """
 
     @functools.wraps(step)
-    async def told(*arguments: P.args, **named: P.kwargs) -> R | State[Any]:
+    async def run_step(*arguments: P.args, **named: P.kwargs) -> R | State[Any]:
         try:
             return await step(*arguments, **named)
         except Reported as error:
@@ -65,7 +65,7 @@ def telling(step: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | State[
             state.data = error
             return state
 
-    return told
+    return run_step
 
 
 async def finished(step: Callable[..., Any], *arguments: Any) -> Any:

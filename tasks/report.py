@@ -25,14 +25,14 @@ from catchment.settings import Home
 from catchment.sync.progress import NOTHING_TO_DO
 from catchment.sync.source_sync import SourceSync
 from catchment.telemetry.incidents import reason_of
-from tasks.artifacts import NOTHING, SHOWN, artifact_key, quarantine
+from tasks.artifacts import DONE, ENDED_EARLY, NOTHING, SHOWN, artifact_key, quarantine
 from tasks.coalesce import request_run
 from tasks.open_syncs import Session
 from tasks.redacted_errors import Reported
 
 _EVERY_SECONDS = 2.0
 _published: dict[str, str] = {}
-"""The quarantine of each source as this process published it last. The health page corrects what others changed since."""
+"""The quarantine of each source as this process published it last. The health page corrects later changes by operators."""
 
 
 @asynccontextmanager
@@ -41,21 +41,21 @@ async def showing_progress(opened: Session) -> AsyncIterator[None]:
     shown: list[UUID] = []
     over = asyncio.Event()
     shower = asyncio.create_task(_show_progress(opened, shown, over))
-    share, end = opened.sync.progress.share, "ended early"
+    end = ENDED_EARLY
     try:
         yield
         over.set()
         # An update that is in flight must not arrive after the final one.
         await asyncio.wait([shower])
-        share, end = lambda: 1.0, "done"
+        end = "done"
     finally:
         shower.cancel()
         await asyncio.gather(shower, return_exceptions=True)
         for artifact in shown:
-            # The server may be what failed.
+            # The server may be the cause.
             with suppress(httpx.HTTPError, ObjectNotFound):
-                text = f"{opened.sync.source.name}: {end}"
-                await aupdate_progress_artifact(artifact, share() * 100, description=text)
+                done = DONE if end == "done" else opened.sync.progress.share() * 100
+                await aupdate_progress_artifact(artifact, done, description=f"{opened.sync.source.name}: {end}")
 
 
 async def _show_progress(opened: Session, shown: list[UUID], over: asyncio.Event) -> None:
@@ -106,7 +106,7 @@ async def _create_artifacts(opened: Session) -> None:
 
 
 def explained(source: str, error: SourceError) -> str:
-    """Return what is wrong with a source, the remedy, and its page. Contains no path."""
+    """Return the kind of problem of a source, the remedy, and its page. Contains no path."""
     code = reason_of(error)
     return with_page(f"{code.help}. {code.runbook.replace('NAME', source)}", f"/trouble/sources/{source}")
 

@@ -17,7 +17,7 @@ from catchment.errors import LedgerUnavailable, SourceError
 from catchment.sync.backoff import IN_RUN_SECONDS
 from catchment.views.trouble import problem_and_remedy
 from tasks.open_syncs import Session, current
-from tasks.redacted_errors import Reported, telling
+from tasks.redacted_errors import Reported, ends_with_state
 from tasks.report import with_page
 from tasks.run_states import COMPLETED, FAILED, QUARANTINED, RETRYING_LATER
 
@@ -54,7 +54,7 @@ def _can_retry(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
 
 
 @task(name="discover", task_run_name="discover", persist_result=False, **_RETRIES)
-@telling
+@ends_with_state
 async def discover(sync: int, deep: bool) -> dict[str, int]:
     """List the source and record the differences."""
     opened = current(sync)
@@ -72,7 +72,7 @@ async def discover(sync: int, deep: bool) -> dict[str, int]:
     persist_result=True,
     **_RETRIES,
 )
-@telling
+@ends_with_state
 async def normalize_batch(sync: int, number: int, token: int) -> dict[str, int]:
     """Read and parse a batch."""
     opened = current(sync)
@@ -80,7 +80,7 @@ async def normalize_batch(sync: int, number: int, token: int) -> dict[str, int]:
 
 
 @task(name="extract-batch", task_run_name="extract and deliver batch {number}", persist_result=False, **_RETRIES)
-@telling
+@ends_with_state
 async def extract_batch(sync: int, number: int, token: int) -> dict[str, int]:
     """Split a batch into chunks, links and entities, and deliver them to the library."""
     opened = current(sync)
@@ -88,7 +88,7 @@ async def extract_batch(sync: int, number: int, token: int) -> dict[str, int]:
 
 
 @task(name="item", task_run_name="item {job}: {reason}", retry_condition_fn=_can_retry, persist_result=False)
-@telling
+@ends_with_state
 async def process_item(sync: int, job: int, reason: str) -> State:
     """Process one failing item. It ends `Quarantined` if its attempts are used up, or if no further attempt can help.
 
@@ -98,7 +98,7 @@ async def process_item(sync: int, job: int, reason: str) -> State:
 
 
 @task(name="other-items", task_run_name="other failing items", persist_result=False)
-@telling
+@ends_with_state
 async def process_other_items(sync: int, jobs: list[int]) -> State:
     """Process failing items that have no task run of their own."""
     opened = current(sync)

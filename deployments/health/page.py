@@ -21,7 +21,18 @@ from catchment.views.health import Finding, HealthReport, Verdict, worst
 from deployments.health.checks import examine
 from deployments.server.client import api, everything
 from deployments.server.running import Running, running
-from tasks.artifacts import NOTHING, SHOWN, MarkdownText, artifact_key, as_text, library, quarantine, table
+from tasks.artifacts import (
+    DONE,
+    ENDED_EARLY,
+    NOTHING,
+    SHOWN,
+    MarkdownText,
+    artifact_key,
+    as_text,
+    library,
+    quarantine,
+    table,
+)
 
 _MARKS = {Verdict.OK: "✅ ok", Verdict.WARN: "⚠️ warn", Verdict.FAIL: "❌ fail"}
 
@@ -42,16 +53,19 @@ def main() -> int:
 
 
 def publish(home: Home, state: Running, findings: Sequence[Finding]) -> None:
-    """Bring the artifacts up to date. The latest version of each is replaced. Raises TryAgain."""
+    """Bring the artifacts up to date, also the progress of killed syncs. Replaces the latest versions. Raises TryAgain."""
     wanted = {"health": of_health(findings, datetime.now(UTC))}
+    over: dict[str, str] = {}
     # The findings report a ledger that cannot be read.
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
         wanted["library"] = library(ledger, home)
         for source in ledger.sources.all():
             found = ledger.quarantine.page(source.name, limit=SHOWN)
             wanted[artifact_key(source.name, "quarantine")] = quarantine(home, source.name, found)
+            if (last := ledger.syncs.last(source.id)) is None or last.outcome is not None:
+                over[artifact_key(source.name, "progress")] = f"{source.name}: {ENDED_EARLY}"
     with api(state) as client:
-        query = {"artifacts": {"key": {"any_": [*wanted]}}}
+        query = {"artifacts": {"key": {"any_": [*wanted, *over]}}}
         present = {row["key"]: row for row in everything(client, "artifacts/latest", query)}
         for key, text in wanted.items():
             if (row := present.get(key)) is None:
@@ -60,6 +74,9 @@ def publish(home: Home, state: Running, findings: Sequence[Finding]) -> None:
                     client.post("/artifacts/", json=body).raise_for_status()
             elif (row["data"], row["description"]) != text:
                 client.patch(f"/artifacts/{row['latest_id']}", json=text._asdict()).raise_for_status()
+        for key, description in over.items():
+            if (row := present.get(key)) and row["data"] != DONE and row["description"] != description:
+                client.patch(f"/artifacts/{row['latest_id']}", json={"description": description}).raise_for_status()
 
 
 def of_health(findings: Sequence[Finding], now: datetime) -> MarkdownText:

@@ -181,11 +181,18 @@ def test_the_artifact_is_made_once_and_then_replaced(server: Standin, filled: Pa
     assert {body["type"] for body in made} == {"markdown"}
     assert "| disk | ⚠️ warn | 3 GB \\| free | make room |" in made[0]["data"]
     present = [{**body, "latest_id": body["key"]} for body in made]
-    server.answers["/artifacts/latest/filter"] = [{**present[0], "data": "", "latest_id": "seven"}, *present[1:]]
+    killed = {"key": "notes-progress", "latest_id": "eight", "data": 40.0, "description": "notes: done about 12:05"}
+    server.answers["/artifacts/latest/filter"] = [
+        {**present[0], "data": "", "latest_id": "seven"},
+        *present[1:],
+        killed,
+    ]
+    server.answers["/artifacts/eight"] = {}
     server.asked.clear()
     page.publish(Home(filled), state, findings)
     sent = [(method, path) for method, path, _ in server.asked]
-    assert sent == [("POST", "/artifacts/latest/filter"), ("PATCH", "/artifacts/seven")]
+    assert sent == [("POST", "/artifacts/latest/filter"), ("PATCH", "/artifacts/seven"), ("PATCH", "/artifacts/eight")]
+    assert server.asked[-1][2] == {"description": "notes: ended early"}
 
 
 def test_names_in_the_health_artifact_are_no_markdown() -> None:
