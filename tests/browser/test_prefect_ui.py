@@ -113,9 +113,8 @@ def test_an_item_in_quarantine_has_a_task_run_with_its_log(page: Page, person: P
 
 def test_repeatedly_failing_source_is_shown_as_paused(page: Page, person: Person) -> None:
     page.goto(first_run(person, "lost: held"))
-    shows(page, "lost: held", "Quarantined", "A source cannot be reached or read.")
-    page.get_by_text("Details", exact=True).first.click()
-    shows(page, "Check the network, mount the disk", "catchment sources resume lost")
+    shows(page, "lost: held", "Quarantined", "A source cannot be reached or read. No document is deleted meanwhile.")
+    shows(page, "Check the network, mount the disk", "Held until: `catchment sources resume lost`")
 
 
 def test_url_from_a_command_opens_the_run(page: Page, person: Person) -> None:
