@@ -154,5 +154,5 @@ async def _attempt(opened: Session, job: int) -> State:
     if trouble.retry_at is None:
         return QUARANTINED.because(with_page(f"{text}. What helps: {remedy}.", path))
     if trouble.waits(IN_RUN_SECONDS) is None:
-        return RETRYING_LATER.because(with_page(f"{text}. Retried at {trouble.retry_at:%H:%M:%S} UTC.", path))
+        return RETRYING_LATER.because(with_page(f"{text}. Next attempt: {trouble.retry_at:%H:%M:%S} UTC.", path))
     return FAILED.because(f"{text}; retried in this run")
