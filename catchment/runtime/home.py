@@ -137,6 +137,11 @@ class Home:
         return self.sources_file, self.alerts_file, self.checkpoints
 
     @property
+    def web_port(self) -> Path:
+        """The port of the page, which is kept from start to start."""
+        return self.path / "web-port"
+
+    @property
     def plans(self) -> Path:
         """Saved sync plans."""
         return self.path / "plans"

@@ -1,4 +1,4 @@
-"""Take the pictures of commands and of the page, with the example vault and a few things that go wrong.
+"""Take the pictures of commands, of the page and of the Prefect UI, with the example vault and a few things that go wrong.
 
 python docs/images/screenshots.py
 """
@@ -11,6 +11,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,13 +20,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from benchmarks.notes import generate
+from catchment.runtime.home import Home
+from catchment.runtime.worker_status import WorkerStatus
+from deployments.server.client import api
+from deployments.server.running import Running, running
 
 IMAGES = Path(__file__).parent
 PROJECT = IMAGES.parents[1]
 PLACE = Path(tempfile.gettempdir()) / "catchment"
 """Its path is on one of the pictures."""
 VAULT = PLACE / "Vault"
+HOME = Home(PLACE / "home")
 OPENED = {"document": ".hit a", "sync": "#runs tr:has-text('updated') a"}
 """Pages that are reached by the first such link."""
 BEFORE = {
@@ -69,7 +77,65 @@ def main() -> None:
             _take_terminal(browser.new_page(), lines, IMAGES / f"{name}.png")
         _go_wrong()
         _take_pages(page, address, PAGES)
+        _take_prefect(browser)
         browser.close()
+
+
+def _take_prefect(browser: Browser) -> None:
+    """Take a sync, its failed item, an item that was retried, and a step of a sync that continues after a crash."""
+    slow, many = PLACE / "Slow", PLACE / "Many"
+    slow.mkdir()
+    (slow / "Long.md").write_text("word " * 2_000_000, encoding="utf-8")
+    tries = ("--set", "limits.stall_seconds=0.01", "--set", "retry.backoff=immediate", "--set", "retry.attempts=3")
+    _catchment("sources", "add", "local_files", str(slow), "--name", "slow", *tries)
+    _catchment("sync", "slow", "--wait")
+    generate(many, 1_000)
+    _catchment("sources", "add", "obsidian", str(many), "--name", "many")
+    _catchment("sync", "many")
+    _kill_runner_after_a_batch()
+    _catchment("sync", "many", "--wait")
+    server = running(HOME)
+    assert server is not None
+    page = browser.new_page(viewport={"width": 1180, "height": 610})
+    page.goto(f"{server.url}/login")
+    page.locator("input[type=password]").fill(server.login)
+    page.keyboard.press("Enter")
+    page.get_by_text("Flow Runs").first.wait_for()
+    for name, tab, which in (
+        ("item", "Logs", {"name": {"like_": "item %: parse_error"}}),
+        ("retried", "Details", {"name": {"like_": "item %: timeout"}}),
+        ("cached", "Details", {"state": {"name": {"any_": ["Cached"]}}}),
+    ):
+        task = _task(server, which)
+        if name == "item":
+            page.goto(f"{server.url}/runs/flow-run/{task['flow_run_id']}")
+            page.wait_for_load_state("networkidle")
+            _take(page, IMAGES / "prefect-ui.png")
+        page.goto(f"{server.url}/runs/task-run/{task['id']}")
+        page.get_by_text(tab, exact=True).first.click()
+        page.wait_for_load_state("networkidle")
+        _take(page, IMAGES / f"prefect-{name}.png")
+
+
+def _kill_runner_after_a_batch() -> None:
+    """Kill the runner when it has stored the result of a batch, before the batch is delivered."""
+    results = HOME.prefect / "storage"
+    before = set(results.glob("*"))
+    while set(results.glob("*")) <= before:
+        time.sleep(0.005)
+    status = WorkerStatus.read(HOME)
+    assert status is not None
+    assert status.runner is not None
+    os.kill(int(status.runner.split(":")[1]), signal.SIGKILL)
+
+
+def _task(server: Running, which: object) -> dict[str, str]:
+    """Return a task run that matches a filter, once the server knows it."""
+    with api(server) as client:
+        while not (found := client.post("/task_runs/filter", json={"task_runs": which, "limit": 1}).json()):
+            time.sleep(0.2)
+    first: dict[str, str] = found[0]
+    return first
 
 
 @contextmanager
@@ -107,7 +173,7 @@ def _catchment(*arguments: str) -> str:
     command = [str(Path(sys.executable).with_name("catchment")), *arguments]
     ran = subprocess.run(
         command,
-        env={**os.environ, "CATCHMENT_HOME": str(PLACE / "home")},
+        env={**os.environ, "CATCHMENT_HOME": str(HOME.path)},
         stdout=subprocess.PIPE,
         text=True,
         check=False,

@@ -126,6 +126,11 @@ class Intake:
         with self._store.read() as reading:
             return item_lookup.of_document(reading, document)
 
+    def of_job(self, job: int) -> ItemRow | None:
+        """Return the item of a job; None without such a job, or if a later one replaced it."""
+        with self._store.read() as reading:
+            return item_lookup.of_job(reading, job)
+
     def similar(self, text: str) -> list[str]:
         """Return up to three paths of documents whose file name resembles this name."""
         with self._store.read() as reading:

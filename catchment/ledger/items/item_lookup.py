@@ -32,6 +32,12 @@ def find(reading: Reading, text: str, source: str | None) -> list[ItemRow]:
     return [_item(rows[number]) for number in numbers]
 
 
+def of_job(reading: Reading, job: int) -> ItemRow | None:
+    """Return the item of a job; None without such a job, or if a later one replaced it."""
+    row = reading.execute(_rows().where(jobs.c.id == job)).first()
+    return None if row is None else _item(row)
+
+
 def by_id(reading: Reading, item_id: int) -> ItemRow | None:
     """Return an item in any state; None without such an item."""
     row = reading.execute(_rows().where(items.c.id == item_id)).first()
