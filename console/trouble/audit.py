@@ -33,7 +33,6 @@ def list_events(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="Maximum number of events.")] = 100,
     as_json: arguments.Json = False,
-    ndjson: Annotated[bool, typer.Option("--ndjson", help="Print one JSON object per line.")] = False,
 ) -> None:
     """List the actions of people with actor and reason, newest first.
 
@@ -44,9 +43,7 @@ def list_events(
     after = arguments.moment(since) if since else None
     with session.reading() as ledger:
         found = acts(ledger, source, actor, after, limit)
-    if ndjson:
-        render.show_ndjson(map(asdict, found))
-    elif as_json:
+    if as_json:
         render.show_json([asdict(one) for one in found])
     elif found:
         table = [(one.number, one.at, one.actor, one.event, one.source, one.reason) for one in found]

@@ -17,6 +17,7 @@ def name_runs() -> None:
 
     generate: Any = deployments._generate_scheduled_flow_runs
     create: Any = flow_runs.create_flow_run
+    read_schedules: Any = deployments.read_deployment_schedules
 
     async def create_with_name(session: Any, flow_run: Any, *given: Any, **named: Any) -> Any:
         if flow_run.created_by is not None:
@@ -27,7 +28,7 @@ def name_runs() -> None:
         runs = await generate(db, session=session, deployment_id=deployment_id, **given)
         if runs:
             deployment = await session.get(db.Deployment, deployment_id)
-            schedules = await deployments.read_deployment_schedules(session=session, deployment_id=deployment_id)
+            schedules = await read_schedules(session=session, deployment_id=deployment_id)
             names = {one.id: f"{deployment.name}: planned, {_timing(one)}" for one in schedules}
             for run in runs:
                 run["name"] = names[run["created_by"]["id"]]
@@ -45,7 +46,7 @@ def _timing(planned: DeploymentSchedule) -> str:
     if hasattr(schedule, "cron"):
         return f"cron {schedule.cron}"
     # Prefect stores the start of a rule in a line before it.
-    return "rrule " + schedule.rrule.splitlines()[-1].removeprefix("RRULE:")
+    return f"rrule {schedule.rrule.splitlines()[-1].removeprefix('RRULE:')}"
 
 
 def in_words(length: float) -> str:

@@ -110,11 +110,11 @@ def _take_prefect(browser: Browser) -> None:
         if name == "item":
             page.goto(f"{server.url}/runs/flow-run/{task['flow_run_id']}")
             page.wait_for_load_state("networkidle")
-            _take(page, IMAGES / "prefect-ui.png")
+            page.screenshot(path=IMAGES / "prefect-ui.png", animations="disabled")
         page.goto(f"{server.url}/runs/task-run/{task['id']}")
         page.get_by_text(tab, exact=True).first.click()
         page.wait_for_load_state("networkidle")
-        _take(page, IMAGES / f"prefect-{name}.png")
+        page.screenshot(path=IMAGES / f"prefect-{name}.png", animations="disabled")
 
 
 def _kill_runner_after_a_batch() -> None:
