@@ -11,7 +11,6 @@ import typer
 
 from catchment.errors import CatchmentError, MeaningOff
 from catchment.runtime.home import Home
-from catchment.search import remote
 
 _SPECIAL = re.compile(r"([^\w@%+=:,./-])")
 """Characters that bash would not take as part of a word."""
@@ -49,6 +48,8 @@ def _values(name: Iterable[str], start: str) -> list[str]:
 
 
 def _words(kind: str, start: str) -> list[str]:
+    from catchment.search import remote
+
     home = Home.default()
     with suppress(MeaningOff):
         words: list[str] = remote.fetch(home, "/completions", name=kind, start=start)

@@ -125,7 +125,7 @@ class _Progress:
             return
         now, interval = time.monotonic(), _REWRITE_SECONDS if can_rewrite() else _LINE_SECONDS
         if step != self._step:
-            self._step, self._since, self._written = step, now, now - interval if can_rewrite() else now
+            self._step, self._since, self._written = step, now, 0.0 if can_rewrite() else now
         if now - self._written < interval:
             return
         self._written = now

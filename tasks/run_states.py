@@ -43,7 +43,7 @@ AWAITING_SLOT = RunState(
     "AwaitingConcurrencySlot",
     "waits for another run of its source",
     ("server",),
-    ("deployments/runs/occupancy.py", "deployments/worker/notifications.py"),
+    ("console/sources/syncs.py", "deployments/runs/occupancy.py", "deployments/worker/notifications.py"),
 )
 AWAITING_RETRY = RunState(
     "SCHEDULED",

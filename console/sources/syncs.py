@@ -28,8 +28,6 @@ _STALLED_SECONDS = 30.0
 
 _RECENT: Final = timedelta(minutes=1)
 _CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_WAITS: Final = {"AwaitingConcurrencySlot": "waiting for the sync that runs", "AwaitingRetry": "waiting for a retry"}
-"""Words for states of Prefect whose names say little."""
 
 Publish = Callable[[dict[str, Any]], None]
 
@@ -272,7 +270,9 @@ class _Progress:
 
 def in_words(state: str) -> str:
     """Return the name of a Prefect state in lower-case words: "waiting for the sync that runs"."""
-    return _WAITS.get(state) or _CAPITAL.sub(" ", state).lower()
+    from tasks.run_states import AWAITING_SLOT
+
+    return "waiting for the sync that runs" if state == AWAITING_SLOT.name else _CAPITAL.sub(" ", state).lower()
 
 
 def share_done(left: int, most: int, expected: datetime | None) -> str:
