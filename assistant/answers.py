@@ -47,13 +47,14 @@ class StatusArguments(PartWanted):
 
 class WhyArguments(PartWanted):
     item: Annotated[
-        str,
+        str | None,
         Field(
             min_length=1,
             max_length=1_000,
-            description="Path of an item in its source, the end of it, a document's number or title, or a full path",
+            description="Path of an item in its source, the end of it, a document's number or title, or a full path; "
+            "leave it out to list all items that are held back",
         ),
-    ]
+    ] = None
 
 
 class PlanArguments(PartWanted):
@@ -75,7 +76,10 @@ class PartOfResult(_Row):
 class FromSharedSources(PartOfResult):
     """A result that could have had more if assistants could use all sources."""
 
-    kept_from_assistants: Annotated[int, Field(description="Number of sources that assistants may not use")]
+    withheld: Annotated[str | None, Field(description="What may be missing here, and how a person opens it")]
+
+
+Address = Annotated[str | None, Field(description="Address to cite, which a person can open; null if there is none")]
 
 
 class FoundPassage(Untrusted):
@@ -84,7 +88,7 @@ class FoundPassage(Untrusted):
     title: str
     place: Annotated[str, Field(description="Path in the source")]
     author: str | None
-    address: Annotated[str | None, Field(description="Address to cite; null if only the place names it")]
+    address: Address
     passage: Annotated[str, Field(description="Excerpt, with matched words in [brackets]")]
 
 
@@ -94,6 +98,7 @@ class FoundDocument(_Row):
     kind: str
     media_type: str
     date: str | None
+    state: Annotated[str | None, Field(description="Of an issue, a pull request or a task: open, closed or merged")]
     found_by: Annotated[str, Field(description="words, meaning, or both")]
     copies: int
     untrusted: FoundPassage
@@ -110,6 +115,7 @@ class DocumentText(Untrusted):
     title: str
     place: str
     author: str | None
+    address: Address
     people: list[str]
     tags: list[str]
     text: str

@@ -81,8 +81,9 @@ TOOLS = (
         "Search the library",
         'Find documents by words and meaning, best first. Query: words or a question; "a phrase"; prefix*; -without; '
         "this OR that; filters such as source:notes type:mail tag:bridge from:maria after:2025 before:2025-03 "
-        "added:today; is:open type:issue label:bug for issues; sort:date for the newest first. "
-        "Returns excerpts with document numbers; use `read` for the text.",
+        "sort:date. What is new: after:monday or added:today, without words. Tasks to do: type:task is:open; each hit "
+        "is a task, the earliest due date first. Mails that wait for an answer: is:unanswered. Issues: type:issue "
+        "is:open label:bug. Returns excerpts with document numbers, and addresses to cite; use `read` for the text.",
         answers.SearchArguments,
         answers.SearchAnswer,
         AssistantLibrary.search,
@@ -90,7 +91,8 @@ TOOLS = (
     LibraryTool(
         "read",
         "Read a document",
-        "Return a part of a document's text by its number. If `truncated`, call again with `offset` set to `next_offset`.",
+        "Return a part of a document's text by its number; of a message, also the later ones of its conversation. If "
+        "`truncated`, call again with `offset` set to `next_offset`.",
         answers.ReadArguments,
         answers.ReadAnswer,
         AssistantLibrary.read,
@@ -107,7 +109,7 @@ TOOLS = (
     LibraryTool(
         "status",
         "Show the state of the library",
-        "List the sources with their state, number of documents, failures and last sync.",
+        "List the sources with their state, number of documents, failures and last sync. Use `why` for single items.",
         answers.StatusArguments,
         answers.StatusAnswer,
         AssistantLibrary.status,
@@ -116,7 +118,8 @@ TOOLS = (
     LibraryTool(
         "why",
         "Explain a missing document",
-        "Explain why an item is in the library, or why it is not: skipped, failed, waiting or deleted.",
+        "Explain why an item is in the library, or why it is not: skipped, failed, waiting or deleted. Without an item, "
+        "list all that is held back: held deletions, quarantined, waiting and skipped items.",
         answers.WhyArguments,
         answers.WhyAnswer,
         AssistantLibrary.why,

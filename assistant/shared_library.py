@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from catchment.search.related import RelatedDocument
     from catchment.search.results import Hit, Results
     from catchment.sync.plan import Plan
+    from catchment.views.documents import DocumentView
     from deployments.sources.sources_file import SourceEntry
 
 T = TypeVar("T")
@@ -33,6 +34,8 @@ T = TypeVar("T")
 _SECONDS = 10.0
 """Time limit of a transaction."""
 _SIMILAR = 20
+_REPLIES = 50
+"""Later messages of a conversation that are read with a message."""
 _LONGEST_ADDRESS = 2_000
 _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,4}){0,2}")
 _NAMES, _NAME = 20, 60
@@ -57,24 +60,25 @@ class AssistantLibrary:
         note = results.notice or (results.meaning_off and f"searched by words only; {results.meaning_off}")
         end = given.offset + len(results.hits) if results.hits else results.total
         entries = self._sharing.shared()
-        hits = [_hit(hit, entries[hit.source]) for hit in results.hits if hit.source in entries]
+        hits = [self._hit(hit, entries[hit.source]) for hit in results.hits if hit.source in entries]
         position = _position(results.total, end)
-        return answers.SearchAnswer(**position, kept_from_assistants=self._sharing.kept(), note=note, hits=hits)
+        return answers.SearchAnswer(**position, withheld=self._withheld(), note=note, hits=hits)
 
     def read(self, given: answers.ReadArguments) -> answers.ReadAnswer:
-        """Return a part of the text of a document."""
+        """Return a part of the text of a document; after that of a message, the later messages of its conversation."""
         from catchment.views.documents import document
 
         ledger, _ = self._open()
         view = document(self._document(ledger, given.document))
         shown = view.shown
-        text = shown.content.text
+        text = f"{shown.content.text}{_later_messages(ledger, view)}"
         part = _until_end_of_word(text[given.offset :], given.limit)
         people = (*view.senders, *view.recipients, *view.copied)
+        entry = self._sharing.shared()[shown.source]
         return answers.ReadAnswer(
             document=shown.document,
             source=shown.source,
-            kind=self._sharing.shared()[shown.source].kind,
+            kind=entry.kind,
             media_type=shown.content.media_type,
             language=_language(shown.content.language),
             date=_moment(view.moment),
@@ -84,6 +88,7 @@ class AssistantLibrary:
                 title=short(shown.title),
                 place=short(shown.item),
                 author=shown.content.author and short(shown.content.author),
+                address=self._address(entry, shown.document, shown.item, shown.metadata.get("url")),
                 people=[short(each, _NAME) for each in people[:_NAMES]],
                 tags=[short(each, _NAME) for each in view.tags[:_NAMES]],
                 text=part,
@@ -102,7 +107,7 @@ class AssistantLibrary:
         return answers.RelatedAnswer(
             document=shown.document,
             **position,
-            kept_from_assistants=self._sharing.kept(),
+            withheld=self._withheld(),
             note=found.meaning_off,
             related=[_nearby(one) for one in part],
         )
@@ -134,14 +139,19 @@ class AssistantLibrary:
         return answers.StatusAnswer(
             running=running(self._home) is not None,
             meaning=str(meaning),
-            kept_from_assistants=self._sharing.kept(),
+            withheld=self._withheld(),
             **position,
             sources=rows,
         )
 
     def why(self, given: answers.WhyArguments) -> answers.WhyAnswer:
-        """Return the state of the items with this name. Looks at the ledger, never at the file."""
+        """Return the state of the items with this name, or of all that are held back. Looks at the ledger, never at files."""
         ledger, _ = self._open()
+        if given.item is None:
+            held_back, total = ledger.intake.held_back(limit=given.limit, offset=given.offset)
+            position = _position(total, given.offset + len(held_back))
+            explained = [_explained(ledger, item) for item in held_back]
+            return answers.WhyAnswer(**position, withheld=self._withheld(), note=None, items=explained)
         shared = {name: entry.settings for name, entry in self._sharing.shared().items()}
         items = resolver.find(ledger, given.item, lambda: shared, looks_at_disk=False).listed
         note = None
@@ -149,7 +159,7 @@ class AssistantLibrary:
             note = "no shared source has listed such an item; for a file on this machine run: catchment why PATH"
         part, position = _page(items, given)
         explained = [_explained(ledger, item) for item in part]
-        return answers.WhyAnswer(**position, kept_from_assistants=self._sharing.kept(), note=note, items=explained)
+        return answers.WhyAnswer(**position, withheld=self._withheld(), note=note, items=explained)
 
     def plan(self, given: answers.PlanArguments) -> answers.PlanAnswer:
         """Return what a sync of a folder would do. Lists the folder; reads and changes no file.
@@ -219,6 +229,57 @@ class AssistantLibrary:
         except MeaningOff as off:
             return search_without_meaning(ledger, given.query, now, str(off), limit=limit, offset=offset)
 
+    def _hit(self, hit: Hit, entry: SourceEntry) -> answers.FoundDocument:
+        from catchment.search.language import STATES
+
+        lanes = [
+            name for name, rank in (("words", hit.lexical_rank), ("meaning", hit.semantic_rank)) if rank is not None
+        ]
+        return answers.FoundDocument(
+            document=hit.document,
+            source=hit.source,
+            kind=entry.kind,
+            media_type=hit.media_type,
+            date=_moment(hit.moment),
+            state=hit.state if hit.state in STATES else None,
+            found_by="both" if len(lanes) == 2 else (lanes or ["words"])[0],
+            copies=len(hit.places) - 1,
+            untrusted=answers.FoundPassage(
+                title=short(hit.title),
+                place=short(hit.item),
+                author=hit.author and short(hit.author),
+                address=self._address(entry, hit.document, hit.item, hit.url),
+                passage=short(hit.snippet, 800),
+            ),
+        )
+
+    def _address(self, entry: SourceEntry, document: int, item: str, url: object) -> str | None:
+        """Return the address of a document on the web, in Obsidian, in its folder, or on the page if Catchment runs.
+
+        In a folder, that of an attachment is its message.
+        """
+        from catchment.search.remote import WebAddress
+        from connectors.folders.file import to_path
+
+        if isinstance(url, str) and urlsplit(url).scheme in ("http", "https"):
+            address = url
+        elif (root := getattr(entry.settings, "root", None)) is not None:
+            file = Path(root).absolute() / to_path(item.partition(PART)[0])
+            is_note = entry.kind == "obsidian" and file.suffix == ".md"
+            address = f"obsidian://open?path={quote(os.fsencode(file), safe='')}" if is_note else file.as_uri()
+        else:
+            web = WebAddress.read(self._home)
+            address = f"http://127.0.0.1:{web.port}/documents/{document}" if web else ""
+        return address if 0 < len(address) <= _LONGEST_ADDRESS else None
+
+    def _withheld(self) -> str | None:
+        """Return that sources are kept, in a sentence; None if assistants may use all."""
+        kept = len(self._sharing.kept())
+        if not kept:
+            return None
+        subject = "1 source is" if kept == 1 else f"{kept} sources are"
+        return f"{subject} kept from assistants; a person opens one with: catchment sources set NAME assistants=true"
+
     def _preview(self, ledger: Ledger, source: Source, entry: SourceEntry) -> Plan:
         from catchment.sync.plan import make_plan
         from catchment.sync.preflight import limits_of, scopes_of
@@ -241,39 +302,19 @@ class AssistantLibrary:
             ) from None
 
 
-def _hit(hit: Hit, entry: SourceEntry) -> answers.FoundDocument:
-    lanes = [name for name, rank in (("words", hit.lexical_rank), ("meaning", hit.semantic_rank)) if rank is not None]
-    return answers.FoundDocument(
-        document=hit.document,
-        source=hit.source,
-        kind=entry.kind,
-        media_type=hit.media_type,
-        date=_moment(hit.moment),
-        found_by="both" if len(lanes) == 2 else (lanes or ["words"])[0],
-        copies=len(hit.places) - 1,
-        untrusted=answers.FoundPassage(
-            title=short(hit.title),
-            place=short(hit.item),
-            author=hit.author and short(hit.author),
-            address=_address(hit, entry),
-            passage=short(hit.snippet, 800),
-        ),
-    )
+def _later_messages(ledger: Ledger, view: DocumentView) -> str:
+    """Return the messages that follow one in its conversation, without quotations and signatures; "" for other documents."""
+    from catchment.content.extract.mail import stretches
 
-
-def _address(hit: Hit, entry: SourceEntry) -> str | None:
-    """Return the address of a document on the web, in Obsidian, or in its folder; of an attachment, that of its message."""
-    from connectors.folders.file import to_path
-
-    if hit.url and urlsplit(hit.url).scheme in ("http", "https"):
-        address = hit.url
-    elif (root := getattr(entry.settings, "root", None)) is not None:
-        file = Path(root).absolute() / to_path(hit.item.partition(PART)[0])
-        is_note = entry.kind == "obsidian" and file.suffix == ".md"
-        address = f"obsidian://open?path={quote(os.fsencode(file), safe='')}" if is_note else file.as_uri()
-    else:
-        return None
-    return address if len(address) <= _LONGEST_ADDRESS else None
+    later = view.shown.conversation[view.position + 1 :][:_REPLIES] if view.is_message else ()
+    bodies = ledger.library.messages([one.document for one in later]) if later else {}
+    written = []
+    for one in later:
+        if (body := bodies.get(one.document)) is not None:
+            own = "".join(part for part, is_aside in stretches(body.content.text) if not is_aside)
+            names = filter(None, (f"Document {one.document}", one.author, _moment(one.sent)))
+            written.append(f"\n\n---\n{', '.join(names)}:\n\n{own.strip()}")
+    return "".join(written)
 
 
 def _nearby(one: RelatedDocument) -> answers.NearbyDocument:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from catchment.errors import ConfigError
@@ -19,17 +19,17 @@ class Sharing:
     def __init__(self, home: Home) -> None:
         self._file = home.sources_file
         self._lock = threading.Lock()
-        self._read: tuple[tuple[int, ...], dict[str, SourceEntry], int] | None = None
+        self._read: tuple[tuple[int, ...], dict[str, SourceEntry], list[str]] | None = None
 
     def shared(self) -> Mapping[str, SourceEntry]:
         """Return the shared sources by name. Raises ConfigError if the file has an error; no source is shared then."""
         return self._sources()[0]
 
-    def kept(self) -> int:
-        """Return the number of sources that are kept. Raises as `shared`."""
+    def kept(self) -> Sequence[str]:
+        """Return the names of the sources that are kept, for people and not for assistants. Raises as `shared`."""
         return self._sources()[1]
 
-    def _sources(self) -> tuple[Mapping[str, SourceEntry], int]:
+    def _sources(self) -> tuple[Mapping[str, SourceEntry], Sequence[str]]:
         from deployments.sources.sources_file import SourcesFile
 
         with self._lock:
@@ -42,7 +42,7 @@ class Sharing:
                     problem = f"{self._file.name}: has an error, so no source is shared"
                     raise ConfigError(f"{problem}; a person runs: catchment config validate") from None
                 shared = {entry.name: entry for entry in entries if entry.settings.assistants}
-                self._read = version, shared, len(entries) - len(shared)
+                self._read = version, shared, [entry.name for entry in entries if entry.name not in shared]
             return self._read[1:]
 
     def _version(self) -> tuple[int, ...]:

@@ -59,6 +59,8 @@ def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
                 Case(_PREFECT, prefect, prepare=editor(vault, notes)),
             ],
         )
+    # `forget` replaced the ledger, and the web process of the last start still has the old one open.
+    with started(home):
         yield _commands(vault, notes)
         add("local_files", tree, "documentation")
         title = f"First ingest of {files:,} files of documentation that were found on this machine"

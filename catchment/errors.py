@@ -43,9 +43,21 @@ nor full paths: they identify an item by its job, or repeat user input.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
+
+_SIMILAR = 0.7
+"""Similarity of a misspelled name, as difflib measures it. With its 0.6, `nope` resembles `notes`."""
+
+
+def did_you_mean(name: str, names: Iterable[str], otherwise: str, most: int = 1) -> str:
+    """Return the question whether one of the `most` similar names was meant, or `otherwise` if no name is similar."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(names), most, _SIMILAR)
+    return f"did you mean {' or '.join(close)}?" if close else otherwise
 
 
 class FailureClass(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from catchment.errors import BadInput
+from catchment.errors import BadInput, did_you_mean
 
 if TYPE_CHECKING:
     from catchment.contracts import Connector
@@ -34,8 +34,5 @@ def connector_class(kind: str) -> type[Connector]:
 
 
 def _unknown(kind: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(kind.replace("-", "_"), _CLASSES, n=1)
-    remedy = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(_CLASSES)}"
+    remedy = did_you_mean(kind.replace("-", "_"), _CLASSES, f"choose one of {', '.join(_CLASSES)}")
     return f"unknown kind of source {kind!r}; {remedy}"

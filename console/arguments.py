@@ -17,9 +17,11 @@ from catchment.runtime.home import expanded
 if TYPE_CHECKING:
     from deployments.sources.prefect_file import Schedule
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Json = Annotated[bool, typer.Option("--json", "--ndjson", help="Print JSON for scripts; --ndjson: an object per line.")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="A reason, recorded in the history.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 
+NOTHING: Final = "nothing to do"
 LARGEST: Final = 2**63 - 1
 """The largest integer that the ledger can store."""
 
@@ -65,6 +67,12 @@ def moment(text: str) -> datetime:
         raise BadInput(f"{text!r}: not a time; examples: 2h, 7d, 2026-11-20, 2026-11-20T14:00") from None
 
 
+Since = Annotated[
+    datetime | None,
+    typer.Option("--since", metavar="TIME", parser=moment, help="Only since a time: 30m, 2h, 7d, or a date."),
+]
+
+
 def secrets(assignments: Sequence[str]) -> dict[str, str]:
     """Parse `name=REF` pairs. A value that is not a secret reference is refused and never repeated in the message."""
     result = dict(map(pair, assignments))
@@ -87,7 +95,7 @@ def summary(counts: Mapping[str, int]) -> str:
     if "undoes" in counts:
         return f"undid sync {counts['undoes']}"
     parts = [f"{counts[key]} {words}" for key, words in _SUMMARY.items() if counts.get(key)]
-    return ", ".join(parts) or "nothing to do"
+    return ", ".join(parts) or NOTHING
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

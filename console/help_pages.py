@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -14,6 +15,7 @@ from console import render
 _INTEGER: Final = 2**63 - 1
 _RANGE: Final = re.compile(r"(-?\d+)?(?:<=)?x(?:<=(\d+))?(?:>=(-?\d+))?")
 _SHORTEST_LINE: Final = 20
+_EXAMPLES: Final = re.compile(r"^(?=Examples?:)", re.MULTILINE)
 
 
 class Command(TyperCommand):
@@ -22,6 +24,13 @@ class Command(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the usage line, with `NAME` in place of typer's `{NAME}`."""
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        del ctx
+        formatter.write_paragraph()
+        with formatter.indentation():
+            # The paragraph below a backspace keeps its lines.
+            formatter.write_text(_EXAMPLES.sub("\b\n", inspect.cleandoc(self.help or "")))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_parameters(self, ctx, formatter)
@@ -80,7 +89,7 @@ def _label(parameter: Any) -> str:
     """Return the name of a parameter as it stands in the usage line: `--limit` or `JOB`."""
     if parameter.param_type_name == "option":
         return str(max(parameter.opts, key=len))
-    return str(parameter.metavar or parameter.human_readable_name).removesuffix("...").upper()
+    return str(parameter.metavar or parameter.human_readable_name).strip("[].").upper()
 
 
 def _missing(parameter: Any) -> str:

@@ -10,6 +10,7 @@ import atexit
 import errno
 import gc
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
@@ -55,7 +56,7 @@ _SECTIONS: Final = {
         "related": "library.documents:related",
         "why": "library.why:why",
         "vault": "library.vault:app",
-        "mcp": "library.assistant:mcp",
+        "mcp": "library.assistant:app",
     },
     "Trouble": {
         "incidents": "trouble.incidents:app",
@@ -66,8 +67,10 @@ _SECTIONS: Final = {
         "deletions": "trouble.deletions:app",
         "undo": "trouble.undo:undo",
         "prove": "trouble.prove:prove",
+        "audit": "trouble.audit:app",
     },
     "Operate": {
+        "queue": "operate.queue:app",
         "throttle": "operate.throttle:app",
         "model": "operate.model:model",
         "telemetry": "operate.telemetry:app",
@@ -152,11 +155,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         atexit.register(gc.freeze)
     given = list(sys.argv[1:] if arguments is None else arguments)
     given, debug = _take_debug(given)
+    render.print_lines("--ndjson" in given)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = _run(given)
+        with render.showing_progress():
+            code = _run(given)
         sys.stdout.flush()
         return code
     except (render.OutputClosedError, BrokenPipeError):
@@ -169,12 +174,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    first = next((argument for argument in arguments if not argument.startswith("-")), None)
+    typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    is_completion = "_CATCHMENT_COMPLETE" in os.environ
+    # Without the last word, which is being completed.
+    words = re.split(r"\s", typed)[1:-1] if is_completion else arguments
+    first = next((word for word in words if not word.startswith("-")), None)
     if first == "search":
         # An excluded word is no option: with a space before it, it is an argument. The only short option is -h.
         arguments = [f" {one}" if len(one) > 2 and one[0] == "-" != one[1] else one for one in arguments]
     command = typer.main.get_command(application([first] if first in _COMMANDS else _COMMANDS))
-    if "_CATCHMENT_COMPLETE" in os.environ:
+    if is_completion:
         command.main(arguments, prog_name="catchment")
     try:
         with command.make_context("catchment", arguments) as context:

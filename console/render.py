@@ -12,11 +12,14 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final, TextIO
+
+from catchment.runtime import heartbeat
 
 _HARMFUL: Final = re.compile(
     "\x1b\\[[0-?]*[ -/]*[@-~]"  # control sequences (CSI)
@@ -48,7 +51,22 @@ _STATE_COLOURS: Final = {
     "burning": "red",
 }
 _MARKED: Final = re.compile(r"\[([^\[\]]+)\]")
+_REWRITE_SECONDS: Final = 0.2
+_LINE_SECONDS: Final = 10.0
 _MINIMUM_WIDTH: Final = 16
+_TEXT_WIDTH: Final = 20
+"""Before texts are shortened further, columns are left out."""
+_SHORTEST: Final = 12
+_MINOR: Final = (
+    *("WATCHED", "KIND", "PRIORITY", "ATTEMPTS", "GIVEN", "BY", "TOKENS", "FACTOR", "SCOPE", "ERROR", "UNTIL"),
+    *("TOOK", "NEXT RUN", "ENQUEUED", "LAST", "SINCE", "STARTED", "WAITING", "ABOUT", "LINE", "HASH"),
+)
+"""Columns that a narrow terminal can do without, the least important first."""
+_Column = tuple[str, ...]
+"""The header of a column, and its cells."""
+
+
+_has_lines = False
 
 
 class OutputClosedError(Exception):
@@ -80,6 +98,50 @@ def rewrite(line: str) -> None:
     """
     if can_rewrite():
         _write_error(f"\r\x1b[K{line[: _columns_of(sys.stderr) - 1]}")
+
+
+@contextmanager
+def showing_progress() -> Iterator[None]:
+    """Show the progress that is reported during the block: in one line on a terminal, elsewhere a line each 10 s."""
+    shown = _Progress()
+    with heartbeat.heard_by(shown.show):
+        try:
+            yield
+        finally:
+            shown.clear()
+
+
+class _Progress:
+    """The step that is shown, since when, and when it was last written."""
+
+    def __init__(self) -> None:
+        self._step, self._since, self._written = "", 0.0, 0.0
+        self._is_on_screen = False
+
+    def show(self, step: str, done: int, total: int) -> None:
+        """Show how far a step is, with the time that is left at the speed so far."""
+        if done >= total:
+            self.clear()
+            return
+        now, interval = time.monotonic(), _REWRITE_SECONDS if can_rewrite() else _LINE_SECONDS
+        if step != self._step:
+            self._step, self._since, self._written = step, now, now - interval if can_rewrite() else now
+        if now - self._written < interval:
+            return
+        self._written = now
+        seconds = (now - self._since) * (total - done) / max(1, done)
+        text = f"{done / total:.0%}, {span(seconds)} left" if done else "…"
+        if can_rewrite():
+            self._is_on_screen = True
+            rewrite(f"{step} {bar(done / total)} {text}")
+        else:
+            note(f"{step}: {text}")
+
+    def clear(self) -> None:
+        """Remove the line from the terminal."""
+        if self._is_on_screen:
+            rewrite("")
+        self._step, self._is_on_screen = "", False
 
 
 def clear_screen() -> None:
@@ -114,15 +176,19 @@ def paint_state(state: str) -> str:
     return paint(state, colour) if colour else state
 
 
+def print_lines(on: bool) -> None:
+    """Let `show_json` write one line per element of a list."""
+    global _has_lines  # noqa: PLW0603 - an option of the whole command
+    _has_lines = on
+
+
 def show_json(value: object) -> None:
-    """Write one JSON value, indented."""
-    say(_json(value, indent=2))
-
-
-def show_ndjson(values: Iterable[object]) -> None:
-    """Write one JSON value per line."""
-    for value in values:
-        say(_json(value))
+    """Write a JSON value, indented; after `print_lines`, each element of a list, or the value, in one line."""
+    if not _has_lines:
+        say(_json(value, indent=2))
+        return
+    for one in value if isinstance(value, (list, tuple)) else [value]:
+        say(_json(one))
 
 
 def show_fields(fields: Mapping[str, object]) -> None:
@@ -148,19 +214,20 @@ def show_paragraph(text: str, indent: int = 0, marks: str | None = None) -> None
 
 
 def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, states: Collection[str] = ()) -> None:
-    """Write an aligned table. On a terminal the last column wraps.
+    """Write an aligned table. On a terminal it fits the width: the last column wraps, then others are left out or shortened.
 
     Args:
         states: Columns whose cells are states, shown in the colour of the state.
     """
-    table = [tuple(_cell(value) for value in row) for row in rows]
-    right = _numeric(table, len(headers))
-    widths = [max(map(_columns, column)) for column in zip(headers, *table, strict=True)]
-    widths[-1] = min(widths[-1], max(_MINIMUM_WIDTH, _line_width() - sum(widths[:-1]) - 2 * (len(widths) - 1)))
+    limit = _line_width()
+    columns = _fitted([(header, *map(_cell, cells)) for header, *cells in zip(headers, *rows, strict=True)], limit)
+    right = frozenset(index for index, column in enumerate(columns) if _is_numeric(column))
+    coloured = frozenset(index for index, column in enumerate(columns) if column[0] in states)
+    widths = list(map(_width, columns))
+    widths[-1] = min(widths[-1], max(_MINIMUM_WIDTH, limit - sum(widths[:-1]) - 2 * (len(widths) - 1)))
+    headers, *table = zip(*columns, strict=True)
     say(paint(_row(headers, widths, right), "dim"))
-    coloured = frozenset(index for index, header in enumerate(headers) if header in states)
-    for cells in table:
-        *fixed, last = cells
+    for *fixed, last in table:
         for number, line in enumerate(_wrap(last, widths[-1])):
             say(_row([*(fixed if not number else [""] * len(fixed)), line], widths, right, coloured))
 
@@ -287,11 +354,47 @@ def _cell(value: object) -> str:
     return clean(value)
 
 
-def _numeric(table: Sequence[Sequence[str]], columns: int) -> frozenset[int]:
-    def number(text: str) -> bool:
-        return text.replace(" ", "").replace(".", "").isdecimal()
+def _fitted(columns: Sequence[_Column], limit: int) -> list[_Column]:
+    """Return the columns that fit a width: blank and less important ones are left out, then long texts are shortened."""
+    last = len(columns) - 1
+    widths = list(map(_width, columns))
+    texts = [index for index in range(last) if not _is_numeric(columns[index])]
+    kept = list(range(len(columns)))
 
-    return frozenset(i for i in range(columns) if table and all(number(row[i]) or not row[i] for row in table))
+    def excess(text_width: int) -> int:
+        shown = (min(widths[index], text_width) if index in texts else widths[index] for index in kept[:-1])
+        return sum(shown) + 2 * len(kept) - 2 + min(widths[last], _TEXT_WIDTH) - limit
+
+    blank = [index for index in kept[1:last] if not any(cell.strip("-0") for cell in columns[index][1:])]
+    minor = [index for name in _MINOR for index in kept[1:last] if columns[index][0] == name]
+    for index in dict.fromkeys((*blank, *minor)):
+        if excess(_TEXT_WIDTH) > 0:
+            kept.remove(index)
+    text_width = max(map(widths.__getitem__, texts), default=0)
+    while text_width > _SHORTEST and excess(text_width) > 0:
+        text_width -= 1
+    return [
+        tuple(_shortened(cell, text_width) for cell in columns[index]) if index in texts else columns[index]
+        for index in kept
+    ]
+
+
+def _width(column: _Column) -> int:
+    return max(map(_columns, column))
+
+
+def _is_numeric(column: _Column) -> bool:
+    return len(column) > 1 and all(cell.replace(" ", "").replace(".", "").isdecimal() for cell in column[1:] if cell)
+
+
+def _shortened(text: str, width: int) -> str:
+    """Return a text that is too wide without its middle."""
+    left, right = text[: len(text) // 2], text[len(text) // 2 :]
+    if _columns(text) <= width:
+        return text
+    while _columns(left) + _columns(right) >= width:
+        left, right = (left[:-1], right) if len(left) > len(right) else (left, right[1:])
+    return f"{left}…{right}"
 
 
 def _row(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catchment.errors import BadInput, CatchmentError, LedgerUnavailable, NotFound
-from console import render
+from catchment.errors import BadInput, LedgerUnavailable, NotFound
+from console import completion, render
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
@@ -101,7 +101,7 @@ def writing() -> Iterator[Ledger]:
         if led := ledger.migrated:
             kept = f"; the previous one is in {led.kept}" if led.kept else ""
             render.note(f"the ledger was migrated from revision {led.before} to {led.now}{kept}")
-        if ledger.finish_restore(home().settings_files):
+        if ledger.finish_restore(home().backed_up):
             render.note("an interrupted restore was finished: the settings are restored, too")
         yield ledger
     finally:
@@ -149,15 +149,6 @@ def operator() -> str:
     return process.operator()
 
 
-def source_names(incomplete: str) -> list[str]:
-    """Complete the name of a source."""
-    try:
-        with reading() as ledger:
-            return [source.name for source in ledger.sources.all() if source.name.startswith(incomplete)]
-    except CatchmentError:
-        return []
-
-
 def kind_names(incomplete: str) -> list[str]:
     """Complete a kind of source."""
     from connectors import kinds
@@ -165,4 +156,5 @@ def kind_names(incomplete: str) -> list[str]:
     return [kind for kind in kinds() if kind.startswith(incomplete)]
 
 
+source_names = completion.names("source")
 SourceName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the source.", autocompletion=source_names)]

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from prefect import flow
 
 from tasks.open_syncs import Session, current
+from tasks.redacted_errors import ends_with_state, finished
 from tasks.sync_tasks import cached, extract_batch, normalize_batch
 
 BATCH = 1_000
@@ -34,34 +35,36 @@ async def _work_on_slice(opened: Session, first: int) -> None:
 
     async def normalized() -> None:
         try:
-            await normalize(sync, number, first)
+            await finished(normalize, sync, number, first)
         finally:
             # Also if the subflow failed to start, so that `extract` does not wait for it.
             batches.put_nowait(None)
 
-    for end in await asyncio.gather(normalized(), extract(sync, number), return_exceptions=True):
+    for end in await asyncio.gather(normalized(), finished(extract, sync, number), return_exceptions=True):
         if isinstance(end, BaseException):
             raise end
 
 
 @flow(name="normalize", flow_run_name="normalize slice {number}", retries=0, persist_result=False)
+@ends_with_state
 async def normalize(sync: int, number: int, first: int) -> dict[str, int]:
     """Read and parse every batch of a slice. `first` is the token of the batch that is already claimed."""
     opened, step = current(sync), cached(normalize_batch, sync)
     total: Counter[str] = Counter()
     async for index, token in _claimed(opened, first):
-        total.update(await step(sync, index, token))
+        total.update(await finished(step, sync, index, token))
         opened.batches.put_nowait((index, token))
     return dict(total)
 
 
 @flow(name="extract", flow_run_name="extract slice {number}", retries=0, persist_result=False)
+@ends_with_state
 async def extract(sync: int, number: int) -> dict[str, int]:
     """Extract and deliver every batch of a slice, in the order in which `normalize` finishes them."""
     batches = current(sync).batches
     total: Counter[str] = Counter()
     while (batch := await batches.get()) is not None:
-        total.update(await extract_batch(sync, *batch))
+        total.update(await finished(extract_batch, sync, *batch))
     return dict(total)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
+from itertools import islice
 
 from prefect import get_run_logger
 from prefect.client.schemas.objects import State
@@ -17,17 +19,18 @@ from tasks import hints
 from tasks.coalesce import coalesce_into_next, complete_waiting_runs
 from tasks.embed import request_embedding
 from tasks.open_syncs import Session, session
-from tasks.redacted_errors import Reported
-from tasks.report import name_run, report, schedule_next, showing_progress
+from tasks.redacted_errors import Reported, finished
+from tasks.report import explained, name_run, report, schedule_next, showing_progress
 from tasks.run_states import CANCELLED, FAILED, QUARANTINED, REFUSED, SKIPPED, WAITING
 from tasks.source_events import announce
-from tasks.sync_tasks import discover, process_item
+from tasks.sync_tasks import discover, each, process_item, process_other_items
 
 _COALESCE_SECONDS = 5.0
 _LISTING_LOOK_SECONDS = 0.02
-_ITEMS_AT_ONCE = 4
-ITEMS_SHOWN = 200
-"""Failing items of one sync with a task run each. Further ones are processed in batches, and listed by the ledger only."""
+_MOST_FAILING = 200
+"""Failing items that one sync processes; the next sync continues."""
+_SHOWN_OF_EACH_REASON = 3
+"""Failing items with a task run each: Prefect counts each of them as failed."""
 
 
 @resumable
@@ -108,7 +111,7 @@ async def _listed(opened: Session, deep: bool) -> None:
     """List the source. Items of a first listing are processed while it continues, because none of them can be a move."""
     sync = opened.sync
     first = await opened.call(sync.discovery.is_first)
-    listing = asyncio.create_task(discover(sync.sync.id, deep))
+    listing = asyncio.create_task(finished(discover, sync.sync.id, deep))
     begun_at = 0
     try:
         while first and not listing.done():
@@ -147,32 +150,29 @@ async def _broken(opened: Session, error: Exception) -> None:
 
 
 async def _failing_items(opened: Session) -> None:
-    """Give each item that failed, in this sync or before, a task run. If the sync ends early, only quarantine items.
+    """Process the items that failed, in this sync or before. If the sync ends early, only show those in quarantine.
 
-    Raises Reported if the source or our own files failed instead of the item; no further items are started then.
+    The first of each reason have a task run each, the others one together. Raises Reported if the source or our own files
+    failed instead of an item; no further items are started then.
     """
     sync = opened.sync
-    if sync.permit.ended:
-        jobs = [job for job, trouble in sync.troubles.items() if trouble.retry_at is None][:ITEMS_SHOWN]
-    else:
-        jobs = [*sync.troubles, *await opened.call(sync.jobs_to_process_alone, ITEMS_SHOWN)][:ITEMS_SHOWN]
-    item = process_item.with_options(retries=sync.policy.retry.attempts - 1)
-    at_once = asyncio.Semaphore(_ITEMS_AT_ONCE)
-    reported: list[Reported] = []
-
-    async def one(job: int) -> None:
-        async with at_once:
-            if reported or opened.is_stopped:
-                return
-            # The ledger decides about the item's state; a failed item does not fail the sync.
-            state: State = await item(sync.sync.id, job, return_state=True)  # type: ignore[misc]  # typed as not awaitable
-            end = await state.aresult(raise_on_failure=False)
-            if isinstance(end, Reported):
-                reported.append(end)
-
-    await asyncio.gather(*map(one, dict.fromkeys(jobs)))
-    if reported:
-        raise reported[0]
+    is_over = sync.permit.ended
+    reasons = {
+        job: trouble.failure.reason for job, trouble in sync.troubles.items() if not is_over or trouble.retry_at is None
+    }
+    if not is_over:
+        reasons |= await opened.call(sync.jobs_to_process_alone, _MOST_FAILING)
+    numbers: Counter[str] = Counter()
+    shown: list[int] = []
+    others: list[int] = []
+    for job, reason in islice(reasons.items(), _MOST_FAILING):
+        (shown if numbers[reason] < _SHOWN_OF_EACH_REASON else others).append(job)
+        numbers[reason] += 1
+    # One more than it has attempts: the ledger decides about the item's state, and a failed item does not fail the sync.
+    item = process_item.with_options(retries=sync.policy.retry.attempts)
+    await each(opened, shown, lambda job: finished(item, sync.sync.id, job, reasons[job].value))
+    if others:
+        await finished(process_other_items, sync.sync.id, others)
 
 
 async def _failed(opened: Session, error: SourceError) -> State:
@@ -184,9 +184,9 @@ async def _failed(opened: Session, error: SourceError) -> State:
         await schedule_next(sync.source.name, await opened.call(sync.next_retry))
         return WAITING.because("Rate limit of the host; continues in another run")
     held = sync.outcome == "quarantined"
-    get_run_logger().error("source not readable: %s", type(error).__name__)
+    reason = explained(sync.source.name, error)
+    get_run_logger().error(reason)
     await name_run(f"{sync.source.name}: {'held' if held else 'failed'}")
     if not held:
-        return FAILED.because(f"{type(error).__name__}; nothing was deleted")
-    remedy = f"catchment sources resume {sync.source.name}"
-    return QUARANTINED.because(f"{type(error).__name__}; held until: {remedy}")
+        return FAILED.because(reason)
+    return QUARANTINED.because(f"{reason} Held until: `catchment sources resume {sync.source.name}`")

@@ -1,42 +1,61 @@
-"""Output of a sync in Prefect: a progress artifact, the run's name and a table of the results. Schedules the next retry."""
+"""Output of a sync in Prefect: the run's name and artifacts, and the reason of a failure. Schedules the next retry."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from prefect.artifacts import acreate_progress_artifact, acreate_table_artifact, aupdate_progress_artifact
+import httpx
+from prefect.artifacts import (
+    acreate_markdown_artifact,
+    acreate_progress_artifact,
+    acreate_table_artifact,
+    aupdate_progress_artifact,
+)
 from prefect.client.orchestration import get_client
+from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 
+from catchment.errors import SourceError
+from catchment.search.remote import page_address
+from catchment.settings import Home
+from catchment.sync.progress import NOTHING_TO_DO
 from catchment.sync.source_sync import SourceSync
+from catchment.telemetry.incidents import reason_of
+from tasks.artifacts import DONE, ENDED_EARLY, NOTHING, SHOWN, artifact_key, quarantine
 from tasks.coalesce import request_run
 from tasks.open_syncs import Session
 from tasks.redacted_errors import Reported
 
 _EVERY_SECONDS = 2.0
+_published: dict[str, str] = {}
+"""The quarantine of each source as this process published it last. The health page corrects later changes by operators."""
 
 
 @asynccontextmanager
 async def showing_progress(opened: Session) -> AsyncIterator[None]:
-    """Update a progress artifact every two seconds. A sync that takes less time has none."""
+    """Update a progress artifact every two seconds, and at the end. A sync that takes less time has none."""
     shown: list[UUID] = []
     over = asyncio.Event()
     shower = asyncio.create_task(_show_progress(opened, shown, over))
+    end = ENDED_EARLY
     try:
         yield
         over.set()
         # An update that is in flight must not arrive after the final one.
         await asyncio.wait([shower])
+        end = "done"
     finally:
         shower.cancel()
         await asyncio.gather(shower, return_exceptions=True)
-    for artifact in shown:
-        await aupdate_progress_artifact(artifact, 100.0, description=f"{opened.sync.source.name}: done")
+        for artifact in shown:
+            # The server may be the cause.
+            with suppress(httpx.HTTPError, ObjectNotFound):
+                done = DONE if end == "done" else opened.sync.progress.share() * 100
+                await aupdate_progress_artifact(artifact, done, description=f"{opened.sync.source.name}: {end}")
 
 
 async def _show_progress(opened: Session, shown: list[UUID], over: asyncio.Event) -> None:
@@ -68,14 +87,35 @@ async def described(opened: Session) -> str:
 
 
 async def report(opened: Session, more: str = "") -> None:
-    """Name the run after its result, followed by `more`, and create a table artifact with the numbers of items."""
-    sync, rule = opened.sync, await opened.call(opened.sync.rule)
-    table = [{"step": name.replace("_", " "), "items": n} for name, n in sync.progress.summary().items() if n]
-    key, description = artifact_key(sync.source.name, "summary"), _headline(sync, rule)
-    await asyncio.gather(
-        name_run(f"{sync.source.name}: {sync.progress.sentence()} {more}".rstrip()),
-        acreate_table_artifact(table, key=key, description=description),
-    )
+    """Name the run after its result, followed by `more`, and create its artifacts if something changed."""
+    result = opened.sync.progress.sentence()
+    name = name_run(f"{opened.sync.source.name}: {result} {more}".rstrip())
+    await asyncio.gather(name, *([] if result == NOTHING_TO_DO else [_create_artifacts(opened)]))
+
+
+async def _create_artifacts(opened: Session) -> None:
+    """Create a table with the numbers of items, and the quarantine of the source if it differs from the last one."""
+    sync, name = opened.sync, opened.sync.source.name
+    rows = [{"step": step.replace("_", " "), "items": n} for step, n in sync.progress.summary().items() if n]
+    headline = _headline(sync, await opened.call(sync.rule))
+    await acreate_table_artifact(rows, key=artifact_key(name, "summary"), description=headline)
+    text, description = quarantine(Home.default(), name, await opened.call(sync.quarantined, SHOWN))
+    if _published.get(name, NOTHING) != text:
+        await acreate_markdown_artifact(text, key=artifact_key(name, "quarantine"), description=description)
+        _published[name] = text
+
+
+def explained(source: str, error: SourceError) -> str:
+    """Return the kind of problem of a source, the remedy, and its page. Contains no path."""
+    code = reason_of(error)
+    return with_page(f"{code.help}. {code.runbook.replace('NAME', source)}", f"/trouble/sources/{source}")
+
+
+def with_page(text: str, path: str) -> str:
+    """Return the text followed by the address of a page for people, if there is one."""
+    address = page_address(Home.default(), path)
+    # Prefect's log would take a quotation mark for a part of the address.
+    return f"{text} See {address} for details." if address else text
 
 
 def _headline(sync: SourceSync, rule: str) -> str:
@@ -109,13 +149,3 @@ async def schedule_next(name: str, moment: datetime | None) -> None:
     # One run for all items due within a second, at its end: this run does not cover items due later in its own second.
     second = moment.replace(microsecond=0) + timedelta(seconds=moment.microsecond > 0)
     await request_run(f"{name}: retries", second, f"{name}:{second.isoformat()}", {})
-
-
-def artifact_key(source: str, content: str) -> str:
-    """Return the artifact key of a source, unique per source, in lower-case letters, digits and dashes."""
-    name = source
-    if "_" in source:
-        # Prefect allows no underscore. The digest distinguishes `my_notes` from `my-notes`.
-        digest = hashlib.sha256(source.encode()).hexdigest()[:8]
-        name = f"{source.replace('_', '-')}-{digest}"
-    return f"{name}-{content}"

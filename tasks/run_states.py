@@ -61,7 +61,7 @@ COMPLETED = RunState(
     "COMPLETED",
     "Completed",
     "did its work; its source is under no suspicion",
-    ("flow engine", "tasks/embed.py", "deployments/runs/recovery.py"),
+    ("flow engine", "tasks/embed.py", "tasks/sync_tasks.py", "deployments/runs/recovery.py"),
     ("deployments/worker/worker.py",),
 )
 SKIPPED = RunState(
@@ -72,7 +72,10 @@ SKIPPED = RunState(
     ("console/sources/syncs.py", "deployments/worker/worker.py"),
 )
 WAITING = RunState(
-    "COMPLETED", "Waiting", "stopped at a rate limit of the host; another run continues", ("flows/sync.py",)
+    "COMPLETED",
+    "Waiting",
+    "stopped at a rate limit of the host; another run continues",
+    ("flows/sync.py", "tasks/redacted_errors.py"),
 )
 COALESCED = RunState(
     "COMPLETED",
@@ -85,7 +88,7 @@ FAILED = RunState(
     "FAILED",
     "Failed",
     "could not read its source, was requested with invalid parameters, or hit a defect",
-    ("flow engine", "flows/own_failures.py", "flows/sync.py", "tasks/embed.py"),
+    ("flow engine", "flows/own_failures.py", "flows/sync.py", "tasks/embed.py", "tasks/redacted_errors.py"),
     ("tasks/sync_tasks.py",),
 )
 REFUSED = RunState(
@@ -97,12 +100,20 @@ QUARANTINED = RunState(
     "its source is held from now on; of an item: its attempts are used up",
     ("flows/sync.py", "tasks/sync_tasks.py", "deployments/runs/live_runs.py"),
 )
-RETRYING_LATER = RunState("FAILED", "Retrying later", "of an item: a later sync retries it", ("tasks/sync_tasks.py",))
+RETRYING_LATER = RunState(
+    "COMPLETED", "Retrying later", "of an item: a later sync retries it", ("tasks/sync_tasks.py",)
+)
 CANCELLED = RunState(
     "CANCELLED",
     "Cancelled",
     "was stopped by the user, or with its worker",
-    ("flows/sync.py", "tasks/embed.py", "deployments/runs/live_runs.py", "deployments/runs/recovery.py"),
+    (
+        "flows/sync.py",
+        "tasks/embed.py",
+        "tasks/redacted_errors.py",
+        "deployments/runs/live_runs.py",
+        "deployments/runs/recovery.py",
+    ),
 )
 CRASHED = RunState(
     "CRASHED",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar
 
@@ -10,11 +13,13 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import TaskRunContext
 
 from catchment.content.normalize import NORMALIZER
-from catchment.errors import LedgerUnavailable, SourceError, TryAgain
+from catchment.errors import LedgerUnavailable, SourceError
 from catchment.sync.backoff import IN_RUN_SECONDS
-from tasks.open_syncs import current
-from tasks.redacted_errors import Reported
-from tasks.run_states import FAILED, QUARANTINED, RETRYING_LATER
+from catchment.views.trouble import problem_and_remedy
+from tasks.open_syncs import Session, current
+from tasks.redacted_errors import Reported, ends_with_state
+from tasks.report import with_page
+from tasks.run_states import COMPLETED, FAILED, QUARANTINED, RETRYING_LATER
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,6 +30,7 @@ def _is_ledger_busy(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
     return isinstance(state.data, Reported) and isinstance(state.data.error, LedgerUnavailable)
 
 
+_ITEMS_AT_ONCE = 4
 _RETRIES: dict[str, Any] = {"retries": 2, "retry_delay_seconds": [1, 3], "retry_condition_fn": _is_ledger_busy}
 """Retries of a step while the ledger is busy. The connector's retry policy decides about each failing item."""
 
@@ -48,6 +54,7 @@ def _can_retry(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
 
 
 @task(name="discover", task_run_name="discover", persist_result=False, **_RETRIES)
+@ends_with_state
 async def discover(sync: int, deep: bool) -> dict[str, int]:
     """List the source and record the differences."""
     opened = current(sync)
@@ -65,6 +72,7 @@ async def discover(sync: int, deep: bool) -> dict[str, int]:
     persist_result=True,
     **_RETRIES,
 )
+@ends_with_state
 async def normalize_batch(sync: int, number: int, token: int) -> dict[str, int]:
     """Read and parse a batch."""
     opened = current(sync)
@@ -72,16 +80,61 @@ async def normalize_batch(sync: int, number: int, token: int) -> dict[str, int]:
 
 
 @task(name="extract-batch", task_run_name="extract and deliver batch {number}", persist_result=False, **_RETRIES)
+@ends_with_state
 async def extract_batch(sync: int, number: int, token: int) -> dict[str, int]:
     """Split a batch into chunks, links and entities, and deliver them to the library."""
     opened = current(sync)
     return await opened.call(opened.sync.process, token)
 
 
-@task(name="item", task_run_name="item of job {job}", retry_condition_fn=_can_retry, persist_result=False)
-async def process_item(sync: int, job: int) -> State | str:
-    """Process one failing item. It ends `Quarantined` if its attempts are used up, or if no further attempt can help."""
+@task(name="item", task_run_name="item {job}: {reason}", retry_condition_fn=_can_retry, persist_result=False)
+@ends_with_state
+async def process_item(sync: int, job: int, reason: str) -> State:
+    """Process one failing item. It ends `Quarantined` if its attempts are used up, or if no further attempt can help.
+
+    `reason`: why it failed last.
+    """
+    return await _attempt(current(sync), job)
+
+
+@task(name="other-items", task_run_name="other failing items", persist_result=False)
+@ends_with_state
+async def process_other_items(sync: int, jobs: list[int]) -> State:
+    """Process failing items that have no task run of their own."""
     opened = current(sync)
+    ends: Counter[str] = Counter()
+
+    async def process(job: int) -> None:
+        while (end := await _attempt(opened, job)).name == FAILED.name:
+            continue
+        ends[str(end.name).lower()] += 1
+
+    await each(opened, jobs, process)
+    figures = ", ".join(f"{number} {end}" for end, number in ends.items())
+    return COMPLETED.because(with_page(f"{figures}.", f"/jobs?source={opened.sync.source.name}"))
+
+
+async def each(opened: Session, jobs: Iterable[int], process: Callable[[int], Awaitable[object]]) -> None:
+    """Process failing items, some at once, until the sync is stopped. Raises the first error, and starts no item after it."""
+    at_once = asyncio.Semaphore(_ITEMS_AT_ONCE)
+    errors: list[Exception] = []
+
+    async def one(job: int) -> None:
+        async with at_once:
+            if errors or opened.is_stopped:
+                return
+            try:
+                await process(job)
+            except Exception as error:  # noqa: BLE001 - raised below, when no item is in progress
+                errors.append(error)
+
+    await asyncio.gather(*map(one, jobs))
+    if errors:
+        raise errors[0]
+
+
+async def _attempt(opened: Session, job: int) -> State:
+    """Process a failing item once, unless its last attempt decided already. Its state is `Failed` if another attempt is due."""
     before = trouble = opened.sync.troubles.get(job)
     if before is None or before.waits(IN_RUN_SECONDS) is not None:
         if before is not None:
@@ -91,15 +144,15 @@ async def process_item(sync: int, job: int) -> State | str:
             # A quota or rate limit is used up, or the sync was stopped.
             return RETRYING_LATER.because("no further jobs can be claimed now")
     if trouble is None:
-        return "done"
-    log = get_run_logger()
+        return COMPLETED.because("done")
     failure = trouble.failure
-    log.warning("attempt %d: %s (%s): %s", trouble.attempt, failure.reason, failure.error, failure.message)
+    get_run_logger().warning(
+        "item %d, attempt %d: %s (%s): %s", job, trouble.attempt, failure.reason, failure.error, failure.message
+    )
+    problem, remedy = problem_and_remedy(failure.message, failure.reason)
+    text, path = f"{problem} (attempt {trouble.attempt})", f"/jobs/{job}"
     if trouble.retry_at is None:
-        log.error("quarantined; see `catchment quarantine show %d`", job)
-        message = f"{failure.reason} after attempt {trouble.attempt}"
-        return QUARANTINED.because(message)
+        return QUARANTINED.because(with_page(f"{text}. What helps: {remedy}.", path))
     if trouble.waits(IN_RUN_SECONDS) is None:
-        later = f"not before {trouble.retry_at:%H:%M:%S} UTC"
-        return RETRYING_LATER.because(later)
-    raise TryAgain("the item failed; it is retried in this run")
+        return RETRYING_LATER.because(with_page(f"{text}. Next attempt: {trouble.retry_at:%H:%M:%S} UTC.", path))
+    return FAILED.because(f"{text}; retried in this run")

@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from prefect import task
 
+from catchment.audit import chain
 from catchment.content.cache import Cache
 from catchment.ledger import Ledger
 from catchment.settings import CachePolicy, Home
@@ -40,7 +41,10 @@ async def forget_results() -> int:
 
 @task(name="check-ledger", task_run_name="check the ledger", persist_result=False)
 async def check_ledger() -> int:
-    """Check the invariants of the ledger, and record the result for `catchment health`. Returns the number of violations."""
+    """Check the invariants of the ledger, record the result for `catchment health`, and sign an intact history.
+
+    Returns the number of violations.
+    """
     return await in_thread(_check_ledger)
 
 
@@ -70,7 +74,7 @@ def _check_ledger() -> int:
     home = Home.default().make()
     ledger = Ledger.inspect(home)
     try:
-        broken = len(ledger.check())
+        broken = len(ledger.check()) or len(chain.verify(home, ledger, sign=True).problems)
     finally:
         ledger.close()
     record_check(home, broken)

@@ -94,6 +94,7 @@ ROOMS = {
         "content": _BASICS | {"runtime", "contracts"},
         "telemetry": _BASICS,
         "ledger": _BASICS | {"runtime", "pacing", "telemetry"},
+        "audit": _BASICS | {"runtime", "pacing", "ledger"},
         "sync": _BELOW_SYNC,
         "search": _BASICS | {"runtime", "content", "telemetry", "ledger"},
         "views": _BELOW_SYNC | {"sync", "search"},

@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from catchment.actions.desk import Desk
+from catchment.search.completions import completions
 from catchment.views.library import Overview, overview
 from web import action_table
 from web.guard import Check, error
@@ -25,7 +26,7 @@ from web.json_interface import JsonInterface, SharedView, view_event
 from web.live import Live
 from web.observer import METRICS_PATH, Metrics, Observer, metrics_check
 from web.openapi import description
-from web.pages import document, health, jobs, library, signin, sources, syncs, trends, trouble, why
+from web.pages import audit, document, health, jobs, library, signin, sources, syncs, trends, trouble, why
 from web.readiness import Readiness
 from web.sessions import Sessions
 from web.site import Site, WebPage
@@ -62,7 +63,7 @@ def application(
     """
     sessions = Sessions(warm_library.home)
     pages = (
-        *(page for module in (library, document, health, trends) for page in module.PAGES),
+        *(page for module in (library, document, health, trends, audit) for page in module.PAGES),
         *(page for module in (trouble, sources, syncs, jobs, why) for page in module.pages(desk)),
     )
     site = Site(warm_library, readiness, pages, trouble.count)
@@ -75,6 +76,14 @@ def application(
             Overview,
             (),
             lambda library, _: overview(library.ledger, library.home, desk.report(), library.unsaved()),
+        )
+    )
+    views.append(
+        SharedView(
+            "/completions",
+            list[str],
+            ("name", "start"),
+            lambda library, given: completions(library.ledger, given.get("name", ""), given.get("start", "")),
         )
     )
     interface = JsonInterface(warm_library, views)

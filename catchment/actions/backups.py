@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from catchment.actions.desk import Desk, E
-from catchment.errors import CatchmentError, Refused
+from catchment.errors import BadInput, CatchmentError, Refused
 from catchment.runtime import process
 from catchment.runtime.backup_status import BackupStatus
 from catchment.runtime.home import Home, expanded
@@ -39,7 +39,7 @@ def make(desk: Desk[E], actor: str, reason: str = "", *, target: Path | None = N
     try:
         with desk.reading() as ledger:
             file = _named(target, home, status.began)
-            broken = ledger.back_up(file, {one.name: one.read_bytes() for one in home.settings_files if one.exists()})
+            broken = ledger.back_up(file, {one.name: one.read_bytes() for one in home.backed_up if one.exists()})
     except BaseException as error:
         problem = str(error) if isinstance(error, CatchmentError) else type(error).__name__
         replace(status, ended=datetime.now(UTC), problem=problem).write(home)
@@ -65,6 +65,8 @@ def _named(target: Path | None, home: Home, now: datetime) -> Path:
             target.mkdir(mode=0o700, exist_ok=True)
     file = expanded(target).absolute()
     if not file.is_dir():
+        if not file.parent.is_dir():
+            raise BadInput(f"{file.parent.name}: no such folder; create it, or name a file in an existing one")
         return file
     named = file / f"catchment-{now:%Y%m%dT%H%M%S}.db"
     return named.with_stem(f"{named.stem}-{now:%f}") if named.exists() else named

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
 
@@ -58,7 +58,6 @@ def revoke(
     reason: str = "",
     *,
     scope: str | None = None,
-    on_progress: Callable[[int], None] = lambda _items: None,
 ) -> PurgeProof:
     """Withdraw consent to a source or one scope of it, delete the data, and verify the deletion.
 
@@ -67,7 +66,7 @@ def revoke(
     """
     with desk.writing() as ledger:
         what = extent(desk, ledger, name, scope)
-        return purge.revoke(desk.home, ledger, ledger.sources.get(name), what, actor, on_progress, reason)
+        return purge.revoke(desk.home, ledger, ledger.sources.get(name), what, actor, reason)
 
 
 def extent(desk: Desk[E], ledger: Ledger, name: str, scope: str | None) -> Extent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -117,6 +117,10 @@ class Desk(Protocol[E]):
 
     def start(self, kind: str, name: str, *, deep: bool = False, plan: str | None = None) -> str:
         """Start a sync and return the ID of its run. Raises TryAgain if Catchment is not running, NotFound if not deployed."""
+        ...
+
+    def retry_now(self, names: Collection[str]) -> None:
+        """Start the planned retries of sources now. No effect without a running system. Raises TryAgain."""
         ...
 
     def cancel(self, run: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from catchment.actions.desk import Desk, E
-from catchment.errors import BadInput, NotFound
+from catchment.errors import BadInput, CatchmentError, NotFound
 from catchment.ledger import Ledger
 from catchment.pacing.operator_rules import ALL, Rule, scope
 
@@ -24,6 +25,8 @@ def change(desk: Desk[E], where: str, actor: str, reason: str = "", **limits: An
         canonical = _canonical(desk, ledger, where)
         rule = replace(ledger.throttles.get(canonical), **limits)
         ledger.throttles.put(canonical, rule, actor, reason)
+        if not rule.paused:
+            _retry_now(desk, ledger, canonical)
     return canonical, rule
 
 
@@ -34,6 +37,7 @@ def clear(desk: Desk[E], where: str, actor: str, reason: str = "") -> str:
         if ledger.throttles.get(canonical) == Rule():
             raise NotFound(f"{canonical}: no limits set; see `catchment throttle show`")
         ledger.throttles.put(canonical, Rule(), actor, reason)
+        _retry_now(desk, ledger, canonical)
     return canonical
 
 
@@ -46,6 +50,13 @@ def reset_breaker(desk: Desk[E], name: str, actor: str, reason: str = "") -> lis
         for key in keys:
             ledger.pacing.reset(key, actor, reason)
     return keys
+
+
+def _retry_now(desk: Desk[E], ledger: Ledger, canonical: str) -> None:
+    """Start the syncs of a scope that were planned for the end of a limit. A sync plans its next retry itself."""
+    scopes = {source.name: (ALL, scope(kind=source.kind), scope(source=source.name)) for source in ledger.sources.all()}
+    with suppress(CatchmentError):
+        desk.retry_now([name for name, its in scopes.items() if canonical in its])
 
 
 def _canonical(desk: Desk[E], ledger: Ledger, name: str) -> str:

@@ -88,22 +88,18 @@ def revoke(
     source: Source,
     extent: Extent,
     actor: str,
-    on_progress: Callable[[int], None],
     reason: str = "",
 ) -> PurgeProof:
     """Withdraw consent, delete the data, and verify the deletion. May be repeated to finish an interrupted purge.
 
-    `on_progress` is called with the number of items deleted so far. Raises TryAgain if a sync does not end, LedgerUnavailable.
+    Raises TryAgain if a sync does not end, LedgerUnavailable.
     """
     purging = ledger.purging
     ledger.consents.withdraw(source.id, extent.scopes, actor, reason)
     _wait_for_sync(ledger, source)
     passages = purging.passages(source.id, extent.covers, _PASSAGES)
     holdings = purging.holdings(source.id, extent.covers)
-    items = 0
-    for number in purging.items(source.id, extent.covers):
-        items += number
-        on_progress(items)
+    items = sum(purging.items(source.id, extent.covers))
     if extent.whole:
         purging.rest(source.id)
     # The cache can be rebuilt, so all entries are deleted, whichever source they belong to.

@@ -7,8 +7,8 @@ source = ledger.sources.put("notes", "obsidian", Priority.NORMAL)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -85,9 +85,9 @@ from catchment.ledger.library.embeddings import (
     Vector,
     Watermark,
 )
-from catchment.ledger.library.matches import Copy, Match
+from catchment.ledger.library.matches import Copy, Match, Task
 from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term
-from catchment.ledger.library.query_sql import HAS
+from catchment.ledger.library.query_sql import HAS, TASK, UNANSWERED
 from catchment.ledger.library.vocabulary import Vocabulary
 from catchment.ledger.library.word_parts import pieces_of
 from catchment.ledger.limits.pacing import BucketRow, Pacing
@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from catchment.ledger.admin.backup import Restored
     from catchment.ledger.admin.proof import ItemStatus, Kept, Proof, Sample, Stored
     from catchment.ledger.admin.scratch import PlannedAction, Step
+    from catchment.ledger.admin.trail import Trail
     from catchment.ledger.items.undo import Undo, UndoAction, Undone
 else:
 
@@ -118,6 +119,7 @@ _RARE = {
     "Sample": "admin.proof",
     "Step": "admin.scratch",
     "Stored": "admin.proof",
+    "Trail": "admin.trail",
     "UndoAction": "items.undo",
     "Undone": "items.undo",
 }
@@ -245,6 +247,14 @@ class Ledger:
         """
         return check(self._store, deep)
 
+    @contextmanager
+    def trail(self) -> Iterator[Trail]:
+        """Return what an audit reads, as of one moment."""
+        from catchment.ledger.admin.trail import Trail
+
+        with self._store.read() as reading:
+            yield Trail(reading)
+
     def is_damaged(self) -> bool:
         """Return whether the pages of the file are inconsistent. Reads the whole file."""
         return bool(pages(self._store))
@@ -316,6 +326,8 @@ __all__ = [
     "HAS",
     "NO_TEXT",
     "OFF",
+    "TASK",
+    "UNANSWERED",
     "Acks",
     "AnyOf",
     "Attached",
@@ -380,8 +392,10 @@ __all__ = [
     "Sync",
     "SyncRow",
     "SyncWork",
+    "Task",
     "Term",
     "Title",
+    "Trail",
     "UndoAction",
     "Undone",
     "Vector",

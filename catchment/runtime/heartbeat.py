@@ -1,7 +1,9 @@
-"""The heartbeat of a sync: a deadline that moves forward as long as the sync makes progress.
+"""The progress of long work: the heartbeat of a sync, and reports of how far a step is.
 
 A sync that hangs (in a lock, or in a call that never returns) holds its jobs and looks alive in every other way. The runner
-reads the deadline and stops the sync when it has passed.
+reads the deadline, which moves forward as long as the sync makes progress, and stops the sync when it has passed.
+
+Any module reports how far its work is; the command line shows it. Without a listener a report does nothing.
 """
 
 from __future__ import annotations
@@ -9,8 +11,11 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+Listener = Callable[[str, int, int], None]
+_listeners: list[Listener] = []
 
 
 class ProgressDeadline:
@@ -47,3 +52,19 @@ class ProgressDeadline:
     def is_overdue(self) -> bool:
         """Whether the deadline has passed. A sync that has never beaten is not overdue."""
         return time.monotonic() > self._deadline
+
+
+def report(what: str, done: int = 0, total: int = 1) -> None:
+    """Report a step of long work: `done` of `total` units, in any unit. The step has ended when they are equal."""
+    for listener in _listeners:
+        listener(what, done, total)
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Pass the reports of this process to a listener during the block."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)

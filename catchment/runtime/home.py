@@ -57,7 +57,7 @@ class Home:
     def make(self) -> Home:
         """Create the folders and restrict the home to its owner. Idempotent. Raises HomeUnavailable."""
         with atomic_files.explained():
-            for folder in (self.path, self.prefect, self.run, self.logs):
+            for folder in (self.path, self.prefect, self.run, self.logs, self.audit):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._close()
         return self
@@ -132,9 +132,14 @@ class Home:
         return self.path / "alerts.yaml"
 
     @property
-    def settings_files(self) -> tuple[Path, Path]:
-        """The files that the user writes. Backups contain them."""
-        return self.sources_file, self.alerts_file
+    def backed_up(self) -> tuple[Path, ...]:
+        """The files that a backup contains beside the ledger: those that the user writes, and the checkpoints."""
+        return self.sources_file, self.alerts_file, self.checkpoints
+
+    @property
+    def web_port(self) -> Path:
+        """The port of the page, which is kept from start to start."""
+        return self.path / "web-port"
 
     @property
     def plans(self) -> Path:
@@ -145,6 +150,16 @@ class Home:
     def secrets(self) -> Path:
         """Secrets that were typed or obtained by a login, each in a file."""
         return self.path / "secrets"
+
+    @property
+    def audit(self) -> Path:
+        """The key that signs the history, which is never in a backup, and the checkpoints."""
+        return self.path / "audit"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The signed checkpoints of the history."""
+        return self.audit / "checkpoints"
 
     @property
     def backups(self) -> Path:

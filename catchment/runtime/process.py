@@ -28,12 +28,18 @@ def alive(name: str) -> bool:
         return False
 
 
+OPERATOR = "operator"
+"""Beginning of the names of people in the history."""
+IN_PREFECT = "prefect"
+"""The name in the history of a person who acts in the Prefect UI."""
+
+
 def operator() -> str:
     """Return the name of the current user as the history records it."""
     try:
-        return f"operator:{getpass.getuser()}"
+        return f"{OPERATOR}:{getpass.getuser()}"
     except (KeyError, OSError):
-        return "operator"
+        return OPERATOR
 
 
 def pid_of(name: str) -> int:

@@ -4,6 +4,7 @@
     language.py    from text to a query with filters
     widen.py       word forms, and corrections of words that do not occur
     fuse.py        one ranking from two
+    task_search.py the tasks in documents, for `type:task`
     present.py     from ranked contents to hits with excerpts
     results.py     hits, and how a query was understood; also over HTTP
     related.py     documents near a document

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from catchment.errors import BadInput
-from catchment.ledger import HAS, AnyOf, Filter, FilterName, Query, Term, plain_words
+from catchment.ledger import HAS, TASK, UNANSWERED, AnyOf, Filter, FilterName, Query, Term, plain_words
 from catchment.search.widen import is_near
 
 TYPES: Mapping[str, tuple[str, ...]] = {
@@ -32,13 +32,19 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "calendar": ("text/calendar",),
     "issue": ("issue",),
     "pull": ("pull",),
+    TASK: (TASK,),
 }
 """The values of `type:`, with patterns of LIKE for the media types they stand for. A media type itself is a value too.
 
-Issues and pull requests are kinds, not media types.
+Issues, pull requests and tasks are kinds, not media types.
 """
-STATES: Mapping[str, tuple[str, ...]] = {"open": ("open",), "closed": ("closed", "merged"), "merged": ("merged",)}
-"""The values of `is:`, with the states of issues and pull requests."""
+STATES: Mapping[str, tuple[str, ...]] = {
+    "open": ("open",),
+    "closed": ("closed", "merged"),
+    "merged": ("merged",),
+    UNANSWERED: (UNANSWERED,),
+}
+"""The values of `is:`, with the states of issues, pull requests, tasks and messages."""
 
 _PART = re.compile(r'(-?)"([^"]*)"?(\*?)|(-?)([^\s"]+)')
 _BREAK = re.compile(r"[\W_]+")
@@ -48,7 +54,7 @@ _MOST_TERMS = 50
 """Words, phrases, exclusions and filters of a query: more cost seconds, and the databases refuse hundreds."""
 _FILTER = re.compile(r'(?<!\S)(-?)([a-z]{2,7}):(?:"([^"]*)"?|(\S*))')
 _AFTER, _BEFORE, _SORT = "after", "before", "sort"
-_NAMES = (*FilterName, _AFTER, _BEFORE, _SORT)
+FILTERS = (*FilterName, _AFTER, _BEFORE, _SORT)
 _EVER = (-(2**62), 2**62)
 _DAYS = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 _RELATIVE = re.compile(r"(this|last) (week|month|year)")
@@ -69,8 +75,8 @@ def parse(text: str, sources: Mapping[str, str], now: datetime) -> Query:
     done, newest_first = 0, False
     for match in _FILTER.finditer(text):
         minus, name, quoted, bare = match.groups()
-        if name not in _NAMES:
-            close = [known for known in _NAMES[:-1] if min(len(name), len(known)) > 2 and is_near(name, known, 1)]
+        if name not in FILTERS:
+            close = [known for known in FILTERS[:-1] if min(len(name), len(known)) > 2 and is_near(name, known, 1)]
             if close:
                 raise BadInput(
                     f'{name}: is not a filter; did you mean {close[0]}:? Quotes find it as text: "{match[0]}"'
@@ -129,7 +135,7 @@ def sentence(text: str) -> str:
 
 def without_filters(text: str) -> str:
     """Return a query without its filters."""
-    return _FILTER.sub(lambda match: " " if match[2] in _NAMES else match[0], text)
+    return _FILTER.sub(lambda match: " " if match[2] in FILTERS else match[0], text)
 
 
 def _part(minus: str, phrase: str, star: str, bare_minus: str, bare: str) -> tuple[bool, Term] | None:
@@ -167,7 +173,7 @@ def _matches(media_type: str, patterns: Iterable[str]) -> bool:
 
 def written(text: str) -> tuple[str, ...]:
     """Return the filters of a query as they are written."""
-    return tuple(match[0] for match in _FILTER.finditer(text) if match[2] in _NAMES)
+    return tuple(match[0] for match in _FILTER.finditer(text) if match[2] in FILTERS)
 
 
 def _filter(name: str, value: str, is_negated: bool, sources: Mapping[str, str], now: datetime) -> Filter:

@@ -78,6 +78,14 @@ def last_start(home: Home) -> datetime | None:
     return None
 
 
+def page_address(home: Home, path: str) -> str:
+    """Return the address of a page for people; "" before the first start of the system."""
+    try:
+        return f"http://127.0.0.1:{int(home.web_port.read_text())}{path}"
+    except (OSError, ValueError):
+        return ""
+
+
 def token(home: Home) -> str:
     """Return the token that the web process expects; created at the first call. Raises ConfigError."""
     return own_secrets.token(_token_file(home))

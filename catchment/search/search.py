@@ -31,6 +31,7 @@ from catchment.search.fuse import DEPTH, fuse, key
 from catchment.search.language import is_code, nearest_name, parse, sentence, without_filters, written
 from catchment.search.present import present
 from catchment.search.results import Lanes, Results, Understood
+from catchment.search.task_search import find_tasks, wants_tasks
 
 if TYPE_CHECKING:
     from catchment.search.meaning.index import MeaningIndex
@@ -115,6 +116,9 @@ def _found(
 ) -> Results:
     asked = understand(typed, ledger.vocabulary)
     understood = replace(understood, words=asked.words, is_sentence=asked.is_sentence)
+    if wants_tasks(typed):
+        tasks = find_tasks(ledger, asked)
+        return Results(tasks[offset : offset + limit], len(tasks), understood)
     if lanes is Lanes.MEANING and meaning is None:
         raise MeaningOff("search by meaning: no model is loaded")
     is_wanted = lanes is Lanes.MEANING or (lanes is Lanes.BOTH and ledger.embeddings.setting != OFF)

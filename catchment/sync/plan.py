@@ -24,7 +24,7 @@ from catchment.errors import BadInput, NotFound
 from catchment.ledger import Ledger, PlannedAction, Source, Step
 from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
 from catchment.parser_pool import ParserPool
-from catchment.runtime import atomic_files, process
+from catchment.runtime import atomic_files, heartbeat, process
 from catchment.settings import Home, Policy
 from catchment.sync.batch import Bench
 from catchment.sync.discovery import removed_marks
@@ -140,9 +140,10 @@ class PlanFilter:
 
 
 class _Recorder:
-    """Filter that records all changes passing through it."""
+    """Filter that records all changes passing through it. `known`: number of marks of the last listing."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: int) -> None:
+        self._known = known
         self.changes: list[Change] = []
         self.marks: dict[str, str | None] = {}
 
@@ -150,6 +151,7 @@ class _Recorder:
         for change in changes:
             if isinstance(change, Checkpoint):
                 self.marks.update(change.marks)
+                heartbeat.report("listing", min(len(self.marks), self._known), self._known + 1)
             else:
                 self.changes.append(change)
             yield change
@@ -189,7 +191,8 @@ def _rehearsed(
     home: Home, ledger: Ledger, source: Source, connector: Connector, policy: Policy, permit: Permit, deep: bool
 ) -> Plan:
     waiting = ledger.queue.waiting(source.id)
-    recorder = _Recorder()
+    recorder = _Recorder(len(ledger.intake.known(source.id).marks()))
+    heartbeat.report("listing")
     with (
         _scratch(home) as folder,
         closing(ledger.scratch(source.id, folder / "ledger.db")) as scratch,
@@ -206,6 +209,7 @@ def _rehearsed(
         finally:
             rehearsal.close()
         steps = tuple(scratch.steps(sync.id))
+    heartbeat.report("listing", 1)
     reports = frozenset(filter(None, map(_report, recorder.changes)))
     return Plan(
         source=source.name,

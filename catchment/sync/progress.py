@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 from catchment.ledger import FailureInfo
 
+NOTHING_TO_DO = "nothing to do"
+
 
 @dataclass
 class Progress:
@@ -61,7 +63,7 @@ class Progress:
             "changed since the plan, left for the next sync": self.left,
             "damaged caches replaced": self.caches_thrown_away,
         }
-        return ", ".join(f"{n} {label}" for label, n in figures.items() if n) or "nothing to do"
+        return ", ".join(f"{n} {label}" for label, n in figures.items() if n) or NOTHING_TO_DO
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from catchment.ledger import (
 )
 from catchment.model import Root, Tombstone, fingerprint
 from catchment.parser_pool import Failed, ParserPool
-from catchment.runtime import process
+from catchment.runtime import heartbeat, process
 from catchment.settings import Home, Policy
 from catchment.sync.discovery import recordable
 from catchment.sync.plan import Plan, make_plan
@@ -246,8 +246,10 @@ def _parsed_afresh(
                 if fresh.document is None or fresh.content != (sample.content_hash, sample.normalizer):
                     continue
                 compared += 1
+                heartbeat.report("parsing", compared, len(item_ids))
                 if storable_text(decode_document(fresh.document).text) != sample.text:
                     altered.add(sample.content_id)
+    heartbeat.report("parsing", 1)
     return compared, frozenset(altered)
 
 

@@ -16,8 +16,8 @@ from datetime import datetime, timedelta
 
 from catchment.content.cache import Cache
 from catchment.contracts import Connector, Paced
-from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, RateLimited, StaleLease
-from catchment.ledger import Circumstances, Ledger, Outcome, Source, Sync, SyncRow
+from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, RateLimited, Reason, StaleLease
+from catchment.ledger import Circumstances, Ledger, ListPage, Outcome, QuarantineEntry, Source, Sync, SyncRow
 from catchment.model import Priority
 from catchment.parser_pool import ParserPool
 from catchment.runtime import process
@@ -155,9 +155,13 @@ class SourceSync:
         """Return whether a later sync may work on the job."""
         return bool(self._ledger.queue.unfinished([job_id]))
 
-    def jobs_to_process_alone(self, limit: int) -> list[int]:
-        """Return jobs to be processed separately: due retries, and jobs that several runs did not survive."""
+    def jobs_to_process_alone(self, limit: int) -> dict[int, Reason]:
+        """Return jobs to be processed separately, with the reason: due retries, and jobs that several runs did not survive."""
         return self._ledger.queue.to_process_alone(self.source.id, limit, self.policy.retry.attempts)
+
+    def quarantined(self, limit: int) -> ListPage[QuarantineEntry]:
+        """Return the items of the source in quarantine, latest failure first."""
+        return self._ledger.quarantine.page(self.source.name, limit=limit)
 
     def update_eta(self) -> datetime | None:
         """Estimate the completion time of the waiting jobs and record it in the ledger. None if unknown."""

@@ -37,16 +37,18 @@ class Found(NamedTuple):
         items: The best matches, present items first: several if the name is ambiguous.
         others: Weaker matches, best first.
         is_exact: The name is the number of a document, or a whole path.
+        of_job: The item whose job has the name as its number, if it is another one: quarantined items are shown by it.
     """
 
     items: Sequence[ItemRow]
     others: Sequence[ItemRow]
     is_exact: bool
+    of_job: Sequence[ItemRow] = ()
 
     @property
     def listed(self) -> Sequence[ItemRow]:
         """The items to list: a whole path or a number excludes weaker matches."""
-        return self.items if self.is_exact else [*self.items, *self.others]
+        return [*self.items, *self.of_job, *(() if self.is_exact else self.others)]
 
 
 class NamedDocument(NamedTuple):
@@ -61,15 +63,19 @@ def find(
 ) -> Found:
     """Return the items with this name, in any state. `source`: only in this source.
 
-    A number, with or without `#`, is that of a document. A path on the disk is that of a file in the folder of a source. Any
-    other name is matched by `match_name`, or is the whole title of a document. Unless `looks_at_disk`, links on the disk are
-    not followed, and relative paths are names.
+    A number, with or without `#`, is that of a document, and of a job in `of_job`. A path on the disk is that of a file in the
+    folder of a source. Any other name is matched by `match_name`, or is the whole title of a document. Unless `looks_at_disk`,
+    links on the disk are not followed, and relative paths are names.
     """
     number = _NUMBER.fullmatch(name)
-    numbered = ledger.intake.of_document(int(number[1])) if number else None
-    if numbered and source in (None, numbered.source):
+    if number:
+        rows = (ledger.intake.of_document(int(number[1])), ledger.intake.of_job(int(number[1])))
+        numbered, of_job = ([row] if row and source in (None, row.source) else [] for row in rows)
         others = [] if name.startswith("#") else ledger.intake.find(name, source)
-        return Found([numbered], [row for row in others if row.id != numbered.id], is_exact=True)
+        if numbered or of_job:
+            others = [row for row in others if row not in numbered]
+            of_job = [row for row in of_job if row not in numbered]
+            return Found(numbered, others, bool(numbered), of_job)
     if _PATH.match(name) or (looks_at_disk and os.path.lexists(name)):
         mine = {each: its for each, its in settings().items() if source in (None, each)}
         inside = places(name, mine, looks_at_disk=looks_at_disk)

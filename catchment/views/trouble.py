@@ -231,7 +231,7 @@ def cluster(
     if not found:
         raise NotFound(f"cluster {name!r}: no item is in quarantine for this cause; see `catchment quarantine stats`")
     page = ledger.quarantine.page(source, cluster=name, after=after, limit=limit)
-    return ClusterView(found[0], *_told(found[0].message or found[0].error, found[0].reason), page)
+    return ClusterView(found[0], *problem_and_remedy(found[0].message or found[0].error, found[0].reason), page)
 
 
 def entry(ledger: Ledger, job: int) -> EntryView:
@@ -242,7 +242,7 @@ def entry(ledger: Ledger, job: int) -> EntryView:
         shown = ledger.library.document(found.document)
         text, modified = shown.content.text, shown.modified or shown.content.modified
         good = GoodVersion(shown.document, shown.title, shown.content.media_type, modified, len(text), text[:_OPENING])
-    return EntryView(found, _told(found.message, found.reason)[1], ledger.intake.item(found.item_id), good)
+    return EntryView(found, problem_and_remedy(found.message, found.reason)[1], ledger.intake.item(found.item_id), good)
 
 
 def deletions(
@@ -260,7 +260,7 @@ def deletions(
     return DeletionsView(hold, folders, ledger.intake.held_items(known.id, folder, after=after, limit=limit))
 
 
-def _told(message: str, reason: Reason) -> tuple[str, str]:
+def problem_and_remedy(message: str, reason: Reason) -> tuple[str, str]:
     """Return problem and remedy of a failure; the remedy is that of its reason if the message names none."""
     problem, _, remedy = message.partition("; ")
     return problem, remedy or _HELP[reason]
@@ -362,7 +362,7 @@ def _deletions(hold: Hold) -> TroubleRow:
 
 
 def _cluster(found: Cluster) -> TroubleRow:
-    title, remedy = _told(found.message or found.error, found.reason)
+    title, remedy = problem_and_remedy(found.message or found.error, found.reason)
     return TroubleRow(TroubleKind.CLUSTER, found.id, title, remedy, found.count, since=found.first)
 
 

@@ -20,7 +20,7 @@ from connectors.imap.auth import MARK, Login
 from connectors.imap.bodystructure import File, files
 from connectors.imap.connection import ImapSession
 from connectors.imap.connection_pool import Requester
-from connectors.imap.mail_folders import MailboxMark, MailboxStatus, select_folders
+from connectors.imap.mail_folders import SENT, MailboxMark, MailboxStatus, select_folders
 from connectors.imap.names import MessageAddress, identity, parse_locator
 from connectors.imap.responses import Message
 from connectors.imap.settings import ImapSettings
@@ -62,6 +62,7 @@ class Changes:
         self._max_bytes = max_bytes
         self._login = login
         self._deep = deep
+        self._sent: Set[str] = set()
 
     def run(self) -> Iterator[Change]:
         """Yield all changes, as `Connector.changes` does."""
@@ -92,6 +93,7 @@ class Changes:
         existing = {folder.name for folder in surveyed if folder.holds_messages}
         statuses: dict[str, MailboxStatus | ItemError] = {}
         without_status: list[str] = []
+        self._sent = {folder.name for folder in surveyed if folder.is_sent}
         wanted = select_folders(self._settings, surveyed, by_label=by_label)
         if len(wanted) > (allowed := self._settings.max_folders):
             raise SourceUnavailable(
@@ -206,7 +208,9 @@ class Changes:
         # Gmail's message number is the same under every label.
         message_key = f"{message.number}" if message.number else message.message_id
         common = {"message_id": message.message_id} if message.message_id else {}
-        labels = {"labels": list(message.labels)} if message.number else {}
+        # Gmail leaves out the label of the folder that is read.
+        names = sorted({*message.labels, SENT}) if name in self._sent else list(message.labels)
+        labels = {"labels": names} if names or message.number else {}
         item = Item(
             MessageAddress(name, status.validity, message.uid).locator,
             name,

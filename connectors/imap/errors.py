@@ -83,6 +83,9 @@ def _connection_error(host: str, error: BaseException) -> SourceUnavailable | Ra
         return SourceUnavailable(
             f"{host}: no response within the time limit; the next sync continues from the last checkpoint"
         )
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        remedy = "set security to starttls, or to none for a server on this machine, or correct port"
+        return SourceUnavailable(f"{host}: the port does not speak TLS; {remedy}")
     return SourceUnavailable(f"{host}: cannot connect ({_network_problem(error)}); check host, port and network")
 
 

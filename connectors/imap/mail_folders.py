@@ -8,6 +8,8 @@ from typing import NamedTuple
 from connectors.imap.names import matches
 from connectors.imap.settings import ImapSettings
 
+SENT = "\\Sent"
+"""Special use of the folder for sent messages, and Gmail's label of these messages."""
 _ALL = frozenset({"\\All"})
 _TRASH = frozenset({"\\Trash", "\\Junk"})
 _NO_MESSAGES = frozenset({"\\Noselect", "\\NonExistent"})
@@ -29,6 +31,11 @@ class MailFolder(NamedTuple):
     def is_trash(self) -> bool:
         """Whether the folder is for deleted messages or junk."""
         return _has(self.flags, _TRASH)
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the folder is for the user's own messages."""
+        return _has(self.flags, frozenset({SENT}))
 
     @property
     def holds_all(self) -> bool:

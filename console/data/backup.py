@@ -28,6 +28,7 @@ def backup(
     only_list: Annotated[
         bool, typer.Option("--list", help="List the backups in the home folder with age and size.")
     ] = False,
+    reason: arguments.Why = "",
     as_json: arguments.Json = False,
 ) -> int:
     """Copy the library and the settings into one file.
@@ -43,7 +44,7 @@ def backup(
             raise BadInput(f"--list shows the backups in the home folder; omit {file}, or omit --list to write it")
         return _list(as_json)
     start = time.monotonic()
-    made = backups.make(session.desk(), session.operator(), target=file)
+    made = backups.make(session.desk(), session.operator(), reason, target=file)
     if as_json:
         render.show_json({"file": str(made.file), "bytes": made.size, "broken": made.broken})
     else:
@@ -90,7 +91,7 @@ def restore(
             with suppress(NotFound, LedgerError), session.reading() as present:
                 present.require_owner()
         # The cache is keyed by job numbers, which the restored ledger assigns again.
-        restored = Ledger.restore(ledger, expanded(file).absolute(), [home.cache], home.settings_files)
+        restored = Ledger.restore(ledger, expanded(file).absolute(), [home.cache], home.backed_up)
     if as_json:
         kept = str(restored.aside) if restored.aside else None
         render.show_json({"restored": str(ledger), "aside": kept, "model": restored.model, "broken": restored.broken})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.errors import MeaningOff
-from console import arguments, render, session
+from console import arguments, completion, render, session
 from console.library import message
 
 if TYPE_CHECKING:
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 Document = Annotated[
     str,
-    typer.Argument(metavar="DOCUMENT", help="A document's number, title or file name, an item's path, or a file."),
+    typer.Argument(
+        metavar="DOCUMENT",
+        help="A document's number, title or file name, an item's path, or a file.",
+        autocompletion=completion.names("document"),
+    ),
 ]
 _NEAREST = 10
 _OTHERS = 3

@@ -40,7 +40,7 @@ def open_document(
 ) -> None:
     """Open a document as a file, in Obsidian, or on the web.
 
-    Mail on a server has no address; read it with `catchment show`.
+    Mail on a server opens on our page while Catchment runs; otherwise read it with `catchment show`.
 
     Example: catchment open 42
     """
@@ -61,6 +61,8 @@ def _address(shown: Shown) -> str:
     entry = session.desk().entries().get(shown.source)
     root = getattr(entry.settings, "root", None) if entry else None
     if entry is None or root is None:
+        if server := session.running():
+            return f"{server.page_url}/documents/{shown.document}"
         subject = "message" if shown.conversation else "document"
         raise NotFound(f"{subject} {shown.document}: has no address; read it with `catchment show {shown.document}`")
     return _file_address(shown, Path(root), is_vault=entry.kind == "obsidian")

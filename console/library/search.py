@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import BadInput, MeaningOff
-from console import arguments, render, session
+from catchment.errors import BadInput, MeaningOff, NotFound
+from console import arguments, completion, render, session
 
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
@@ -18,17 +18,13 @@ if TYPE_CHECKING:
 _EXAMPLE = "catchment search leak tag:water after:2025"
 
 
-def _types(incomplete: str) -> list[str]:
-    from catchment.search.language import TYPES
-
-    return [name for name in TYPES if name.startswith(incomplete)]
-
-
 def search(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[WORDS]...", help='Words or a question, "a phrase", prefix*, -without, this OR that, filters.'
+            metavar="[WORDS]...",
+            help='Words or a question, "a phrase", prefix*, -without, this OR that, filters.',
+            autocompletion=completion.query,
         ),
     ] = None,
     source: Annotated[
@@ -38,9 +34,12 @@ def search(
         str | None, typer.Option(help="Only in sources of this kind.", autocompletion=session.kind_names)
     ] = None,
     media_type: Annotated[
-        str | None, typer.Option("--type", help="Only documents of this type.", autocompletion=_types)
+        str | None, typer.Option("--type", help="Only documents of this type.", autocompletion=completion.names("type"))
     ] = None,
-    tag: Annotated[str | None, typer.Option(help="Only with this tag, or one below it.")] = None,
+    tag: Annotated[
+        str | None,
+        typer.Option(help="Only with this tag, or one below it.", autocompletion=completion.names("tag")),
+    ] = None,
     after: Annotated[str | None, typer.Option(help="Only from this date on: 2025, 2025-03, yesterday.")] = None,
     before: Annotated[str | None, typer.Option(help="Only before this date.")] = None,
     by_words: Annotated[bool, typer.Option("--words", help="Search by words only.")] = False,
@@ -50,9 +49,11 @@ def search(
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="Maximum number of results.")] = 20,
     page: Annotated[int, typer.Option(min=1, max=10_000, help="Number of the page of results.")] = 1,
     conversations: Annotated[bool, typer.Option("--threads", help="One result per conversation.")] = False,
+    open_hit: Annotated[
+        int | None, typer.Option("--open", min=1, metavar="N", help="Open the N-th result, as `catchment open`.")
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show how the query was understood and ranked.")] = False,
     as_json: arguments.Json = False,
-    as_ndjson: Annotated[bool, typer.Option("--ndjson", help="Print one JSON object per result and line.")] = False,
 ) -> None:
     """Find documents by their words and their meaning, best first.
 
@@ -75,8 +76,8 @@ def search(
     lanes = "words" if by_words else "meaning" if by_meaning else "both"
     found = find(query, source, lanes, limit=limit, offset=(page - 1) * limit, by_conversation=conversations)
     show_understanding(found)
-    if as_ndjson:
-        render.show_ndjson(map(_hit, found.hits))
+    if open_hit is not None:
+        _open(found, open_hit)
         return
     if as_json:
         hits = [_hit(hit) for hit in found.hits]
@@ -87,6 +88,16 @@ def search(
     for hit in found.hits:
         show_hit(hit, explain=explain)
     _show_position(found, (page - 1) * limit, page)
+
+
+def _open(found: Results, number: int) -> None:
+    if number > len(found.hits):
+        raise NotFound(f"--open {number}: the search shows {render.count(len(found.hits), 'result')}; see --page")
+    from console.library.open_document import open_document
+
+    hit = found.hits[number - 1]
+    show_hit(hit)
+    open_document(str(hit.document))
 
 
 def find(

@@ -14,7 +14,7 @@ import typer
 from catchment.errors import MeaningOff, NoConsent, NotFound
 from catchment.runtime.home import expanded
 from catchment.search import remote
-from console import arguments, render, session
+from console import arguments, completion, render, session
 from console.trouble import jobs
 
 if TYPE_CHECKING:
@@ -30,7 +30,12 @@ _FIELDS = (
 
 def why(
     path: Annotated[
-        str, typer.Argument(metavar="PATH", help="A file, an item's path or name, or a document's number or title.")
+        str,
+        typer.Argument(
+            metavar="PATH",
+            help="A file, an item's path or name, or a document's number or title.",
+            autocompletion=completion.names("document"),
+        ),
     ],
     source: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only this source.", autocompletion=session.source_names)

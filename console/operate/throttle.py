@@ -130,6 +130,7 @@ def resume(scope: Scope, reason: arguments.Why = "") -> None:
 @app.command("reset-breaker")
 def reset_breaker(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A source, or a host as shown by `throttle show`.")],
+    reason: arguments.Why = "",
 ) -> None:
     """Close the circuit breaker of a source or host.
 
@@ -139,11 +140,12 @@ def reset_breaker(
     """
     from catchment.actions import limits
 
-    render.say(f"{', '.join(limits.reset_breaker(session.desk(), name, session.operator()))}: closed")
+    render.say(f"{', '.join(limits.reset_breaker(session.desk(), name, session.operator(), reason))}: closed")
 
 
 @app.command()
 def history(
+    since: arguments.Since = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Number of latest events.")] = 50,
     as_json: arguments.Json = False,
 ) -> None:
@@ -152,7 +154,8 @@ def history(
     Example: catchment throttle history --limit 20
     """
     with session.reading() as ledger:
-        events = [jobs.event_json(event) for event in ledger.history.decisions(_EVENTS, limit)]
+        found = ledger.history.decisions(_EVENTS, limit)
+    events = [jobs.event_json(event) for event in found if since is None or event.at >= since]
     if as_json:
         render.show_json(events)
     elif events:

@@ -73,7 +73,7 @@ def show(name: session.SourceName, as_json: arguments.Json = False) -> None:
 
 
 @app.command()
-def give(name: session.SourceName, length: HowLong = None) -> None:
+def give(name: session.SourceName, length: HowLong = None, reason: arguments.Why = "") -> None:
     """Give consent to all that a source is set to read.
 
     Repeat the command to change the expiry.
@@ -83,7 +83,7 @@ def give(name: session.SourceName, length: HowLong = None) -> None:
     from catchment.actions import consents
 
     until = end_of(length)
-    scopes = consents.give(session.desk(), name, session.operator(), until=until)
+    scopes = consents.give(session.desk(), name, session.operator(), reason, until=until)
     end = f" until {render.local(until)}" if until else ""
     render.say(f"{name}: consent given{end} ({', '.join(sorted(scopes))})")
 
@@ -95,6 +95,8 @@ def revoke(
         str | None, typer.Option(metavar="SCOPE", help="Only this scope; `catchment consent show` lists them.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    dry_run: arguments.DryRun = False,
+    reason: arguments.Why = "",
     as_json: arguments.Json = False,
 ) -> int:
     """Withdraw consent, delete the data and verify its deletion.
@@ -109,7 +111,12 @@ def revoke(
     desk = session.desk()
     with session.writing() as ledger:
         extent = consents.extent(desk, ledger, name, scope)
-        last = ledger.syncs.last(ledger.sources.get(name).id)
+        source = ledger.sources.get(name)
+        last, held = ledger.syncs.last(source.id), ledger.purging.holdings(source.id, extent.covers)
+    if dry_run:
+        number = render.count(len(held.documents), "document")
+        render.say(f"{name}: {number} found only here would be deleted; nothing was changed (--dry-run)")
+        return 0
     if not yes:
         if not render.interactive():
             raise BadInput("not a terminal; pass --yes to revoke without confirmation")
@@ -118,13 +125,7 @@ def revoke(
     if last is not None and last.outcome is None:
         render.note(f"{name}: waiting for the running sync to stop; this may take a minute")
 
-    def count(items: int) -> None:
-        render.rewrite(f"{name}: {render.count(items, 'item')} deleted")
-
-    try:
-        proof = consents.revoke(desk, name, session.operator(), scope=scope, on_progress=count)
-    finally:
-        render.rewrite("")
+    proof = consents.revoke(desk, name, session.operator(), reason, scope=scope)
     if as_json:
         render.show_json(_proof(name, extent, proof))
     else:

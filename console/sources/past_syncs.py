@@ -21,6 +21,7 @@ def list_syncs(
         str | None,
         typer.Argument(metavar="[SOURCE]", help="Only syncs of this source.", autocompletion=session.source_names),
     ] = None,
+    since: arguments.Since = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="Maximum number of syncs.")] = 20,
     as_json: arguments.Json = False,
 ) -> None:
@@ -31,7 +32,7 @@ def list_syncs(
     from catchment.views import syncs
 
     with session.reading() as ledger:
-        rows = syncs.syncs(ledger, source, limit=limit).rows
+        rows = [row for row in syncs.syncs(ledger, source, limit=limit).rows if since is None or row.began >= since]
     if as_json:
         render.show_json([{"source": row.source, **plain(row)} for row in rows])
     elif rows:
@@ -39,7 +40,7 @@ def list_syncs(
         table = [(r.id, r.source, r.outcome or "running", r.began, _took(r), _result(r)) for r in rows]
         render.show_table(headers, table, states={"OUTCOME"})
     else:
-        render.note("no sync yet; start one: `catchment sync NAME`")
+        render.note("no sync since then" if since else "no sync yet; start one: `catchment sync NAME`")
 
 
 @app.command("show")

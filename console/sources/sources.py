@@ -74,6 +74,7 @@ def add(
         str | None,
         typer.Option("--for", metavar="DURATION", help="Let the consent expire, for example after 90d."),
     ] = None,
+    reason: arguments.Why = "",
 ) -> None:
     """Add a source after checking that it can be read.
 
@@ -91,7 +92,7 @@ def add(
     new = sources.NewSource(kind, location, name, given, Timing(every, cron, rrule, watch, debounce))
     until = consent.end_of(agreed_for)
     agreed = consent.is_agreed(new.written(session.desk()), given=agreed, until=until)
-    result = sources.add(session.desk(), new, session.operator(), consented=agreed, until=until)
+    result = sources.add(session.desk(), new, session.operator(), reason, consented=agreed, until=until)
     render.say(f"added {name}: {render.clean(result)}")
     if session.running():
         render.say(f"Sync it now: `catchment sync {name} --wait`")
@@ -115,7 +116,7 @@ def set_source(
     ] = None,
     debounce: Quiet = None,
     priority: Annotated[Priority | None, typer.Option(help="Priority of its items.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    dry_run: arguments.DryRun = False,
     reason: arguments.Why = "",
 ) -> None:
     """Change settings, schedule or watching of a source.
@@ -225,6 +226,7 @@ def resume(name: session.SourceName, reason: arguments.Why = "") -> None:
 def remove(
     name: session.SourceName,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    dry_run: arguments.DryRun = False,
     reason: arguments.Why = "",
 ) -> None:
     """Remove a source and its documents from the library.
@@ -236,6 +238,11 @@ def remove(
     from catchment.actions import sources
 
     sources.require(session.desk(), name)
+    if dry_run:
+        with session.reading() as ledger:
+            number = ledger.library.sizes().get(name, 0)
+        render.say(f"{name}: would be removed with {render.count(number, 'document')}; nothing was changed (--dry-run)")
+        return
     if not yes:
         if not render.interactive():
             raise BadInput("not a terminal; pass --yes to remove without confirmation")

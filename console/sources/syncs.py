@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 _STALLED_SECONDS = 30.0
 """How long a run may stay in one state before a full disk is suspected: its next state could not be recorded."""
 
+_RECENT: Final = timedelta(minutes=1)
 _CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_WAITS: Final = {"AwaitingConcurrencySlot": "waiting for the sync that runs", "AwaitingRetry": "waiting for a retry"}
+"""Words for states of Prefect whose names say little."""
 
 Publish = Callable[[dict[str, Any]], None]
 
@@ -45,6 +48,7 @@ def sync(
     cancel: Annotated[
         bool, typer.Option("--cancel", help="Stop the running sync of the source after its current step.")
     ] = False,
+    reason: arguments.Why = "",
     as_json: arguments.Json = False,
 ) -> int:
     """Sync a source, or all sources, now.
@@ -61,18 +65,18 @@ def sync(
     if name is None:
         if plan is not None:
             raise BadInput("--plan: cannot be combined with --all; name the source of the plan")
-        return _sync_all(wait=wait, deep=deep, as_json=as_json)
+        return sync_all(reason, wait=wait, deep=deep, as_json=as_json)
     if cancel:
         from catchment.actions import syncs
 
-        run = syncs.cancel(session.desk(), name, session.operator())
+        run = syncs.cancel(session.desk(), name, session.operator(), reason)
         if as_json:
             render.show_json({"source": name, "run": run})
         else:
             render.say(f"{name}: the sync stops after its current step; the next one continues")
         return 0
     started = datetime.now(UTC)
-    run = _start(name, deep, None if plan is None else _read_plan(plan, name))
+    run = _start(name, reason, deep, None if plan is None else _read_plan(plan, name))
     if wait:
         return _wait(name, run, started, render.show_json if as_json else None)
     if as_json:
@@ -82,18 +86,18 @@ def sync(
     return 0
 
 
-def _start(name: str, deep: bool, plan: bytes | None) -> str:
+def _start(name: str, reason: str, deep: bool, plan: bytes | None) -> str:
     """Start a sync and return the ID of its run: by the web process, or here if it refuses or does not answer."""
     if plan is None:
         # A refusal is repeated here, with its class. A run that was requested without an answer includes the second one.
         with suppress(MeaningOff):
-            return str(remote.act(session.home(), "syncs.start", {"name": name, "deep": deep}))
+            return str(remote.act(session.home(), "syncs.start", {"name": name, "deep": deep, "reason": reason}))
     from catchment.actions import syncs
 
-    return syncs.start(session.desk(), name, session.operator(), deep=deep, plan=plan)
+    return syncs.start(session.desk(), name, session.operator(), reason, deep=deep, plan=plan)
 
 
-def _sync_all(*, wait: bool, deep: bool, as_json: bool) -> int:
+def sync_all(reason: str, *, wait: bool, deep: bool, as_json: bool) -> int:
     """Start a sync of every source, and wait for all of them if requested. Return the worst exit code."""
     desk = session.desk()
     if desk.entries():
@@ -102,7 +106,7 @@ def _sync_all(*, wait: bool, deep: bool, as_json: bool) -> int:
 
     started, codes = datetime.now(UTC), {0}
     running: dict[str, str] = {}
-    for name, run in syncs.start_all(desk, session.operator(), deep=deep).items():
+    for name, run in syncs.start_all(desk, session.operator(), reason, deep=deep).items():
         if isinstance(run, str):
             running[name] = run
         elif isinstance(run, Refused):
@@ -186,7 +190,7 @@ def _report(name: str, view: RunView, started: datetime, publish: Publish | None
         summary = last["summary"] if last else {}
         publish({"source": name, "run": view.id, "state": view.state_name, "message": view.message, "summary": summary})
     elif is_completed:
-        render.say(f"{name}: {arguments.summary(last['summary']) if last else 'done'}")
+        render.say(f"{name}: {arguments.summary(last['summary']) + _earlier(name, last, started) if last else 'done'}")
         if last and last["summary"].get("quarantined"):
             render.say(f"See quarantined items: `catchment quarantine list --source {name}`")
     if is_completed:
@@ -199,6 +203,17 @@ def _report(name: str, view: RunView, started: datetime, publish: Publish | None
         raise TryAgain(f"{name}: held ({problem}); resume with `catchment sources resume {name}`")
     render.note(f"catchment: {name}: sync ended {view.state_name} ({problem}); see {view.ui_url}")
     return 1
+
+
+def _earlier(name: str, last: Mapping[str, Any], started: datetime) -> str:
+    """Return what a sync shortly before did, for example that of the watcher, if the last one found nothing to do."""
+    if arguments.summary(last["summary"]) == arguments.NOTHING:
+        with suppress(MeaningOff):
+            for row in remote.fetch(session.home(), "/syncs", source=name)["page"]["rows"]:
+                is_recent = row["ended"] is not None and row["ended"] > started - _RECENT
+                if is_recent and (done := arguments.summary(row["summary"])) != arguments.NOTHING:
+                    return f"; {done} by the sync {render.when(row['ended'])}"
+    return ""
 
 
 def _disk_is_nearly_full() -> bool:
@@ -256,8 +271,8 @@ class _Progress:
 
 
 def in_words(state: str) -> str:
-    """Return the name of a Prefect state in lower-case words: "awaiting concurrency slot"."""
-    return _CAPITAL.sub(" ", state).lower()
+    """Return the name of a Prefect state in lower-case words: "waiting for the sync that runs"."""
+    return _WAITS.get(state) or _CAPITAL.sub(" ", state).lower()
 
 
 def share_done(left: int, most: int, expected: datetime | None) -> str:

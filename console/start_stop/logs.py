@@ -32,7 +32,7 @@ class LogFile(StrEnum):
 
 def logs(
     process: Annotated[
-        LogFile, typer.Argument(metavar="[server|worker|web]", help="Process to show.")
+        LogFile, typer.Argument(metavar="[PROCESS]", help="server, worker or web. Default: worker.")
     ] = LogFile.WORKER,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new lines until Ctrl-C.")] = False,
     lines: Annotated[
@@ -46,9 +46,7 @@ def logs(
             help="Number of last lines to show. Default: 50, or all with --since.",
         ),
     ] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only lines since a time, such as 30m, 2h or 2026-11-20T14:00.")
-    ] = None,
+    since: arguments.Since = None,
 ) -> None:
     """Show the log of the worker, the server or the web process.
 
@@ -58,15 +56,14 @@ def logs(
     if not file.exists():
         remedy = "it has reported nothing" if session.running() else "start Catchment with `catchment up --detach`"
         raise NotFound(f"{process}: no log yet; {remedy}")
-    from_time = arguments.moment(since) if since else None
     content = file.read_bytes()
     older = file.with_suffix(".log.1")
-    before = older.read_bytes() if from_time and older.exists() else b""
-    shown = deque(_since(before + content, from_time), lines if lines or from_time else _LINES)
+    before = older.read_bytes() if since and older.exists() else b""
+    shown = deque(_since(before + content, since), lines if lines or since else _LINES)
     for line in shown:
         _print(line)
     if not shown:
-        render.note(f"{process}: no lines since {since}" if since else f"{process}: the log is empty")
+        render.note(f"{process}: no lines since {render.clock(since)}" if since else f"{process}: the log is empty")
     position = len(content)
     while follow:
         sys.stdout.flush()

@@ -20,6 +20,7 @@ Number = Annotated[int, typer.Argument(metavar="N", max=arguments.LARGEST, help=
 
 @app.command("list")
 def list_incidents(
+    since: arguments.Since = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000, metavar="N", help="Maximum number of closed ones.")] = 20,
     as_json: arguments.Json = False,
 ) -> None:
@@ -30,7 +31,8 @@ def list_incidents(
     from catchment.views.telemetry import incidents as views
 
     with session.reading() as ledger:
-        rows = [*views.current(session.home(), ledger), *views.incidents(ledger, limit=limit).closed.rows]
+        closed = views.incidents(ledger, limit=limit).closed.rows
+        rows = [*views.current(session.home(), ledger), *(row for row in closed if not since or row.opened_at >= since)]
     if as_json:
         render.show_json([_plain(row) for row in rows])
     elif rows:

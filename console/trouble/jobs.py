@@ -34,25 +34,19 @@ def list_jobs(
     source: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only jobs of this source.", autocompletion=session.source_names)
     ] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only jobs enqueued since: 2h, 7d, or a date.")
-    ] = None,
+    since: arguments.Since = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="Maximum number of jobs.")] = 100,
     as_json: arguments.Json = False,
-    ndjson: Annotated[bool, typer.Option("--ndjson", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """List jobs, latest first.
+    """List jobs, latest first. --since: by when they were enqueued.
 
     Example: catchment jobs list --source notes --since 2h
     """
-    after = arguments.moment(since) if since else None
     with session.reading() as ledger:
         if source:
             ledger.sources.get(source)
-        rows = ledger.queue.jobs(source=source, state=state, limit=limit, since=after)
-    if ndjson:
-        render.show_ndjson(map(_job, rows))
-    elif as_json:
+        rows = ledger.queue.jobs(source=source, state=state, limit=limit, since=since)
+    if as_json:
         render.show_json([_job(row) for row in rows])
     elif rows:
         headers = ("JOB", "STATE", "REASON", "ATTEMPTS", "ENQUEUED", "SOURCE", "ITEM")

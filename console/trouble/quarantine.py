@@ -32,7 +32,11 @@ ForReason = Annotated[
 
 @app.command("list")
 def list_entries(
-    source: Source = None, reason: ForReason = None, cluster: ForCause = None, as_json: arguments.Json = False
+    source: Source = None,
+    reason: ForReason = None,
+    cluster: ForCause = None,
+    since: arguments.Since = None,
+    as_json: arguments.Json = False,
 ) -> None:
     """List quarantined items with the reasons.
 
@@ -41,13 +45,15 @@ def list_entries(
     with session.reading() as ledger:
         if source:
             ledger.sources.get(source)
-        entries = ledger.quarantine.list(source, reason, cluster)
+        entries = [
+            entry
+            for entry in ledger.quarantine.list(source, reason, cluster)
+            if since is None or entry.last_failed >= since
+        ]
     if as_json:
         render.show_json([_entry(entry) for entry in entries])
     elif entries:
-        headers = ("JOB", "REASON", "ATTEMPTS", "LAST", "SOURCE", "ITEM", "MESSAGE")
-        rows = [(e.job, e.reason, e.attempts, e.last_failed, e.source, e.item, e.message) for e in entries]
-        render.show_table(headers, rows)
+        _show(entries)
         render.say("Retry: `catchment quarantine retry JOB`. Details: `catchment quarantine show JOB`.")
     else:
         render.note("the quarantine is empty")
@@ -95,6 +101,7 @@ def retry(
     reason: ForReason = None,
     source: Source = None,
     cluster: ForCause = None,
+    dry_run: arguments.DryRun = False,
 ) -> None:
     """Retry items at the next sync of their source.
 
@@ -107,6 +114,11 @@ def retry(
     from catchment.actions import quarantine
 
     which = quarantine.Selection(jobs or (), source, reason, cluster)
+    if dry_run:
+        with session.reading() as ledger:
+            chosen = which.chosen(ledger)
+            _preview([entry for entry in ledger.quarantine.list() if entry.job in chosen], "queued")
+        return
     number, remaining = quarantine.retry(session.desk(), which, session.operator())
     render.say(f"{render.count(number, 'item')} queued; process them now with `catchment sync NAME`")
     if remaining:
@@ -142,15 +154,22 @@ def purge(
     older_than: Annotated[
         str, typer.Option(metavar="DURATION", help="Only entries whose last failure is older: 30d, 12w.")
     ],
+    dry_run: arguments.DryRun = False,
+    reason: arguments.Why = "purged",
 ) -> None:
     """Discard entries whose last failure is older than an age.
 
     Example: catchment quarantine purge --older-than 30d
     """
     age = arguments.length(older_than)
+    if dry_run:
+        with session.reading() as ledger:
+            limit = ledger.now() - age
+            _preview([entry for entry in ledger.quarantine.list() if entry.last_failed <= limit], "purged")
+        return
     from catchment.actions import quarantine
 
-    number = quarantine.purge(session.desk(), age, session.operator())
+    number = quarantine.purge(session.desk(), age, session.operator(), reason)
     render.say(f"{render.count(number, 'entry', 'entries')} purged")
 
 
@@ -184,6 +203,19 @@ def stats(as_json: arguments.Json = False) -> None:
         render.say()
         headers = ("KIND", "REASON", "FAILED", "NEXT AFTER", "RECOVERED", "QUARANTINED", "SHARE")
         render.show_table(headers, map(_retries, retried))
+
+
+def _show(entries: list[QuarantineEntry]) -> None:
+    headers = ("JOB", "REASON", "ATTEMPTS", "LAST", "SOURCE", "ITEM", "MESSAGE")
+    render.show_table(
+        headers, [(e.job, e.reason, e.attempts, e.last_failed, e.source, e.item, e.message) for e in entries]
+    )
+
+
+def _preview(entries: list[QuarantineEntry], done: str) -> None:
+    if entries:
+        _show(entries)
+    render.say(f"{render.count(len(entries), 'item')} would be {done}; nothing was changed (--dry-run)")
 
 
 def _retries(row: RetryRow) -> tuple[object, ...]:

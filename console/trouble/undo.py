@@ -25,7 +25,7 @@ def undo(
             help="Number of the sync; `catchment sources show NAME` lists them.",
         ),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the changes.")] = False,
+    dry_run: arguments.DryRun = False,
     reason: arguments.Why = "",
     as_json: arguments.Json = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The checks of `catchment health`: server, scheduler, worker, web process, watcher, sources; and its artifact in the UI.
+"""The checks of `catchment health`: server, scheduler, worker, web process, watcher, sources.
 
 The verdicts and their wording are in `catchment.views.health`. Rarer problems are checked by `deployments.health.doctor`.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -36,11 +35,8 @@ from deployments.server.running import Running, running, transition
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
 _PROBE_SECONDS = 10.0
-_KEY = "health"
 _PAGE = 200
-_MARKS = {Verdict.OK: "✅ ok", Verdict.WARN: "⚠️ warn", Verdict.FAIL: "❌ fail"}
 _VARIABLE = "env:"
-_MARKUP = re.compile(r"[\\`*_\[\]<>|~&!#]")
 
 T = TypeVar("T")
 
@@ -76,34 +72,6 @@ def examine(home: Home) -> list[Finding]:
     elsewhere = changes is not None or (state is not None and state.pid != os.getpid())
     standings = _standings(home, entries, watched, latest_report(home), elsewhere=elsewhere)
     return findings + [health.source(standing, now) for standing in standings]
-
-
-def publish(state: Running, findings: list[Finding]) -> None:
-    """Write the findings to the health artifact of the UI, and replace the previous ones. Raises TryAgain."""
-    shown = {"data": table(findings, datetime.now(UTC)), "description": f"Health: {health.worst(findings)}"}
-    with api(state) as client:
-        before = {"artifacts": {"key": {"any_": [_KEY]}}, "sort": "CREATED_DESC", "limit": 1}
-        if found := _filter(client, "artifacts", before):
-            client.patch(f"/artifacts/{found[0]['id']}", json=shown).raise_for_status()
-        else:
-            client.post("/artifacts/", json={"key": _KEY, "type": "markdown", **shown}).raise_for_status()
-
-
-def table(findings: list[Finding], now: datetime) -> str:
-    """The findings as a Markdown table, and when they were made."""
-    lines = ["| probe | | finding | remedy |", "|---|---|---|---|"]
-    for finding in findings:
-        cells = map(_as_text, (finding.probe, _MARKS[finding.verdict], finding.message, finding.remedy))
-        lines.append("| " + " | ".join(cells) + " |")
-    looked = (
-        f"Last checked {now:%Y-%m-%d %H:%M:%S} UTC; rechecked every 5 minutes (every minute while something fails)."
-    )
-    return "\n".join([*lines, "", looked])
-
-
-def _as_text(cell: str) -> str:
-    """A table cell without Markdown markup: a message may contain the name of a folder."""
-    return _MARKUP.sub(r"\\\g<0>", " ".join(cell.splitlines()))
 
 
 def _served(home: Home, state: Running, now: datetime) -> list[Finding]:

@@ -1,6 +1,7 @@
-"""The health page in the Prefect UI: `python -m deployments.health.page` runs the checks once, and publishes the result.
+"""The pages of Catchment in the Prefect UI: `python -m deployments.health.page` runs the checks once, and publishes the result.
 
-The result is also in `run/health.json`, which can be read while the server is down.
+These are artifacts without a run: the health, the library, and the quarantine of each source, which syncs publish, too. The
+health is also in `run/health.json`, which can be read while the server is down.
 
 Exits with 1 if a check fails, or the result could not be published.
 """
@@ -8,14 +9,32 @@ Exits with 1 if a check fails, or the result could not be published.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 
 from catchment.errors import CatchmentError
+from catchment.ledger import Ledger
 from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
-from catchment.views.health import HealthReport, Verdict, worst
-from deployments.health.checks import examine, publish
-from deployments.server.running import running
+from catchment.views.health import Finding, HealthReport, Verdict, worst
+from deployments.health.checks import examine
+from deployments.server.client import api, everything
+from deployments.server.running import Running, running
+from tasks.artifacts import (
+    DONE,
+    ENDED_EARLY,
+    NOTHING,
+    SHOWN,
+    MarkdownText,
+    artifact_key,
+    as_text,
+    library,
+    quarantine,
+    table,
+)
+
+_MARKS = {Verdict.OK: "✅ ok", Verdict.WARN: "⚠️ warn", Verdict.FAIL: "❌ fail"}
 
 
 def main() -> int:
@@ -26,11 +45,46 @@ def main() -> int:
     HealthReport(datetime.now(UTC), tuple(findings)).write(home)
     try:
         if state := running(home):
-            publish(state, findings)
+            publish(home, state, findings)
     except CatchmentError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0 if worst(findings) is Verdict.OK else 1
+
+
+def publish(home: Home, state: Running, findings: Sequence[Finding]) -> None:
+    """Bring the artifacts up to date, also the progress of killed syncs. Replaces the latest versions. Raises TryAgain."""
+    wanted = {"health": of_health(findings, datetime.now(UTC))}
+    over: dict[str, str] = {}
+    # The findings report a ledger that cannot be read.
+    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
+        wanted["library"] = library(ledger, home)
+        for source in ledger.sources.all():
+            found = ledger.quarantine.page(source.name, limit=SHOWN)
+            wanted[artifact_key(source.name, "quarantine")] = quarantine(home, source.name, found)
+            if (last := ledger.syncs.last(source.id)) is None or last.outcome is not None:
+                over[artifact_key(source.name, "progress")] = f"{source.name}: {ENDED_EARLY}"
+    with api(state) as client:
+        query = {"artifacts": {"key": {"any_": [*wanted, *over]}}}
+        present = {row["key"]: row for row in everything(client, "artifacts/latest", query)}
+        for key, text in wanted.items():
+            if (row := present.get(key)) is None:
+                if text.data != NOTHING:
+                    body = {"key": key, "type": "markdown", **text._asdict()}
+                    client.post("/artifacts/", json=body).raise_for_status()
+            elif (row["data"], row["description"]) != text:
+                client.patch(f"/artifacts/{row['latest_id']}", json=text._asdict()).raise_for_status()
+        for key, description in over.items():
+            if (row := present.get(key)) and row["data"] != DONE and row["description"] != description:
+                client.patch(f"/artifacts/{row['latest_id']}", json={"description": description}).raise_for_status()
+
+
+def of_health(findings: Sequence[Finding], now: datetime) -> MarkdownText:
+    """Return the findings as a table, and when they were made."""
+    rows = [[as_text(cell) for cell in (one.probe, _MARKS[one.verdict], one.message, one.remedy)] for one in findings]
+    text = table(("probe", "", "finding", "remedy"), rows)
+    again = "Rechecked every 5 minutes (every minute while something fails)."
+    return MarkdownText(f"{text}\n\n{again}", f"Health: {worst(findings)}; last checked {now:%Y-%m-%d %H:%M:%S} UTC")
 
 
 if __name__ == "__main__":

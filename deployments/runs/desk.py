@@ -5,13 +5,12 @@ Does not import Prefect, so that every process can hand it to `catchment.actions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, get_args
 
 from catchment.actions.desk import Timing
-from catchment.errors import CatchmentError, NotFound
+from catchment.errors import CatchmentError, NotFound, did_you_mean
 from catchment.runtime.secret_references import SecretReference
 from catchment.settings import Home
 from connectors import connector_class, kinds
@@ -50,9 +49,7 @@ class LocalDesk:
         known = self.entries()
         if name in known:
             return known[name]
-        close = get_close_matches(name, known, 1)
-        hint = f"did you mean {close[0]}?" if close else "see `catchment sources list`"
-        raise NotFound(f"{name!r}: no such source; {hint}")
+        raise NotFound(f"{name!r}: no such source; {did_you_mean(name, known, 'see `catchment sources list`')}")
 
     def draft(self, kind: str, location: str, name: str, settings: Mapping[str, Any], timing: Timing) -> SourceEntry:
         return prepare(kind, location, name, settings, timing)
@@ -120,6 +117,12 @@ class LocalDesk:
         from deployments.runs import runs
 
         return runs.start_sync(require_running(self.home), kind, name, deep=deep, plan=plan)
+
+    def retry_now(self, names: Collection[str]) -> None:
+        if server := running(self.home):
+            from deployments.runs import runs
+
+            runs.retry_now(server, names)
 
     def cancel(self, run: str) -> None:
         from deployments.runs import runs

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -13,6 +14,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF
 from catchment.runtime.worker_status import WorkerStatus
 from deployments.server.client import Client, ServerError, ServerUnreachable, api
+from deployments.server.planned import RETRIES
 from deployments.server.running import Running
 from tasks.run_states import COALESCED, FINAL
 from tasks.source_events import resource
@@ -59,6 +61,22 @@ def start_sync(running: Running, kind: str, name: str, *, deep: bool = False, pl
             raise Refused(f"{name}: paused ({SWITCHED_OFF}); resume with `catchment sources resume {name}`")
         answer = client.post(f"/deployments/{deployment['id']}/create_flow_run", json=body).raise_for_status()
         return str(answer.json()["id"])
+
+
+def retry_now(running: Running, names: Collection[str]) -> None:
+    """Replace the planned retries of sources by a run that starts now."""
+    query = {
+        "flow_runs": {"name": {"like_": RETRIES}, "expected_start_time": {"after_": datetime.now(UTC).isoformat()}},
+        "flows": {"name": {"like_": "sync-"}},
+        "deployments": {"name": {"any_": list(names)}},
+    }
+    with api(running) as client:
+        planned = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+        for deployment in {run["deployment_id"] for run in planned}:
+            body = {"state": {"type": "SCHEDULED"}}
+            client.post(f"/deployments/{deployment}/create_flow_run", json=body).raise_for_status()
+        for run in planned:
+            client.delete(f"/flow_runs/{run['id']}")
 
 
 def start_embedding(running: Running) -> bool:

@@ -1,12 +1,13 @@
 """The process of the Prefect server: `python -P -m deployments.server.app FD`, where FD is the listening socket.
 
-Differs from `prefect server start` in nine ways:
+Differs from `prefect server start` in ten ways:
 
 - Every SQLite transaction starts with BEGIN IMMEDIATE. Prefect starts them DEFERRED: a read that becomes a write after
   another connection wrote fails at once, whatever the busy timeout. The API then answers 503, and clients back off for seconds.
 - The pages carry a content security policy. Prefect's UI would report its use to an analytics service, whatever the settings.
 - A response with a status of 500 or more leaves a line in the log. Prefect hides such errors, and its clients retry silently.
 - A login that is not ASCII text is rejected. Prefect logs a traceback.
+- What people do in the pages is recorded in the history (`deployments/server/ui_acts.py`).
 - A browser signs in by a one-time link (`deployments/server/signin.py`).
 - The runs that the server creates have no random names (`deployments/server/run_names.py`).
 - Block types are registered once per database, not at every start.
@@ -61,12 +62,13 @@ def main(listening: socket.socket) -> None:
 
     from deployments.server.run_names import name_runs
     from deployments.server.signin import with_signin
+    from deployments.server.ui_acts import note, recorded
 
     if prefect.__version__.startswith(TRIED_PREFECT):
         begin_immediately()
         name_runs()
     collect_aside()
-    app = with_signin(made_once(), Home.default().signin_keys, os.environ["PREFECT_API_AUTH_STRING"])
+    app = with_signin(recorded(made_once(), note), Home.default().signin_keys, os.environ["PREFECT_API_AUTH_STRING"])
     config = uvicorn.Config(
         refusing_odd_logins(restricted(app, listening.getsockname()[1])),
         log_level="warning",

@@ -12,6 +12,8 @@ from deployments.server.client import Client, api
 from deployments.server.environment import POOL
 from deployments.server.running import Running, running
 
+RETRIES = ": retries"
+"""End of the names of planned retries."""
 _SECONDS = 2.0
 _SYNCS = {"name": {"like_": "sync-"}}
 """The flows of sources."""
@@ -70,5 +72,5 @@ def _next_runs(client: Client, named: dict[str, Any], most: int) -> dict[str, tu
 
 
 def _planned(run: dict[str, Any]) -> PlannedRun:
-    why = "schedule" if run["auto_scheduled"] else "retry" if run["name"].endswith(": retries") else "asked for"
+    why = "schedule" if run["auto_scheduled"] else "retry" if run["name"].endswith(RETRIES) else "asked for"
     return PlannedRun(datetime.fromisoformat(run["expected_start_time"]), why)

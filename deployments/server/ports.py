@@ -37,14 +37,14 @@ def listen_for_page(home: Home) -> tuple[socket.socket, str]:
 
     Return the socket, and a line if another program has the port; then it is a free one for this time. Raises TryAgain.
     """
-    kept = _number(_kept_for_page(home))
+    kept = _number(home.web_port)
     candidates = [kept] if kept is not None else _FIRST_OF_PAGE
     listening = next(filter(None, map(_listening, candidates)), None) or _listening(0)
     if listening is None:
         raise TryAgain("no free port on the loopback interface; stop other programs and try again")
     port = listening.getsockname()[1]
     if kept is None:
-        atomic_files.write(_kept_for_page(home), f"{port}\n".encode())
+        atomic_files.write(home.web_port, f"{port}\n".encode())
     elif port != kept:
         return listening, f"port {kept} of the page: in use by another program; the page is at port {port} for now"
     return listening, ""
@@ -68,10 +68,6 @@ def _number(file: Path) -> int | None:
         return int(file.read_text())
     except (FileNotFoundError, ValueError):
         return None
-
-
-def _kept_for_page(home: Home) -> Path:
-    return home.path / "web-port"
 
 
 def _kept(home: Home) -> Path:

@@ -18,6 +18,7 @@ from deployments.sources import prefect_file
 from deployments.sources.definition import DeploymentDefinition, definition
 from deployments.sources.profile import job_variables
 from deployments.sources.sources_file import SourcesFile
+from tasks.artifacts import OF_SOURCE, artifact_key
 
 _REFUSALS = {400, 404, 409, 422}
 
@@ -65,7 +66,7 @@ def switch_later(home: Home, kind: str, name: str, *, on: bool) -> None:
 
 
 def undeploy(home: Home, running: Running, name: str) -> None:
-    """Delete a source's deployment with its schedules; its past runs stay. May be called again."""
+    """Delete a source's deployment with its schedules and artifacts; its past runs stay. May be called again."""
     with _exclusive(home) as record, api(running) as client:
         _delete(client, _present(client, [name]), record)
 
@@ -138,6 +139,9 @@ def _delete(client: Client, deployments: Collection[Mapping[str, Any]], record: 
             response = client.delete(f"/deployments/{row['id']}")
             if not response.is_missing:
                 response.raise_for_status()
+            keys = [artifact_key(row["name"], content) for content in OF_SOURCE]
+            for artifact in everything(client, "artifacts", {"artifacts": {"key": {"any_": keys}}}):
+                client.delete(f"/artifacts/{artifact['id']}")
 
 
 class _Deploy:

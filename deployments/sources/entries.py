@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, TypeVar, get_origin
 
 from pydantic import ValidationError
 
 from catchment.actions.desk import Timing
-from catchment.errors import BadInput
+from catchment.errors import BadInput, did_you_mean
 from catchment.settings import SourceSettings, explain
 from connectors import connector_class
 from deployments.sources.prefect_file import Schedule
@@ -54,8 +53,7 @@ def typed(model: type[Settings], given: Mapping[str, Any]) -> Settings:
         first = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            close = get_close_matches(name, model.model_fields, 1)
-            hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(sorted(model.model_fields))}"
+            hint = did_you_mean(name, model.model_fields, f"choose from {', '.join(sorted(model.model_fields))}")
             raise BadInput(f"{name}: unknown setting; {hint}") from None
         raise BadInput(f"{name or 'settings'}: {explain(first)}") from None
 

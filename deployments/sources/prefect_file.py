@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import yaml
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
-from catchment.errors import ConfigError
+from catchment.errors import ConfigError, did_you_mean
 from catchment.settings import Strict, explain
 from deployments.server.run_names import in_words
 from deployments.sources.schedules import LONGEST, SHORTEST, check_cron, check_rrule, check_zone
@@ -173,8 +172,7 @@ def complaint(file: Outline, error: ValidationError, model: type[BaseModel], wit
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
     key = str(first["loc"][-1]) if first["loc"] else ""
     if first["type"] == "extra_forbidden":
-        close = get_close_matches(key, _keys(model, first["loc"][:-1]), 1)
-        problem = f"unknown key {key}; " + (f"did you mean {close[0]}?" if close else "remove it")
+        problem = f"unknown key {key}; {did_you_mean(key, _keys(model, first['loc'][:-1]), 'remove it')}"
         return file.error(location, problem + more)
     place = ".".join(part for part in first["loc"] if isinstance(part, str))
     if first["type"] == "missing":

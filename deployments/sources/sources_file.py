@@ -126,7 +126,7 @@ class SourcesFile:
             TypeAdapter(SourceName).validate_python(entry.name)
         except ValidationError:
             raise BadInput(
-                "invalid name; use lower-case letters, digits, - and _, starting with a letter or digit"
+                f"{entry.name!r}: invalid name; use lower-case letters, digits, - and _, starting with a letter or digit"
             ) from None
         if any(known.name == entry.name for known in self._entries):
             raise BadInput(f"{entry.name!r}: already exists; choose another name, or remove that source first")

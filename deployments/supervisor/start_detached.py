@@ -13,7 +13,7 @@ from catchment.errors import TryAgain
 from catchment.runtime.home import Home
 from deployments.server.logs import rotate
 from deployments.server.ports import is_free
-from deployments.server.running import running
+from deployments.server.running import running, starting
 
 _START_SECONDS = 230.0
 """Longer than the time limits of the server and the worker together."""
@@ -68,7 +68,8 @@ def start_in_background(home: Home, port: int | None, announce: Callable[[str], 
 
 def _is_up_or_ended(home: Home, process: subprocess.Popen[bytes]) -> bool:
     deadline = time.monotonic() + _START_SECONDS
-    while running(home) is None and process.poll() is None:
+    # The process exits if another one is starting the system.
+    while running(home) is None and (process.poll() is None or starting(home) is not None):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)

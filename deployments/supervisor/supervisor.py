@@ -22,7 +22,16 @@ from deployments.server.environment import auth_string, child_environment
 from deployments.server.logs import BoundedLog
 from deployments.server.ports import listen, listen_for_page
 from deployments.server.prefect_database import note_block_types, prepare
-from deployments.server.running import Running, holder, record, running, state_file, supervisor_lock, ui_login
+from deployments.server.running import (
+    Running,
+    holder,
+    record,
+    running,
+    starting,
+    state_file,
+    supervisor_lock,
+    ui_login,
+)
 from deployments.supervisor.clock import WallClock
 from deployments.supervisor.processes import Orphans
 from deployments.supervisor.service import Service
@@ -58,12 +67,18 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
     """Start the server and the worker and keep them running until a signal or `down`. Returns the exit code.
 
     With `detach`, returns as soon as both are ready. If they are running already, deploys the changes of the sources file and
-    returns 0. Waits for a system that is stopping. Raises TryAgain if the requested port is in use, or if they do not become
-    ready.
+    returns 0. Waits for a system that is stopping, and with `detach` for one that is starting. Raises TryAgain if the requested
+    port is in use, or if they do not become ready; Refused if they run on another port than the requested one.
     """
     home.make()
+    if detach and starting(home) is not None:
+        announce("Catchment is already starting")
+        if not _until(lambda: starting(home) is None, _READY_SECONDS):
+            raise TryAgain("Catchment is still starting; try again in a minute")
     if state := running(home):
         if not state.stopping:
+            if port not in (None, state.port):
+                raise Refused(f"port {port}: Catchment runs on port {state.port}; stop it first with `catchment down`")
             _deploy(home, state, announce)
             announce(f"Catchment is already running: {state.url}")
             return 0

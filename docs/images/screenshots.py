@@ -1,32 +1,48 @@
-"""Take docs/images/page-*.png of the page, with the example vault and a few things that go wrong.
+"""Take the pictures of commands, of the page and of the Prefect UI, with the example vault and a few things that go wrong.
 
 python docs/images/screenshots.py
 """
 
 from __future__ import annotations
 
+import html
+import json
 import os
+import pty
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from benchmarks.notes import generate
+from catchment.runtime.home import Home
+from catchment.runtime.worker_status import WorkerStatus
+from deployments.server.client import api
+from deployments.server.running import Running, running
 
 IMAGES = Path(__file__).parent
 PROJECT = IMAGES.parents[1]
 PLACE = Path(tempfile.gettempdir()) / "catchment"
 """Its path is on one of the pictures."""
 VAULT = PLACE / "Vault"
+HOME = Home(PLACE / "home")
 OPENED = {"document": ".hit a", "sync": "#runs tr:has-text('updated') a"}
 """Pages that are reached by the first such link."""
-PAGES = {
+BEFORE = {
     "search": "/search?q=how+do+bees+survive+the+winter",
     "document": "/search?q=varroa+plan",
+    "tasks": "/search?q=type:task+is:open",
+}
+"""Pages that are taken before anything goes wrong."""
+PAGES = {
     "trouble": "/trouble",
     "deletions": "/trouble/deletions/vault",
     "source": "/sources/vault",
@@ -34,6 +50,15 @@ PAGES = {
     "sync": "/syncs",
     "health": "/health",
 }
+COMMANDS = {
+    "search": ("search leak broom handle --limit 1", "search when are motors forbidden --limit 1"),
+    "assistant": ("mcp install",),
+}
+"""Commands that are shown as in a terminal, by the name of their picture."""
+TERMINAL = """<body style="margin:0;background:#1e1e22;color:#ddd"><pre id="out" style="display:inline-block;margin:0;
+padding:16px 20px;font:15px/1.45 'DejaVu Sans Mono',monospace;min-width:44em">{}</pre>"""
+COLOURS = {"1": "color:#fff;font-weight:bold", "2": "color:#8a8a8a", "33": "color:#e9c46a"}
+"""Styles by the code of a colour on a terminal."""
 
 
 def main() -> None:
@@ -47,40 +72,108 @@ def main() -> None:
         address = link.partition("/signin")[0]
         page.goto(link)
         page.wait_for_url(f"{address}/")
-        for name, path in PAGES.items():
-            page.goto(address + path)
-            if name in OPENED:
-                page.locator(OPENED[name]).first.click()
-            _take(page, IMAGES / f"page-{name}.png")
+        _take_pages(page, address, BEFORE)
+        for name, lines in COMMANDS.items():
+            _take_terminal(browser.new_page(), lines, IMAGES / f"{name}.png")
+        _go_wrong()
+        _take_pages(page, address, PAGES)
+        _take_prefect(browser)
         browser.close()
+
+
+def _take_prefect(browser: Browser) -> None:
+    """Take a sync, its failed item, an item that was retried, and a step of a sync that continues after a crash."""
+    slow, many = PLACE / "Slow", PLACE / "Many"
+    slow.mkdir()
+    (slow / "Long.md").write_text("word " * 2_000_000, encoding="utf-8")
+    tries = ("--set", "limits.stall_seconds=0.01", "--set", "retry.backoff=immediate", "--set", "retry.attempts=3")
+    _catchment("sources", "add", "local_files", str(slow), "--name", "slow", *tries)
+    _catchment("sync", "slow", "--wait")
+    generate(many, 1_000)
+    _catchment("sources", "add", "obsidian", str(many), "--name", "many")
+    _catchment("sync", "many")
+    _kill_runner_after_a_batch()
+    _catchment("sync", "many", "--wait")
+    server = running(HOME)
+    assert server is not None
+    page = browser.new_page(viewport={"width": 1180, "height": 610})
+    page.goto(f"{server.url}/login")
+    page.locator("input[type=password]").fill(server.login)
+    page.keyboard.press("Enter")
+    page.get_by_text("Flow Runs").first.wait_for()
+    for name, tab, which in (
+        ("item", "Logs", {"name": {"like_": "item %: parse_error"}}),
+        ("retried", "Details", {"name": {"like_": "item %: timeout"}}),
+        ("cached", "Details", {"state": {"name": {"any_": ["Cached"]}}}),
+    ):
+        task = _task(server, which)
+        if name == "item":
+            page.goto(f"{server.url}/runs/flow-run/{task['flow_run_id']}")
+            page.wait_for_load_state("networkidle")
+            page.screenshot(path=IMAGES / "prefect-ui.png", animations="disabled")
+        page.goto(f"{server.url}/runs/task-run/{task['id']}")
+        page.get_by_text(tab, exact=True).first.click()
+        page.wait_for_load_state("networkidle")
+        page.screenshot(path=IMAGES / f"prefect-{name}.png", animations="disabled")
+
+
+def _kill_runner_after_a_batch() -> None:
+    """Kill the runner when it has stored the result of a batch, before the batch is delivered."""
+    results = HOME.prefect / "storage"
+    before = set(results.glob("*"))
+    while set(results.glob("*")) <= before:
+        time.sleep(0.005)
+    status = WorkerStatus.read(HOME)
+    assert status is not None
+    assert status.runner is not None
+    os.kill(int(status.runner.split(":")[1]), signal.SIGKILL)
+
+
+def _task(server: Running, which: object) -> dict[str, str]:
+    """Return a task run that matches a filter, once the server knows it."""
+    with api(server) as client:
+        while not (found := client.post("/task_runs/filter", json={"task_runs": which, "limit": 1}).json()):
+            time.sleep(0.2)
+    first: dict[str, str] = found[0]
+    return first
 
 
 @contextmanager
 def _running() -> Iterator[str]:
-    """Run Catchment with a vault that changes and loses a folder; yields a link that signs in."""
+    """Run Catchment with a vault that is searched by meaning; yields a link that signs in."""
     _catchment("up", "--detach")
     try:
         _catchment("sources", "add", "obsidian", str(VAULT), "--name", "vault", "--every", "15m", "--watch")
         _catchment("sync", "vault", "--wait")
-        note = VAULT / "Home.md"
-        note.write_text(note.read_text(encoding="utf-8") + "\nThe bees wintered well.\n", encoding="utf-8")
-        (VAULT / "Inbox" / "Frames.md").write_text("# Frames\n\nOrder thirty frames.\n", encoding="utf-8")
-        _catchment("sync", "vault", "--wait")
-        for folder in ("Archive", "Daily", "Meetings", "Recipes", "Reading"):
-            shutil.rmtree(VAULT / folder)
-        _catchment("sync", "vault", "--wait")
-        # The second report of the checks and of the planned runs comes after a minute.
-        time.sleep(75)
+        for folder in (".claude", ".cursor"):
+            (PLACE / folder).mkdir()
+        while (found := json.loads(_catchment("search", "bees", "--explain", "--json")))["incomplete"] or found[
+            "meaning_off"
+        ]:
+            time.sleep(1)
         yield _catchment("web", "--no-browser").split()[-1]
     finally:
         _catchment("down")
+
+
+def _go_wrong() -> None:
+    """Change a note, and lose folders."""
+    note = VAULT / "Home.md"
+    note.write_text(note.read_text(encoding="utf-8") + "\nThe bees wintered well.\n", encoding="utf-8")
+    (VAULT / "Inbox" / "Frames.md").write_text("# Frames\n\nOrder thirty frames.\n", encoding="utf-8")
+    _catchment("sync", "vault", "--wait")
+    for folder in ("Archive", "Daily", "Meetings", "Recipes", "Reading"):
+        shutil.rmtree(VAULT / folder)
+    _catchment("sync", "vault", "--wait")
+    # The second report of the checks and of the planned runs comes after a minute.
+    time.sleep(75)
 
 
 def _catchment(*arguments: str) -> str:
     command = [str(Path(sys.executable).with_name("catchment")), *arguments]
     ran = subprocess.run(
         command,
-        env={**os.environ, "CATCHMENT_HOME": str(PLACE / "home")},
+        env={**os.environ, "CATCHMENT_HOME": str(HOME.path)},
         stdout=subprocess.PIPE,
         text=True,
         check=False,
@@ -91,10 +184,48 @@ def _catchment(*arguments: str) -> str:
     return ran.stdout
 
 
-def _take(page: Page, file: Path) -> None:
-    # The stream of live parts keeps the network busy.
-    page.wait_for_timeout(500)
-    page.screenshot(path=file, animations="disabled")
+def _take_pages(page: Page, address: str, paths: Mapping[str, str]) -> None:
+    for name, path in paths.items():
+        page.goto(address + path)
+        if name in OPENED:
+            page.locator(OPENED[name]).first.click()
+        # The stream of live parts keeps the network busy.
+        page.wait_for_timeout(500)
+        while page.get_by_text("try again in a moment").count():
+            page.wait_for_timeout(1_000)
+            page.reload()
+        page.screenshot(path=IMAGES / f"page-{name}.png", animations="disabled")
+
+
+def _take_terminal(page: Page, lines: Iterable[str], file: Path) -> None:
+    """Take a picture of commands with their output in colours."""
+    shown = "\n".join(f'<b style="color:#5c9">$</b> catchment {line}\n{_in_colours(line)}' for line in lines)
+    page.set_content(TERMINAL.format(shown))
+    page.locator("#out").screenshot(path=file)
+
+
+def _in_colours(line: str) -> str:
+    """Return the output of a command on a terminal, as HTML."""
+    ours, theirs = pty.openpty()
+    command = [str(Path(sys.executable).with_name("catchment")), *line.split()]
+    variables = {
+        **os.environ,
+        "CATCHMENT_HOME": str(PLACE / "home"),
+        "HOME": str(PLACE),
+        "COLUMNS": "90",
+        "TERM": "xterm",
+    }
+    subprocess.run(command, env=variables, stdin=theirs, stdout=theirs, stderr=theirs, check=True)
+    os.close(theirs)
+    text = ""
+    try:
+        while part := os.read(ours, 65_536):
+            text += part.decode()
+    except OSError:  # the end, on Linux
+        os.close(ours)
+    text = html.escape(text.replace("\r\n", "\n"))
+    styled = re.sub(r"\x1b\[0m", "</span>", text)
+    return re.sub(r"\x1b\[([\d;]+)m", lambda code: f'<span style="{COLOURS.get(code[1], "color:#ddd")}">', styled)
 
 
 if __name__ == "__main__":

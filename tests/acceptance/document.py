@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_STATUS_SECONDS = 10
-"""The watcher reports on a new source within five seconds."""
+_STATUS_SECONDS = 60
+"""The watcher reports on a new source within five seconds, and embeddings of a vault take up to a minute."""
 _SECONDS = 240
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)

@@ -106,7 +106,8 @@ def _delivered(job: int, path: str, texts: dict[str, str], kind: str, language: 
     chunks = tuple(Chunk(start, min(start + 1_000, len(text))) for start in range(0, min(len(text), 5_000), 1_000))
     document = Document(text, "text/markdown", language=language, author=path)
     if kind == "imap":
-        document = replace(document, media_type=MAIL, title="Offer", properties={"message-id": "1@example.org"})
+        names = {"message-id": f"{path[-6:]}@example.org", "references": ["first@example.org"]}
+        document = replace(document, media_type=MAIL, title="Offer", properties=names)
     digest = hashlib.sha256(text.encode()).hexdigest()
     title = Path(path).stem
     return Delivered(

@@ -144,7 +144,7 @@ def _answers(home: Home) -> list[str]:
         )
         text = re.sub(r'("?document"?:? )\d+', r"\1N", text)
         text = re.sub(r"\d{4}-\d\d-\d\dT[\d:+]+|untrusted id=\w+", "T", text)
-        text = re.sub(r'(kept_from_assistants"?: )\d', r"\1K", text)
+        text = re.sub(r'"withheld": (null|"[^"]*")|withheld: [^\\]*\\n', "", text)
         text = text.replace(home.path.parent.as_uri(), "file://")
         found.append(f"{tool} {given if tool not in ('read', 'related') else ''}: {text}")
     return found

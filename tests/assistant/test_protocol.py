@@ -207,7 +207,10 @@ async def _call_all(client: Client) -> None:
 
 @contextmanager
 def _serving(home: Home) -> Iterator[tuple[str, str]]:
-    """Run the server over HTTP; yields its address and token. Fails if it logs anything else."""
+    """Run the server over HTTP; yields its address and token. Fails unless the first start alone prints the token, and if it
+    logs anything else.
+    """
+    is_first = not token_file(home).exists()
     parameters = server_parameters(home)
     process = subprocess.Popen(
         [parameters.command, *parameters.args, "--http", "--port", "0"],
@@ -224,7 +227,9 @@ def _serving(home: Home) -> Iterator[tuple[str, str]]:
         line = process.stderr.readline()
         address = re.search(r"http://127\.0\.0\.1:\d+/mcp", line)
         assert address is not None, line
-        yield address[0], token_file(home).read_text().strip()
+        token = token_file(home).read_text().strip()
+        assert (token in line) is is_first and str(token_file(home)) in line
+        yield address[0], token
     finally:
         watchdog.cancel()
         process.terminate()

@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,12 @@ import pytest
 from mcp_types import CallToolResult
 
 from assistant.mcp_server import call
-from assistant.shared_library import AssistantLibrary, _address
+from assistant.shared_library import AssistantLibrary
 from assistant.untrusted import cleaned
 from catchment.ledger import Ledger
 from catchment.model import Item, Upsert
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
-from catchment.search.results import Hit
 from connectors import connector_class
 from connectors.imap.settings import ImapSettings
 from deployments.sources.sources_file import SourceEntry
@@ -94,20 +92,23 @@ def test_hit_has_an_address_to_cite(home: Home, answer: Call) -> None:
     assert hit["untrusted"]["address"] == (home.path.parent / "Notes" / "Bridges" / "Girder.md").as_uri()
 
 
-def test_address_is_that_of_the_page_or_of_the_note() -> None:
+def test_address_is_that_of_the_page_or_of_the_note(library: AssistantLibrary) -> None:
     settings = connector_class("obsidian").settings.model_validate({"root": "/home/ada/Vault"})
     notes = SourceEntry("notes", "obsidian", settings, (), False, False, None)
-    hit = Hit(1, "", "notes", "a b/c.md", "", 0.0, (), None, 1, "text/markdown", None, None)
-    assert _address(hit, notes) == "obsidian://open?path=%2Fhome%2Fada%2FVault%2Fa%20b%2Fc.md"
-    assert _address(replace(hit, item="a.eml;PART=2"), notes) == "file:///home/ada/Vault/a.eml"
-    assert _address(replace(hit, url="https://example.org/1"), notes) == "https://example.org/1"
-    assert _address(replace(hit, url="javascript:alert(1)", item="x" * 3_000), notes) is None
+    for item, url, address in (
+        ("a b/c.md", None, "obsidian://open?path=%2Fhome%2Fada%2FVault%2Fa%20b%2Fc.md"),
+        ("a.eml;PART=2", None, "file:///home/ada/Vault/a.eml"),
+        ("a.md", "https://example.org/1", "https://example.org/1"),
+        ("x" * 3_000, "javascript:alert(1)", None),
+    ):
+        assert library._address(notes, 1, item, url) == address
 
 
 @pytest.mark.parametrize("tool", [("search", "query"), ("why", "item")])
 def test_answers_say_that_sources_are_kept(answer: Call, tool: tuple[str, str]) -> None:
     name, argument = tool
-    assert answer(name, **{argument: "nothing like it"})["kept_from_assistants"] == 2
+    withheld = answer(name, **{argument: "nothing like it"})["withheld"]
+    assert withheld.startswith("2 sources are kept from assistants; a person opens one with: catchment sources set")
 
 
 def test_quarantined_item_is_not_present(tmp_path: Path) -> None:
@@ -124,6 +125,10 @@ def test_quarantined_item_is_not_present(tmp_path: Path) -> None:
     for name, state in {"good.md": "present", "bad.pdf": "quarantined", "new.md": "pending"}.items():
         answer = call(library, "why", {"item": name}).structured_content
         assert answer is not None and answer["items"][0]["state"] == state, name
+    held_back = call(library, "why", {}).structured_content or {}
+    assert [item["untrusted"]["place"] for item in held_back["items"]] == ["bad.pdf", "new.md"]
+    second = call(library, "why", {"limit": 1, "offset": 1}).structured_content or {}
+    assert (second["total"], second["items"][0]["state"], second["truncated"]) == (2, "pending", False)
 
 
 @pytest.mark.parametrize(
@@ -179,6 +184,19 @@ def test_reading_a_long_document_takes_pages(answer: Call) -> None:
         assert page["truncated"] is (offset is not None)
         assert offset is None or page["untrusted"]["text"].endswith(" ")
     assert whole == NOTES["Long.md"] and page["total"] == len(whole)
+
+
+def test_later_messages_of_shared_sources_are_read_with_a_message(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home").make()
+    account = {"host": "mail.example.org", "user": "me", "password": "env:NO_PASSWORD"}
+    add_sources(home, {"mail": ("imap", {**account, "assistants": True}), "kept": ("imap", account)})
+    with closing(Ledger.open(home.database_url)) as ledger:
+        ingest(ledger, "mail", "imap", {f"INBOX;UID={n}": f"Message {n}." for n in range(3)})
+        ingest(ledger, "kept", "imap", {"INBOX;UID=9": "Message 9, a secret."})
+        assert len(document_named(ledger, "INBOX;UID=1").conversation) == 4
+        number = document_named(ledger, "INBOX;UID=1").document
+    text = (call(AssistantLibrary(home), "read", {"document": number}).structured_content or {})["untrusted"]["text"]
+    assert "Message 1." in text and "Message 2." in text and "Message 0" not in text and "secret" not in text
 
 
 @pytest.fixture(scope="module")
@@ -245,7 +263,7 @@ def test_status_counts_kept_sources_without_their_names(library: AssistantLibrar
     status = answer("status")
     assert [source["source"] for source in status["sources"]] == ["notes"]
     assert status["sources"][0]["documents"] == len(NOTES) and status["sources"][0]["last_sync"] == "completed"
-    assert status["kept_from_assistants"] == 2 and not status["running"]
+    assert status["withheld"].startswith("2 sources are kept") and not status["running"]
     assert "diary" not in _text(call(library, "status", {}))
 
 

@@ -38,6 +38,7 @@ _PAGES = (
     "/syncs",
     "/syncs/1",
     "/jobs",
+    "/audit",
     "/jobs/1",
     "/why?item=Girder.md",
     "/health",

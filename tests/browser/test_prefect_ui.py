@@ -125,14 +125,21 @@ def test_a_long_sync_shows_its_progress(page: Page, person: Person) -> None:
 def test_an_item_in_quarantine_has_a_task_run_with_its_log(page: Page, person: Person) -> None:
     (task,) = ask(person, "task_runs", task_runs={"state": {"name": {"any_": ["Quarantined"]}}})
     page.goto(f"{person.running.url}/runs/task-run/{task['id']}")
-    shows(page, "Quarantined", "attempt 1: parse_error", "catchment quarantine show")
+    shows(page, "Quarantined", "attempt 1: parse_error", "What helps: ")
+
+
+def test_quarantine_of_a_source_links_to_the_page_of_each_item(page: Page, person: Person) -> None:
+    (shown,) = ask(person, "artifacts/latest", artifacts={"key": {"any_": ["vault-quarantine"]}})
+    (entry,) = person("quarantine", "list", "--json").ok().json
+    page.goto(f"{person.running.url}/artifacts/artifact/{shown['latest_id']}")
+    link = page.get_by_role("link", name=str(entry["job"]), exact=True)
+    expect(link).to_have_attribute("href", re.compile(f"/jobs/{entry['job']}$"))
 
 
 def test_repeatedly_failing_source_is_shown_as_paused(page: Page, person: Person) -> None:
     page.goto(first_run(person, "lost: held"))
-    shows(page, "lost: held", "Quarantined", "source not readable")
-    page.get_by_text("Details", exact=True).first.click()
-    shows(page, "held until: catchment sources resume lost")
+    shows(page, "lost: held", "Quarantined", "A source cannot be reached or read. No document is deleted meanwhile.")
+    shows(page, "Check the network, mount the disk", "Held until: `catchment sources resume lost`")
 
 
 def test_url_from_a_command_opens_the_run(page: Page, person: Person) -> None:

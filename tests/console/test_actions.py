@@ -25,7 +25,7 @@ from catchment.model import Item, JobState, Tombstone, Upsert
 from catchment.runtime.process import alive, identity
 from console import session
 from deployments.runs.desk import LocalDesk
-from tests.console.standin import Standin, answering
+from tests.console.standin import Standin, answering, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -212,6 +212,20 @@ def test_resumed_source_is_synced_at_once(server: Standin, desk: LocalDesk) -> N
     assert sources.resume(desk, "notes", WHO) == "run-1"
     asked = [path for _, path, _ in server.asked]
     assert asked.index("/deployments/d1/resume_deployment") < asked.index("/deployments/d1/create_flow_run")
+
+
+def test_cleared_limit_starts_the_planned_retry_now(filled: Path, server: Standin, desk: LocalDesk) -> None:
+    server.answers["/flow_runs/filter"] = [run("notes", 3_600, auto=False, deployment_id="d1", id="run-3")]
+    limits.change(desk, "notes", WHO, paused=True)
+    assert server.asked == []
+    limits.clear(desk, "notes", WHO)
+    (_, _, query), *rest = server.asked
+    assert query["deployments"] == {"name": {"any_": ["notes"]}}
+    assert [path for _, path, _ in rest] == ["/deployments/d1/create_flow_run", "/flow_runs/run-3"]
+    server.code = 500
+    limits.change(desk, "all", WHO, per_hour=5)
+    with desk.reading() as ledger:
+        assert ledger.throttles.get("all").per_hour == 5
 
 
 def test_resume_and_pause_need_no_running_system(desk: LocalDesk) -> None:

@@ -47,6 +47,8 @@ def test_a_backup_without_a_name_goes_into_the_home(cli: Cli, filled: Path, tmp_
     assert cli("backup", str(tmp_path)).code == 0
     assert len(list(tmp_path.glob("catchment-*.db"))) == 1
     assert cli("backup", str(tmp_path), "--list").code == 2
+    refused = cli("backup", str(tmp_path / "no" / "such" / "kept.db"))
+    assert (refused.code, "such: no such folder" in refused.err, (tmp_path / "no").exists()) == (2, True, False)
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 import pytest
 
 from catchment.runtime.home import Home
+from catchment.runtime.process import alive, identity
 from catchment.search import remote
 from catchment.views.items import ItemWhy
 from catchment.views.library import Overview
 from catchment.views.sources import SourceLine
+from console import session
 from tests.console.standin import Standin, answering
 from tests.web.conftest import answering as answering_http
 from tests.web.conftest import served
@@ -111,6 +113,22 @@ def test_sync_is_started_by_the_web_process(cli: Cli, server: Standin, filled: P
         assert asked == ["/api/v1/actions/syncs.start"]
     [(_, _, body)] = [one for one in server.asked if one[1].endswith("create_flow_run")]
     assert body["parameters"] == {"deep": True}
+
+
+def test_result_names_what_the_sync_before_it_did(cli: Cli, server: Standin, filled: Path) -> None:
+    state = {"type": "COMPLETED", "name": "Completed", "message": ""}
+    with served(Home(filled)), session.writing() as ledger:
+        sync = ledger.syncs.begin(1, run="run-2", owner=identity(), code_version="0", alive=alive)
+        ledger.syncs.end(sync.id, "completed", {"succeeded": 3})
+
+        def ended(_body: object) -> object:
+            sync = ledger.syncs.begin(1, run="run-1", owner=identity(), code_version="0", alive=alive)
+            ledger.syncs.end(sync.id, "completed", {})
+            return {"name": "notes", "state": state}
+
+        server.answers["/flow_runs/run-1"] = ended
+        said = cli("sync", "notes", "--wait").out
+    assert re.fullmatch(r"notes: nothing to do; 3 added or updated by the sync (now|\d s ago)\n", said)
 
 
 def test_refused_sync_fails_as_without_the_web_process(cli: Cli, server: Standin, filled: Path) -> None:

@@ -173,21 +173,32 @@ def test_the_check_of_the_ledger_is_remembered(cli: Cli, filled: Path) -> None:
 def test_the_artifact_is_made_once_and_then_replaced(server: Standin, filled: Path) -> None:
     state = running(Home(filled))
     assert state is not None
-    server.answers |= {"/artifacts/filter": [], "/artifacts/": {}, "/artifacts/seven": {}}
+    server.answers |= {"/artifacts/latest/filter": [], "/artifacts/": {}, "/artifacts/seven": {}}
     findings = [Finding("disk", Verdict.WARN, "3 GB | free", "make room")]
-    checks.publish(state, findings)
-    server.answers["/artifacts/filter"] = [{"id": "seven"}]
-    checks.publish(state, findings)
-    sent = [(method, path, body) for method, path, body in server.asked if path in ("/artifacts/", "/artifacts/seven")]
-    assert [(method, path) for method, path, _ in sent] == [("POST", "/artifacts/"), ("PATCH", "/artifacts/seven")]
-    assert (sent[0][2]["key"], sent[0][2]["type"]) == ("health", "markdown")
-    assert "| disk | ⚠️ warn | 3 GB \\| free | make room |" in sent[1][2]["data"]
+    page.publish(Home(filled), state, findings)
+    made = [body for _, path, body in server.asked if path == "/artifacts/"]
+    assert [body["key"] for body in made] == ["health", "library", "notes-quarantine"]
+    assert {body["type"] for body in made} == {"markdown"}
+    assert "| disk | ⚠️ warn | 3 GB \\| free | make room |" in made[0]["data"]
+    present = [{**body, "latest_id": body["key"]} for body in made]
+    killed = {"key": "notes-progress", "latest_id": "eight", "data": 40.0, "description": "notes: done about 12:05"}
+    server.answers["/artifacts/latest/filter"] = [
+        {**present[0], "data": "", "latest_id": "seven"},
+        *present[1:],
+        killed,
+    ]
+    server.answers["/artifacts/eight"] = {}
+    server.asked.clear()
+    page.publish(Home(filled), state, findings)
+    sent = [(method, path) for method, path, _ in server.asked]
+    assert sent == [("POST", "/artifacts/latest/filter"), ("PATCH", "/artifacts/seven"), ("PATCH", "/artifacts/eight")]
+    assert server.asked[-1][2] == {"description": "notes: ended early"}
 
 
 def test_names_in_the_health_artifact_are_no_markdown() -> None:
     name = r"*a* _b_ [c](javascript:d) ![e](f) <img src=x> `g` h|i \| &amp; ~~j~~"
     finding = Finding("source x_y", Verdict.FAIL, f"the folder '{name}'\nis not there", "")
-    shown = checks.table([finding], datetime.now(UTC))
+    shown = page.of_health([finding], datetime.now(UTC)).data
     assert r"| source x\_y | ❌ fail |" in shown
     expected = r"\*a\* \_b\_ \[c\](javascript:d) \!\[e\](f) \<img src=x\> \`g\` h\|i \\\| \&amp; \~\~j\~\~"
     assert f"the folder '{expected}' is not there" in shown
@@ -195,7 +206,7 @@ def test_names_in_the_health_artifact_are_no_markdown() -> None:
 
 def test_the_artifact_names_no_path(cli: Cli, server: Standin, filled: Path, vault: Path) -> None:
     def shown() -> str:
-        return checks.table(checks.examine(Home(filled)), datetime.now(UTC))
+        return page.of_health(checks.examine(Home(filled)), datetime.now(UTC)).data
 
     well = shown()
     vault.rename(vault.with_name("unmounted"))
@@ -207,7 +218,8 @@ def test_page_is_refreshed_once_and_tells_whether_all_is_well(
     cli: Cli, server: Standin, filled: Path, vault: Path
 ) -> None:
     shown: list[dict[str, Any]] = []
-    server.answers["/artifacts/filter"] = lambda _: [{"id": "seven"}]
+    health = {"key": "health", "latest_id": "seven", "data": "", "description": ""}
+    server.answers |= {"/artifacts/latest/filter": [health], "/artifacts/": {}}
     server.answers["/artifacts/seven"] = lambda body: shown.append(body) or {}
     assert page.main() == 0
     vault.rename(vault.with_name("unmounted"))

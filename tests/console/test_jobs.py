@@ -270,6 +270,11 @@ def test_a_retry_tells_which_jobs_are_not_in_quarantine(filled: Path, cli: Cli) 
     response = cli("quarantine", "retry", broken, other)
     assert (response.code, response.out[:7]) == (0, "1 item ")
     assert "1 job is not in quarantine" in response.err
+    response = cli("quarantine", "retry", other)
+    assert (response.code, response.err) == (
+        1,
+        f"catchment: job {other}: succeeded, so it cannot be retried; see `catchment jobs show {other}`\n",
+    )
 
 
 def test_a_retry_tells_which_jobs_are_missed_at_their_source(filled: Path, cli: Cli) -> None:

@@ -31,7 +31,7 @@ from web.__main__ import desk_of
 from web.action_table import ACTIONS
 from web.app import Web, application
 from web.guard import Guard
-from web.pages import document, health, jobs, sources, syncs, trends, trouble, why
+from web.pages import audit, document, health, jobs, sources, syncs, trends, trouble, why
 from web.readiness import Readiness
 from web.warm_library import WarmLibrary
 
@@ -41,6 +41,7 @@ ONLY_PAGE = {"page"}
 """Parameters that change the page and not its view."""
 SAMPLES = {
     "/overview": "/overview",
+    "/completions": "/completions?name=tag&start=be",
     "/health": "/health",
     "/health/trends": "/health/trends?range=30d&source=notes",
     "/trouble": "/trouble",
@@ -63,6 +64,7 @@ SAMPLES = {
     "/syncs/{number}": "/syncs/1?kind=added",
     "/jobs": "/jobs?state=quarantined&source=notes",
     "/jobs/{number}": "/jobs/JOB",
+    "/audit": "/audit?source=notes",
     "/why": "/why?item=broken.pdf",
     "/documents/{document}": "/documents/1",
     "/search": "/search?text=swarm",
@@ -173,9 +175,10 @@ def test_view_uses_the_described_parameters(library: WarmLibrary, names: dict[st
         *document.PAGES,
         *health.PAGES,
         *trends.PAGES,
+        *audit.PAGES,
         *(page for module in modules for page in module.pages(desk)),
     ]
-    for path in SAMPLES.keys() - {"/search", "/overview"}:
+    for path in SAMPLES.keys() - {"/search", "/overview", "/completions"}:
         page = next(page for page in pages if re.sub(r":\w+}", "}", page.path) == path)
         address = urlsplit(sample(path, names))
         match = compile_path(page.path)[0].match(address.path)

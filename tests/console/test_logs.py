@@ -62,7 +62,7 @@ def test_since_shows_later_lines_of_both_files_and_what_follows_them(log: Path, 
     ]
     assert cli("logs", "--since", "2026-11-20T10:30Z", "-n", "1").out.splitlines() == shown[-1:]
     assert cli("logs", "--since", "yesterday").code == 2
-    assert cli("logs", "--since", "1h").err == "worker: no lines since 1h\n"
+    assert cli("logs", "--since", "1h").err.startswith("worker: no lines since ")
 
 
 def test_follow_shows_appended_lines_and_survives_rotation(log: Path, following: subprocess.Popen[str]) -> None:

@@ -62,6 +62,12 @@ def test_help_page_has_an_example_that_parses() -> None:
             ALL[tuple(words[:depth])].make_context("catchment", words[depth:])
 
 
+def test_lines_of_examples_are_not_wrapped(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = cli("search", "--help").out.splitlines()
+    assert "            catchment search 'type:mail from:maria date:\"last month\"'" in lines
+
+
 def test_help_page_shows_no_type_names() -> None:
     for path, command in ALL.items():
         with command.make_context("catchment", [], resilient_parsing=True) as context:
@@ -86,8 +92,11 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "config": "validate show path",
         "ledger": "check vacuum adopt",
         "service": "install uninstall",
+        "mcp": "install",
         "vault": "report",
         "syncs": "list show",
+        "audit": "list verify key export compare erase",
+        "queue": "stats pause resume retry-failed run",
         "telemetry": "show export",
         "throttle": "show set clear pause resume reset-breaker history",
         "login": "github",
@@ -112,7 +121,6 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "open",
             "related",
             "why",
-            "mcp",
             "demo",
         }
         | {"backup", "restore", "plan", "undo", "prove"}
@@ -216,6 +224,7 @@ def test_ctrl_c_ends_quietly_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch)
         (("status", "--verbose"), "--verbose: no such option; see `catchment status --help`"),
         (("jobs", "list", "--limit"), "--limit: value missing; see"),
         (("status", "now"), "now: unexpected argument; see `catchment status --help`"),
+        (("logs", "nope"), "PROCESS: 'nope' is unknown; choose from server, worker, web; see `catchment logs --help`"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -276,6 +285,36 @@ def test_an_interrupt_from_outside_ends_with_130_and_no_traceback(state: Path) -
 def test_shells_are_offered_completion(process: Cli) -> None:
     said = process(_CATCHMENT_COMPLETE="complete_bash", COMP_WORDS="catchment sour", COMP_CWORD="1")
     assert said.out.split() == ["sources"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("search ti", "title:"),
+        ("search ta", "tag:bees tag:spring"),
+        ("search tag:be", "tag:bees"),
+        ("search tag : be", "bees"),
+        ("search in :", "bees"),
+        ("search --tag sp", "spring"),
+        ("search source:no", "source:notes"),
+        ("search type:pd", "type:pdf"),
+        ("show hi", "Hive Hive.md"),
+        ("open Bees/S", "Bees/Swarm.md"),
+        ("sources pause n", "notes"),
+        ("sync", "sync syncs"),
+    ],
+)
+def test_shells_complete_names_and_filters(filled: Path, process: Cli, typed: str, offered: str) -> None:
+    words = f"catchment {typed}"
+    script = (
+        "import atexit, sys\n"
+        "from console.main import main\n"
+        "atexit.register(lambda: print(sorted({'prefect', 'pydantic'} & set(sys.modules)), file=sys.stderr))\n"
+        "main([])\n"
+    )
+    typed_words = {"COMP_WORDS": words.replace(" ", "\n"), "COMP_CWORD": str(words.count(" "))}
+    said = process(script=script, _CATCHMENT_COMPLETE="complete_bash", **typed_words)
+    assert (said.out.split(), said.err.splitlines()[-1]) == (offered.split(), "[]")
 
 
 def test_main_never_raises_whatever_it_is_given(cli: Cli) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from catchment.ledger import Ledger
 from catchment.model import Item, Priority, Upsert
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
+from tests.console.standin import serving
 from tests.ledger.world import delivered
 
 if TYPE_CHECKING:
@@ -124,6 +126,22 @@ def test_failing_opener_is_reported_with_the_address(
     monkeypatch.setenv("PATH", "/nowhere")
     response = cli("open", "Hive.md")
     assert (response.code, "not installed; open it yourself: obsidian://" in response.err) == (1, True)
+
+
+def test_result_of_a_search_is_opened(filled: Path, cli: Cli, opener: Path) -> None:
+    response = cli("search", "swarm", "--words", "--open", "1")
+    assert (response.code, response.out.startswith("Swarm  ")) == (0, True)
+    assert opener.read_text().splitlines()[1].startswith("obsidian://open?path=")
+    refused = cli("search", "swarm", "--words", "--open", "2")
+    assert (refused.code, "--open 2: the search shows 1 result" in refused.err) == (4, True)
+
+
+def test_mail_opens_on_the_page_while_the_system_runs(filled: Path, cli: Cli) -> None:
+    ingest(filled, "mail", "imap", "INBOX;UIDVALIDITY=1;UID=2", {})
+    assert cli("open", "INBOX;UIDVALIDITY=1;UID=2", "--print").code == 4
+    with serving(filled):
+        address = cli("open", "INBOX;UIDVALIDITY=1;UID=2", "--print").out
+    assert re.fullmatch(r"http://127.0.0.1:\d+/documents/\d+\n", address)
 
 
 def test_unknown_document_exits_with_4(filled: Path, cli: Cli) -> None:

@@ -47,6 +47,7 @@ PAGES = (
     "/syncs",
     "/syncs/1",
     "/jobs",
+    "/audit",
     "/why?item=Hive",
 )
 

@@ -84,6 +84,38 @@ def test_on_a_terminal_the_last_column_wraps_within_eighty_columns(terminal: Cal
     assert all(line.startswith("     word") for line in lines[2:])
 
 
+@pytest.mark.parametrize(
+    ("width", "headers", "item"),
+    [
+        (150, "JOB REASON ATTEMPTS LAST SOURCE ITEM MESSAGE", "Projects/A long folder/Another long folder/visit.md"),
+        (100, "JOB REASON ATTEMPTS LAST SOURCE ITEM MESSAGE", "Projects/A long…older/visit.md"),
+        (80, "JOB REASON LAST SOURCE ITEM MESSAGE", "Projects/A…/visit.md"),
+        (60, "JOB REASON SOURCE ITEM MESSAGE", "Projec…it.md"),
+    ],
+)
+def test_table_fits_a_narrow_terminal(
+    terminal: Callable[[], Terminal], monkeypatch: pytest.MonkeyPatch, width: int, headers: str, item: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen = terminal()
+    last = datetime.now(UTC) - timedelta(minutes=20)
+    path = "Projects/A long folder/Another long folder/visit.md"
+    columns = ("JOB", "REASON", "ATTEMPTS", "LAST", "SOURCE", "ITEM", "MESSAGE")
+    render.show_table(columns, [(310, "parse_error", 3, last, "notes", path, "word " * 9)])
+    first, *rows = screen.getvalue().splitlines()
+    assert all(len(line) <= width for line in rows)
+    assert " ".join(first.split()) == headers
+    assert item in rows[0]
+
+
+def test_blank_columns_are_left_out_first(terminal: Callable[[], Terminal], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    screen = terminal()
+    render.show_table(("NAME", "WAITING", "QUARANTINED", "STATE"), [("notes", 0, 12, "active")])
+    assert "WAITING" not in screen.getvalue() and "QUARANTINED" in screen.getvalue()
+
+
 def test_an_address_stays_in_one_piece(terminal: Callable[[], Terminal]) -> None:
     address = "http://127.0.0.1:4200/v2/runs/flow-run/" + "cc28430f-e267-" * 5
     screen = terminal()
@@ -122,9 +154,12 @@ def test_json_holds_no_raw_control_character_and_reads_back_as_it_was(capsys: py
     assert json.loads(out) == {"title": hostile}
 
 
-def test_json_says_times_in_utc_and_enumerations_by_their_value(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_says_times_in_utc_and_enumerations_by_their_value(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     zone_time = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
-    render.show_ndjson([{"at": zone_time, "why": Reason.TIMEOUT, "tags": ("b", "a")}])
+    monkeypatch.setattr(render, "_has_lines", True)
+    render.show_json([{"at": zone_time, "why": Reason.TIMEOUT, "tags": ("b", "a")}])
     assert json.loads(capsys.readouterr().out) == {"at": "2026-11-20T14:00:00Z", "why": "timeout", "tags": ["b", "a"]}
 
 
@@ -188,6 +223,36 @@ def test_a_line_of_progress_is_never_longer_than_a_narrow_terminal() -> None:
     lines = shown.split("\r\x1b[K")[1:]
     assert len(lines) >= 2
     assert {len(line) for line in lines} == {19, 0}
+
+
+_STEPS = (
+    "import sys, time\n"
+    "from catchment.runtime import heartbeat\n"
+    "from console import render\n"
+    "render._REWRITE_SECONDS, render._LINE_SECONDS = 0.0, 0.0\n"
+    "with render.showing_progress():\n"
+    "    heartbeat.report('copying', 0, 4)\n"
+    "    heartbeat.report('copying', 3, 4)\n"
+    "    heartbeat.report('copying', 4, 4)\n"
+    "    heartbeat.report('verifying')\n"
+)
+
+
+def test_progress_is_one_line_on_a_terminal_with_the_time_left() -> None:
+    shown = _on_terminal(_STEPS, columns=80).split("\r\x1b[K")
+    assert shown == [
+        "",
+        "copying [--------------------] …",
+        "copying [###############-----] 75%, 0 s left",
+        "",
+        "verifying [--------------------] …",
+        "",
+    ]
+
+
+def test_progress_elsewhere_is_lines() -> None:
+    done = subprocess.run([sys.executable, "-c", _STEPS], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == "copying: …\ncopying: 75%, 0 s left\nverifying: …\n"
 
 
 def test_a_terminal_that_obeys_nothing_gets_no_line_that_is_written_anew() -> None:

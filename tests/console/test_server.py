@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import threading
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from catchment.runtime.home import Home
 from console import session
+from deployments.server.running import Running, record, supervisor_lock
 from deployments.supervisor import supervisor
+from tests.console.standin import serving
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli
@@ -54,6 +60,30 @@ def test_a_full_disk_is_said(cli: Cli, filled: Path, started: list[str], monkeyp
     assert response.code == 10
     assert response.err == "catchment: the disk is full and Catchment cannot write its state; make room and try again\n"
     assert started == []
+
+
+def test_up_at_another_port_is_refused_while_it_runs(cli: Cli, filled: Path) -> None:
+    with serving(filled):
+        refused = cli("up", "--port", "1")
+    assert (refused.code, "port 1: Catchment runs on port" in refused.err, "catchment down" in refused.err) == (
+        5,
+        True,
+        True,
+    )
+
+
+def test_up_in_the_background_waits_for_a_system_that_starts(filled: Path) -> None:
+    home, said = Home(filled), list[str]()
+    state = Running(1, os.getpid(), datetime.now(UTC), 0, 0, "")
+    with supervisor_lock(home):
+        timer = threading.Timer(0.3, record, (home, state))
+        timer.start()
+        assert supervisor.up(home, detach=True, port=1, announce=said.append) == 0
+        timer.join()
+    assert (said[0], said[-1]) == (
+        "Catchment is already starting",
+        "Catchment is already running: http://127.0.0.1:1",
+    )
 
 
 def test_without_a_ledger_it_starts_and_makes_none(cli: Cli, state: Path, started: list[str]) -> None:

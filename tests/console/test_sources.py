@@ -80,7 +80,7 @@ def test_catchments_own_state_is_no_source(cli: Cli, state: Path) -> None:
         ({"location": "/no/such/folder"}, 2, "not found"),
         ({"location": ""}, 2, "LOCATION: empty"),
         ({"options": ["--watch", "--debounce", "nan"]}, 2, "0 to 120"),
-        ({"name": "Papers!"}, 2, "lower-case letters"),
+        ({"name": "Größe"}, 2, "'Größe': invalid name; use lower-case letters"),
         ({"options": ["--every", "often"]}, 2, "15m"),
         ({"options": ["--every", "15m", "--cron", "0 7 * * *"]}, 2, "one of"),
         ({"options": ["--cron", "0 25 * * *"]}, 2, "hour"),
@@ -222,6 +222,8 @@ def test_a_name_that_is_close_is_suggested(filled: Path, cli: Cli) -> None:
     for command in (("sources", "show"), ("sources", "pause"), ("sources", "test"), ("sync",), ("vault", "report")):
         said = cli(*command, "nots")
         assert (said.code, "did you mean notes?" in said.err) == (4, True), said
+        other = cli(*command, "nope")
+        assert (other.code, "see `catchment sources list`" in other.err) == (4, True), other
 
 
 def test_a_sync_without_a_server_says_how_to_start_one(filled: Path, cli: Cli) -> None:

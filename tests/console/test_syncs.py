@@ -48,7 +48,7 @@ def test_a_run_that_stands_still_while_the_disk_is_full_is_not_waited_for(
 
 def test_a_state_is_told_in_words() -> None:
     assert [in_words(name) for name in ("AwaitingConcurrencySlot", "Running")] == [
-        "awaiting concurrency slot",
+        "waiting for the sync that runs",
         "running",
     ]
 

@@ -152,6 +152,19 @@ def test_prefect_yaml_gives_the_deployments_of_prefect_deploy(
     undeploy(server_home, server, "example")
 
 
+def test_artifacts_of_a_source_are_deleted_with_it(
+    server_home: Home, server: Running, client: Client, deploy_standin: Callable[..., None]
+) -> None:
+    deploy_standin("leaving")
+    kept, deleted = ["leaving-notes", "staying-summary"], ["leaving-progress", "leaving-quarantine", "leaving-summary"]
+    for key in [*kept, *deleted, *deleted]:
+        client.post("/artifacts/", json={"key": key, "type": "markdown", "data": "text"}).raise_for_status()
+    undeploy(server_home, server, "leaving")
+    query = {"artifacts": {"key": {"any_": [*kept, *deleted]}}}
+    assert sorted(row["key"] for row in everything(client, "artifacts/latest", query)) == kept
+    assert sorted(row["key"] for row in everything(client, "artifacts", query)) == kept
+
+
 def test_pause_and_inactive_schedule_survive_a_changed_file(
     server: Running, deploy_standin: Callable[..., None]
 ) -> None:

@@ -17,6 +17,7 @@ from catchment.content.cache import Cache
 from catchment.errors import NoConsent, TryAgain
 from catchment.ledger import Ledger, Source
 from catchment.model import Priority
+from catchment.runtime import heartbeat
 from catchment.search.meaning.fill import fill
 from catchment.search.meaning.models import Refusal, quantized
 from catchment.settings import Home, Policy
@@ -91,7 +92,7 @@ def mine(ledger: Ledger) -> Source:
 
 
 def purge(home: Home, ledger: Ledger, source: Source) -> PurgeProof:
-    return revoke(home, ledger, source, ALL, "operator:anna", lambda _items: None)
+    return revoke(home, ledger, source, ALL, "operator:anna")
 
 
 def holding(home: Home, words: str) -> list[str]:
@@ -214,8 +215,8 @@ def test_backup_with_short_texts_is_named(home: Home, ledger: Ledger, mine: Sour
     ledger.back_up(backups / "before.db", {})
     part = Extent(frozenset({WHOLE}), lambda locator: locator == "shared.md", whole=False)
     nothing = Extent(frozenset({WHOLE}), lambda locator: False, whole=False)
-    assert revoke(home, ledger, mine, nothing, "operator:anna", lambda _: None).copies == ()
-    assert revoke(home, ledger, mine, part, "operator:anna", lambda _: None).copies == ("backups/before.db",)
+    assert revoke(home, ledger, mine, nothing, "operator:anna").copies == ()
+    assert revoke(home, ledger, mine, part, "operator:anna").copies == ("backups/before.db",)
     proof = purge(home, ledger, mine)
     assert (proof.holds, proof.copies) == (True, ("backups/before.db",))
     ledger.back_up(backups / "after.db", {})
@@ -289,7 +290,8 @@ def test_killed_purge_is_completed_by_the_next(home: Home, ledger: Ledger, mine:
     if child == 0:
         try:
             again = Ledger.open(home.database_url)
-            revoke(home, again, mine, ALL, "operator:anna", lambda _items: os.kill(os.getpid(), signal.SIGKILL))
+            with heartbeat.heard_by(lambda *_: os.kill(os.getpid(), signal.SIGKILL)):
+                revoke(home, again, mine, ALL, "operator:anna")
         finally:
             os._exit(0)
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])

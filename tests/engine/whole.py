@@ -228,7 +228,7 @@ class Engine:
     # Operator actions
 
     def revoke(self, name: str) -> PurgeProof:
-        return revoke(self.home, self.ledger, self.source(name), ALL, "anna", lambda _items: None)
+        return revoke(self.home, self.ledger, self.source(name), ALL, "anna")
 
     def agree(self, name: str) -> None:
         self.ledger.consents.give(self.source(name).id, {WHOLE}, "anna", None)

@@ -435,7 +435,7 @@ def agreed(desk: Desk) -> None:
 
 def revoked(desk: Desk) -> None:
     with desk.ledger() as ledger:
-        proof = revoke(desk.home, ledger, desk.source(ledger), _ALL, "operator", lambda _items: None)
+        proof = revoke(desk.home, ledger, desk.source(ledger), _ALL, "operator")
         assert proof.holds, proof
 
 

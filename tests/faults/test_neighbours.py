@@ -75,10 +75,8 @@ def test_concurrent_ups_start_one_system(
     together: tuple[Person, list[tuple[int, str]]],
 ) -> None:
     person, told = together
-    assert 0 in {code for code, _ in told}
     for code, line in told:
-        assert code in (0, 10), line
-        assert ("Catchment is running" in line) if code == 0 else ("Catchment is already starting" in line), line
+        assert (code, "running: http" in line) == (0, True), line
 
     def supervisors() -> list[str]:
         return [line for line in commands(person.processes()) if "deployments.supervisor.detached" in line]

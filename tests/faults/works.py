@@ -82,7 +82,7 @@ def purge(home: Home) -> bool:
     with closing(Ledger.open(home.database_url)) as ledger:
         source = ledger.sources.get(NAME)
         extent = Extent(frozenset({WHOLE}), lambda _: True, whole=True)
-        return revoke(home, ledger, source, extent, "operator:ada", lambda _: None).holds
+        return revoke(home, ledger, source, extent, "operator:ada").holds
 
 
 def lead_forward(home: Home) -> list[str]:

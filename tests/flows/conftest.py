@@ -25,6 +25,12 @@ class Window:
     """The flow runs as the Prefect UI shows them, read from the server's API."""
 
     client: Client
+    url: str
+    login: str
+
+    def artifacts(self, source: str) -> dict[str, dict[str, Any]]:
+        """Return the latest artifacts of a source by key."""
+        return {row["key"]: row for row in self.ask("artifacts/latest", artifacts={"key": {"like_": f"{source}-"}})}
 
     def ask(self, what: str, **query: Any) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.client.post(f"/{what}/filter", json=query).raise_for_status().json()
@@ -71,7 +77,7 @@ def window(server: Running, home: Home) -> Iterator[Window]:
         PREFECT_HOME: home.prefect,
     }
     with temporary_settings(settings), api(server) as client:
-        yield Window(client)
+        yield Window(client, f"{server.url}/api", server.login)
         # Send the pending events before the server stops.
         APILogWorker.drain_all()
         EventsWorker.drain_all()

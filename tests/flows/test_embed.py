@@ -143,7 +143,7 @@ def test_embedding_waits_while_a_sync_works(library: Home, monkeypatch: pytest.M
             await asyncio.sleep(0.5)
             before = _counts(library)
         share.close()
-        await run
+        assert (await run).name == "Completed"
         return before
 
     assert asyncio.run(beside_a_step()).done == 0

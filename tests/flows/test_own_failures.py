@@ -32,6 +32,7 @@ from catchment.errors import (
 from catchment.ledger import Ledger
 from catchment.model import SkipReason
 from catchment.settings import Home
+from catchment.telemetry.incidents import reason_of
 from connectors.local_files import LocalFilesSettings
 from flows.own_failures import resumable
 from flows.sync import bring_up_to_date
@@ -159,7 +160,8 @@ def test_error_during_a_sync_is_told_to_the_ledger(
     state = asyncio.run(bring_up_to_date("local_files", "notes", LocalFilesSettings(root=tmp_path), deep=False))
 
     assert isinstance(state, State)
-    assert kind.__name__ in str(state.message) or state.name == "Waiting"
+    reason = reason_of(error).help if isinstance(error, SourceError) else kind.__name__
+    assert reason in str(state.message) or state.name == "Waiting"
     assert re.search(": (failed|crashed|held|waiting)", names[-1])
     with closing(Ledger.open(home.database_url)) as ledger:
         last = ledger.syncs.last(ledger.sources.get("notes").id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tasks.report import artifact_key
+from tasks.artifacts import artifact_key
 
 
 def test_similar_source_names_have_different_artifact_keys() -> None:

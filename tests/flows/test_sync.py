@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import re
+import signal
+import subprocess
+import sys
 import threading
 from contextlib import closing
 from datetime import UTC, datetime
@@ -16,7 +20,7 @@ import httpx
 import pytest
 from prefect.client.schemas.objects import State, StateType
 
-from catchment.errors import LedgerUnavailable
+from catchment.errors import LedgerUnavailable, Reason
 from catchment.ledger import Ledger
 from catchment.ledger.jobs.queue import Queue
 from catchment.model import JobState, Priority
@@ -38,6 +42,11 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "secretfolder"
     folder.mkdir()
     return folder
+
+
+def _items(window: Window, run: dict[str, Any], tasks: int) -> list[dict[str, Any]]:
+    """Return the task runs of failing items, of a run with this many tasks."""
+    return [task for task in window.tasks(run["id"], tasks) if task["name"].startswith("item ")]
 
 
 def sync(name: str, folder: Path, **settings: Any) -> State:
@@ -62,24 +71,75 @@ def test_run_is_named_after_its_result_and_has_subflows(window: Window, folder: 
     assert re.fullmatch(how, artifact["description"])
 
 
-def test_sync_without_changes_is_named_so_and_has_one_task_run(window: Window, folder: Path) -> None:
+def test_sync_without_changes_keeps_the_summary_and_has_one_task_run(window: Window, folder: Path) -> None:
     (folder / "a.md").write_text("A")
     sync("idle", folder)
+    before = window.artifacts("idle")
     sync("idle", folder)
     run = window.run_of("idle")
     assert run["name"] == "idle: nothing to do"
     assert [task["name"] for task in window.tasks(run["id"], 1)] == ["discover"]
+    assert window.artifacts("idle") == before
+    assert [*before] == ["idle-summary"]
 
 
-def test_damaged_file_is_quarantined_in_its_own_task_run(window: Window, folder: Path) -> None:
+def test_damaged_file_is_quarantined_in_its_own_task_run(window: Window, folder: Path, home: Home) -> None:
+    home.web_port.write_text("4210\n")
     (folder / "good.md").write_text("Good")
     (folder / "bad.pdf").write_bytes(b"%PDF-1.7\nthis is no PDF")
     assert sync("damaged", folder).name == "Completed"
     run = window.run_of("damaged")
     assert run["name"] == "damaged: 1 added or updated, 1 quarantined"
-    (item,) = [task for task in window.tasks(run["id"], 4) if task["name"].startswith("item of job")]
+    with closing(Ledger.inspect(home.database_url)) as ledger:
+        [entry] = ledger.quarantine.list()
+    (item,) = _items(window, run, 4)
+    assert item["name"] == f"item {entry.job}: parse_error"
     assert (item["state"]["name"], item["state"]["type"]) == ("Quarantined", "FAILED")
-    assert item["state"]["message"] == "parse_error after attempt 1"
+    assert "(attempt 1). What helps: open it in its own program" in item["state"]["message"]
+    assert item["state"]["message"].endswith(f". See http://127.0.0.1:4210/jobs/{entry.job} for details.")
+
+
+def test_failing_items_beyond_three_of_a_reason_share_a_run_that_is_not_red(
+    window: Window, folder: Path, home: Home
+) -> None:
+    for n in range(5):
+        (folder / f"bad {n}.pdf").write_bytes(b"%PDF-1.7\nthis is no PDF")
+    assert sync("many", folder).is_completed()
+    run = window.run_of("many")
+    assert run["name"] == "many: 5 quarantined"
+    assert [item["name"].partition(": ")[2] for item in _items(window, run, 7)] == ["parse_error"] * 3
+    (others,) = [task for task in window.tasks(run["id"], 7) if task["name"] == "other failing items"]
+    assert (others["state"]["type"], others["state"]["message"]) == ("COMPLETED", "2 quarantined.")
+    listed = window.artifacts("many")["many-quarantine"]
+    assert listed["description"] == "many: 5 in quarantine"
+    with closing(Ledger.inspect(home.database_url)) as ledger:
+        assert all(f"| {entry.job} | {entry.reason} |" in listed["data"] for entry in ledger.quarantine.list())
+
+
+def test_other_failing_items_are_attempted_as_the_policy_says(
+    window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.sync._SHOWN_OF_EACH_REASON", 1)
+    for n in range(3):
+        (folder / f"{n}.md").write_text("word " * 2_000_000)
+    retry = {"backoff": "immediate", "attempts": 3}
+    assert sync("tried", folder, limits={"stall_seconds": 0.01}, retry=retry).is_completed()
+    with closing(Ledger.inspect(home.database_url)) as ledger:
+        assert [entry.attempts for entry in ledger.quarantine.list()] == [3, 3, 3]
+    (item,) = _items(window, window.run_of("tried"), 5)
+    assert item["run_count"] == 2
+
+
+def test_quarantine_is_empty_again_when_its_items_are_repaired(window: Window, folder: Path) -> None:
+    bad = folder / "bad.pdf"
+    bad.write_bytes(b"%PDF-1.7\nthis is no PDF")
+    sync("repaired", folder)
+    assert "parse_error" in window.artifacts("repaired")["repaired-quarantine"]["data"]
+    bad.unlink()
+    (folder / "good.md").write_text("Good")
+    sync("repaired", folder)
+    shown = window.artifacts("repaired")["repaired-quarantine"]
+    assert (shown["data"], shown["description"]) == ("Nothing is in quarantine.", "repaired: nothing in quarantine")
 
 
 def test_item_is_retried_in_its_task_run_by_policy(window: Window, folder: Path) -> None:
@@ -88,14 +148,17 @@ def test_item_is_retried_in_its_task_run_by_policy(window: Window, folder: Path)
     state = sync("slow", folder, limits=limits, retry={"backoff": "immediate", "attempts": 3})
     assert state.name == "Completed"
     run = window.run_of("slow")
-    (item,) = [task for task in window.tasks(run["id"], 4) if task["name"].startswith("item of job")]
+    (item,) = _items(window, run, 4)
     assert (item["state"]["name"], item["run_count"]) == ("Quarantined", 2)
-    assert item["state"]["message"] == "timeout after attempt 3"
+    assert "(attempt 3)" in item["state"]["message"]
+    assert not [line for line in window.logs([run["id"]], "attempt 3") if "Traceback" in line or "NoneType" in line]
 
 
+@pytest.mark.parametrize("shown", [3, 0])
 def test_source_lost_during_a_retry_fails_the_sync_not_the_item(
-    window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+    window: Window, folder: Path, home: Home, monkeypatch: pytest.MonkeyPatch, shown: int
 ) -> None:
+    monkeypatch.setattr("flows.sync._SHOWN_OF_EACH_REASON", shown)
     for name in ("big", "huge"):
         (folder / f"{name}.md").write_text("word " * 2_000_000)
     elsewhere = folder.with_name("unplugged")
@@ -108,14 +171,17 @@ def test_source_lost_during_a_retry_fails_the_sync_not_the_item(
 
     with monkeypatch.context() as patch:
         patch.setattr(SourceSync, "process_alone", unplugged)
-        patch.setattr("flows.sync._ITEMS_AT_ONCE", 1)
+        patch.setattr("tasks.sync_tasks._ITEMS_AT_ONCE", 1)
         limits = {"stall_seconds": 0.01}
         state = sync("gone-meanwhile", folder, limits=limits, retry={"backoff": "immediate", "attempts": 5})
-    assert (state.name, state.message) == ("Failed", "SourceUnavailable; nothing was deleted")
+    assert state.name == "Failed"
+    assert str(state.message).startswith("A source cannot be reached or read. No document is deleted meanwhile.")
     run = window.run_of("gone-meanwhile")
     assert run["name"] == "gone-meanwhile: failed"
-    (item,) = [task for task in window.tasks(run["id"], 4) if task["name"].startswith("item of job")]
+    (item,) = [task for task in window.tasks(run["id"], 4) if "item" in task["name"]]
     assert (item["state"]["type"], item["run_count"]) == ("FAILED", 1)
+    assert item["state"]["message"] == "A source cannot be reached or read (SourceUnavailable)"
+    assert "Traceback" not in repr(window.logs([run["id"]], "A source cannot be"))
     elsewhere.rename(folder)
     assert sync("gone-meanwhile", folder, retry={"backoff": "immediate", "attempts": 5}).name == "Completed"
     with closing(Ledger.open(home.database_url)) as ledger:
@@ -131,10 +197,10 @@ def test_deferred_item_is_not_reported_as_done(
     with closing(Ledger.open(home.database_url)) as ledger:
         (job,) = ledger.queue.jobs()
     # As if the item were due and the host's rate limit used up: an item that is not due cannot be claimed either.
-    monkeypatch.setattr(SourceSync, "jobs_to_process_alone", lambda *_: [job.id])
+    monkeypatch.setattr(SourceSync, "jobs_to_process_alone", lambda *_: {job.id: Reason.TIMEOUT})
     assert sync("used-up", folder, retry=retry).is_completed()
-    (item,) = [task for task in window.tasks(window.run_of("used-up")["id"], 2) if task["name"].startswith("item of")]
-    assert (item["state"]["name"], item["state"]["type"], item["run_count"]) == ("Retrying later", "FAILED", 1)
+    (item,) = _items(window, window.run_of("used-up"), 2)
+    assert (item["state"]["name"], item["state"]["type"], item["run_count"]) == ("Retrying later", "COMPLETED", 1)
 
 
 @pytest.mark.parametrize("step", ["jobs_to_process_alone", "finish"])
@@ -182,6 +248,44 @@ def test_step_completed_before_a_failure_is_cached(
     assert ledger.check() == []
 
 
+def test_killed_sync_continues_with_a_cached_batch(window: Window, folder: Path, home: Home) -> None:
+    (folder / "a.md").write_text("A")
+    killing = (
+        "import os, sys; from tests.flows import test_sync as flows; from catchment.ledger.jobs.queue import Queue\n"
+        "Queue.deliver = lambda *_: os.kill(os.getpid(), 9); flows.sync('killed', flows.Path(sys.argv[1]))"
+    )
+    address = {"PREFECT_API_URL": window.url, "PREFECT_API_AUTH_STRING": window.login}
+    environment = {**os.environ, **address, "PREFECT_HOME": str(home.prefect)}
+    died = subprocess.run([sys.executable, "-c", killing, folder], env=environment, check=False)
+    assert died.returncode == -signal.SIGKILL
+    assert sync("killed", folder).is_completed()
+    tasks = window.tasks(window.run_of("killed")["id"], 3)
+    assert [task["state"]["name"] for task in tasks] == ["Completed", "Cached", "Completed"]
+
+
+def test_step_that_waited_for_the_ledger_shows_its_attempts(
+    window: Window, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.md").write_text("A")
+    process = SourceSync.process
+    attempts: list[int] = []
+
+    def busy_once(sync: SourceSync, token: int) -> dict[str, int]:
+        attempts.append(token)
+        if len(attempts) == 1:
+            raise LedgerUnavailable("The ledger is locked by another process")
+        return process(sync, token)
+
+    monkeypatch.setattr(SourceSync, "process", busy_once)
+    assert sync("busy-once", folder).is_completed()
+    tasks = window.tasks(window.run_of("busy-once")["id"], 3)
+    assert [(task["state"]["name"], task["run_count"]) for task in tasks] == [
+        ("Completed", 1),
+        ("Completed", 1),
+        ("Completed", 2),
+    ]
+
+
 def _disk_full(*_arguments: object) -> None:
     raise LedgerUnavailable("the disk is full; make room and sync again")
 
@@ -191,7 +295,7 @@ def test_failed_subflow_start_leaves_its_jobs_to_the_next_sync(
 ) -> None:
     (folder / "a.md").write_text("A")
 
-    async def broken(*_: int) -> None:
+    async def broken(*_: int, **__: bool) -> None:
         raise ConnectionError
 
     with monkeypatch.context() as patched:
@@ -244,7 +348,12 @@ def test_stopped_sync_ends_cancelled_and_the_next_continues(
         patch.setattr(SourceSync, "process", process_and_stop)
         state = asyncio.run(run())
     assert (stopped, state.type, state.name) == ([True], StateType.CANCELLED, "Cancelled")
-    assert not stop(window.run_of("stopped")["id"])
+    run = window.run_of("stopped")
+    assert not stop(run["id"])
+    parts = window.ask("flow_runs", flow_runs={"parent_flow_run_id": {"any_": [run["id"]]}})
+    assert {part["state"]["type"] for part in parts} <= {"COMPLETED", "CANCELLED"}
+    assert {task["state"]["type"] for task in window.tasks(run["id"], 4)} <= {"COMPLETED", "CANCELLED"}
+    assert "Traceback" not in repr(window.logs([run["id"], *(part["id"] for part in parts)], "Cancelled"))
     with closing(Ledger.open(home.database_url)) as ledger:
         [last] = ledger.syncs.recent()
         assert (last.outcome, last.error) == ("cancelled", "the run was cancelled")
@@ -312,7 +421,7 @@ def test_sync_that_lost_the_server_ends_crashed_and_resumes(
 ) -> None:
     (folder / "a.md").write_text("A")
 
-    async def away(*_: int) -> None:
+    async def away(*_: int, **__: bool) -> None:
         raise httpx.ConnectError("All connection attempts failed")
 
     with monkeypatch.context() as patched:
@@ -359,7 +468,9 @@ def test_source_that_keeps_failing_is_quarantined_and_held(window: Window, folde
     folder.write_text("not a folder any more")
     states = [sync("unplugged", folder) for _ in range(HELD_AFTER + 1)]
     assert [state.name for state in states] == ["Failed"] * (HELD_AFTER - 1) + ["Quarantined", "Skipped"]
-    assert states[0].message == "SourceInvalid; nothing was deleted"
+    assert str(states[0].message).startswith("The location of a source is not of its kind")
+    assert "`catchment sources test unplugged`" in str(states[0].message)
+    assert str(states[-2].message).endswith("Held until: `catchment sources resume unplugged`")
     assert window.run_of("unplugged")["name"] == "unplugged: skipped"
 
 
@@ -376,7 +487,7 @@ def test_prefect_shows_no_private_data(window: Window, folder: Path) -> None:
             tasks,
             subflows,
             {key: value for key, value in run.items() if key != "parameters"},
-            window.logs(runs, "quarantined; see"),
+            window.logs(runs, "attempt 1: parse_error"),
             window.ask("artifacts"),
         ]
     )
@@ -388,4 +499,4 @@ def test_error_is_reported_without_paths(window: Window, folder: Path) -> None:
     folder.rmdir()
     sync("gone", folder)
     run = window.run_of("gone")
-    assert "secretfolder" not in repr(window.logs([run["id"]], "SourceUnavailable"))
+    assert "secretfolder" not in repr([run["state"], window.logs([run["id"]], "cannot be reached")])

@@ -98,7 +98,7 @@ def test_discarded_item_is_ignored_until_it_changes(world: World) -> None:
     assert world.ledger.quarantine.list() == []
     assert world.see(note("a.pdf")).unchanged == 1
     assert world.ledger.quarantine.show(job).item == "a.pdf", "the entry is history"
-    with pytest.raises(IllegalTransition, match="is cancelled and cannot be discarded"):
+    with pytest.raises(IllegalTransition, match="cancelled, so it cannot be discarded"):
         world.ledger.quarantine.discard([job], "anna", "again")
     assert world.see(note("a.pdf", "v2")).enqueued == 1
 

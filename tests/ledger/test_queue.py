@@ -69,8 +69,9 @@ def test_jobs_that_kill_runs_are_isolated_and_processed_individually(world: Worl
         world.claim(owner="dead", attempts=2)
         world.ledger.queue.recover(None, lambda _: False, 2)
     assert world.claim(attempts=2).jobs == ()
-    apart = world.ledger.queue.to_process_alone(world.source.id, 10, 2)
-    assert len(apart) == 3
+    killed = world.ledger.queue.to_process_alone(world.source.id, 10, 2)
+    assert [*killed.values()] == ["process_killed"] * 3
+    apart = [*killed]
     assert world.claim(jobs=apart[:1], owner="dead").jobs[0].attempt == 3
     assert world.ledger.queue.recover(None, lambda _: False, 2) == Recovered(0, 1)
     assert len(world.claim(jobs=apart).jobs) == 2
@@ -104,10 +105,10 @@ def test_failed_job_leaves_its_batch_and_is_ready_after_its_backoff(world: World
     assert world.ledger.queue.fail(batch.token, failed, TIMEOUT, retry_at=at) is JobState.RETRYING
     assert world.deliver(batch).stale == [failed]
     assert world.ledger.queue.waiting(world.source.id) == Waiting(0, 1, at)
-    assert world.ledger.queue.to_process_alone(world.source.id, 10, 9) == []
+    assert world.ledger.queue.to_process_alone(world.source.id, 10, 9) == {}
     world.clock.forward(seconds=30)
     assert world.ledger.queue.waiting(world.source.id) == Waiting(1, 0, None)
-    assert world.ledger.queue.to_process_alone(world.source.id, 10, 9) == [failed]
+    assert world.ledger.queue.to_process_alone(world.source.id, 10, 9) == {failed: "timeout"}
     again = world.claim()
     assert [(job.id, job.attempt) for job in again.jobs] == [(failed, 2)]
     assert world.deliver(again).succeeded == [failed]
@@ -161,7 +162,7 @@ def test_a_cancelled_job_stays_cancelled_until_the_item_changes(world: World) ->
     world.ledger.queue.cancel(1, "anna", "not now")
     assert world.see(note("a.md")).unchanged == 1
     assert world.claim().jobs == ()
-    with pytest.raises(IllegalTransition, match="Job 1 is cancelled and cannot be cancelled"):
+    with pytest.raises(IllegalTransition, match="job 1: cancelled, so it cannot be cancelled"):
         world.ledger.queue.cancel(1, "anna", "again")
     assert world.see(note("a.md", "v2")).enqueued == 1
 

@@ -45,6 +45,17 @@ def test_document_number_wins_over_a_note_named_like_it_and_says_so(world: World
     assert choose(world, "1.md") == first
 
 
+def test_number_of_a_job_lists_its_item_beside_the_document(world: World) -> None:
+    put(world, *(f"{n}.md" for n in range(3)))
+    world.see(note("broken.md"))
+    [job] = world.claim().jobs
+    put(world, *(f"more {n}.md" for n in range(3)))
+    listed = resolver.find(world.ledger, f"#{job.id}", dict).listed
+    assert [(row.locator, row.document == job.id) for row in listed][-1] == ("broken.md", False)
+    assert resolver.document(world.ledger, f"#{job.id}", dict).number == job.id
+    assert resolver.find(world.ledger, f"#{job.id}", dict, "papers").listed == []
+
+
 def test_equal_matches_are_listed_and_none_is_chosen(world: World) -> None:
     numbers = put(world, "p/Plan.md", "q/Plan.md", "q/deep/plan.md")
     with pytest.raises(Ambiguous) as raised:

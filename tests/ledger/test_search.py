@@ -286,6 +286,59 @@ def test_issues_are_filtered_by_state_label_and_kind(world: World) -> None:
         assert set(found(world, query)) == {f"o/r#{number}" for number in numbers}, query
 
 
+def test_tasks_are_found_by_state_words_and_due_date(world: World) -> None:
+    lines = {" ": "paint the girder 📅 2026-05-01", "/": "order rust [due:: 2026-04-01]", "x": "sweep", "-": "rent"}
+    tasks = [Entity(EntityKind.TASK, text, status) for status, text in lines.items()]
+    text = "\n".join(["the bridge", *(f"- [{status}] {text}" for status, text in lines.items())])
+    for name in ("Bridge.md", "Copy.md"):
+        put(world, name, text, entities=tasks)
+    put(world, "Rust.md", "no task", entities=[Entity(EntityKind.TASK, "", " ")])
+    for query, expected in {
+        "type:task is:open": ["☐ order rust [due:: 2026-04-01]", "☐ paint the girder 📅 2026-05-01"],
+        "type:task is:closed": ["☑ sweep", "☑ rent"],
+        "type:task -is:open sweep": ["☑ [sweep]"],
+        "type:task girder": ["☐ paint the [girder] 📅 2026-05-01"],
+        "type:task bridge rust": ["☐ order [rust] [due:: 2026-04-01]"],
+        "type:task is:open -rust": ["☐ paint the girder 📅 2026-05-01"],
+        "type:task is:merged": [],
+    }.items():
+        assert [hit.snippet for hit in ask(world, query).hits] == expected, query
+    results = ask(world, "type:task", limit=1, offset=1)
+    assert (results.total, [hit.state for hit in results.hits]) == (4, ["open"])
+    assert results.hits[0].places == (("notes", "Bridge.md"), ("notes", "Copy.md"))
+    assert [hit.title for hit in ask(world, "-type:task bridge").hits] == ["Bridge"]
+
+
+def test_unanswered_is_the_last_message_of_another_person(world: World) -> None:
+    sent, draft = {"labels": ["\\Sent"]}, {"flags": ["\\Draft"]}
+    mails: dict[str, tuple[str, dict[str, object]]] = {
+        "asked": ("", {}),
+        "reply": ("asked", sent),
+        "again": ("reply", {}),
+        "drafted": ("again", draft),
+        "copied": ("", {}),
+        "copied too": ("", sent),
+        "marked": ("", {"flags": ["\\Answered", "\\Seen"]}),
+        "list": ("", {}),
+        "no reply": ("", {}),
+        "saved": ("", {"flags": None}),
+    }
+    for day, (name, (answers, attributes)) in enumerate(mails.items(), 1):
+        flags = {name: value for name, value in ({"flags": []} | attributes).items() if value is not None}
+        world.see(note(name, content(name), attributes=flags))
+        properties = {"message-id": name.removesuffix(" too"), "references": [answers] if answers else []}
+        properties |= {"list-id": "news"} if name == "list" else {}
+        author = "Shop <no-reply@example.org>" if name == "no reply" else "Nora Replyson <nora@example.org>"
+        batch = world.claim()
+        done = delivered(batch.jobs[0].id, name, title=name)
+        created = datetime(2026, 3, day, tzinfo=UTC)
+        subject = name.removesuffix(" too")
+        document = Document(name, "message/rfc822", subject, author=author, created=created, properties=properties)
+        world.ledger.queue.deliver(batch.token, [replace(done, document=document)])
+    assert found(world, "is:unanswered") == ["again"]
+    assert set(found(world, "-is:unanswered")) == set(mails) - {"again"}
+
+
 def test_newest_documents_come_first_by_request(world: World) -> None:
     for number, day in enumerate((3, 9, 1)):
         put(world, f"{number}.md", "pump " * (number + 1), created=datetime(2026, 3, day, tzinfo=UTC))

@@ -240,7 +240,7 @@ def test_prioritized_job_is_claimed_first(world: World) -> None:
     last = world.ledger.queue.jobs()[0]
     world.ledger.queue.prioritize(last.id, "anna", "")
     assert locators(world.claim(1)) == [last.item]
-    with pytest.raises(IllegalTransition, match="is running and cannot be prioritized"):
+    with pytest.raises(IllegalTransition, match="running, so it cannot be prioritized"):
         world.ledger.queue.prioritize(last.id, "anna", "")
 
 

@@ -228,6 +228,19 @@ def test_model_that_fails_is_asked_again_after_growing_pauses(
     assert pauses == [1, 2, 4]
 
 
+def test_progress_counts_passages_that_came_later(world: World) -> None:
+    reports: list[EmbeddingCounts] = []
+
+    class Slow(Cheap):
+        def passages(self, texts: Sequence[str]) -> list[bytes | Refusal | None]:
+            if len(self.texts) == _NOTES:  # after the titles
+                world.ingest(*notes(20, start=100))
+            return super().passages(texts)
+
+    fill(world.ledger, Slow("slow"), reports.append)
+    assert [(counts.done, counts.total) for counts in reports] == [(_NOTES, _NOTES + 20), (_NOTES + 20, _NOTES + 20)]
+
+
 @pytest.mark.parametrize(("groups", "stored"), [(3, (0, 16)), (4 + 3, (16, _NOTES))])
 def test_groups_before_a_failure_are_stored(
     world: World, server: _Server, groups: int, stored: tuple[int, int]

@@ -22,13 +22,14 @@ from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, TryAgai
 from catchment.ledger.admin.check import check
 from catchment.ledger.admin.migrations import revision_of
 from catchment.ledger.admin.opening import is_older, require_whole
-from catchment.ledger.db.copies import SIDE_FILES, atomic_copy, remove, temporary_copy
+from catchment.ledger.db.copies import SIDE_FILES, atomic_copy, copy_into, remove, temporary_copy
 from catchment.ledger.db.database import Store
 from catchment.ledger.db.driver_errors import translated
 from catchment.ledger.db.ownership import forget_owner
 from catchment.ledger.library.embeddings import Embeddings
-from catchment.runtime import atomic_files
+from catchment.runtime import atomic_files, heartbeat
 
+_PAGES_AT_ONCE = 2_000
 _FILES = "CREATE TABLE backup (name TEXT PRIMARY KEY, data BLOB NOT NULL)"
 _READ_FILES = "SELECT name, data FROM backup"
 _HAS_FILES = "SELECT 1 FROM sqlite_master WHERE name = 'backup'"
@@ -58,8 +59,7 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
     try:
         with atomic_copy(target) as unfinished:
             made = unfinished.stat()
-            with translated(), closing(sqlite3.connect(store.file, timeout=30)) as source:
-                source.execute("VACUUM INTO ?", (str(unfinished),))
+            copy_into(store.file, unfinished)
             with translated(), closing(sqlite3.connect(unfinished)) as copy, copy:
                 # The files of an unfinished restore belong to this ledger.
                 if copy.execute(_HAS_FILES).fetchone() is None:
@@ -149,6 +149,7 @@ def _put_back(place: Path, data: bytes, aside: Path | None) -> None:
 
 def _proved(file: Path) -> list[str]:
     """Return the invariants that a copy violates. Raises LedgerCorrupt if its pages are damaged."""
+    heartbeat.report("verifying")
     # With the clock at 0, no lease has expired: the copy contains the leases of running jobs.
     store = Store(URL.create("sqlite", database=str(file)), lambda: 0.0)
     try:
@@ -158,6 +159,11 @@ def _proved(file: Path) -> list[str]:
         return check(store, deep=True)
     finally:
         store.close()
+        heartbeat.report("verifying", 1)
+
+
+def _report_copied(_status: int, remaining: int, total: int) -> None:
+    heartbeat.report("copying", total - remaining, total)
 
 
 def _copy(backup: Path, fresh: Path) -> None:
@@ -171,7 +177,7 @@ def _copy(backup: Path, fresh: Path) -> None:
             closing(sqlite3.connect(f"file:{quote(str(backup))}?mode=ro", uri=True)) as source,
             closing(sqlite3.connect(fresh)) as copy,
         ):
-            source.backup(copy)
+            source.backup(copy, pages=_PAGES_AT_ONCE, progress=_report_copied)
             # A copy made before a migration has no files.
             if copy.execute(_HAS_FILES).fetchone() is not None:
                 copy.execute(_READ_FILES).fetchall()  # fails here if they are damaged

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from catchment.ledger.db.database import make_file
-from catchment.runtime import atomic_files
+from catchment.ledger.db.driver_errors import translated
+from catchment.runtime import atomic_files, heartbeat
 
 SIDE_FILES = ("-journal", "-wal", "-shm")
 """Suffixes of the files that SQLite keeps beside an open database."""
+_STEPS = 100_000
+"""Instructions of SQLite between two reports."""
 
 
 @contextmanager
@@ -33,6 +37,19 @@ def temporary_copy(target: Path) -> Iterator[Path]:
         yield unfinished
     finally:
         remove(unfinished)
+
+
+def copy_into(source: Path, target: Path) -> None:
+    """Write a compact, consistent copy of a SQLite database into an empty file, without blocking others."""
+    size = source.stat().st_size
+
+    def report() -> None:
+        heartbeat.report("copying", min(target.stat().st_size, size - 1), size)
+
+    with translated(), closing(sqlite3.connect(source, timeout=30)) as database:
+        database.set_progress_handler(report, _STEPS)
+        database.execute("VACUUM INTO ?", (str(target),))
+    heartbeat.report("copying", size, size)
 
 
 def remove(file: Path) -> None:

@@ -122,4 +122,4 @@ def refuse(reading: Reading, job_id: int, wanted: str) -> Exception:
     state = reading.execute(select(jobs.c.state).where(jobs.c.id == job_id)).scalar()
     if state is None:
         return NotFound(f"job {job_id}: not found; see `catchment jobs list`")
-    return IllegalTransition(f"Job {job_id} is {state} and cannot be {wanted}; nothing was changed")
+    return IllegalTransition(f"job {job_id}: {state}, so it cannot be {wanted}; see `catchment jobs show {job_id}`")

@@ -10,12 +10,11 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, and_, bindparam, or_, select, true
 
-from catchment.errors import BadInput, NotFound, StaleLease
+from catchment.errors import BadInput, NotFound, StaleLease, did_you_mean
 from catchment.ledger.db.database import AnyRow, Reading, Writing
 from catchment.ledger.db.schema import sources, syncs
 
@@ -84,6 +83,11 @@ def text_condition(reading: Reading, column: ColumnElement[str], wanted: str) ->
     return _like(reading, column)(_like_pattern(wanted))
 
 
+def prefix_condition(reading: Reading, column: ColumnElement[str], start: str) -> ColumnElement[bool]:
+    """Return a condition that is true for every text that begins with `start` up to case and normalization, and few others."""
+    return _like(reading, column)(f"{_like_pattern(start)}%")
+
+
 def _like(reading: Reading, column: ColumnElement[str]) -> Callable[[str], ColumnElement[bool]]:
     """Return a LIKE operator that ignores ASCII case on both databases."""
     compare = column.like if reading.sqlite else column.ilike
@@ -106,9 +110,7 @@ def find_source(reading: Reading, name: str) -> AnyRow:
     if row is not None:
         return row
     names = reading.execute(select(sources.c.name).where(sources.c.state != "removed")).scalars().all()
-    close = get_close_matches(name, names, n=3)
-    remedy = f"did you mean {' or '.join(close)}?" if close else "see `catchment sources list`"
-    raise NotFound(f"{name!r}: no such source; {remedy}")
+    raise NotFound(f"{name!r}: no such source; {did_you_mean(name, names, 'see `catchment sources list`', 3)}")
 
 
 def find_open_sync(writing: Writing, sync_id: int) -> AnyRow:

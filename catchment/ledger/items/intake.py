@@ -108,6 +108,14 @@ class Intake:
         with self._store.read() as reading:
             return item_lookup.find(reading, text, source)
 
+    def held_back(self, *, limit: int = 50, offset: int = 0) -> tuple[list[ItemRow], int]:
+        """Return a part of the listed items that are not in the library as listed, and their number.
+
+        First those whose deletion is held, then quarantined, waiting and skipped ones.
+        """
+        with self._store.read() as reading:
+            return item_lookup.held_back(reading, limit, offset)
+
     def item(self, item_id: int) -> ItemRow | None:
         """Return an item by its ID, in any state; None if it was purged."""
         with self._store.read() as reading:
@@ -117,6 +125,11 @@ class Intake:
         """Return the item of a document; None without such a document."""
         with self._store.read() as reading:
             return item_lookup.of_document(reading, document)
+
+    def of_job(self, job: int) -> ItemRow | None:
+        """Return the item of a job; None without such a job, or if a later one replaced it."""
+        with self._store.read() as reading:
+            return item_lookup.of_job(reading, job)
 
     def similar(self, text: str) -> list[str]:
         """Return up to three paths of documents whose file name resembles this name."""

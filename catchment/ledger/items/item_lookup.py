@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, case, func, select
 
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import AnyRow, Reading, from_json, from_micros, maybe_time
@@ -14,6 +14,12 @@ from catchment.ledger.db.schema import documents, items, jobs, sources
 from catchment.model import JobState
 
 _STATES = ("present", "missing", "kept", "deleted")
+_HELD_BACK = (
+    "missing",
+    *(state.value for state in (JobState.QUARANTINED, JobState.RETRYING, JobState.RUNNING, JobState.PENDING)),
+    *(state.value for state in (JobState.CANCELLED, JobState.SKIPPED)),
+)
+"""States of items that are not in the library as listed, in the order in which they are returned."""
 _MOST_FOUND = 50
 _MOST_COMPARED = 5_000
 """Names compared for similarity, in 33 ms."""
@@ -26,6 +32,12 @@ def find(reading: Reading, text: str, source: str | None) -> list[ItemRow]:
     return [_item(rows[number]) for number in numbers]
 
 
+def of_job(reading: Reading, job: int) -> ItemRow | None:
+    """Return the item of a job; None without such a job, or if a later one replaced it."""
+    row = reading.execute(_rows().where(jobs.c.id == job)).first()
+    return None if row is None else _item(row)
+
+
 def by_id(reading: Reading, item_id: int) -> ItemRow | None:
     """Return an item in any state; None without such an item."""
     row = reading.execute(_rows().where(items.c.id == item_id)).first()
@@ -36,6 +48,18 @@ def of_document(reading: Reading, document: int) -> ItemRow | None:
     """Return the item of a document; None without such a document."""
     row = reading.execute(_rows().where(documents.c.id == document)).first()
     return None if row is None else _item(row)
+
+
+def held_back(reading: Reading, limit: int, offset: int) -> tuple[list[ItemRow], int]:
+    """Return a part of the listed items that are not in the library as listed, and their number; see `_HELD_BACK`."""
+    job_state = func.coalesce(jobs.c.state, JobState.PENDING.value)
+    is_kept = (job_state == JobState.SKIPPED.value) & documents.c.id.is_not(None)
+    state = case((items.c.state == "missing", "missing"), else_=job_state)
+    waiting = _rows().where(items.c.state.in_(("present", "missing")), state.in_(_HELD_BACK), ~is_kept)
+    order = case({name: rank for rank, name in enumerate(_HELD_BACK)}, value=state)
+    total = reading.execute(select(func.count()).select_from(waiting.subquery())).scalar_one()
+    part = waiting.order_by(order, items.c.source_id, items.c.locator).limit(limit).offset(offset)
+    return [_item(row) for row in reading.execute(part)], total
 
 
 def similar(reading: Reading, text: str) -> list[str]:

@@ -31,6 +31,7 @@ from catchment.ledger.items import consents
 from catchment.ledger.library import query_sql, withdraw, word_parts
 from catchment.ledger.library.before_images import uses as was_used
 from catchment.ledger.library.query import Query, Term
+from catchment.runtime import heartbeat
 
 _ITEMS_AT_ONCE = 1_000
 
@@ -88,9 +89,12 @@ class Purging:
         mine = self._mine(source_id, which)
         with self._store.read() as reading:
             sized = list(withdraw.sizes_of_items(reading, mine))
+        deleted = 0
         for part in in_small_parts(sized, _ITEMS_AT_ONCE):
             with self._store.write() as writing:
                 withdraw.forget_items(writing, part)
+            deleted += len(part)
+            heartbeat.report("deleting", deleted, len(sized))
             yield len(part)
             self._store.let_others_write()
 

@@ -29,7 +29,7 @@ from catchment.ledger.items.syncs import close_crashed
 from catchment.ledger.jobs.delivery import complete
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.model import JobState
-from catchment.runtime import process
+from catchment.runtime import heartbeat, process
 
 _EFFECTS = ("succeeded", "moved", "deleted", "undoes")
 """Figures of a summary that stand for changes of documents."""
@@ -125,7 +125,7 @@ class Undo:
                 return Undone(source.name, sync_id, None, {})
             _Undoing(writing, source.id, number, actor, reason).tell("undone")
         actions: dict[str, UndoAction] = {}
-        for part in in_parts([row.path for row in before], _ROWS_AT_ONCE):
+        for number_of_part, part in enumerate(in_parts([row.path for row in before], _ROWS_AT_ONCE), 1):
             with self._store.write() as writing:
                 find_open_sync(writing, number)
                 # Some paths may have changed, or their before-images may have expired.
@@ -134,6 +134,7 @@ class Undo:
                 done.take_out([p for p in places if p.action is UndoAction.TAKE_OUT])
                 done.put_back([p for p in places if p.action in (UndoAction.BRING_BACK, UndoAction.SET_BACK)])
             actions |= {place.before.path: place.action for place in places}
+            heartbeat.report("undoing", min(number_of_part * _ROWS_AT_ONCE, len(before)), len(before))
             self._store.let_others_write()
         with self._store.write() as writing:
             find_open_sync(writing, number)

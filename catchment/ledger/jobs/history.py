@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, delete, exists, func, select, update
 
-from catchment.ledger.db.database import Reading, Store, from_micros, link
+from catchment.ledger.db.database import Reading, Rows, Store, Writing, among, from_micros, link, to_micros
+from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.records import Event
 from catchment.ledger.db.schema import chain, history, jobs, moves
+from catchment.runtime.process import IN_PREFECT, OPERATOR
+
+_MOST_FINDINGS = 20
+ERASED = ""
+"""The event of an erased row, of which only the number and the hash are left."""
+_ERASED = {
+    **dict.fromkeys(("source_id", "item_id", "job_id", "sync_id", "attempt", "reason")),
+    **{"at": 0, "actor": "", "event": ERASED},
+}
 
 _SQLITE = tuple(
     f"""CREATE TRIGGER history_no_{verb.lower()} BEFORE {verb} ON history
@@ -57,10 +69,52 @@ class History:
         which = history.c.item_id.is_(None) & history.c.event.in_(events)
         if source_id is not None:
             which &= history.c.source_id == source_id
+        return self._latest(which, limit)
+
+    def trail(
+        self, limit: int, *, source_id: int | None = None, since: datetime | None = None, actor: str | None = None
+    ) -> list[Event]:
+        """Return the latest events, oldest first: those of people, or of an actor whose name begins with `actor`.
+
+        `source_id` and `since`: only those of this source, and from this time.
+        """
+        which = history.c.actor.startswith(OPERATOR if actor is None else actor, autoescape=True)
+        if actor is None:
+            which |= history.c.actor == IN_PREFECT
+        if source_id is not None:
+            which &= history.c.source_id == source_id
+        if since is not None:
+            which &= history.c.at >= to_micros(since)
+        return self._latest(which, limit)
+
+    def _latest(self, which: ColumnElement[bool], limit: int) -> list[Event]:
         with self._store.read() as reading:
             latest = select(history.c.id).where(which).order_by(history.c.id.desc()).limit(limit)
             numbers = reading.execute(latest).scalars().all()
         return self._events(history.c.id.in_(numbers))
+
+    def erasable(self, before: datetime) -> tuple[int, int]:
+        """Return how many rows `erase` would empty, and the highest of their numbers; 0 and 0 without any."""
+        with self._store.read() as reading:
+            number, last = _erasable(reading, before, func.count(), func.coalesce(func.max(history.c.id), 0)).one()
+            return int(number), int(last)
+
+    def erase(self, before: datetime, actor: str, reason: str) -> int:
+        """Empty the rows about earlier versions of items from before a time, except their hashes. Return their number.
+
+        The rows about the last version of each item stay, and those that concern no item.
+        """
+        with self._store.write() as writing:
+            numbers = [row.id for row in _erasable(writing, before, history.c.id)]
+            _guard(writing, is_on=False)
+            for part in in_parts(numbers):
+                writing.execute(delete(moves).where(among(writing, moves.c.history_id, part)))
+                writing.execute(update(history).where(among(writing, history.c.id, part)).values(_ERASED))
+            _guard(writing, is_on=True)
+            writing.record(
+                "history erased", actor=actor, reason=f"{len(numbers)} rows from before {before:%Y-%m-%d}; {reason}"
+            )
+        return len(numbers)
 
     def note(self, event: str, actor: str, reason: str = "") -> None:
         """Add an operator's action that concerns no source."""
@@ -73,7 +127,7 @@ class History:
             return int(reading.execute(select(chain.c.length)).scalar_one())
 
     def verify(self) -> list[str]:
-        """Return the first broken row of the chain (changed, missing or out of order); empty if it is intact."""
+        """Return what is wrong with the chain (rows changed, missing or out of order); empty if it is intact."""
         with self._store.read() as reading:
             return verify(reading)
 
@@ -95,17 +149,46 @@ def moved_from() -> ColumnElement[str | None]:
 
 
 def verify(reading: Reading) -> list[str]:
-    """Verify the chain from its first row."""
+    """Return what is wrong with the chain: rows that are changed, missing or out of order."""
+    found: list[str] = []
+    for _ in walk(reading, found.append):
+        pass
+    return found[:_MOST_FINDINGS]
+
+
+def _erasable(reading: Reading, before: datetime, *columns: ColumnElement[Any]) -> Rows:
+    later = history.alias()
+    is_earlier = exists().where(later.c.item_id == history.c.item_id, later.c.job_id > history.c.job_id)
+    return reading.execute(
+        select(*columns).where(history.c.at < to_micros(before), history.c.event != ERASED, is_earlier)
+    )
+
+
+def _guard(writing: Writing, *, is_on: bool) -> None:
+    """Switch the triggers that protect the history, in this transaction."""
+    if not writing.sqlite:
+        switch = "ENABLE" if is_on else "DISABLE"
+        writing.connection.exec_driver_sql(f"ALTER TABLE history {switch} TRIGGER history_no_change")
+    elif is_on:
+        create(writing.connection)
+    else:
+        for verb in ("update", "delete"):
+            writing.connection.exec_driver_sql(f"DROP TRIGGER history_no_{verb}")
+
+
+def walk(reading: Reading, report: Callable[[str], None]) -> Iterator[tuple[list[Any], bytes]]:
+    """Yield each row of the history, without its hash, and the hash. Passes a sentence for each inconsistency to `report`."""
     previous, number = b"", 0
     rows = reading.execute(select(history).order_by(history.c.id).execution_options(yield_per=5_000))
     for *row, proof in rows:
         number += 1
         if row[0] != number:
-            return [f"Row {number} of the history is missing"]
-        previous = link(previous, row)
-        if previous != proof:
-            return [f"Row {number} of the history was changed"]
+            report(f"Row {number} of the history is missing")
+            number = row[0]
+        elif row[3] != ERASED and link(previous, row) != proof:
+            report(f"Row {number} of the history was changed")
+        previous = proof
+        yield row, proof
     length, head = reading.execute(select(chain.c.length, chain.c.hash)).one()
     if length != number or (number and head != previous):
-        return [f"The history ends at row {number} and should end at row {length}"]
-    return []
+        report(f"The history ends at row {number} and should end at row {length}")

@@ -122,16 +122,13 @@ class Queue:
                 writing.tally.add(LIMITED, 1, source_id, limit="quota")
             return batch
 
-    def to_process_alone(self, source_id: int, limit: int, attempts: int) -> list[int]:
-        """Return the ready jobs to be processed separately: failed ones, then those claimed `attempts` times."""
+    def to_process_alone(self, source_id: int, limit: int, attempts: int) -> dict[int, Reason]:
+        """Return the ready jobs to be processed separately, by reason: failed ones, then those claimed `attempts` times."""
         with self._store.read() as reading:
-            failed = ready_in(TRIED, source_id, reading.now, None)
+            failed = ready_in(TRIED, source_id, reading.now, None).add_columns(_jobs.reason)
             worn = ready_in(FRESH, source_id, reading.now, None).where(_jobs.attempt >= attempts)
-            return [
-                row.id
-                for statement in (failed, worn)
-                for row in reading.execute(statement.order_by("due", "id").limit(limit))
-            ]
+            first, then = (reading.execute(each.order_by("due", "id").limit(limit)) for each in (failed, worn))
+            return {row.id: Reason(row.reason) for row in first} | {row.id: _KILLED.reason for row in then}
 
     def waiting(self, source_id: int) -> Waiting:
         """Return the number of jobs that a source still has to do."""

@@ -13,7 +13,7 @@ from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, from_micros, maybe_time
 from catchment.ledger.db.folding import plain_words
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.lookup import ListPage, before, cut, key_of
+from catchment.ledger.db.lookup import ListPage, before, cut, key_of, prefix_condition
 from catchment.ledger.db.records import ContentFacts, MessageBody, Named, Ranked, Ranking, Shown
 from catchment.ledger.db.schema import (
     contents,
@@ -28,7 +28,7 @@ from catchment.ledger.db.schema import (
 )
 from catchment.ledger.library import mail_relations, matches, query_sql
 from catchment.ledger.library.contents import file_name
-from catchment.ledger.library.matches import Match
+from catchment.ledger.library.matches import Match, Task
 from catchment.ledger.library.query import Filter, FilterName, Query
 from catchment.ledger.library.word_index import folded_path
 from catchment.model import Document, Entity, EntityKind, Link, LinkKind
@@ -110,10 +110,30 @@ class Library:
                 return []
             return list(reading.execute(select(name).distinct().limit(_MOST_NAMES)).scalars())
 
+    def beginning(self, kind: str, start: str, most: int) -> list[str]:
+        """Return names that begin with a text: each "tag", each folder ("in"), or of any other kind titles and paths."""
+        paths = select(items.c.locator).join(documents, documents.c.item_id == items.c.id)
+        selects = [select(documents.c.title).where(_LIVE), paths.where(_LIVE)]
+        if kind in (FilterName.TAG, FilterName.IN):
+            selects = [select(doc_tags.c.tag if kind == FilterName.TAG else doc_folders.c.folder)]
+            start = folded_path(start)
+        found: set[str] = set()
+        with self._store.read() as reading:
+            for names in selects:
+                (name,) = names.selected_columns
+                its = names.where(prefix_condition(reading, name, start)).distinct().order_by(name).limit(most)
+                found.update(reading.execute(its).scalars())
+        return sorted(found)[:most]
+
     def matches(self, ranked: Sequence[Ranked], query: Query) -> list[Match]:
         """Return the data of hits for ranked contents, in their order. Omits contents that were deleted meanwhile."""
         with self._store.read() as reading:
             return matches.matches(reading, ranked, query)
+
+    def tasks(self, filters: Sequence[Filter]) -> list[Task]:
+        """Return the tasks in the documents that pass these filters; tasks of several copies once."""
+        with self._store.read() as reading:
+            return matches.tasks(reading, filters)
 
     def words(self, ranked: Sequence[Ranked]) -> dict[int, str]:
         """Return the folded words of each ranked content, between spaces: of its names, and of its best chunk and heading."""

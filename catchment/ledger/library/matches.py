@@ -15,7 +15,7 @@ from catchment.ledger.db.folding import plain_words
 from catchment.ledger.db.records import Ranked
 from catchment.ledger.db.schema import chunks, contents, documents, entities, items, sources
 from catchment.ledger.library import query_sql, word_index, word_parts
-from catchment.ledger.library.query import Query
+from catchment.ledger.library.query import Filter, Query
 from catchment.model import EntityKind
 
 _OPENING = 400
@@ -83,6 +83,29 @@ def matches(reading: Reading, ranked: Sequence[Ranked], query: Query) -> list[Ma
             )
         )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task of a document. `status`: the character in its box. `copies`: as of a match; `shown` is one of them."""
+
+    text: str
+    status: str
+    shown: Copy
+    copies: Sequence[Copy]
+
+
+def tasks(reading: Reading, filters: Sequence[Filter]) -> list[Task]:
+    """Return the tasks in the documents that pass these filters, in the order of the text."""
+    rows = query_sql.task_lines(reading, filters)
+    places = places_of(reading, {row.content_id for row in rows})
+    return [
+        Task(row.value, row.detail, copy, copies)
+        for row in rows
+        for copies in [places.get(row.content_id, [])]
+        for copy in copies
+        if copy.document == row.document
+    ]
 
 
 def words(reading: Reading, ranked: Sequence[Ranked]) -> dict[int, str]:

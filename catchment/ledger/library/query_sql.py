@@ -5,6 +5,7 @@ The words are searched in the `word_index`. A filter never raises: an unknown va
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
@@ -48,6 +49,24 @@ HAS = {
     " AND entities.kind IN ('symbol', 'code'))",
 }
 """The conditions for `has:` by name."""
+
+TASK = "task"
+"""The value of `type:` that finds tasks instead of documents: lines of a text with a checkbox."""
+
+UNANSWERED = "unanswered"
+"""A value of `is:`: the last message of its conversation, in a mailbox, by another person and not marked as answered.
+
+Drafts do not count. Mailing lists and addresses that accept no reply expect no answer.
+"""
+_UNANSWERED = """EXISTS (SELECT 1 FROM items WHERE items.id = documents.item_id
+        AND {in_mailbox} AND NOT {answered} AND NOT {draft})
+    AND EXISTS (SELECT 1 FROM mails JOIN contents ON contents.id = mails.content_id
+        WHERE mails.content_id = documents.content_id AND {list} IS NULL
+        AND lower(coalesce(contents.author, '')) NOT LIKE '%no%reply@%'
+        AND NOT EXISTS (SELECT 1 FROM mails AS other
+            JOIN documents AS its ON its.content_id = other.content_id AND its.removed_at IS NULL
+            JOIN items ON items.id = its.item_id AND NOT {draft}
+            WHERE other.thread = mails.thread AND (other.sent > mails.sent OR (other.name = mails.name AND {sent}))))"""
 
 _TABLES = {FilterName.TAG: ("doc_tags", "tag"), FilterName.IN: ("doc_folders", "folder")}
 
@@ -119,7 +138,7 @@ def rank(
     conditions = _without(reading, query.unwanted, parameters)
     if within is not None:
         conditions.append(_listed(reading, within, parameters))
-    passes = ["documents.removed_at IS NULL", *_passes(reading, query, parameters)]
+    passes = ["documents.removed_at IS NULL", *_passes(reading, query.filters, parameters)]
     if not wanted:
         table, met = _in_order_of_time(query, passes)
         latest = _LATEST.format(table=table, conditions=" AND ".join([*met, *conditions]))
@@ -160,9 +179,21 @@ def passing(reading: Reading, query: Query, document_ids: Collection[int]) -> se
     if not query.filters or not document_ids:
         return set(document_ids)
     parameters: dict[str, Any] = {}
-    passes = map(text, _passes(reading, query, parameters))
+    passes = map(text, _passes(reading, query.filters, parameters))
     mine = select(documents.c.id).where(among(reading, documents.c.id, document_ids), *passes)
     return set(reading.execute(mine, parameters).scalars())
+
+
+def task_lines(reading: Reading, filters: Sequence[Filter]) -> list[AnyRow]:
+    """Return the tasks in the documents that pass these filters, each once: content, document, text and status."""
+    parameters: dict[str, Any] = {}
+    met = ["documents.removed_at IS NULL", *_passes(reading, filters, parameters)]
+    statement = f"""SELECT entities.content_id, min(documents.id) AS document, entities.value, entities.detail
+        FROM entities JOIN documents ON documents.content_id = entities.content_id
+        WHERE entities.kind = 'task' AND entities.value <> '' AND {" AND ".join(met)}
+        GROUP BY entities.content_id, entities.position, entities.value, entities.detail
+        ORDER BY entities.content_id, entities.position"""
+    return list(reading.execute(text(statement), parameters).all())
 
 
 def with_path(reading: Reading, phrases: Collection[str], limit: int) -> ColumnElement[bool]:
@@ -180,8 +211,8 @@ def with_path(reading: Reading, phrases: Collection[str], limit: int) -> ColumnE
     return documents.c.id.in_(text(found).bindparams(paths=paths, most=limit).columns(documents.c.id))
 
 
-def _passes(reading: Reading, query: Query, parameters: dict[str, Any]) -> list[str]:
-    return [_condition(reading, f"f{n}", one, parameters) for n, one in enumerate(query.filters)]
+def _passes(reading: Reading, filters: Sequence[Filter], parameters: dict[str, Any]) -> list[str]:
+    return [_condition(reading, f"f{n}", one, parameters) for n, one in enumerate(filters)]
 
 
 def _rare(reading: Reading, query: Query, parameters: dict[str, Any]) -> Iterator[str]:
@@ -422,6 +453,8 @@ def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: d
         case FilterName.TYPE:
             like = "LIKE" if reading.sqlite else "ILIKE"
             return of_type.format(f"contents.media_type {like} :{key}")
+        case FilterName.IS if value == UNANSWERED:
+            return _unanswered(reading, parameters)
         case FilterName.IS:
             return of_its_item.format(f"{_member(reading, 'items.attributes', 'state')} = :{key}")
         case FilterName.LABEL:
@@ -436,6 +469,13 @@ def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: d
             parameters[key] = folded_path(value)
             its = f"SELECT 1 FROM {table} WHERE document_id = documents.id AND {column} = :{key}"
             return f"EXISTS ({its})"
+
+
+def _unanswered(reading: Reading, parameters: dict[str, Any]) -> str:
+    names = {"in_mailbox": "flags", "answered": "\\Answered", "draft": "\\Draft", "sent": "\\Sent"}
+    parameters |= {name: json.dumps(value) for name, value in names.items()}
+    met = {name: _holds(reading, "coalesce(items.attributes, '')", name) for name in names}
+    return _UNANSWERED.format(**met, list=_member(reading, "contents.properties", "list-id"))
 
 
 def _holds(reading: Reading, folded: str, key: str) -> str:

@@ -45,7 +45,7 @@ def fill(
     embeddings = ledger.embeddings
     space = embeddings.space(model.name, model.setting, model.dimensions)
     embeddings.forget_damaged()
-    counts, last, failed, nameless, pauses = embeddings.counts(space), 0, 0, 0, iter(_PAUSES)
+    last, failed, nameless, pauses = 0, 0, 0, iter(_PAUSES)
     while True:
         passages = embeddings.missing(space, last, _CHUNKS_AT_ONCE)
         try:
@@ -62,8 +62,7 @@ def fill(
             time.sleep(pause)
             continue
         failed, last, pauses = failed + left, passages[-1].chunk_id, iter(_PAUSES)
-        counts = EmbeddingCounts(counts.done + len(passages) - left, counts.total, counts.refused)
-        report(counts)
+        report(embeddings.counts(space))
         if left == _CHUNKS_AT_ONCE:
             break
     if not embeddings.complete(space):

@@ -86,6 +86,9 @@ namespace inbox {{
   mailbox Junk {{
     special_use = \\Junk
   }}
+  mailbox Sent {{
+    special_use = \\Sent
+  }}
   mailbox "[Gmail]/All Mail" {{
     special_use = \\All
   }}

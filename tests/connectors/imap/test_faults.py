@@ -297,6 +297,11 @@ def test_expired_certificate_gives_a_remedy_and_keeps_items(
     same(ledger, everything(account))
 
 
+def test_tls_to_a_plain_port_names_the_setting(account: Callable[..., Imap], proxy: Proxy) -> None:
+    with pytest.raises(SourceUnavailable, match="localhost: the port does not speak TLS; set security to starttls"):
+        account(host="localhost", port=proxy.port, security="tls").probe()
+
+
 def test_no_password_is_sent_without_starttls(account: Callable[..., Imap], proxy: Proxy, server: Dovecot) -> None:
     proxy.translate = lambda line: line.replace(b" STARTTLS", b"")
     mail = account(host="localhost", port=proxy.port, security="starttls", ca_file=server.ca_file)

@@ -20,6 +20,7 @@ from catchment.ledger.db.connections import LOCK_WAIT_SECONDS
 from catchment.ledger.db.copies import atomic_copy
 from catchment.ledger.db.database import Reading, Store
 from catchment.ledger.db.driver_errors import DAMAGED, translated
+from catchment.runtime import heartbeat
 
 _HERE = Path(__file__).parent
 _AGAIN_SECONDS = 0.05
@@ -79,7 +80,11 @@ def run(connection: Connection) -> None:
     scripts = ScriptDirectory.from_config(config)
 
     def steps(current: Any, _context: Any) -> Any:
-        return scripts._upgrade_revs("head", current)
+        revisions = scripts._upgrade_revs("head", current)
+        for number, step in enumerate(revisions):
+            heartbeat.report("migrating", number, len(revisions))
+            yield step
+        heartbeat.report("migrating", len(revisions), len(revisions))
 
     with EnvironmentContext(config, scripts, fn=steps, destination_rev="head") as environment:
         environment.configure(connection=connection, version_table="revision", transactional_ddl=False)

@@ -1,0 +1,41 @@
+"""What people did, from the history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from catchment.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One event of the history. `source`: the name of its source, also if it was removed since; None if it concerns none."""
+
+    number: int
+    at: datetime
+    actor: str
+    event: str
+    source: str | None
+    item: int | None
+    reason: str | None
+
+
+def acts(
+    ledger: Ledger,
+    source: str | None = None,
+    actor: str | None = None,
+    since: datetime | None = None,
+    limit: int = 200,
+) -> list[Act]:
+    """Return the latest things that people did, newest first.
+
+    `actor`: those of other actors, whose names begin so. Raises NotFound for an unknown source.
+    """
+    source_id = None if source is None else ledger.sources.get(source).id
+    with ledger.trail() as trail:
+        names = trail.sources()
+    return [
+        Act(one.id, one.at, one.actor, one.event, names.get(one.source_id or 0, (None,))[0], one.item_id, one.reason)
+        for one in reversed(ledger.history.trail(limit, source_id=source_id, since=since, actor=actor))
+    ]

@@ -1,0 +1,111 @@
+"""Checking the history of a home against its signed checkpoints, and adding one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from catchment.audit.signing import Signer, TreeHead, checkpoints
+from catchment.audit.verify import ERASED, FIELDS, Replay, Tree, leaf
+from catchment.errors import Refused
+from catchment.ledger import Ledger, Trail
+from catchment.runtime.home import Home
+
+_MOST_FINDINGS = 20
+_EVENT = FIELDS.index("event")
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The result of a check of `rows` rows, of which checkpoints cover the first `signed`, and `erased` have only their hashes.
+
+    `problems`: at most 20, in words.
+    """
+
+    rows: int
+    checkpoints: int
+    signed: int
+    erased: int
+    problems: tuple[str, ...]
+
+
+def verify(home: Home, ledger: Ledger, *, sign: bool = False) -> Verified:
+    """Check the chain of the history, the steps and states of all jobs, and the roots of all checkpoints.
+
+    `sign`: add a checkpoint if nothing is wrong.
+    """
+    signer = Signer(home)
+    found, problems = checkpoints(home, signer)
+    ahead = list(found)
+    allowed = max(found, key=lambda one: one.erased, default=TreeHead(0, b""))
+    tree, replay = Tree(), Replay(whole=not allowed.erased)
+    erased = 0
+    with ledger.trail() as trail:
+        for row, _ in _grown(trail, tree, problems.append):
+            if row[_EVENT] == ERASED:
+                erased += 1
+                if erased > allowed.erased or row[0] > allowed.erased_to:
+                    problems.append(f"Row {row[0]} of the history was erased without a signature")
+            if wrong := replay.follow(row):
+                problems.append(f"The history is not possible: {wrong}")
+            while ahead and ahead[0].size == tree.size:
+                problems += _compared(ahead.pop(0), tree)
+        for job in trail.jobs():
+            if objection := replay.objection(job["id"], job["state"]):
+                problems.append(objection.capitalize())
+    problems += [
+        f"The history ended at row {one.size} when it was signed, and ends at row {tree.size}"
+        for one in ahead
+        if one.size
+    ]
+    if sign and not problems:
+        signer.remember(tree.size, tree.root())
+    signed = min(max((one.size for one in found), default=0), tree.size)
+    return Verified(tree.size, len(found), signed, erased, tuple(problems[:_MOST_FINDINGS]))
+
+
+def erase(home: Home, ledger: Ledger, before: datetime, actor: str, reason: str) -> int:
+    """Empty the rows about earlier versions of items from before a time; their hashes stay. Return their number.
+
+    A checkpoint that allows it is signed first. Raises Refused if the history is broken.
+    """
+    found = verify(home, ledger)
+    if found.problems:
+        raise Refused(f"audit: the history is broken ({found.problems[0]}); nothing was erased")
+    number, last = ledger.history.erasable(before)
+    if number == 0:
+        return 0
+    tree = _tree(ledger)
+    signer = Signer(home)
+    earlier = max((one.erased_to for one in checkpoints(home, signer)[0]), default=0)
+    signer.remember(tree.size, tree.root(), (found.erased + number, max(last, earlier)))
+    return ledger.history.erase(before, actor, reason)
+
+
+def rotate(home: Home, ledger: Ledger) -> Signer:
+    """Replace the key of a home, with a checkpoint that both keys vouch for. Return the new signer."""
+    tree = _tree(ledger)
+    return Signer(home).rotate(tree.size, tree.root())
+
+
+def _tree(ledger: Ledger) -> Tree:
+    tree = Tree()
+    with ledger.trail() as trail:
+        for _ in _grown(trail, tree, lambda _problem: None):
+            pass
+    return tree
+
+
+def _grown(trail: Trail, tree: Tree, report: Callable[[str], None]) -> Iterator[tuple[list[Any], bytes]]:
+    """Yield the rows of the history and their hashes; each is in the tree by then."""
+    for row, proof in trail.history(report):
+        tree.add(leaf(proof))
+        yield row, proof
+
+
+def _compared(one: TreeHead, tree: Tree) -> list[str]:
+    if tree.root() == one.root:
+        return []
+    return [f"The first {one.size} rows of the history are not those that were signed"]

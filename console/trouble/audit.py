@@ -1,0 +1,165 @@
+"""`catchment audit`: the actions of people, and the proof that the history was not changed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from catchment.errors import BadInput
+from console import arguments, render, session
+from console.help_pages import CommandGroup
+
+app = CommandGroup("Show and prove who did what.\n\nExample: catchment audit list --since 7d")
+
+Of = Annotated[
+    str | None, typer.Option("--source", metavar="NAME", help="Only this source.", autocompletion=session.source_names)
+]
+_SHOWN = 20
+_KEPT = timedelta(days=90)
+
+Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only since then: 2h, 7d, or a date.")]
+
+
+@app.command("list")
+def list_events(
+    source: Of = None,
+    since: Since = None,
+    actor: Annotated[
+        str | None, typer.Option(metavar="NAME", help="By this actor, such as sync: or recovery; default: people.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="Maximum number of events.")] = 100,
+    as_json: arguments.Json = False,
+) -> None:
+    """List the actions of people with actor and reason, newest first.
+
+    Example: catchment audit list --source notes --since 30d
+    """
+    from catchment.audit.acts import acts
+
+    after = arguments.moment(since) if since else None
+    with session.reading() as ledger:
+        found = acts(ledger, source, actor, after, limit)
+    if as_json:
+        render.show_json([asdict(one) for one in found])
+    elif found:
+        table = [(one.number, one.at, one.actor, one.event, one.source, one.reason) for one in found]
+        render.show_table(("N", "TIME", "ACTOR", "EVENT", "SOURCE", "REASON"), table)
+    else:
+        render.note("no matching events")
+
+
+@app.command()
+def verify(as_json: arguments.Json = False) -> None:
+    """Check that no row of the history was changed, added or removed.
+
+    Exits with 1 if the history differs from its hashes or from what was signed.
+
+    Example: catchment audit verify
+    """
+    from catchment.audit import chain
+
+    with session.reading() as ledger:
+        found = chain.verify(session.home(), ledger)
+    if as_json:
+        render.show_json(asdict(found))
+    else:
+        for problem in found.problems:
+            render.say(f"✗ {problem}")
+        if not found.problems:
+            signed = f"{found.signed:,} of them signed, by {render.count(found.checkpoints, 'checkpoint')}"
+            erased = f", {found.erased:,} erased" if found.erased else ""
+            render.say(f"intact: {found.rows:,} rows of the history, {signed}{erased}")
+    if found.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def key(
+    action: Annotated[Literal["show", "rotate"], typer.Argument(help="show, or rotate for a new key.")] = "show",
+) -> None:
+    """Show the key that verifies the history, or make a new one.
+
+    Example: catchment audit key
+    """
+    from catchment.audit import chain
+    from catchment.audit.signing import Signer
+
+    if action == "rotate":
+        with session.writing() as ledger:
+            signer = chain.rotate(session.home(), ledger)
+            ledger.history.note("audit key replaced", session.operator(), signer.public)
+    else:
+        signer = Signer(session.home())
+    render.show_fields({"key": signer.public, "for minisign": signer.minisign_key})
+
+
+@app.command()
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The tar file to write.")],
+    source: Of = None,
+    since: Since = None,
+) -> None:
+    """Write a signed bundle that anybody can verify with Python alone.
+
+    Example: catchment audit export audit.tar --source notes
+    """
+    from catchment.audit.export import export as write
+
+    after = arguments.moment(since) if since else None
+    with session.reading() as ledger:
+        made = write(session.home(), ledger, file.expanduser().absolute(), source, after)
+    render.say(
+        f"{made.file}: {made.rows:,} of {made.size:,} rows of the history; its signature is {made.signature.name}"
+    )
+    render.note("to verify it: unpack it into an empty folder and run python3 -I verify.py there")
+
+
+@app.command()
+def compare(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A bundle of `catchment audit export`.")],
+    as_json: arguments.Json = False,
+) -> None:
+    """Compare the documents of a bundle with the library.
+
+    Example: catchment audit compare audit.tar
+    """
+    from catchment.audit.comparison import Fate
+    from catchment.audit.comparison import compare as compared
+
+    with session.reading() as ledger:
+        found = compared(ledger, file.expanduser().absolute())
+    by_fate: dict[str, list[int]] = {
+        fate: [number for number, its in found.fates.items() if its is fate] for fate in Fate
+    }
+    if as_json:
+        render.show_json({**by_fate, "new": found.new})
+        return
+    for fate, numbers in by_fate.items():
+        named = ", ".join(map(str, numbers[:_SHOWN])) + (", …" if len(numbers) > _SHOWN else "")
+        render.say(f"{fate}: {len(numbers):,}{f' (document {named})' if numbers and fate != Fate.SAME else ''}")
+    render.say(f"new: {found.new:,}")
+
+
+@app.command()
+def erase(
+    older: Annotated[str, typer.Option("--older-than", metavar="TIME", help="Age of at least 90d, or a date.")],
+    reason: arguments.Why = "",
+) -> None:
+    """Erase old steps of items; their hashes stay and prove the rest.
+
+    The steps of the last version of each item stay, and all that people did.
+
+    Example: catchment audit erase --older-than 400d --reason "kept for a year"
+    """
+    from catchment.audit import chain
+
+    before = arguments.moment(older)
+    if datetime.now(UTC) - before < _KEPT:
+        raise BadInput(f"--older-than {older}: less than 90 days ago; name an earlier time")
+    with session.writing() as ledger:
+        number = chain.erase(session.home(), ledger, before, session.operator(), reason)
+    render.say(f"{render.count(number, 'row')} erased")
