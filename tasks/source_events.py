@@ -1,4 +1,4 @@
-"""Prefect events about sources, for automations: names of sources, numbers and reason codes, nothing private."""
+"""Prefect events about sources, for automations: names of sources, numbers and reason codes, no private data."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ def emit(event: str, name: str, facts: Mapping[str, str | int]) -> None:
     """Emit `catchment.EVENT` about a source. Never waits: a thread of Prefect sends it over an open connection."""
     # Imported here: commands need only the resource.
     from prefect.events import emit_event
+    from prefect.settings import PREFECT_API_URL
 
-    emit_event(f"catchment.{event}", resource(name), payload=dict(facts))
+    # Without an address, Prefect would start a server for it.
+    if PREFECT_API_URL.value():
+        emit_event(f"catchment.{event}", resource(name), payload=dict(facts))
 
 
 def announce(sync: SourceSync, error: CatchmentError | None = None) -> None:
-    """Emit what the end of a sync, which failed because of `error`, means for its source."""
+    """Emit the events at the end of a sync, which failed because of `error`."""
     name, progress = sync.source.name, sync.progress
     if sync.was_released:
         emit("source.released", name, {})

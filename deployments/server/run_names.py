@@ -5,10 +5,7 @@ A run is named by its flow when it starts. A planned run starts later, and a run
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from prefect.server.schemas.core import DeploymentSchedule
+from typing import Any
 
 
 def name_runs() -> None:
@@ -17,7 +14,7 @@ def name_runs() -> None:
 
     generate: Any = deployments._generate_scheduled_flow_runs
     create: Any = flow_runs.create_flow_run
-    read_schedules: Any = deployments.read_deployment_schedules
+    read: Any = deployments.read_deployment_schedules
 
     async def create_with_name(session: Any, flow_run: Any, *given: Any, **named: Any) -> Any:
         if flow_run.created_by is not None:
@@ -28,8 +25,8 @@ def name_runs() -> None:
         runs = await generate(db, session=session, deployment_id=deployment_id, **given)
         if runs:
             deployment = await session.get(db.Deployment, deployment_id)
-            schedules = await read_schedules(session=session, deployment_id=deployment_id)
-            names = {one.id: f"{deployment.name}: planned, {_timing(one)}" for one in schedules}
+            schedules = await read(session=session, deployment_id=deployment_id)
+            names = {one.id: f"{deployment.name}: planned, {_timing(one.schedule)}" for one in schedules}
             for run in runs:
                 run["name"] = names[run["created_by"]["id"]]
         return runs
@@ -38,9 +35,8 @@ def name_runs() -> None:
     vars(flow_runs)["create_flow_run"] = create_with_name
 
 
-def _timing(planned: DeploymentSchedule) -> str:
-    """Return a schedule as the sources file has it."""
-    schedule: Any = planned.schedule
+def _timing(schedule: Any) -> str:
+    """Return one of Prefect's schedules as the sources file has it."""
     if hasattr(schedule, "interval"):
         return f"every {in_words(schedule.interval.total_seconds())}"
     if hasattr(schedule, "cron"):

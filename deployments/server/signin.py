@@ -2,7 +2,7 @@
 
 The UI keeps its login in the storage of the browser, where only a page of its own origin can put it. `/signin?key=…` is that
 page: it stores the login and continues to the UI, or to the page of Catchment that led here. A browser without a login is sent
-to `/signin`, which says how to get a link. Prefect's form stays at `/login`.
+to `/signin`, which shows how to get a link. Prefect's form stays at `/login`.
 """
 
 from __future__ import annotations

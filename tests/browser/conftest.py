@@ -73,6 +73,7 @@ def login(browser: Browser, person: Person, asked: set[str]) -> Iterator[Page]:
     page.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
     page.goto(person("web", "--no-browser").ok().out.strip())
     page.wait_for_url(f"{person.running.page_url}/")
+    page.goto("about:blank")
     asked.clear()
     yield page
     page.context.close()
