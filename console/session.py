@@ -136,6 +136,14 @@ def desk() -> LocalDesk:
     return LocalDesk(home(), reading, writing)
 
 
+def confirmed(question: str, verb: str, reason: str) -> str:
+    """Ask before a deletion, and for its reason unless one is given. Return the reason. Raises BadInput without a terminal."""
+    if not render.interactive():
+        raise BadInput(f"not a terminal; pass --yes to {verb} without confirmation")
+    typer.confirm(question, abort=True, err=True)
+    return reason or typer.prompt("Reason, for the audit", default="", show_default=False, err=True)
+
+
 def run_address(run: str | None) -> str | None:
     """Return the address of a run in the Prefect UI, or its id if no server runs."""
     server = running()

@@ -173,6 +173,8 @@ def _show_explanation(found: Results) -> None:
     order = "by words" if understood.words else "latest first"
     if understood.meaning is not None:
         order = f"by words, then by meaning ({understood.words_first})" if understood.words_first else "by both"
+    if "type:task" in understood.filters:
+        order = "earliest due date first"
     render.show_fields(
         {
             "words": "; ".join(map(_word, understood.words)),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import BadInput, NoConsent, NotFound
+from catchment.errors import NoConsent, NotFound
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 
@@ -118,10 +118,8 @@ def revoke(
         render.say(f"{name}: {number} found only here would be deleted; nothing was changed (--dry-run)")
         return 0
     if not yes:
-        if not render.interactive():
-            raise BadInput("not a terminal; pass --yes to revoke without confirmation")
         subject = name if extent.whole else f"the {scope} of {name}"
-        typer.confirm(f"Permanently delete all data of {subject} from the library?", abort=True, err=True)
+        reason = session.confirmed(f"Permanently delete all data of {subject} from the library?", "revoke", reason)
     if last is not None and last.outcome is None:
         render.note(f"{name}: waiting for the running sync to stop; this may take a minute")
 

@@ -244,9 +244,7 @@ def remove(
         render.say(f"{name}: would be removed with {render.count(number, 'document')}; nothing was changed (--dry-run)")
         return
     if not yes:
-        if not render.interactive():
-            raise BadInput("not a terminal; pass --yes to remove without confirmation")
-        typer.confirm(f"Remove {name} and its documents from the library?", abort=True, err=True)
+        reason = session.confirmed(f"Remove {name} and its documents from the library?", "remove", reason)
     sources.remove(session.desk(), name, session.operator(), reason)
     render.say(f"removed {name}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import subprocess
@@ -19,6 +20,7 @@ from catchment.settings import Policy
 from catchment.sync.source_sync import open_sync
 from connectors.imap import Imap
 from connectors.local_files import LocalFiles
+from console import render
 from tests.console.conftest import Cli
 from tests.waiting import PATIENCE
 
@@ -255,3 +257,15 @@ def test_on_a_terminal_the_count_of_what_was_deleted_makes_room_for_the_proof(fi
     os.close(ours)
     shown = [line.rpartition("\x1b[K")[2] for line in heard.decode().splitlines()]
     assert "notes: consent withdrawn; 6 items deleted" in shown
+
+
+def test_terminal_is_asked_before_a_removal_and_for_its_reason(
+    cli: Cli, filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(render, "interactive", lambda: True)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+    assert cli("sources", "remove", "notes").code != 0
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\nmoved to another machine\n"))
+    assert cli("sources", "remove", "notes").out.endswith("removed notes\n")
+    removed = cli("audit", "list", "--limit", "1", "--json").json[0]
+    assert (removed["event"], removed["source"], removed["reason"]) == ("removed", "notes", "moved to another machine")
