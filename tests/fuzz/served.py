@@ -115,7 +115,15 @@ def _untrusted_text(data: bytes) -> None:
     words = data.decode("utf-8", "replace")
     passage = FoundPassage(title=words, place=words, author=words, passage=words, address=words)
     hit = FoundDocument(
-        document=1, source="a", kind="b", media_type="c", date=None, found_by="words", copies=0, untrusted=passage
+        document=1,
+        source="a",
+        kind="b",
+        media_type="c",
+        date=None,
+        state=None,
+        found_by="words",
+        copies=0,
+        untrusted=passage,
     )
     text = as_text(hit)
     [fence] = re.findall(r"<untrusted id=(\w{16})>", text)
