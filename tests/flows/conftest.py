@@ -37,8 +37,9 @@ class Window:
         return found
 
     def run_of(self, source: str) -> dict[str, Any]:
-        """Return the latest run of a source, whose name starts with the source."""
-        found = self.ask("flow_runs", flow_runs={"name": {"like_": f"{source}:"}}, sort="START_TIME_DESC")
+        """Return the latest run of a source that has started. Its name starts with the source."""
+        started = {"name": {"like_": f"{source}:"}, "state": {"type": {"not_any_": ["SCHEDULED"]}}}
+        found = self.ask("flow_runs", flow_runs=started, sort="START_TIME_DESC")
         return found[0]
 
     def logs(self, runs: list[str], expected: str) -> list[str]:
