@@ -166,7 +166,7 @@ def test_invalid_sources_file_is_reported_and_stops_no_process(
     process.terminate()
     assert process.wait(PATIENCE) == 0
     assert running(home) is None
-    told, ready = (home.logs / "said").read_text().splitlines()
+    told, ready, _page = (home.logs / "said").read_text().splitlines()
     assert told.startswith("sources not deployed: sources.yaml line 2: unknown key nam; did you mean name?")
     assert ready == f"Catchment is running: {url}"
 
