@@ -76,7 +76,7 @@ bench-peers: setup ## the same notes by `catchment sync`, dlt into DuckDB and Co
 
 pictures: setup  ## the pictures in docs/images: diagrams, and the page with the example vault (needs Chromium)
 	$(BIN)/python docs/images/draw.py
-	$(BIN)/python docs/images/screenshots.py
+	PYTHONPATH=. $(BIN)/python docs/images/screenshots.py
 
 load: setup      ## a million small notes through the engine, how four unequal sources share the machine, how long searches take (ARGS=--quick)
 	$(BIN)/python -m benchmarks.million $(ARGS)

@@ -1,6 +1,6 @@
 """Take the pictures of commands, of the page and of the Prefect UI, with the example vault and a few things that go wrong.
 
-python docs/images/screenshots.py
+make pictures
 """
 
 from __future__ import annotations
@@ -85,11 +85,11 @@ def _take_prefect(browser: Browser) -> None:
     """Take a sync, its failed item, an item that was retried, and a step of a sync that continues after a crash."""
     slow, many = PLACE / "Slow", PLACE / "Many"
     slow.mkdir()
-    (slow / "Long.md").write_text("word " * 2_000_000, encoding="utf-8")
-    tries = ("--set", "limits.stall_seconds=0.01", "--set", "retry.backoff=immediate", "--set", "retry.attempts=3")
+    (slow / "Long.md").write_text("word " * 12_000_000, encoding="utf-8")
+    tries = ("--set", "limits.stall_seconds=0.005", "--set", "retry.backoff=immediate", "--set", "retry.attempts=3")
     _catchment("sources", "add", "local_files", str(slow), "--name", "slow", *tries)
     _catchment("sync", "slow", "--wait")
-    generate(many, 1_000)
+    generate(many, 6_000)
     _catchment("sources", "add", "obsidian", str(many), "--name", "many")
     _catchment("sync", "many")
     _kill_runner_after_a_batch()
@@ -130,12 +130,14 @@ def _kill_runner_after_a_batch() -> None:
 
 
 def _task(server: Running, which: object) -> dict[str, str]:
-    """Return a task run that matches a filter, once the server knows it."""
+    """Return a task run that matches a filter, once the server knows it. Raises SystemExit after 30 s."""
     with api(server) as client:
-        while not (found := client.post("/task_runs/filter", json={"task_runs": which, "limit": 1}).json()):
+        for _ in range(150):
+            if found := client.post("/task_runs/filter", json={"task_runs": which, "limit": 1}).json():
+                first: dict[str, str] = found[0]
+                return first
             time.sleep(0.2)
-    first: dict[str, str] = found[0]
-    return first
+    raise SystemExit(f"no task run with {which}; repeat `make pictures`")
 
 
 @contextmanager
