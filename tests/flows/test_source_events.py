@@ -62,12 +62,12 @@ def test_sync_emits_its_figures_and_its_quarantine_by_reason(window: Window, fol
 def test_held_deletions_are_emitted_once(window: Window, folder: Path) -> None:
     for number in range(30):
         (folder / f"{number}.md").write_text(f"Note {number}")
-    sync("vanished", folder)
+    sync("half-emptied", folder)
     for number in range(20):
         (folder / f"{number}.md").unlink()
-    sync("vanished", folder)
-    sync("vanished", folder)
-    found = events(window, "vanished", 4)
+    sync("half-emptied", folder)
+    sync("half-emptied", folder)
+    found = events(window, "half-emptied", 4)
     assert " ".join(name for name, _ in found) == "sync.completed deletions.held sync.completed sync.completed"
     assert found[1][1] == {"items": 20}
 
@@ -75,5 +75,5 @@ def test_held_deletions_are_emitted_once(window: Window, folder: Path) -> None:
 def test_held_source_is_emitted_with_its_reason(window: Window, folder: Path) -> None:
     folder.rmdir()
     for _ in range(HELD_AFTER):
-        sync("away", folder)
-    assert events(window, "away", 1) == [("source.held", {"reason": "source.unreachable"})]
+        sync("unplugged", folder)
+    assert events(window, "unplugged", 1) == [("source.held", {"reason": "source.unreachable"})]
