@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Select, select
 
 from catchment.ledger.db.database import Reading, from_json
-from catchment.ledger.db.schema import chain, contents, documents, items, jobs, sources, throttles
+from catchment.ledger.db.schema import chain, contents, documents, jobs, sources, throttles
 from catchment.ledger.jobs import history
 
 _AT_ONCE = 1_000
@@ -51,11 +51,8 @@ class Trail:
     def artifacts(self, source_id: int | None = None) -> Iterator[dict[str, Any]]:
         """Yield what each document was made of: the hashes of its raw content and of its text, and the code that made it."""
         columns = (documents.c.id, documents.c.source_id, documents.c.item_id, contents.c.hash, contents.c.normalizer)
-        statement = (
-            select(*columns, contents.c.text).join_from(documents, contents).join(items).order_by(documents.c.id)
-        )
-        live = statement.where(documents.c.removed_at.is_(None))
-        for row in self._rows(live, documents.c.source_id, source_id):
+        live = select(*columns, contents.c.text).join_from(documents, contents).where(documents.c.removed_at.is_(None))
+        for row in self._rows(live.order_by(documents.c.id), documents.c.source_id, source_id):
             text = hashlib.sha256(row.pop("text").encode("utf-8", "surrogatepass")).hexdigest()
             yield row | {"text": text}
 
