@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from prefect.client.schemas.objects import State
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, PREFECT_HOME, temporary_settings
 
 from catchment.settings import Home
+from connectors.local_files import LocalFilesSettings
 from deployments.server.client import Client, api
 from deployments.supervisor.supervisor import Running
+from flows.local_files import sync_local_files
 from tests.waiting import until
 
 T = TypeVar("T")
@@ -82,3 +87,18 @@ def window(server: Running, home: Home) -> Iterator[Window]:
         # Send the pending events before the server stops.
         APILogWorker.drain_all()
         EventsWorker.drain_all()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty folder whose name must not appear in Prefect."""
+    folder = tmp_path / "secretfolder"
+    folder.mkdir()
+    return folder
+
+
+def sync(name: str, folder: Path, **settings: Any) -> State:
+    """Run the flow of a folder in this process."""
+    typed = LocalFilesSettings(root=folder, **settings)
+    state: State = asyncio.run(sync_local_files(name=name, settings=typed, return_state=True))  # type: ignore[call-overload]
+    return state

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect.client.schemas.objects import State
 from prefect.events.worker import EventsWorker
 
 from catchment.sync.source_sync import HELD_AFTER
-from connectors.local_files import LocalFilesSettings
-from flows.local_files import sync_local_files
-from tests.flows.conftest import Window
+from tests.flows.conftest import Window, sync
 from tests.waiting import until
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "secretfolder"
-    folder.mkdir()
-    return folder
-
-
-def sync(name: str, folder: Path, **settings: Any) -> None:
-    typed = LocalFilesSettings(root=folder, **settings)
-    _state: State = asyncio.run(sync_local_files(name=name, settings=typed, return_state=True))  # type: ignore[call-overload]
 
 
 def events(window: Window, name: str, number: int) -> list[tuple[str, dict[str, Any]]]:
@@ -50,9 +34,9 @@ def test_sync_emits_its_figures_and_its_quarantine_by_reason(window: Window, fol
     (folder / "good.md").write_text("Good")
     for name in ("bad.pdf", "worse.pdf"):
         (folder / name).write_bytes(b"%PDF-1.7\nthis is no PDF")
-    sync("told", folder)
-    sync("told", folder)
-    found = events(window, "told", 3)
+    sync("event-figures", folder)
+    sync("event-figures", folder)
+    found = events(window, "event-figures", 3)
     assert [name for name, _ in found] == ["item.quarantined", "sync.completed", "sync.completed"]
     assert found[0][1] == {"reason": "parse_error", "items": 2}
     assert {"succeeded": 1, "quarantined": 2}.items() <= found[1][1].items()
@@ -62,12 +46,12 @@ def test_sync_emits_its_figures_and_its_quarantine_by_reason(window: Window, fol
 def test_held_deletions_are_emitted_once(window: Window, folder: Path) -> None:
     for number in range(30):
         (folder / f"{number}.md").write_text(f"Note {number}")
-    sync("half-emptied", folder)
+    sync("event-emptied", folder)
     for number in range(20):
         (folder / f"{number}.md").unlink()
-    sync("half-emptied", folder)
-    sync("half-emptied", folder)
-    found = events(window, "half-emptied", 4)
+    sync("event-emptied", folder)
+    sync("event-emptied", folder)
+    found = events(window, "event-emptied", 4)
     assert " ".join(name for name, _ in found) == "sync.completed deletions.held sync.completed sync.completed"
     assert found[1][1] == {"items": 20}
 
@@ -75,5 +59,5 @@ def test_held_deletions_are_emitted_once(window: Window, folder: Path) -> None:
 def test_held_source_is_emitted_with_its_reason(window: Window, folder: Path) -> None:
     folder.rmdir()
     for _ in range(HELD_AFTER):
-        sync("unplugged", folder)
-    assert events(window, "unplugged", 1) == [("source.held", {"reason": "source.unreachable"})]
+        sync("event-held", folder)
+    assert events(window, "event-held", 1) == [("source.held", {"reason": "source.unreachable"})]

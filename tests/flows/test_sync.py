@@ -31,28 +31,15 @@ from catchment.sync.start import Begun, begin
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from flows.local_files import sync_local_files
 from tasks.activity import stop
-from tests.flows.conftest import Window
+from tests.flows.conftest import Window, sync
 from tests.hits import find_hits
 
 pytestmark = pytest.mark.server
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "secretfolder"
-    folder.mkdir()
-    return folder
-
-
 def _items(window: Window, run: dict[str, Any], tasks: int) -> list[dict[str, Any]]:
     """Return the task runs of failing items, of a run with this many tasks."""
     return [task for task in window.tasks(run["id"], tasks) if task["name"].startswith("item ")]
-
-
-def sync(name: str, folder: Path, **settings: Any) -> State:
-    typed = LocalFilesSettings(root=folder, **settings)
-    state: State = asyncio.run(sync_local_files(name=name, settings=typed, return_state=True))  # type: ignore[call-overload]
-    return state
 
 
 def test_run_is_named_after_its_result_and_has_subflows(window: Window, folder: Path) -> None:
