@@ -1,4 +1,4 @@
-"""What people did, from the history."""
+"""The actions of people in the history."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def acts(
     since: datetime | None = None,
     limit: int = 200,
 ) -> list[Act]:
-    """Return the latest things that people did, newest first.
+    """Return the latest actions of people, newest first.
 
-    `actor`: those of other actors, whose names begin so. Raises NotFound for an unknown source.
+    `actor`: instead, the actions of actors whose names begin with this text. Raises NotFound for an unknown source.
     """
     source_id = None if source is None else ledger.sources.get(source).id
     with ledger.trail() as trail:

@@ -24,13 +24,12 @@ from catchment import __version__
 from catchment.audit import verify
 from catchment.audit.signing import Signer
 from catchment.errors import BadInput, Refused
-from catchment.ledger import Ledger, Trail
+from catchment.ledger import Ledger, Trail, to_micros
 from catchment.pacing.operator_rules import ALL
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 
 _SOURCE_ID, _EVENT = verify.FIELDS.index("source_id"), verify.FIELDS.index("event")
-_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ class _Rows:
 
     def __init__(self, trail: Trail, source_id: int | None, since: datetime | None) -> None:
         self._trail, self._source_id = trail, source_id
-        self.since = 0 if since is None else int((since - _EPOCH).total_seconds() * 1_000_000)
+        self.since = 0 if since is None else to_micros(since)
         self.size = trail.length
         self.included = self.latest = self.erased = 0
         self.root = verify.Tree().root()

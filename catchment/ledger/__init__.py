@@ -18,7 +18,7 @@ from catchment.ledger.admin import opening
 from catchment.ledger.admin.check import check, pages
 from catchment.ledger.admin.migrations import Migrated
 from catchment.ledger.db.connections import sqlite_file, time_limit, without_password
-from catchment.ledger.db.database import Store, from_micros
+from catchment.ledger.db.database import Store, from_micros, to_micros
 from catchment.ledger.db.driver_errors import DAMAGED
 from catchment.ledger.db.folding import Folded, plain_words, word_pattern
 from catchment.ledger.db.job_states import in_parts
@@ -411,6 +411,7 @@ __all__ = [
     "sqlite_file",
     "storable_text",
     "time_limit",
+    "to_micros",
     "without_password",
     "word_pattern",
 ]

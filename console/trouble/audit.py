@@ -21,13 +21,11 @@ Of = Annotated[
 _SHOWN = 20
 _KEPT = timedelta(days=90)
 
-Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only since then: 2h, 7d, or a date.")]
-
 
 @app.command("list")
 def list_events(
     source: Of = None,
-    since: Since = None,
+    since: arguments.Since = None,
     actor: Annotated[
         str | None, typer.Option(metavar="NAME", help="By this actor, such as sync: or recovery; default: people.")
     ] = None,
@@ -40,9 +38,8 @@ def list_events(
     """
     from catchment.audit.acts import acts
 
-    after = arguments.moment(since) if since else None
     with session.reading() as ledger:
-        found = acts(ledger, source, actor, after, limit)
+        found = acts(ledger, source, actor, since, limit)
     if as_json:
         render.show_json([asdict(one) for one in found])
     elif found:
@@ -101,7 +98,7 @@ def key(
 def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The tar file to write.")],
     source: Of = None,
-    since: Since = None,
+    since: arguments.Since = None,
 ) -> None:
     """Write a signed bundle that anybody can verify with Python alone.
 
@@ -109,9 +106,8 @@ def export(
     """
     from catchment.audit.export import export as write
 
-    after = arguments.moment(since) if since else None
     with session.reading() as ledger:
-        made = write(session.home(), ledger, file.expanduser().absolute(), source, after)
+        made = write(session.home(), ledger, file.expanduser().absolute(), source, since)
     render.say(
         f"{made.file}: {made.rows:,} of {made.size:,} rows of the history; its signature is {made.signature.name}"
     )

@@ -1,4 +1,4 @@
-"""What an audit reads, in one view of the ledger: the history with its hashes, the jobs, the rules and the documents."""
+"""The rows for an audit, in one view of the ledger: the history with its hashes, the jobs, the rules and the documents."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Trail:
                 yield row | {"rule": from_json(row["rule"])}
 
     def artifacts(self, source_id: int | None = None) -> Iterator[dict[str, Any]]:
-        """Yield what each document was made of: the hashes of its raw content and of its text, and the code that made it."""
+        """Yield the origin of each document: the hashes of its raw content and of its text, and the code that made it."""
         columns = (documents.c.id, documents.c.source_id, documents.c.item_id, contents.c.hash, contents.c.normalizer)
         live = select(*columns, contents.c.text).join_from(documents, contents).where(documents.c.removed_at.is_(None))
         for row in self._rows(live.order_by(documents.c.id), documents.c.source_id, source_id):
