@@ -18,7 +18,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy.exc import DBAPIError
 
-from catchment.audit import chain, export, verify
+from catchment.audit import chain, comparison, export, verify
 from catchment.audit.comparison import Fate, compare
 from catchment.audit.signing import Signer
 from catchment.errors import BadInput, NotFound, Refused
@@ -50,8 +50,7 @@ def signed(sqlite_world: World, home: Home) -> World:
 def unpack(made: export.ExportedBundle, folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    with tarfile.open(made.file) as tar:
-        tar.extractall(folder, filter="data")
+    comparison.unpack(made.file, folder)
     return folder
 
 
@@ -299,3 +298,13 @@ def test_both_databases_have_the_same_history(world: World, home: Home, tmp_path
     assert chain.verify(home, world.ledger, sign=True).problems == ()
     made = export.export(home, world.ledger, tmp_path / "bundle.tar")
     assert verify.bundle(unpack(made, tmp_path / "unpacked"))[0]["rows"] == made.rows
+
+
+@pytest.mark.parametrize("name", ["../out", "sub/file", "/etc/x", ".."])
+def test_a_bundle_writes_only_into_its_own_folder(two_sources: World, tmp_path: Path, name: str) -> None:
+    forged = tmp_path / "forged.tar"
+    with tarfile.open(forged, "w") as tar:
+        tar.addfile(tarfile.TarInfo(name))
+    with pytest.raises(BadInput, match="not an intact audit bundle"):
+        compare(two_sources.ledger, forged)
+    assert sorted(tmp_path.rglob("out")) == []
