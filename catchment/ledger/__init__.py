@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from catchment.ledger.admin.scratch import PlannedAction, Step
     from catchment.ledger.admin.trail import Trail
     from catchment.ledger.items.undo import Undo, UndoAction, Undone
+    from catchment.ledger.jobs.backfills import Backfill, Backfills, BackfillState, Selection, Stage, Survey, TextChange
 else:
 
     def __getattr__(name: str) -> Any:
@@ -113,12 +114,18 @@ else:
 
 
 _RARE = {
+    "Backfill": "jobs.backfills",
+    "BackfillState": "jobs.backfills",
     "ItemStatus": "admin.proof",
     "Kept": "admin.proof",
     "PlannedAction": "admin.scratch",
     "Sample": "admin.proof",
+    "Selection": "jobs.backfills",
+    "Stage": "jobs.backfills",
     "Step": "admin.scratch",
     "Stored": "admin.proof",
+    "Survey": "jobs.backfills",
+    "TextChange": "jobs.backfills",
     "Trail": "admin.trail",
     "UndoAction": "items.undo",
     "Undone": "items.undo",
@@ -298,6 +305,13 @@ class Ledger:
         return steps(self._store, sync_id)
 
     @property
+    def backfills(self) -> Backfills:
+        """Backfills and replays."""
+        from catchment.ledger.jobs.backfills import Backfills
+
+        return Backfills(self._store)
+
+    @property
     def undo(self) -> Undo:
         """Undo of syncs."""
         from catchment.ledger.items.undo import Undo
@@ -331,6 +345,8 @@ __all__ = [
     "Acks",
     "AnyOf",
     "Attached",
+    "Backfill",
+    "BackfillState",
     "Batch",
     "BucketRow",
     "ChangeCounts",
@@ -381,19 +397,23 @@ __all__ = [
     "Ranking",
     "Recovered",
     "Sample",
+    "Selection",
     "Settled",
     "Shown",
     "SkippedOutcome",
     "Source",
     "SourceState",
     "Space",
+    "Stage",
     "Step",
     "Stored",
+    "Survey",
     "Sync",
     "SyncRow",
     "SyncWork",
     "Task",
     "Term",
+    "TextChange",
     "Title",
     "Trail",
     "UndoAction",

@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
 _open_sync = (
-    select(syncs.c.source_id, syncs.c.owner, syncs.c.began_at, sources.c.priority)
+    select(syncs.c.source_id, syncs.c.owner, syncs.c.began_at, syncs.c.backfill_id, sources.c.priority)
     .join(sources, sources.c.id == syncs.c.source_id)
     .where(syncs.c.id == bindparam("sync"), syncs.c.outcome.is_(None))
 )
@@ -114,7 +114,7 @@ def find_source(reading: Reading, name: str) -> AnyRow:
 
 
 def find_open_sync(writing: Writing, sync_id: int) -> AnyRow:
-    """Return `source_id`, `owner`, `began_at` and `priority` of an open sync. Raises StaleLease if it is closed.
+    """Return `source_id`, `owner`, `began_at`, `backfill_id` and `priority` of an open sync. Raises StaleLease if it is closed.
 
     Every transaction that writes for a sync calls this first, because another process may have closed the sync at any time.
     """

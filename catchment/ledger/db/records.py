@@ -43,7 +43,7 @@ class SyncRow:
     """A sync and its result; `outcome` is None while it runs.
 
     `run` is the ID of its Prefect flow run. `expected` is its latest ETA, or None if unknown. `cause`: the reason code of its
-    `error`, if it has one.
+    `error`, if it has one. `backfill`: the number of the backfill that it worked for.
     """
 
     id: int
@@ -59,6 +59,7 @@ class SyncRow:
     summary: Mapping[str, int]
     error: str | None
     cause: str | None
+    backfill: int | None
 
     @property
     def is_undo(self) -> bool:
@@ -223,7 +224,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job in its current state."""
+    """A job in its current state. `backfill`: the number of the one that added it. `replay_of`: the job that it repeats."""
 
     id: int
     source: str
@@ -243,6 +244,8 @@ class JobRow:
     lease_until: datetime | None
     error: str | None
     sync_id: int | None
+    backfill: int | None
+    replay_of: int | None
 
     @property
     def next_attempt(self) -> datetime | None:

@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from catchment.model import JobState
 
-REVISION = "0008"
+REVISION = "0009"
 """Revision of these tables. Migrations upgrade older ledgers to it."""
 
 metadata = MetaData()
@@ -91,6 +91,7 @@ COUNTED = (
     "embeddings_deleted",
     "incidents",
     "title_embeddings",
+    "backfills",
 )
 
 sources = Table(
@@ -138,8 +139,10 @@ syncs = Table(
     Column("error", Text),
     Column("circumstances", Text),
     Column("cause", Text),
+    Column("backfill_id", BigInteger),
 )
 Index("syncs_by_source", syncs.c.source_id, syncs.c.id)
+_partial("syncs_by_backfill", syncs.c.backfill_id, where="backfill_id IS NOT NULL")
 _partial("syncs_open", syncs.c.source_id, where="outcome IS NULL", unique=True)
 
 turns = Table(
@@ -273,6 +276,8 @@ jobs = Table(
     Column("finished_at", BigInteger),
     Column("error", Text),
     Column("sync_id", BigInteger),
+    Column("backfill_id", BigInteger),
+    Column("replay_of", BigInteger),
     _one_of("state", *(state.value for state in JobState)),
 )
 RUNNING = "jobs.state = 'running'"
@@ -283,6 +288,26 @@ _partial("jobs_tried", jobs.c.source_id, jobs.c.due, jobs.c.id, where=TRIED)
 _partial("jobs_running", jobs.c.token, where="state = 'running'")
 _partial("jobs_current", jobs.c.item_id, where="current", unique=True)
 Index("jobs_by_item", jobs.c.item_id)
+_partial("jobs_by_backfill", jobs.c.backfill_id, jobs.c.state, jobs.c.id, where="backfill_id IS NOT NULL")
+
+backfills = Table(
+    "backfills",
+    metadata,
+    _id(),
+    Column("source_id", ForeignKey("sources.id"), nullable=False),
+    Column("selection", Text, nullable=False),
+    Column("total", BigInteger, nullable=False),
+    Column("unreadable", BigInteger, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("wish", Text, nullable=False),
+    Column("reason", Text),
+    Column("created_by", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("started_at", BigInteger),
+    Column("listed_at", BigInteger),
+    _one_of("wish", "plan", "run", "hold", "cancel"),
+)
+Index("backfills_by_source", backfills.c.source_id, backfills.c.id)
 
 history = Table(
     "history",

@@ -60,7 +60,7 @@ class Intake:
         """
         with self._store.write() as writing:
             sync = lookup.find_open_sync(writing, sync_id)
-            recording = Recording(writing, sync.source_id, sync_id, sync.owner, sync.priority)
+            recording = Recording(writing, sync.source_id, sync_id, sync.owner, sync.priority, sync.backfill_id)
             counts = recording.take(changes)
             _keep_marks(writing, sync.source_id, marks)
             return counts

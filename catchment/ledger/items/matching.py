@@ -18,6 +18,8 @@ MISSING_FROM_LISTING = "gone"
 """Cancellation reason: the item is missing from the listing. (The stored value predates the name.)"""
 SOURCE_REMOVED = "source removed"
 """Cancellation reason: the source is being removed. Removal can be interrupted and the source resumed."""
+BACKFILL_CANCELLED = "backfill cancelled"
+"""Cancellation reason: the item was found by a backfill, and another one may want it."""
 
 _SUFFIX = re.compile(r"\.[a-z][a-z0-9]{0,9}(?:\.gz)?$")
 
@@ -64,11 +66,12 @@ class RecordedItem:
 
     @property
     def was_stopped(self) -> bool:
-        """True if its job was cancelled only because the item was missing or its source was being removed.
+        """True if its job was cancelled only because of the item's absence, or of the end of its source or of a backfill.
 
         Cancellations by an undo or by an operator remain in force after the item returns.
         """
-        away = self.state in ("deleted", "kept") or self.job_reason in (MISSING_FROM_LISTING, SOURCE_REMOVED)
+        stopped = (MISSING_FROM_LISTING, SOURCE_REMOVED, BACKFILL_CANCELLED)
+        away = self.state in ("deleted", "kept") or self.job_reason in stopped
         return self.job_state is None or (self.job_state is JobState.CANCELLED and away)
 
     @property

@@ -32,7 +32,7 @@ from catchment.ledger.items.matching import (
     listed_values,
 )
 from catchment.ledger.jobs.failures import describe, quarantine_rows, resolve
-from catchment.ledger.jobs.ready import AGEING
+from catchment.ledger.jobs.ready import AGEING, LAST_DUE
 from catchment.ledger.library import withdraw
 from catchment.model import Failure, Item, JobState, Skip, Tombstone, Upsert
 
@@ -45,12 +45,15 @@ _RELIST_AFTER = 300_000_000
 class Recording:
     """One call of `Intake.record`. Collects rows while applying the rules and writes them at the end."""
 
-    def __init__(self, writing: Writing, source_id: int, sync_id: int, actor: str, priority: str) -> None:
+    def __init__(
+        self, writing: Writing, source_id: int, sync_id: int, actor: str, priority: str, backfill_id: int | None
+    ) -> None:
         self._writing = writing
         self._source_id = source_id
         self._sync_id = sync_id
         self._actor = actor
-        self._due = writing.now + AGEING[priority]
+        self._backfill_id = backfill_id
+        self._due = writing.now + AGEING[priority] if backfill_id is None else LAST_DUE
         self._counts: Counter[str] = Counter()
         self._new_items: list[dict[str, Any]] = []
         self._items: list[dict[str, Any]] = []
@@ -224,6 +227,7 @@ class Recording:
             "finished_at": None,
             "error": None,
             "sync_id": self._sync_id,
+            "backfill_id": self._backfill_id,
         }
         self._jobs.append(job)
         match change:

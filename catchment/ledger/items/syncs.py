@@ -57,11 +57,13 @@ class Syncs:
         code_version: str,
         alive: Callable[[str], bool],
         circumstances: Mapping[str, str] | None = None,
+        backfill: int | None = None,
     ) -> Sync:
         """Open a sync. An open one of a dead owner is closed as crashed, and its jobs are released.
 
         Args:
             alive: Returns whether an owner is still running.
+            backfill: The backfill that it works for; its jobs are those.
             circumstances: Stored with the sync and with the items that it quarantines (see `Quarantine.auto_retry`).
 
         Raises TryAgain if another sync of the source is running, NotNow if the source was paused, held or removed.
@@ -91,6 +93,7 @@ class Syncs:
                     code_version=code_version,
                     began_at=writing.now,
                     circumstances=to_json(circumstances or {}),
+                    backfill_id=backfill,
                 )
             )
             return Sync(number, source_id, from_micros(writing.now))
@@ -187,9 +190,10 @@ class Syncs:
         return _row(row)
 
     def last_good(self, source_id: int) -> SyncRow | None:
-        """Return the latest completed sync of a source that is not an undo."""
+        """Return the latest completed sync of a source that listed it: not an undo, and not a backfill."""
         undo = syncs.c.summary.like('%"undoes"%')
-        which = (syncs.c.outcome == "completed") & (syncs.c.summary.is_(None) | ~undo)
+        listed = syncs.c.backfill_id.is_(None) & (syncs.c.summary.is_(None) | ~undo)
+        which = (syncs.c.outcome == "completed") & listed
         with self._store.read() as reading:
             row = reading.execute(_rows(source_id).where(which).limit(1)).first()
         return None if row is None else _row(row)
@@ -255,6 +259,7 @@ def _row(row: AnyRow) -> SyncRow:
         from_json(row.summary),
         row.error,
         row.cause,
+        row.backfill_id,
     )
 
 

@@ -15,6 +15,7 @@ from catchment.ledger.db.job_states import refuse
 from catchment.ledger.db.lookup import ListPage, before, cut, key_of
 from catchment.ledger.db.records import Backlog, JobRow
 from catchment.ledger.db.schema import FRESH, RUNNING, TRIED, items, jobs, sources
+from catchment.ledger.jobs.ready import ORDINARY
 from catchment.model import JobState
 
 _jobs = jobs.c
@@ -89,12 +90,12 @@ def counts(reading: Reading) -> dict[str, dict[JobState, int]]:
 
 
 def backlogs(reading: Reading) -> dict[int, Backlog]:
-    """Return the unfinished jobs of each source that has any."""
+    """Return the unfinished jobs of each source that has any, apart from its backfills."""
     by_source: defaultdict[int, dict[JobState, int]] = defaultdict(dict)
     first: dict[int, int] = {}
     for state, where in ((JobState.PENDING, FRESH), (JobState.RUNNING, RUNNING), (JobState.RETRYING, TRIED)):
         # Numbers ascend with time, and the indexes have them.
-        counted = select(_jobs.source_id, func.count(), func.min(_jobs.id)).where(literal_column(where))
+        counted = select(_jobs.source_id, func.count(), func.min(_jobs.id)).where(literal_column(where), ORDINARY)
         for source_id, count, number in reading.execute(counted.group_by(_jobs.source_id)):
             by_source[source_id][state] = count
             first[source_id] = min(number, first.get(source_id, number))
@@ -156,4 +157,6 @@ def _job(row: AnyRow) -> JobRow:
         lease_until=maybe_time(row.lease_until),
         error=row.error,
         sync_id=row.sync_id,
+        backfill=row.backfill_id,
+        replay_of=row.replay_of,
     )

@@ -71,7 +71,7 @@ class Quarantine:
         with self._store.write() as writing:
             every = select(jobs.c.id).where(literal_column("state = 'quarantined'"))
             chosen = writing.execute(every).scalars().all() if job_ids is None else job_ids
-            moved = _release(writing, chosen, actor, reason or "operator retry")
+            moved = release(writing, chosen, actor, reason or "operator retry")
             if not moved and job_ids is not None and len(job_ids) == 1:
                 raise _refused(writing, job_ids[0])
             return moved
@@ -98,7 +98,7 @@ class Quarantine:
         if not by_change:
             return 0
         with self._store.write() as writing:
-            return sum(_release(writing, ids, "catchment", CHANGED[change]) for change, ids in by_change.items())
+            return sum(release(writing, ids, "catchment", CHANGED[change]) for change, ids in by_change.items())
 
     def note(self, job_ids: int | Collection[int], text: str, actor: str) -> int:
         """Add a note to entries. Return their number. Raises NotFound, and changes nothing, if a job has no entry."""
@@ -234,7 +234,8 @@ def _refused(reading: Reading, job_id: int) -> Exception:
     )
 
 
-def _release(writing: Writing, job_ids: Sequence[int], actor: str, reason: str) -> int:
+def release(writing: Writing, job_ids: Sequence[int], actor: str, reason: str) -> int:
+    """Let these jobs be tried again, except those whose items are missing. Return the number of jobs."""
     moved = 0
     for part in in_parts(job_ids):
         values = {"not_before": writing.now, "due": writing.now, "finished_at": None}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, false, func, literal_column, select, true, update
+from sqlalchemy import ColumnElement, case, false, func, literal_column, select, true, update
 
 from catchment.errors import FailureClass, Reason, StaleLease
 from catchment.ledger.db import schema
@@ -47,7 +47,7 @@ from catchment.ledger.db.schema import FRESH, TRIED, jobs, sources
 from catchment.ledger.jobs import delivery, failures, job_lists
 from catchment.ledger.jobs.failures import quarantine_rows
 from catchment.ledger.jobs.job_lists import JobFilter
-from catchment.ledger.jobs.ready import claimed, first_ready, ready_in
+from catchment.ledger.jobs.ready import ORDINARY, claimed, first_ready, ready_in
 from catchment.ledger.limits.throttles import Quota
 from catchment.model import JobState
 from catchment.telemetry.catalogue import LIMITED, RETRY_DELAY
@@ -84,6 +84,7 @@ class Queue:
         jobs: Sequence[int] | None = None,
         most_bytes: int | None = None,
         sync_id: int | None = None,
+        backfill: int | None = None,
     ) -> Batch:
         """Claim up to `limit` ready jobs, longest due first, under a new token. Counts an attempt for each.
 
@@ -95,6 +96,7 @@ class Queue:
             jobs: Only these jobs.
             most_bytes: Stop after the item that reaches this total size.
             sync_id: The sync that claims. Raises StaleLease if it is closed.
+            backfill: Only the jobs of this backfill, which no other claim takes.
         """
         with self._store.write() as writing:
             if sync_id is not None:
@@ -107,7 +109,7 @@ class Queue:
             until = writing.now + lease // timedelta(microseconds=1)
             move(
                 writing,
-                first_ready(writing, source_id, limit, fresh, jobs, attempts, most_bytes),
+                first_ready(writing, source_id, limit, fresh, jobs, attempts, most_bytes, backfill),
                 {PENDING, RETRYING},
                 RUNNING,
                 actor=owner,
@@ -122,17 +124,22 @@ class Queue:
                 writing.tally.add(LIMITED, 1, source_id, limit="quota")
             return batch
 
-    def to_process_alone(self, source_id: int, limit: int, attempts: int) -> dict[int, Reason]:
-        """Return the ready jobs to be processed separately, by reason: failed ones, then those claimed `attempts` times."""
+    def to_process_alone(
+        self, source_id: int, limit: int, attempts: int, backfill: int | None = None
+    ) -> dict[int, Reason]:
+        """Return the ready jobs to be processed separately, by reason: failed ones, then those claimed `attempts` times.
+
+        `backfill`: as in `claim`.
+        """
         with self._store.read() as reading:
-            failed = ready_in(TRIED, source_id, reading.now, None).add_columns(_jobs.reason)
-            worn = ready_in(FRESH, source_id, reading.now, None).where(_jobs.attempt >= attempts)
+            failed = ready_in(TRIED, source_id, reading.now, None, backfill).add_columns(_jobs.reason)
+            worn = ready_in(FRESH, source_id, reading.now, None, backfill).where(_jobs.attempt >= attempts)
             first, then = (reading.execute(each.order_by("due", "id").limit(limit)) for each in (failed, worn))
             return {row.id: Reason(row.reason) for row in first} | {row.id: _KILLED.reason for row in then}
 
     def waiting(self, source_id: int) -> Waiting:
-        """Return the number of jobs that a source still has to do."""
-        fresh = select(func.count()).where(_jobs.source_id == source_id, literal_column(FRESH))
+        """Return the number of jobs that a source still has to do, apart from its backfills."""
+        fresh = select(func.count()).where(_jobs.source_id == source_id, literal_column(FRESH), ORDINARY)
         with self._store.read() as reading:
             is_later = _jobs.not_before > reading.now
             tried, later, next_at = reading.execute(
@@ -150,8 +157,8 @@ class Queue:
             return job_lists.backlogs(reading)
 
     def left(self, source_id: int) -> int:
-        """Return the number of new and running jobs of a source. Cheap for any size of queue."""
-        of_source = _jobs.source_id == source_id
+        """Return the number of new and running jobs of a source, apart from its backfills. Cheap for any size of queue."""
+        of_source = (_jobs.source_id == source_id) & ORDINARY
         with self._store.read() as reading:
             return sum(
                 reading.execute(select(func.count()).where(of_source, literal_column(state))).scalar_one()
@@ -206,7 +213,9 @@ class Queue:
                 to = QUARANTINED
             else:
                 to, moment = RETRYING, to_micros(retry_at)
-                values |= {"not_before": moment, "due": moment + _jobs.due - _jobs.not_before}
+                # A failed job of a backfill is retried by any sync, as all others.
+                due = case((ORDINARY, moment + _jobs.due - _jobs.not_before), else_=moment)
+                values |= {"not_before": moment, "due": due}
             actor = self._owner(writing, job_id)
             moved = move(writing, held, {RUNNING}, to, actor=actor, reason=failure.reason.value, **values)
             if not moved:

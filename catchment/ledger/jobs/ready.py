@@ -16,16 +16,25 @@ from catchment.model import Item
 AGEING = {"high": 0, "normal": 600_000_000, "low": 3_600_000_000}
 """Delay of a priority's due time relative to high priority, in microseconds. Waiting compensates for it."""
 
+LAST_DUE = 1 << 61
+"""Due time of a job that a backfill added and nobody claimed yet: ordinary syncs leave it alone."""
+
 _jobs = jobs.c
+ORDINARY = _jobs.due < LAST_DUE
 
 
-def ready_in(which: str, source_id: int, now: int, only: Sequence[int] | None) -> Select[Any]:
-    """Return the query for the ready jobs of a source, new or failed ones (`which`), optionally among `only`."""
+def ready_in(
+    which: str, source_id: int, now: int, only: Sequence[int] | None, backfill: int | None = None
+) -> Select[Any]:
+    """Return the query for the ready jobs of a source, new or failed ones (`which`), optionally among `only`.
+
+    `backfill`: those of this backfill; without it, those that no backfill keeps for itself.
+    """
     statement = select(_jobs.id, _jobs.due, _jobs.item_id).where(
         _jobs.source_id == source_id,
         literal_column(which),
         _jobs.not_before <= now,
-        _jobs.due <= now + max(AGEING.values()),
+        _jobs.due <= now + max(AGEING.values()) if backfill is None else _jobs.backfill_id == backfill,
     )
     return statement if only is None else statement.where(_jobs.id.in_(only))
 
@@ -38,6 +47,7 @@ def first_ready(
     only: Sequence[int] | None,
     attempts: int | None,
     most_bytes: int | None,
+    backfill: int | None = None,
 ) -> ColumnElement[bool]:
     """Return the condition that a job is among the first ready ones. New and failed jobs have separate indexes."""
     if only is not None and not only:
@@ -45,7 +55,7 @@ def first_ready(
     kinds = {True: (FRESH,), False: (TRIED,), None: (FRESH, TRIED)}[fresh]
     untired = true() if attempts is None else _jobs.attempt < attempts
     parts = [
-        ready_in(which, source_id, reading.now, only)
+        ready_in(which, source_id, reading.now, only, backfill)
         .where(untired)
         .order_by(_jobs.due, _jobs.id)
         .limit(limit)

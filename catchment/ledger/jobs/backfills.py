@@ -1,0 +1,523 @@
+"""Backfills: work that a person asks for apart from the listing, such as an older window or a replay with newer code.
+
+A backfill adds ordinary jobs. Its state is derived from them; stored is only what the operator wishes. A replayed item gets a
+new job, so that no finished job is opened again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, insert, not_, or_, select, true, update
+from sqlalchemy.orm import aliased
+
+from catchment.errors import NotFound, Refused
+from catchment.ledger.db.database import (
+    AnyRow,
+    Reading,
+    Store,
+    Writing,
+    among,
+    as_map,
+    from_json,
+    from_micros,
+    maybe_micros,
+    maybe_time,
+    to_json,
+)
+from catchment.ledger.db.job_states import (
+    CANCELLED,
+    PENDING,
+    QUARANTINED,
+    SKIPPED,
+    SUCCEEDED,
+    UNFINISHED,
+    in_parts,
+    move,
+    states,
+)
+from catchment.ledger.db.lookup import ListPage, before, cut, find_open_sync, key_of
+from catchment.ledger.db.schema import backfills, contents, documents, items, jobs, sources, syncs
+from catchment.ledger.db.schema import before_images as images
+from catchment.ledger.items.matching import BACKFILL_CANCELLED
+from catchment.ledger.jobs import job_lists
+from catchment.ledger.jobs.quarantine import release
+from catchment.ledger.jobs.ready import LAST_DUE
+from catchment.ledger.library import embeddings
+from catchment.model import JobState
+
+_AT_ONCE = 5_000
+_MOST_QUARANTINED = 20
+_LARGEST = 10
+
+Readable = Callable[[Mapping[int, str]], Collection[int]]
+"""Returns which of these items, with their versions, can be read now."""
+
+
+class Stage(StrEnum):
+    """The first stage that a backfill repeats. `FETCH` asks the source, the others need no network."""
+
+    FETCH = "fetch"
+    NORMALIZE = "normalize"
+    EXTRACT = "extract"
+    EMBED = "embed"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a backfill does: a stage, for the items of a window or for these.
+
+    `since` and `until` (aware, the latter excluded) are compared with the date of the document or, for `FETCH`, of the item at
+    its source.
+    """
+
+    stage: Stage
+    since: datetime | None = None
+    until: datetime | None = None
+    items: tuple[int, ...] | None = None
+
+    @property
+    def is_window(self) -> bool:
+        """Whether the source lists its items."""
+        return self.stage is Stage.FETCH and self.items is None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the selection for storing."""
+        return {
+            "stage": self.stage.value,
+            "since": maybe_micros(self.since),
+            "until": maybe_micros(self.until),
+            "items": self.items,
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Selection:
+        """Return what `as_json` stored."""
+        chosen = stored["items"]
+        return cls(
+            Stage(stored["stage"]),
+            maybe_time(stored["since"]),
+            maybe_time(stored["until"]),
+            None if chosen is None else tuple(chosen),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The work that a selection means now: the numbers of items, and of those that cannot be read, and a digest of all."""
+
+    total: int
+    unreadable: int
+    digest: str
+
+
+class BackfillState(StrEnum):
+    """The state of a backfill."""
+
+    PLANNED = "planned"
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """A backfill and its progress. `jobs`: its jobs by state. `reason`: of its latest pause."""
+
+    id: int
+    source: str
+    selection: Selection
+    survey: Survey
+    state: BackfillState
+    reason: str | None
+    created_by: str
+    created: datetime
+    started: datetime | None
+    is_listed: bool
+    jobs: Mapping[JobState, int]
+
+    @property
+    def left(self) -> int:
+        """Number of jobs that are not finished."""
+        return sum(self.jobs.get(state, 0) for state in UNFINISHED)
+
+    @property
+    def quarantined(self) -> int:
+        """Number of jobs in quarantine."""
+        return self.jobs.get(QUARANTINED, 0)
+
+    @property
+    def done(self) -> int:
+        """Number of finished jobs."""
+        return sum(self.jobs.values()) - self.left
+
+    @property
+    def total(self) -> int:
+        """Number of jobs, as planned until all are known."""
+        return sum(self.jobs.values()) if self.is_listed and self.jobs else self.survey.total
+
+
+@dataclass(frozen=True, slots=True)
+class TextChange:
+    """A document whose text a backfill changed, with the lengths of both texts in characters."""
+
+    document: int
+    path: str
+    was: int
+    now: int
+
+
+class Backfills:
+    """The backfills of all sources."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def survey(self, source_id: int, what: Selection, code: str, readable: Readable | None = None) -> Survey:
+        """Return the work of a selection that is no window. `code`: the present version, as `normalizer.extractor`."""
+        total = unreadable = after = 0
+        digest = hashlib.sha256(f"{code}\n{to_json(what.as_json())}".encode())
+        with self._store.read() as reading:
+            while part := _candidates(reading, source_id, what, code, after):
+                found, after = _readable(part, readable), part[-1].id
+                total += len(found)
+                unreadable += len(part) - len(found)
+                digest.update("".join(f"{row.id}:{row.version}:{row.normalizer}\n" for row in found).encode())
+        return Survey(total, unreadable, digest.hexdigest()[:16])
+
+    def plan(self, source_id: int, what: Selection, survey: Survey, actor: str, reason: str = "") -> int:
+        """Store a plan, to be started or dropped. Return its number."""
+        with self._store.write() as writing:
+            number = writing.ids("backfills")[0]
+            row = {
+                "id": number,
+                "source_id": source_id,
+                "selection": to_json(what.as_json()),
+                "total": survey.total,
+                "unreadable": survey.unreadable,
+                "digest": survey.digest,
+                "wish": "plan",
+                "created_by": actor,
+                "created_at": writing.now,
+            }
+            writing.execute(insert(backfills).values(row))
+            _tell(writing, source_id, number, "backfill planned", actor, reason)
+            return number
+
+    def start(self, number: int, digest: str, actor: str, reason: str = "") -> None:
+        """Start a planned backfill. Raises Refused if it is none, or if the work is another one than planned; NotFound."""
+        with self._store.write() as writing:
+            row = _found(writing, number)
+            if row.wish != "plan":
+                raise Refused(f"backfill {number}: started already; see `catchment backfill show {number}`")
+            if row.digest != digest:
+                raise Refused(f"backfill {number}: items or code have changed since it was planned; plan it again")
+            _set(writing, row, "run", "backfill started", actor, reason, started_at=writing.now)
+
+    def pause(self, number: int, actor: str, reason: str = "") -> None:
+        """Stop after the present batch. Raises Refused unless it is running, NotFound."""
+        with self._store.write() as writing:
+            row = _found(writing, number)
+            if row.wish != "run" or _state(row, _jobs_of(writing, [number])[number]) is BackfillState.DONE:
+                raise Refused(f"backfill {number}: not running; see `catchment backfill show {number}`")
+            _set(writing, row, "hold", "backfill paused", actor, reason)
+
+    def resume(self, number: int, actor: str, reason: str = "") -> None:
+        """Go on after a pause. Raises Refused unless it is paused, NotFound."""
+        with self._store.write() as writing:
+            row = _found(writing, number)
+            if row.wish != "hold":
+                raise Refused(f"backfill {number}: not paused; see `catchment backfill show {number}`")
+            _set(writing, row, "run", "backfill resumed", actor, reason)
+
+    def cancel(self, number: int, actor: str, reason: str = "") -> int:
+        """End it. Its waiting jobs are cancelled, and the earlier jobs of their items count again. Return their number.
+
+        May be repeated after a kill. Raises Refused if it is done, NotFound.
+        """
+        with self._store.write() as writing:
+            row = _found(writing, number)
+            if row.wish != "cancel":
+                if _state(row, _jobs_of(writing, [number])[number]) is BackfillState.DONE:
+                    raise Refused(f"backfill {number}: done; see `catchment backfill show {number}`")
+                _set(writing, row, "cancel", "backfill cancelled", actor, reason)
+        waiting = select(jobs.c.id).where(jobs.c.backfill_id == number, states(UNFINISHED)).limit(_AT_ONCE)
+        cancelled, ended = 0, _AT_ONCE
+        while ended == _AT_ONCE:
+            with self._store.write() as writing:
+                mine = among(writing, jobs.c.id, writing.execute(waiting).scalars().all())
+                moved = move(writing, mine, UNFINISHED, CANCELLED, actor=actor, reason=BACKFILL_CANCELLED)
+                _count_again(writing, [row.id for row in moved])
+                ended = len(moved)
+            cancelled += ended
+            self._store.let_others_write()
+        return cancelled
+
+    def retry(self, number: int, actor: str, reason: str) -> int:
+        """Let ordinary syncs retry its items in quarantine. Return their number. Raises NotFound."""
+        with self._store.write() as writing:
+            _found(writing, number)
+            failed = (jobs.c.backfill_id == number) & states({QUARANTINED})
+            return release(writing, writing.execute(select(jobs.c.id).where(failed)).scalars().all(), actor, reason)
+
+    def enqueue(self, sync_id: int, number: int, code: str, readable: Readable | None = None) -> int:
+        """Add the jobs of a backfill that is no window. Return the number of new ones. May be repeated after a kill."""
+        added = after = 0
+        while True:
+            with self._store.read() as reading:
+                row = _found(reading, number)
+                part = _candidates(reading, row.source_id, what := _selection(row), code, after, number)
+            if not part:
+                return added
+            found, after = _readable(part, readable), part[-1].id
+            with self._store.write() as writing:
+                sync = find_open_sync(writing, sync_id)
+                if what.stage is Stage.EMBED:
+                    embeddings.forget(writing, {one.content_id for one in found})
+                else:
+                    _add_jobs(writing, sync, sync_id, number, found)
+            added += len(found)
+            self._store.let_others_write()
+
+    def close_listing(self, number: int) -> None:
+        """Record that all jobs of a backfill are known."""
+        with self._store.write() as writing:
+            values = {"listed_at": func.coalesce(backfills.c.listed_at, writing.now)}
+            writing.execute(update(backfills).where(backfills.c.id == number).values(values))
+
+    def judge(self, number: int) -> Backfill:
+        """Return a backfill, after pausing it if too many of its items failed: more than 20, and than one in twenty."""
+        found = self.get(number)
+        most = max(_MOST_QUARANTINED, found.total // _MOST_QUARANTINED)
+        if found.state is BackfillState.RUNNING and found.quarantined > most:
+            self.pause(number, "catchment", f"{found.quarantined} of its items are in quarantine")
+            found = self.get(number)
+        return found
+
+    def get(self, number: int) -> Backfill:
+        """Return a backfill. Raises NotFound."""
+        with self._store.read() as reading:
+            return _backfills(reading, [_found(reading, number)])[0]
+
+    def page(self, source: str | None = None, *, after: str | None = None, limit: int = 50) -> ListPage[Backfill]:
+        """Return the backfills in parts, newest first."""
+        of_source = true() if source is None else sources.c.name == source
+        counted = select(func.count()).select_from(backfills.join(sources)).where(of_source, _THERE)
+        with self._store.read() as reading:
+            chosen = _rows().where(of_source, before(after, backfills.c.id)).order_by(backfills.c.id.desc())
+            page = cut(
+                reading.execute(chosen.limit(limit + 1)).all(),
+                limit,
+                reading.execute(counted).scalar_one(),
+                lambda row: row,
+                lambda row: key_of(row.id),
+            )
+            return ListPage(tuple(_backfills(reading, page.rows)), page.total, page.next)
+
+    def running(self, source_id: int | None = None) -> list[Backfill]:
+        """Return the running backfills of a source or of all, oldest first."""
+        of_source = true() if source_id is None else backfills.c.source_id == source_id
+        with self._store.read() as reading:
+            rows = reading.execute(_rows().where(of_source, backfills.c.wish == "run").order_by(backfills.c.id)).all()
+            return [one for one in _backfills(reading, rows) if one.state is BackfillState.RUNNING]
+
+    def syncs(self, number: int) -> list[int]:
+        """Return the syncs of a backfill, latest first."""
+        mine = select(syncs.c.id).where(syncs.c.backfill_id == number).order_by(syncs.c.id.desc())
+        with self._store.read() as reading:
+            return list(reading.execute(mine).scalars())
+
+    def changes(self, number: int) -> tuple[int, list[TextChange]]:
+        """Return how many texts a backfill changed, and those whose length changed most; only while undo data is kept."""
+        old, new = aliased(contents), aliased(contents)
+        mine = select(syncs.c.id).where(syncs.c.backfill_id == number)
+        was, now = func.length(old.c.text), func.length(new.c.text)
+        changed = (
+            select(documents.c.id, documents.c.path, was.label("was"), now.label("now"))
+            .join_from(images, old, old.c.id == images.c.content_id)
+            .join(documents, (documents.c.source_id == images.c.source_id) & (documents.c.path == images.c.path))
+            .join(new, new.c.id == documents.c.content_id)
+            .where(images.c.sync_id.in_(mine), documents.c.removed_at.is_(None), old.c.text != new.c.text)
+        )
+        with self._store.read() as reading:
+            total = reading.execute(select(func.count()).select_from(changed.subquery())).scalar_one()
+            rows = reading.execute(changed.order_by(func.abs(now - was).desc(), documents.c.id).limit(_LARGEST))
+            return total, [TextChange(*row) for row in rows]
+
+    def outdated(self, code: str) -> dict[str, int]:
+        """Return the number of documents of each source that an earlier version of the code read. Without those, omitted."""
+        older = not_(contents.c.normalizer.like(f"{code} %"))
+        read = (
+            select(sources.c.name, func.count())
+            .join_from(documents, contents, contents.c.id == documents.c.content_id)
+            .join(sources, sources.c.id == documents.c.source_id)
+            .where(documents.c.removed_at.is_(None), older)
+            .group_by(sources.c.name)
+        )
+        with self._store.read() as reading:
+            return as_map(reading.execute(read))
+
+
+_THERE = sources.c.state != "removed"
+
+
+def _rows() -> Select[Any]:
+    return select(backfills, sources.c.name.label("source")).join(sources).where(_THERE)
+
+
+def _found(reading: Reading, number: int) -> AnyRow:
+    row = reading.execute(_rows().where(backfills.c.id == number)).first()
+    if row is None:
+        raise NotFound(f"backfill {number}: not found; see `catchment backfill list`")
+    return row
+
+
+def _selection(row: AnyRow) -> Selection:
+    return Selection.from_json(from_json(row.selection))
+
+
+def _jobs_of(reading: Reading, numbers: Collection[int]) -> dict[int, dict[JobState, int]]:
+    counted = select(jobs.c.backfill_id, *job_lists.by_state()).where(among(reading, jobs.c.backfill_id, numbers))
+    by_state: dict[int, dict[JobState, int]] = {number: {} for number in numbers}
+    for number, *counts in reading.execute(counted.group_by(jobs.c.backfill_id)):
+        by_state[number] = job_lists.numbers(counts)
+    return by_state
+
+
+def _state(row: AnyRow, by_state: Mapping[JobState, int]) -> BackfillState:
+    if row.wish == "plan":
+        return BackfillState.PLANNED
+    if row.wish == "cancel":
+        return BackfillState.CANCELLED
+    if row.listed_at is not None and not any(by_state.get(state) for state in UNFINISHED):
+        return BackfillState.DONE
+    return BackfillState.PAUSED if row.wish == "hold" else BackfillState.RUNNING
+
+
+def _backfills(reading: Reading, rows: Sequence[AnyRow]) -> list[Backfill]:
+    by_state = _jobs_of(reading, [row.id for row in rows])
+    return [
+        Backfill(
+            row.id,
+            row.source,
+            _selection(row),
+            Survey(row.total, row.unreadable, row.digest),
+            _state(row, by_state[row.id]),
+            row.reason,
+            row.created_by,
+            from_micros(row.created_at),
+            maybe_time(row.started_at),
+            row.listed_at is not None,
+            by_state[row.id],
+        )
+        for row in rows
+    ]
+
+
+def _set(writing: Writing, row: AnyRow, wish: str, event: str, actor: str, reason: str, **values: Any) -> None:
+    values |= {"wish": wish, "reason": reason or None}
+    writing.execute(update(backfills).where(backfills.c.id == row.id).values(values))
+    _tell(writing, row.source_id, row.id, event, actor, reason)
+
+
+def _tell(writing: Writing, source_id: int, number: int, event: str, actor: str, reason: str) -> None:
+    writing.record(event, actor=actor, source_id=source_id, reason=f"{number}: {reason}" if reason else str(number))
+
+
+def _candidates(
+    reading: Reading, source_id: int, what: Selection, code: str, after: int, number: int | None = None
+) -> Sequence[AnyRow]:
+    """Return the first items of a selection after this one: done, and read by earlier code if the stage depends on it.
+
+    `number`: without those that have a job of this backfill.
+    """
+    is_done = states({SUCCEEDED}) | (states({SKIPPED}) & (jobs.c.reason == "unchanged"))
+    columns = (items.c.id, items.c.version, jobs.c.id.label("job"), contents.c.normalizer, documents.c.content_id)
+    chosen: ColumnElement[bool] = true() if what.items is None else among(reading, items.c.id, what.items)
+    if what.stage in (Stage.NORMALIZE, Stage.EXTRACT):
+        same = f"{code} %" if what.stage is Stage.NORMALIZE else f"%.{code.partition('.')[2]} %"
+        chosen &= not_(contents.c.normalizer.like(same))
+    if what.since is not None:
+        chosen &= documents.c.moment >= maybe_micros(what.since)
+    if what.until is not None:
+        chosen &= documents.c.moment < maybe_micros(what.until)
+    if number is not None:
+        chosen &= or_(jobs.c.backfill_id.is_(None), jobs.c.backfill_id != number)
+    statement = (
+        select(*columns)
+        .join_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
+        .join(documents, documents.c.item_id == items.c.id)
+        .join(contents, contents.c.id == documents.c.content_id)
+        .where(items.c.source_id == source_id, items.c.state == "present", documents.c.removed_at.is_(None))
+        .where(is_done, chosen, items.c.id > after)
+        .order_by(items.c.id)
+        .limit(_AT_ONCE)
+    )
+    return reading.execute(statement).all()
+
+
+def _readable(part: Sequence[AnyRow], readable: Readable | None) -> Sequence[AnyRow]:
+    if readable is None:
+        return part
+    there = set(readable({row.id: row.version for row in part}))
+    return [row for row in part if row.id in there]
+
+
+def _add_jobs(writing: Writing, sync: AnyRow, sync_id: int, number: int, part: Sequence[AnyRow]) -> None:
+    """Add a job for each item, as its current one, unless another one took that place meanwhile."""
+    retired = (
+        update(jobs)
+        .where(among(writing, jobs.c.id, [row.job for row in part]), jobs.c.current)
+        .values(current=False)
+        .returning(jobs.c.id)
+    )
+    there = set(writing.execute(retired).scalars())
+    found = [row for row in part if row.job in there]
+    if not found:
+        return
+    rows = [
+        {
+            "id": job,
+            "source_id": sync.source_id,
+            "item_id": row.id,
+            "version": row.version,
+            "current": True,
+            "state": PENDING.value,
+            "reason": "replay",
+            "attempt": 0,
+            "due": LAST_DUE,
+            "enqueued_at": writing.now,
+            "not_before": writing.now,
+            "sync_id": sync_id,
+            "backfill_id": number,
+            "replay_of": row.job,
+        }
+        for job, row in zip(writing.ids("jobs", len(found)), found, strict=True)
+    ]
+    for new in rows:
+        writing.record(
+            PENDING.value,
+            actor=sync.owner,
+            source_id=sync.source_id,
+            item_id=new["item_id"],
+            job_id=new["id"],
+            sync_id=sync_id,
+            attempt=0,
+            reason="replay",
+        )
+    writing.insert_named(jobs, rows)
+
+
+def _count_again(writing: Writing, cancelled: Sequence[int]) -> None:
+    """Let the jobs that these repeat be the current ones of their items again."""
+    for part in in_parts(cancelled):
+        mine = among(writing, jobs.c.id, part) & jobs.c.current & jobs.c.replay_of.is_not(None)
+        retired = update(jobs).where(mine).values(current=False).returning(jobs.c.replay_of)
+        earlier = writing.execute(retired).scalars().all()
+        writing.execute(update(jobs).where(among(writing, jobs.c.id, earlier)).values(current=True))

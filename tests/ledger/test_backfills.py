@@ -1,0 +1,173 @@
+"""Backfills: planned, started once, apart from ordinary work, and repeatable without doing anything twice."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+
+from catchment.errors import Refused
+from catchment.ledger import BackfillState, Selection, Stage, Sync
+from catchment.model import JobState, Upsert
+from tests.ledger.world import NORMALIZER, PARSE_ERROR, TIMEOUT, World, delivered, note, notes
+
+NEWER = f"{NORMALIZER}.2"
+ALL = Selection(Stage.NORMALIZE)
+
+
+def planned(world: World, what: Selection = ALL) -> int:
+    backfills = world.ledger.backfills
+    return backfills.plan(world.source.id, what, backfills.survey(world.source.id, what, NEWER), "operator:anna")
+
+
+def started(world: World, what: Selection = ALL) -> tuple[int, Sync]:
+    """Start a backfill in a sync of its own and add its jobs."""
+    number = planned(world, what)
+    world.ledger.backfills.start(number, world.ledger.backfills.survey(world.source.id, what, NEWER).digest, "anna")
+    return number, resumed(world, number)
+
+
+def resumed(world: World, number: int) -> Sync:
+    next_sync(world, number)
+    world.ledger.backfills.enqueue(world.sync.id, number, NEWER)
+    world.ledger.backfills.close_listing(number)
+    return world.sync
+
+
+def next_sync(world: World, backfill: int | None = None) -> None:
+    world.ledger.syncs.end(world.sync.id, "completed", {})
+    world.sync = world.ledger.syncs.begin(
+        world.source.id, run=None, owner="worker", code_version="1", alive=lambda _: False, backfill=backfill
+    )
+
+
+def replay(world: World, number: int, most: int = 100) -> int:
+    """Claim jobs of a backfill and deliver each with its text as newer code reads it."""
+    batch = world.claim(most, sync_id=world.sync.id, backfill=number)
+    world.ledger.queue.deliver(batch.token, [delivered(job.id, f"{job.item.locator} anew") for job in batch.jobs])
+    return len(batch.jobs)
+
+
+def test_a_replay_adds_new_jobs_and_changes_documents_once(world: World) -> None:
+    world.ingest(*notes(5))
+    before = {job.id for job in world.ledger.queue.jobs()}
+    number, _ = started(world)
+    assert replay(world, number) == 5
+    found = world.ledger.backfills.get(number)
+    assert (found.state, found.done, found.left) == (BackfillState.DONE, 5, 0)
+    new = [job for job in world.ledger.queue.jobs() if job.backfill == number]
+    assert {job.replay_of for job in new} == before
+    assert all(world.ledger.queue.job(one).state is JobState.SUCCEEDED for one in before)
+    assert world.ledger.backfills.changes(number)[0] == 5
+    resumed(world, number)
+    assert replay(world, number) == 0
+    assert world.ledger.check(deep=True) == []
+
+
+def test_nothing_is_replayed_if_the_code_is_the_same(world: World) -> None:
+    world.ingest(*notes(5))
+    with world.ledger._store.engine.begin() as connection:
+        connection.execute(text("UPDATE contents SET normalizer = :now"), {"now": f"{NEWER} text/markdown"})
+    assert world.ledger.backfills.survey(world.source.id, ALL, NEWER).total == 0
+    assert world.ledger.backfills.outdated(NEWER) == {}
+
+
+def test_ordinary_claims_leave_a_backfill_alone_and_go_first(world: World) -> None:
+    world.ingest(*notes(3))
+    number, _ = started(world)
+    queue = world.ledger.queue
+    assert queue.waiting(world.source.id).ready == queue.left(world.source.id) == 0
+    assert queue.backlogs() == {}
+    next_sync(world)
+    world.record(Upsert(note("new.md")))
+    batch = world.claim(10)
+    assert [job.item.locator for job in batch.jobs] == ["new.md"]
+    assert world.ledger.backfills.get(number).left == 3
+
+
+def test_a_failed_item_is_retried_by_ordinary_syncs(world: World) -> None:
+    world.ingest(*notes(2))
+    number, sync = started(world)
+    batch = world.claim(2, sync_id=sync.id, backfill=number)
+    one, other = (job.id for job in batch.jobs)
+    world.ledger.queue.fail(batch.token, one, TIMEOUT, retry_at=world.clock.moment)
+    world.ledger.queue.fail(batch.token, other, PARSE_ERROR, retry_at=None)
+    assert list(world.ledger.queue.to_process_alone(world.source.id, 10, 3)) == [one]
+    assert world.ledger.backfills.retry(number, "anna", "") == 1
+    next_sync(world)
+    again = world.claim(10)
+    assert {job.id for job in again.jobs} == {one, other}
+
+
+def test_a_cancelled_backfill_is_over_and_its_items_are_as_before(world: World) -> None:
+    world.ingest(*notes(4))
+    number, _ = started(world)
+    assert replay(world, number, 1) == 1
+    assert world.ledger.backfills.cancel(number, "anna") == 3
+    assert world.ledger.backfills.get(number).state is BackfillState.CANCELLED
+    assert replay(world, number) == 0
+    assert world.ledger.queue.counts()[world.source.name][JobState.SUCCEEDED] == 4
+    assert world.ledger.check(deep=True) == []
+    with pytest.raises(Refused, match="started already"):
+        world.ledger.backfills.start(number, "", "anna")
+
+
+def test_a_plan_is_refused_if_the_world_has_moved(world: World) -> None:
+    world.ingest(*notes(2))
+    number = planned(world)
+    world.ingest(note("later.md"))
+    digest = world.ledger.backfills.survey(world.source.id, ALL, NEWER).digest
+    with pytest.raises(Refused, match="plan it again"):
+        world.ledger.backfills.start(number, digest, "anna")
+    assert world.ledger.backfills.get(number).state is BackfillState.PLANNED
+
+
+def test_a_pause_and_a_resume_keep_what_is_done(world: World) -> None:
+    world.ingest(*notes(3))
+    number, _ = started(world)
+    replay(world, number, 1)
+    world.ledger.backfills.pause(number, "anna", "later")
+    found = world.ledger.backfills.get(number)
+    assert (found.state, found.reason, found.done) == (BackfillState.PAUSED, "later", 1)
+    with pytest.raises(Refused, match="not running"):
+        world.ledger.backfills.pause(number, "anna")
+    world.ledger.backfills.resume(number, "anna")
+    assert [one.id for one in world.ledger.backfills.running(world.source.id)] == [number]
+
+
+def test_too_many_failures_pause_a_backfill(world: World) -> None:
+    world.ingest(*notes(25))
+    number, sync = started(world)
+    batch = world.claim(25, sync_id=sync.id, backfill=number)
+    for job in batch.jobs[:20]:
+        world.ledger.queue.fail(batch.token, job.id, PARSE_ERROR, retry_at=None)
+    assert world.ledger.backfills.judge(number).state is BackfillState.RUNNING
+    world.ledger.queue.fail(batch.token, batch.jobs[20].id, PARSE_ERROR, retry_at=None)
+    assert world.ledger.backfills.judge(number).state is BackfillState.PAUSED
+
+
+def test_only_readable_items_are_replayed(world: World) -> None:
+    world.ingest(*notes(4))
+    survey = world.ledger.backfills.survey(world.source.id, ALL, NEWER, lambda versions: list(versions)[:1])
+    assert (survey.total, survey.unreadable) == (1, 3)
+
+
+def test_a_newer_version_replaces_a_waiting_replay(world: World) -> None:
+    world.ingest(*notes(2))
+    number, _ = started(world)
+    next_sync(world)
+    changed = notes(1)[0]
+    world.record(Upsert(note(changed.locator, "v2")))
+    jobs = world.ledger.backfills.get(number).jobs
+    assert (jobs[JobState.SUPERSEDED], jobs[JobState.PENDING]) == (1, 1)
+
+
+def test_a_window_adds_its_jobs_to_the_backfill(world: World) -> None:
+    number = planned(world, Selection(Stage.FETCH, world.clock.moment))
+    world.ledger.backfills.start(number, world.ledger.backfills.get(number).survey.digest, "anna")
+    next_sync(world, number)
+    world.record(Upsert(note("old.md")))
+    assert world.claim(10).jobs == ()
+    assert world.ledger.backfills.get(number).left == 1
+    assert world.ledger.backfills.cancel(number, "anna") == 1
+    world.record(Upsert(note("old.md")))
+    assert world.ledger.backfills.get(number).left == 1
