@@ -211,6 +211,18 @@ class Document:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A document as the library has it, with what its item told. `normalizer` names the code that made it."""
+
+    document: Document
+    content_hash: str
+    normalizer: str
+    title: str
+    modified: datetime | None
+    metadata: Mapping[str, Any]
+
+
 class Chunk(NamedTuple):
     """A passage, `text[start:end]` of its document, under the heading path `heading` ("Plan > Costs")."""
 

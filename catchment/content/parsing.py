@@ -18,7 +18,10 @@ from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER, kind_of, normalize
 from catchment.content.secret_masking import masked, without_secrets
 from catchment.contracts import Connector
-from catchment.model import Document, Item, RawContent
+from catchment.model import Document, Item, RawContent, StoredDocument
+
+CODE = f"{NORMALIZER}.{EXTRACTOR}"
+"""The version of the code that makes documents and extractions."""
 
 Content = tuple[str, str]
 """A content hash, and the code version and media type used to read it. Items with equal pairs share a document."""
@@ -61,6 +64,22 @@ class Read:
     fate: Fate
     metadata: Mapping[str, Any] = field(default_factory=dict)
     document: bytes | None = None
+
+    @classmethod
+    def of_stored(cls, stored: StoredDocument) -> Read:
+        """Return a document of the library as if it had just been read, to be extracted again."""
+        normalizer, _, rest = stored.normalizer.partition(".")
+        kind = rest.partition(" ")[2]
+        return cls(
+            stored.content_hash,
+            f"{normalizer}.{EXTRACTOR} {kind}",
+            stored.title,
+            "",
+            stored.modified,
+            "parsed",
+            stored.metadata,
+            encode_document(stored.document),
+        )
 
     @property
     def content(self) -> Content:
@@ -114,7 +133,7 @@ def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document
     fate: Fate = "hashed" if document is None else "parsed"
     kind = kind_of(raw) if document is None else document.media_type
     charset = f"; charset={raw.encoding}" if raw.encoding else ""
-    normalizer = f"{NORMALIZER}.{EXTRACTOR} {kind}{charset}"
+    normalizer = f"{CODE} {kind}{charset}"
     reading = Read(
         content_hash,
         normalizer,

@@ -103,7 +103,16 @@ if TYPE_CHECKING:
     from catchment.ledger.admin.scratch import PlannedAction, Step
     from catchment.ledger.admin.trail import Trail
     from catchment.ledger.items.undo import Undo, UndoAction, Undone
-    from catchment.ledger.jobs.backfills import Backfill, Backfills, BackfillState, Selection, Stage, Survey, TextChange
+    from catchment.ledger.jobs.backfills import (
+        Backfill,
+        Backfills,
+        BackfillState,
+        Readable,
+        Selection,
+        Stage,
+        Survey,
+        TextChange,
+    )
 else:
 
     def __getattr__(name: str) -> Any:
@@ -119,6 +128,7 @@ _RARE = {
     "ItemStatus": "admin.proof",
     "Kept": "admin.proof",
     "PlannedAction": "admin.scratch",
+    "Readable": "jobs.backfills",
     "Sample": "admin.proof",
     "Selection": "jobs.backfills",
     "Stage": "jobs.backfills",
@@ -395,6 +405,7 @@ __all__ = [
     "Query",
     "Ranked",
     "Ranking",
+    "Readable",
     "Recovered",
     "Sample",
     "Selection",

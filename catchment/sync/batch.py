@@ -19,7 +19,7 @@ from catchment.content.codec import decode_document, decode_extraction
 from catchment.content.normalize import NORMALIZER
 from catchment.content.parsing import FORMAT, Content, Read, ReadTask, digest, extract_document, read
 from catchment.content.secret_masking import has_masked_secrets
-from catchment.contracts import Connected, Connector
+from catchment.contracts import Connected, Connector, Paced
 from catchment.errors import (
     CatchmentError,
     FailureClass,
@@ -31,7 +31,8 @@ from catchment.errors import (
     StaleLease,
     Unexpected,
 )
-from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
+from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, Readable, SkippedOutcome, Stage
+from catchment.model import Item, RawContent
 from catchment.parser_pool import STARTING_SECONDS, Failed, ParserPool, describe
 from catchment.runtime.heartbeat import ProgressDeadline
 from catchment.runtime.redaction import redact
@@ -77,6 +78,12 @@ class Bench:
         self.permit = permit
         self.progress = Progress()
         self.troubles: dict[int, Trouble] = {}
+        self.kept: Callable[[int, Item], RawContent | None] = lambda *_: None
+        """Returns the raw content that was kept of an item, by its ID."""
+        self.holds: Readable = lambda _: ()
+        """Returns the IDs of the items of which raw content is kept."""
+        self.stage: Stage | None = None
+        """The first stage to repeat, if the sync replays documents of the library."""
         self.changed_since: datetime | None = None
         """The first change that the sync answers, if the watcher reported it (aware)."""
         self.deadline = ProgressDeadline(
@@ -200,6 +207,8 @@ class OpenBatch:
 
     def _normalize(self) -> Figures:
         before = len(self._reads)
+        if self._bench.stage is Stage.EXTRACT:
+            self._reads |= self._stored()
         self._reads |= self._cached([job.id for job in self._unread()])
         from_cache, todo = len(self._reads) - before, self._unread()
         begun = time.monotonic()
@@ -270,6 +279,11 @@ class OpenBatch:
                     reads[job_id] = Read.decode(entry)
         return reads
 
+    def _stored(self) -> dict[int, Read]:
+        """Return the documents of the library as results of reading."""
+        stored = self._bench.ledger.library.stored([job.item_id for job in self._unread()])
+        return {job.id: Read.of_stored(stored[job.item_id]) for job in self._unread() if job.item_id in stored}
+
     def _portions(self, jobs: Sequence[ClaimedJob]) -> Iterator[Sequence[ClaimedJob]]:
         """Split the jobs: one portion if parsers fetch themselves, else portions that fit into the fetch buffer."""
         if self._bench.connector.fetch_in_parser:
@@ -308,7 +322,7 @@ class OpenBatch:
         for job in jobs:
             self._bench.permit.check()
             try:
-                raw = None if connector.fetch_in_parser else connector.fetch(job.item)
+                raw = self._fetched(job)
             except ItemError as error:
                 self._fail(job, Failed(error, ""))
             except SourceError as error:
@@ -317,6 +331,17 @@ class OpenBatch:
             else:
                 known = (job.content_hash, normalizers.get(job.item_id, "")) if job.content_hash else None
                 yield job, ReadTask(job.item, self._bench.pickled, raw, known)
+
+    def _fetched(self, job: ClaimedJob) -> RawContent | None:
+        """Return the content of an item; None if the parsers fetch themselves. A replay asks no host."""
+        connector = self._bench.connector
+        if connector.fetch_in_parser:
+            return None
+        if self._bench.stage is None or not isinstance(connector, Paced):
+            return connector.fetch(job.item)
+        if (raw := self._bench.kept(job.item_id, job.item)) is None:
+            raise Skipped(SkipReason.UNCHANGED)
+        return raw
 
     def _run(
         self, function: Callable[[ReadTask], bytes], tasks: Sequence[tuple[ClaimedJob, ReadTask]]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from datetime import datetime
 
-from catchment.contracts import Known, Movable, Paced, Watchable
+from catchment.contracts import Known, Movable, Paced, Watchable, Windowed
 from catchment.ledger import Sync, in_parts
 from catchment.model import Change, Checkpoint, Failure, Root, Skip, Tombstone, Upsert
 from catchment.sync.batch import Bench
@@ -32,6 +33,8 @@ class Discovery:
         """Filter between the connector and the ledger: records the changes for a plan, or applies a plan."""
         self.changed: frozenset[str] | None = None
         """Paths changed since the previous sync, or None to compare everything. Ignored if the previous sync was incomplete."""
+        self.window: tuple[datetime, datetime] | None = None
+        """Compare only the items of this window, without deletions."""
         self._bench = bench
         self._intake = bench.ledger.intake
         self._sync = sync
@@ -79,7 +82,8 @@ class Discovery:
                 case _:
                     pending.append(change)
         self._record(self._confirmed(late), late_marks)
-        self.settle()
+        if self.window is None:
+            self.settle()
 
     def settle(self) -> None:
         """Delete missing items, or hold the deletions. May be called again after more moves were detected."""
@@ -95,7 +99,10 @@ class Discovery:
             yield from connector.changes_at(known, paths)
             return
         with connector.pace.intake() if isinstance(connector, Paced) else nullcontext():
-            changes = connector.changes(known, deep=deep)
+            if self.window is not None and isinstance(connector, Windowed):
+                changes = connector.changes_between(known, *self.window)
+            else:
+                changes = connector.changes(known, deep=deep)
             yield from changes if self.through is None else self.through(changes)
 
     def _split(self, changes: Iterable[Change]) -> tuple[list[Change], list[Upsert]]:

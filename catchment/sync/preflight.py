@@ -143,9 +143,9 @@ def limits_of(connector: Connector) -> HostLimits | None:
     return connector.limits() if isinstance(connector, Paced) else None
 
 
-def admitted(home: Home, ledger: Ledger, source: Source, connector: Connector) -> None:
+def admitted(home: Home, ledger: Ledger, source: Source, connector: Connector, *, asks_host: bool = True) -> None:
     """Check that the source may be synced now, and set the folder of its local copy. Raises NotNow."""
-    if (reason := gate(ledger, source, limits_of(connector))) is not None:
+    if (reason := gate(ledger, source, limits_of(connector) if asks_host else None)) is not None:
         raise reason
     if isinstance(connector, Mirrored):
         connector.folder = home.copies(source.name)

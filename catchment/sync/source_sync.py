@@ -12,12 +12,34 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from catchment.content.cache import Cache
+from catchment.content.parsing import CODE
 from catchment.contracts import Connector, Paced
-from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, RateLimited, Reason, StaleLease
-from catchment.ledger import Circumstances, Ledger, ListPage, Outcome, QuarantineEntry, Source, Sync, SyncRow
+from catchment.errors import (
+    CatchmentError,
+    LedgerUnavailable,
+    LoginFailed,
+    NotNow,
+    RateLimited,
+    Reason,
+    Refused,
+    StaleLease,
+)
+from catchment.ledger import (
+    Backfill,
+    Circumstances,
+    Ledger,
+    ListPage,
+    Outcome,
+    QuarantineEntry,
+    Readable,
+    Source,
+    Stage,
+    Sync,
+    SyncRow,
+)
 from catchment.model import Priority
 from catchment.parser_pool import ParserPool
 from catchment.runtime import process
@@ -48,13 +70,17 @@ _BATCH_SECONDS = 2.0
 _BATCH_BYTES = 4 * 1024 * 1024
 """Target size of a batch: its content is in memory during delivery."""
 
+_FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+
 _renewals = Renewals(LEASE.total_seconds() / 3)
 
 
 class SourceSync:
     """One sync of one source: `discover`; then `claim`, `normalize` and `process` until no job is ready; then `finish`."""
 
-    def __init__(self, bench: Bench, source: Source, sync: Sync, before: SyncRow | None) -> None:
+    def __init__(
+        self, bench: Bench, source: Source, sync: Sync, before: SyncRow | None, backfill: Backfill | None = None
+    ) -> None:
         self.source, self.sync, self.before = source, sync, before
         self.was_released = False
         """Whether this sync resumed its source, which was held, because its login or settings changed."""
@@ -62,14 +88,21 @@ class SourceSync:
         """Outcome of the sync; None while it is open."""
         self.permit = bench.permit
         """Once it has `ended`, the caller must finish the sync as cancelled."""
+        self.gives_way = False
+        """Whether it claims no further jobs, because another sync of the source waits. Only for a backfill."""
         self._begun = time.monotonic()
         self._working_since: float | None = None
         self._in_two_seconds = sys.maxsize
-        self._share = fair_share.QUEUE.join(source.kind, bench.policy.resources.at_once, source.priority)
+        priority = source.priority if backfill is None else Priority.LOW
+        self._share = fair_share.QUEUE.join(source.kind, bench.policy.resources.at_once, priority)
+        self._backfill = backfill
         self._bench = bench
         self._ledger = bench.ledger
         follows_whole = before is not None and _left_nothing(before)
         self.discovery = Discovery(bench, sync, self._share, self.permit, follows_whole=follows_whole)
+        if backfill is not None and backfill.selection.is_window:
+            window = backfill.selection
+            self.discovery.window = window.since or _FIRST, window.until or _LAST
         self._owner = process.identity()
         self._open: dict[int, OpenBatch] = {}
         self._limits = limits_of(bench.connector)
@@ -98,8 +131,18 @@ class SourceSync:
         self.discovery.changed, self._bench.changed_since = paths, since
 
     def discover(self, *, deep: bool = False) -> Progress:
-        """List the source and record the differences. Raises SourceError or Stopped."""
-        self.discovery.run(deep=deep)
+        """List the source, or the items of its backfill, and record jobs. Raises SourceError or Stopped."""
+        if self._backfill is None:
+            self.discovery.run(deep=deep)
+            return self.progress
+        number, backfills = self._backfill.id, self._ledger.backfills
+        if not self._backfill.is_listed:
+            if self._backfill.selection.is_window:
+                self.discovery.run(deep=False)
+            else:
+                backfills.enqueue(self.sync.id, number, CODE, readable(self._bench))
+            backfills.close_listing(number)
+        self.progress.jobs = backfills.get(number).left
         return self.progress
 
     # Processing
@@ -108,8 +151,10 @@ class SourceSync:
         """Claim a batch of new jobs and return its token, or None if no job is ready.
 
         Excludes jobs that failed before or that several runs did not survive. The batch is smaller while other sources are
-        being synced.
+        being synced. A backfill ends as soon as it is paused, or has to give way.
         """
+        if self._backfill is not None and (self.gives_way or not self._goes_on()):
+            return None
         limit = min(limit, self._in_two_seconds, self.policy.batch)
         if not self._share.is_alone():
             limit = min(limit, _SHARED_BATCH)
@@ -157,7 +202,7 @@ class SourceSync:
 
     def jobs_to_process_alone(self, limit: int) -> dict[int, Reason]:
         """Return jobs to be processed separately, with the reason: due retries, and jobs that several runs did not survive."""
-        return self._ledger.queue.to_process_alone(self.source.id, limit, self.policy.retry.attempts)
+        return self._ledger.queue.to_process_alone(self.source.id, limit, self.policy.retry.attempts, self._number)
 
     def quarantined(self, limit: int) -> ListPage[QuarantineEntry]:
         """Return the items of the source in quarantine, latest failure first."""
@@ -169,6 +214,8 @@ class SourceSync:
             self.progress.done(), time.monotonic() - (self._working_since or self._begun), self._requests()
         )
         at_work = sum(len(opened.jobs) for opened in list(self._open.values()))
+        if self._backfill is not None:
+            at_work = self._ledger.backfills.get(self._backfill.id).left
         moment = estimate(self._ledger, self.source, self._limits, self._ledger.now(), so_far, at_work)
         self._ledger.syncs.expect(self.sync.id, moment)
         return moment
@@ -198,7 +245,21 @@ class SourceSync:
         now = self._ledger.now() if waiting.ready and not forbidden and self.jobs_to_process_alone(1) else None
         return min(filter(None, (now, waiting.next_at, quota, room, self._asked_back)), default=None)
 
+    def backfill_to_continue(self) -> tuple[int, int] | None:
+        """Return the number of the source's next backfill with work left, and that of its latest sync, or 0; None if none."""
+        backfills = self._ledger.backfills
+        for one in backfills.running(self.source.id):
+            return one.id, next(iter(backfills.syncs(one.id)), 0)
+        return None
+
     # Internals
+
+    @property
+    def _number(self) -> int | None:
+        return None if self._backfill is None else self._backfill.id
+
+    def _goes_on(self) -> bool:
+        return self._backfill is None or self._ledger.backfills.judge(self._backfill.id).is_running
 
     def _claim(
         self,
@@ -225,6 +286,7 @@ class SourceSync:
             jobs=jobs,
             most_bytes=_BATCH_BYTES,
             sync_id=self.sync.id,
+            backfill=self._number,
         )
         if not batch.jobs:
             return None
@@ -313,12 +375,13 @@ def open_sync(
     now: Circumstances | None = None,
     ledger: Ledger | None = None,
     pool: ParserPool | None = None,
+    backfill: int | None = None,
 ) -> Iterator[SourceSync]:
     """Start a sync of a source; on exit, close it and everything opened for it. The caller finishes the sync.
 
     Recovers jobs of dead processes first. Retries quarantined items if the conditions that affect them differ from `now`.
     `ledger` and `pool` are left open if given; by default, the syncs of a process share one ledger, and the pool set by
-    `use_pool`, if any.
+    `use_pool`, if any. With a `backfill`, the sync works for that alone.
 
     Raises NoConsent without consent, NotNow if a preflight check fails, TryAgain if another sync of the source is running.
     """
@@ -328,19 +391,40 @@ def open_sync(
         cache = stack.enter_context(closing(Cache(home.cache)))
         parsers = min(policy.parsers, os.cpu_count() or 1)
         pool = pool or shared_pool() or stack.enter_context(ParserPool(parsers, preload=_modules(connector)))
-        begun = begin(home, ledger, connector, name, policy, priority, run=run, now=now)
+        wanted = None if backfill is None else _wanted(ledger, name, backfill)
+        begun = begin(home, ledger, connector, name, policy, priority, run=run, now=now, backfill=wanted)
         stack.enter_context(paced(connector, ledger, begun.source, begun.permit.sleep))
         bench = Bench(ledger, cache, pool, connector, policy, begun.permit)
-        opened = SourceSync(bench, begun.source, begun.sync, begun.before)
+        if wanted is not None and wanted.selection.stage is not Stage.FETCH:
+            bench.stage = wanted.selection.stage
+        opened = SourceSync(bench, begun.source, begun.sync, begun.before, wanted)
         opened.was_released = begun.was_released
         stack.callback(opened.close)
         stack.enter_context(_renewals.of(opened.renew))
         yield opened
 
 
+def _wanted(ledger: Ledger, name: str, number: int) -> Backfill:
+    """Return a running backfill of the source. Raises NotFound, Refused for another source, NotNow if it does not run."""
+    found = ledger.backfills.get(number)
+    if found.source != name:
+        raise Refused(f"backfill {number}: belongs to {found.source}; see `catchment backfill list`")
+    if not found.is_running:
+        raise NotNow(f"backfill {number}: {found.state}; see `catchment backfill show {number}`")
+    return found
+
+
+def readable(bench: Bench) -> Readable | None:
+    """Return which items a replay can read: those kept of a host, or all (None) where the source is on this machine."""
+    if bench.stage is not Stage.NORMALIZE or not isinstance(bench.connector, Paced):
+        return None
+    return bench.holds
+
+
 def _left_nothing(before: SyncRow) -> bool:
-    """Return whether a sync recorded all changes up to its time: not an undo, which lists no source, and without leftovers."""
-    return before.outcome == "completed" and not before.is_undo and not before.summary.get("left")
+    """Return whether a sync recorded all changes up to its time: not an undo or a backfill, and without leftovers."""
+    listed = not before.is_undo and before.backfill is None
+    return before.outcome == "completed" and listed and not before.summary.get("left")
 
 
 def _modules(connector: Connector) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from catchment import __version__
 from catchment.contracts import Connector
 from catchment.errors import Reason
-from catchment.ledger import Circumstances, Ledger, Source, Sync, SyncRow, first_change
+from catchment.ledger import Backfill, Circumstances, Ledger, Source, Stage, Sync, SyncRow, first_change
 from catchment.model import Priority
 from catchment.runtime import process
 from catchment.settings import Home, Policy
@@ -35,6 +35,7 @@ def begin(
     *,
     run: str | None,
     now: Circumstances | None,
+    backfill: Backfill | None = None,
 ) -> Begun:
     """Start a sync. Raises NoConsent, NotNow, or TryAgain if another sync of the source is running.
 
@@ -46,14 +47,21 @@ def begin(
     was_released = now is not None and _release(ledger, source, now)
     if was_released:
         source = ledger.sources.get(name)
-    admitted(home, ledger, source, connector)
+    asks_source = backfill is None or backfill.selection.stage is Stage.FETCH
+    admitted(home, ledger, source, connector, asks_host=asks_source)
     before = ledger.syncs.last(source.id)
     if before is None or before.outcome is not None or not _runs_elsewhere(before.owner):
         # Before closing a crashed sync, because closing it returns all jobs without checking their attempts. A live sync keeps
         # its jobs even if a clock change makes its leases look expired.
         ledger.queue.recover(source.id, _runs_elsewhere, policy.retry.attempts)
     sync = ledger.syncs.begin(
-        source.id, run=run, owner=process.identity(), code_version=__version__, alive=_runs_elsewhere, circumstances=now
+        source.id,
+        run=run,
+        owner=process.identity(),
+        code_version=__version__,
+        alive=_runs_elsewhere,
+        circumstances=now,
+        backfill=None if backfill is None else backfill.id,
     )
     permit.sync = sync.id
     if now is not None:

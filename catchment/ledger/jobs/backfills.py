@@ -49,14 +49,14 @@ from catchment.ledger.jobs import job_lists
 from catchment.ledger.jobs.quarantine import release
 from catchment.ledger.jobs.ready import LAST_DUE
 from catchment.ledger.library import embeddings
-from catchment.model import JobState
+from catchment.model import Item, JobState
 
 _AT_ONCE = 5_000
 _MOST_QUARANTINED = 20
 _LARGEST = 10
 
-Readable = Callable[[Mapping[int, str]], Collection[int]]
-"""Returns which of these items, with their versions, can be read now."""
+Readable = Callable[[Mapping[int, Item]], Collection[int]]
+"""Returns the IDs of the items among these that can be read now."""
 
 
 class Stage(StrEnum):
@@ -141,6 +141,11 @@ class Backfill:
     started: datetime | None
     is_listed: bool
     jobs: Mapping[JobState, int]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether syncs may work on it."""
+        return self.state is BackfillState.RUNNING
 
     @property
     def left(self) -> int:
@@ -295,7 +300,7 @@ class Backfills:
         """Return a backfill, after pausing it if too many of its items failed: more than 20, and than one in twenty."""
         found = self.get(number)
         most = max(_MOST_QUARANTINED, found.total // _MOST_QUARANTINED)
-        if found.state is BackfillState.RUNNING and found.quarantined > most:
+        if found.is_running and found.quarantined > most:
             self.pause(number, "catchment", f"{found.quarantined} of its items are in quarantine")
             found = self.get(number)
         return found
@@ -325,7 +330,7 @@ class Backfills:
         of_source = true() if source_id is None else backfills.c.source_id == source_id
         with self._store.read() as reading:
             rows = reading.execute(_rows().where(of_source, backfills.c.wish == "run").order_by(backfills.c.id)).all()
-            return [one for one in _backfills(reading, rows) if one.state is BackfillState.RUNNING]
+            return [one for one in _backfills(reading, rows) if one.is_running]
 
     def syncs(self, number: int) -> list[int]:
         """Return the syncs of a backfill, latest first."""
@@ -438,7 +443,8 @@ def _candidates(
     `number`: without those that have a job of this backfill.
     """
     is_done = states({SUCCEEDED}) | (states({SKIPPED}) & (jobs.c.reason == "unchanged"))
-    columns = (items.c.id, items.c.version, jobs.c.id.label("job"), contents.c.normalizer, documents.c.content_id)
+    item = (items.c.id, items.c.locator, items.c.container, items.c.version, items.c.identity)
+    columns = (*item, jobs.c.id.label("job"), contents.c.normalizer, documents.c.content_id)
     chosen: ColumnElement[bool] = true() if what.items is None else among(reading, items.c.id, what.items)
     if what.stage in (Stage.NORMALIZE, Stage.EXTRACT):
         same = f"{code} %" if what.stage is Stage.NORMALIZE else f"%.{code.partition('.')[2]} %"
@@ -465,7 +471,7 @@ def _candidates(
 def _readable(part: Sequence[AnyRow], readable: Readable | None) -> Sequence[AnyRow]:
     if readable is None:
         return part
-    there = set(readable({row.id: row.version for row in part}))
+    there = set(readable({row.id: Item(row.locator, row.container, row.version, row.identity) for row in part}))
     return [row for row in part if row.id in there]
 
 

@@ -31,7 +31,7 @@ from catchment.ledger.library.contents import file_name
 from catchment.ledger.library.matches import Match, Task
 from catchment.ledger.library.query import Filter, FilterName, Query
 from catchment.ledger.library.word_index import folded_path
-from catchment.model import Document, Entity, EntityKind, Link, LinkKind
+from catchment.model import Document, Entity, EntityKind, Link, LinkKind, StoredDocument
 
 _LIVE = documents.c.removed_at.is_(None)
 _NAMES_AT_ONCE = 50
@@ -71,6 +71,22 @@ class Library:
                 digest: ContentFacts(title, maybe_time(modified))
                 for part in in_parts(hashes)
                 for digest, title, modified in reading.execute(told.where(among(reading, contents.c.hash, part)))
+            }
+
+    def stored(self, item_ids: Collection[int]) -> dict[int, StoredDocument]:
+        """Return the documents of these items, by item. Items without one are omitted."""
+        with self._store.read() as reading:
+            rows = reading.execute(_documents().where(among(reading, documents.c.item_id, item_ids)))
+            return {
+                row.item_id: StoredDocument(
+                    _content(row),
+                    row.hash,
+                    row.normalizer,
+                    row.title,
+                    maybe_time(row.modified),
+                    from_json(row.metadata) or {},
+                )
+                for row in rows
             }
 
     def normalizers(self, item_ids: Iterable[int]) -> dict[int, str]:
