@@ -27,6 +27,7 @@ from catchment.runtime.home import CONTROL, Home, expanded
 from catchment.runtime.secret_references import SecretReference
 
 __all__ = [
+    "BackfillNumber",
     "CachePolicy",
     "FullPath",
     "Home",
@@ -91,6 +92,9 @@ def explain(details: Mapping[str, Any]) -> str:
 
 PlanId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 """Identifies a plan saved in the home folder (`catchment.sync.plan`)."""
+
+BackfillNumber = Annotated[int, Field(ge=1)]
+"""Identifies a backfill of the ledger (`catchment backfill list`)."""
 
 SourceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 

@@ -39,6 +39,15 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """A group of commands, listed in the sections that `rich_help_panel` names."""
 
+    default: str | None = None
+    """The command whose name may be left out."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the arguments name, as typer does."""
+        if self.default is not None and args[0] not in self.commands:
+            args = [self.default, *args]
+        return super().resolve_command(ctx, args)
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         self.format_commands(ctx, formatter)
         _write_parameters(self, ctx, formatter)
@@ -60,8 +69,9 @@ class Group(TyperGroup):
 class CommandGroup(typer.Typer):
     """A `typer.Typer` whose commands and help pages follow our format."""
 
-    def __init__(self, help: str, **settings: Any) -> None:  # noqa: A002 - typer's name
-        super().__init__(cls=Group, help=help, rich_markup_mode=None, **settings)
+    def __init__(self, help: str, *, default: str | None = None, **settings: Any) -> None:  # noqa: A002 - typer's name
+        kind = type("GroupWithDefault", (Group,), {"default": default})
+        super().__init__(cls=kind, help=help, rich_markup_mode=None, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         """Register a command, as `typer.Typer.command`."""

@@ -45,6 +45,7 @@ _SECTIONS: Final = {
         "sync": "sources.syncs:sync",
         "syncs": "sources.past_syncs:app",
         "plan": "sources.plan:plan",
+        "backfill": "sources.backfills:app",
         "consent": "sources.consent:app",
         "login": "sources.login:app",
         "webhook": "sources.webhook:app",
@@ -56,6 +57,7 @@ _SECTIONS: Final = {
         "related": "library.documents:related",
         "why": "library.why:why",
         "vault": "library.vault:app",
+        "replay": "sources.backfills:replay",
         "mcp": "library.assistant:app",
     },
     "Trouble": {

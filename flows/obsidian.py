@@ -5,7 +5,7 @@ from __future__ import annotations
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from catchment.settings import PlanId, SourceName
+from catchment.settings import BackfillNumber, PlanId, SourceName
 from connectors.obsidian import ObsidianSettings
 from flows.sync import bring_up_to_date
 
@@ -15,6 +15,7 @@ async def sync_obsidian(
     *,
     deep: bool = False,
     plan: PlanId | None = None,
+    backfill: BackfillNumber | None = None,
     changed_only: bool = False,
     name: SourceName,
     settings: ObsidianSettings,
@@ -24,8 +25,11 @@ async def sync_obsidian(
     Args:
         deep: Compare contents, not only sizes and times.
         plan: ID of a saved plan; only its changes are applied.
+        backfill: Number of a started backfill; only its work is done.
         changed_only: Check only the paths that the watcher reported.
         name: Name of the source. Another name is refused.
         settings: Settings for this run. Another place to read is refused; edit sources.yaml, or add a source.
     """
-    return await bring_up_to_date("obsidian", name, settings, deep=deep, plan=plan, changed_only=changed_only)
+    return await bring_up_to_date(
+        "obsidian", name, settings, deep=deep, plan=plan, backfill=backfill, changed_only=changed_only
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import suppress
+from datetime import UTC, datetime
 from itertools import islice
 
 from prefect import get_run_logger
@@ -12,11 +13,12 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import deployment, flow_run
 
 from catchment.errors import CatchmentError, NoConsent, NotNow, RateLimited, Refused, SourceError, TryAgain
-from catchment.settings import PlanId, SourceSettings
+from catchment.settings import BackfillNumber, PlanId, SourceSettings
+from catchment.sync.source_sync import SourceSync
 from flows.own_failures import cause, resumable
 from flows.slices import BATCH, work_through
 from tasks import hints
-from tasks.coalesce import coalesce_into_next, complete_waiting_runs
+from tasks.coalesce import another_run_waits, coalesce_into_next, complete_waiting_runs, request_run
 from tasks.embed import request_embedding
 from tasks.open_syncs import Session, session
 from tasks.redacted_errors import Reported, finished
@@ -27,6 +29,7 @@ from tasks.sync_tasks import discover, each, process_item, process_other_items
 
 _COALESCE_SECONDS = 5.0
 _LISTING_LOOK_SECONDS = 0.02
+_GIVE_WAY_LOOK_SECONDS = 1.0
 _MOST_FAILING = 200
 """Failing items that one sync processes; the next sync continues."""
 _SHOWN_OF_EACH_REASON = 3
@@ -41,18 +44,20 @@ async def bring_up_to_date(
     *,
     deep: bool,
     plan: PlanId | None = None,
+    backfill: BackfillNumber | None = None,
     changed_only: bool = False,
 ) -> State | dict[str, int]:
     """Sync a source, from its listing to the last item. Returns the numbers of items by result, or a final state.
 
-    `changed_only`: compare only the paths that the watcher reported; everything, if it reported none.
+    `changed_only`: compare only the paths that the watcher reported; everything, if it reported none. `backfill`: work for
+    that alone, until another run of the source waits; then one more run is requested.
 
     A run with the settings of another source ends `Refused`. A paused or held source is skipped; a source that keeps failing
     ends `Quarantined` and is held. If another run is syncing the source, one more run is requested: the other may have listed
     the source too early. A sync that was stopped (`tasks.activity.stop`) ends `Cancelled`.
     """
     try:
-        async with session(kind, name, settings, flow_run.id, plan) as opened:
+        async with session(kind, name, settings, flow_run.id, plan, backfill) as opened:
             try:
                 return await _sync(opened, deep, changed_only=changed_only)
             except Exception as error:
@@ -76,7 +81,8 @@ async def bring_up_to_date(
         if deployment.id is None:
             raise
         await name_run(f"{name}: coalesced, another run is active")
-        return await coalesce_into_next(name, _COALESCE_SECONDS, deep=deep, plan=plan)
+        parameters = {"deep": deep, "plan": plan, "backfill": backfill}
+        return await coalesce_into_next(name, _COALESCE_SECONDS, parameters)
 
 
 async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | dict[str, int]:
@@ -84,6 +90,7 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     if changed_only and (hint := hints.take(opened.run)) is not None:
         sync.follow(hint.paths, hint.since)
     coalescing = asyncio.create_task(complete_waiting_runs())
+    giving_way = asyncio.create_task(_giving_way(sync)) if sync.backfill is not None else None
     try:
         async with showing_progress(opened):
             await _listed(opened, deep)
@@ -92,8 +99,10 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
         await coalescing
     finally:
         # After a failure, waiting runs make their own attempt.
-        coalescing.cancel()
-        await asyncio.gather(coalescing, return_exceptions=True)
+        aside = [task for task in (coalescing, giving_way) if task is not None]
+        for task in aside:
+            task.cancel()
+        await asyncio.gather(*aside, return_exceptions=True)
     if opened.is_stopped:
         return await _stopped(opened)
     if sync.permit.ended:
@@ -102,9 +111,26 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     announce(sync)
     await report(opened)
     await schedule_next(sync.source.name, await opened.call(sync.next_retry))
+    await _continue_backfill(opened)
     if deployment.id is not None and await opened.call(sync.needs_embed_run):
         await request_embedding()
     return summary
+
+
+async def _giving_way(sync: SourceSync) -> None:
+    """Look once a second whether another run of the source waits, and let the backfill end before its next batch then."""
+    while not await another_run_waits():
+        await asyncio.sleep(_GIVE_WAY_LOOK_SECONDS)
+    sync.gives_way = True
+
+
+async def _continue_backfill(opened: Session) -> None:
+    """Request a run for the source's next backfill, at most one after each of its syncs."""
+    if deployment.id is None or (found := await opened.call(opened.sync.backfill_to_continue)) is None:
+        return
+    number, latest = found
+    name = f"{opened.sync.source.name}: backfill {number}"
+    await request_run(name, datetime.now(UTC), f"{name} after {latest}", {"backfill": number})
 
 
 async def _listed(opened: Session, deep: bool) -> None:

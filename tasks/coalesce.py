@@ -16,6 +16,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilter,
     FlowRunFilterExpectedStartTime,
     FlowRunFilterState,
+    FlowRunFilterStateName,
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import State, StateType
@@ -23,18 +24,17 @@ from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 from prefect.states import Scheduled
 
-from tasks.run_states import COALESCED, SKIPPED
+from tasks.run_states import AWAITING_SLOT, COALESCED, SKIPPED
 
 _WAITED = timedelta(seconds=3)
 """If a run started this long after its scheduled time, other runs of its source may be waiting."""
 _ENDING = timedelta(seconds=1)
-_ORDINARY = {"deep": False, "plan": None, "changed_only": False}
+_ORDINARY = {"deep": False, "plan": None, "backfill": None, "changed_only": False}
 
 
-async def coalesce_into_next(name: str, seconds: float, *, deep: bool, plan: str | None = None) -> State[None]:
+async def coalesce_into_next(name: str, seconds: float, parameters: dict[str, Any]) -> State[None]:
     """Request another run of this deployment, `seconds` after this one. Returns the final state of this run."""
     moment = datetime.now(UTC) + _ENDING + timedelta(seconds=seconds)
-    parameters = {"deep": deep, "plan": plan}
     if (run := await request_run(f"{name}: continued", moment, f"after {flow_run.id}", parameters)) is None:
         message = "The deployment was deleted; the rest is done when the source is deployed again"
         return SKIPPED.because(message)
@@ -80,6 +80,17 @@ async def complete_waiting_runs() -> None:
                 # It may have been deleted meanwhile.
                 with suppress(ObjectNotFound):
                     await client.set_flow_run_state(other.id, state)
+
+
+async def another_run_waits() -> bool:
+    """Whether an ordinary run of this source waits for this one to end."""
+    if deployment.id is None:
+        return False
+    waiting = FlowRunFilter(state=FlowRunFilterState(name=FlowRunFilterStateName(any_=[AWAITING_SLOT.name])))
+    of_source = DeploymentFilter(id=DeploymentFilterId(any_=[UUID(deployment.id)]))
+    async with get_client() as client:
+        found = await client.read_flow_runs(flow_run_filter=waiting, deployment_filter=of_source)
+    return any(run.parameters.get("backfill") is None for run in found)
 
 
 def covers(own: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

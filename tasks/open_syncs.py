@@ -117,9 +117,16 @@ _sessions: list[Session] = []
 
 @asynccontextmanager
 async def session(
-    kind: str, name: str, settings: SourceSettings, run: str | None, plan: str | None = None
+    kind: str,
+    name: str,
+    settings: SourceSettings,
+    run: str | None,
+    plan: str | None = None,
+    backfill: int | None = None,
 ) -> AsyncIterator[Session]:
-    """Start a sync of the source, with a saved plan if `plan` names one, and register it for the tasks of this process.
+    """Start a sync of the source and register it for the tasks of this process.
+
+    `plan`: the name of a saved plan. `backfill`: the number of a backfill.
 
     Raises Refused if the settings are those of another source, NotFound if the plan has expired, and the errors of `open_sync`.
     """
@@ -128,7 +135,7 @@ async def session(
     _sessions.append(opened)
     with registered(opened):
         try:
-            await opened.open(_sync(kind, name, settings, run, plan))
+            await opened.open(_sync(kind, name, settings, run, plan, backfill))
             yield opened
         finally:
             try:
@@ -149,7 +156,9 @@ def busy_threads() -> int:
 
 
 @contextmanager
-def _sync(kind: str, name: str, settings: SourceSettings, run: str | None, plan: str | None) -> Iterator[SourceSync]:
+def _sync(
+    kind: str, name: str, settings: SourceSettings, run: str | None, plan: str | None, backfill: int | None
+) -> Iterator[SourceSync]:
     configure_gc()
     read_blocks_with(_read_block)
     followed = None if plan is None else load_plan(Home.default(), plan, name)
@@ -158,7 +167,8 @@ def _sync(kind: str, name: str, settings: SourceSettings, run: str | None, plan:
         connector.shell = run_in_flow
     policy = settings.policy(connector.policy)
     now = circumstances(settings)
-    with open_sync(Home.default(), connector, name, policy, settings.priority, run=run, now=now) as sync:
+    home, priority = Home.default(), settings.priority
+    with open_sync(home, connector, name, policy, priority, run=run, now=now, backfill=backfill) as sync:
         if followed is not None:
             sync.discovery.through = PlanFilter(followed, sync.progress)
         yield sync

@@ -43,7 +43,12 @@ AWAITING_SLOT = RunState(
     "AwaitingConcurrencySlot",
     "waits for another run of its source",
     ("server",),
-    ("console/sources/syncs.py", "deployments/runs/occupancy.py", "deployments/worker/notifications.py"),
+    (
+        "console/sources/syncs.py",
+        "deployments/runs/occupancy.py",
+        "deployments/worker/notifications.py",
+        "tasks/coalesce.py",
+    ),
 )
 AWAITING_RETRY = RunState(
     "SCHEDULED",

@@ -115,7 +115,13 @@ class Desk(Protocol[E]):
         """Show a pause, or its end, in the Prefect UI. No effect without a running system or a deployment."""
         ...
 
-    def start(self, kind: str, name: str, *, deep: bool = False, plan: str | None = None) -> str:
+    def require_running(self) -> None:
+        """Raise TryAgain if Catchment is not running."""
+        ...
+
+    def start(
+        self, kind: str, name: str, *, deep: bool = False, plan: str | None = None, backfill: int | None = None
+    ) -> str:
         """Start a sync and return the ID of its run. Raises TryAgain if Catchment is not running, NotFound if not deployed."""
         ...
 

@@ -91,6 +91,10 @@ class Bench:
         )
         self._counting = threading.Lock()
 
+    def readable(self) -> Readable | None:
+        """Return which items a replay can read; None if all, because no host has to be asked."""
+        return self.holds if self.stage is Stage.NORMALIZE and isinstance(self.connector, Paced) else None
+
     def add(self, **figures: int) -> None:
         """Increase the named figures. Counts as a heartbeat."""
         self.deadline.beat()

@@ -165,16 +165,17 @@ def make_plan(
     policy: Policy,
     *,
     deep: bool = False,
+    window: tuple[datetime, datetime] | None = None,
     seconds: float | None = None,
 ) -> Plan:
-    """Determine the changes that a sync of the source would make now.
+    """Determine the changes that a sync of the source, or a backfill of a window, would make now.
 
     Raises NoConsent, NotNow if a preflight check fails, SourceError, TryAgain, or Stopped after `seconds`.
     """
     permit = consented(ledger, source, connector)
     admitted(home, ledger, source, connector)
     with limited(permit, seconds), paced(connector, ledger, source):
-        plan = _rehearsed(home, ledger, source, connector, policy, permit, deep)
+        plan = _rehearsed(home, ledger, source, connector, policy, permit, deep, window)
     # A listing that was stopped between two changes ends without an error.
     permit.check()
     pace = mean_pace(ledger, source)
@@ -188,7 +189,14 @@ def make_plan(
 
 
 def _rehearsed(
-    home: Home, ledger: Ledger, source: Source, connector: Connector, policy: Policy, permit: Permit, deep: bool
+    home: Home,
+    ledger: Ledger,
+    source: Source,
+    connector: Connector,
+    policy: Policy,
+    permit: Permit,
+    deep: bool,
+    window: tuple[datetime, datetime] | None,
 ) -> Plan:
     waiting = ledger.queue.waiting(source.id)
     recorder = _Recorder(len(ledger.intake.known(source.id).marks()))
@@ -203,7 +211,7 @@ def _rehearsed(
             source.id, run=None, owner=process.identity(), code_version=__version__, alive=lambda _owner: False
         )
         rehearsal = SourceSync(Bench(scratch, cache, idle, connector, policy, permit), source, sync, None)
-        rehearsal.discovery.through = recorder
+        rehearsal.discovery.through, rehearsal.discovery.window = recorder, window
         try:
             rehearsal.discover(deep=deep)
         finally:

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from catchment.content.cache import Cache
 from catchment.content.parsing import CODE
@@ -34,7 +34,6 @@ from catchment.ledger import (
     ListPage,
     Outcome,
     QuarantineEntry,
-    Readable,
     Source,
     Stage,
     Sync,
@@ -70,8 +69,6 @@ _BATCH_SECONDS = 2.0
 _BATCH_BYTES = 4 * 1024 * 1024
 """Target size of a batch: its content is in memory during delivery."""
 
-_FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
-
 _renewals = Renewals(LEASE.total_seconds() / 3)
 
 
@@ -95,14 +92,14 @@ class SourceSync:
         self._in_two_seconds = sys.maxsize
         priority = source.priority if backfill is None else Priority.LOW
         self._share = fair_share.QUEUE.join(source.kind, bench.policy.resources.at_once, priority)
-        self._backfill = backfill
+        self.backfill = backfill
+        """The backfill that this sync works for, as it was at the start; None for an ordinary sync."""
         self._bench = bench
         self._ledger = bench.ledger
         follows_whole = before is not None and _left_nothing(before)
         self.discovery = Discovery(bench, sync, self._share, self.permit, follows_whole=follows_whole)
         if backfill is not None and backfill.selection.is_window:
-            window = backfill.selection
-            self.discovery.window = window.since or _FIRST, window.until or _LAST
+            self.discovery.window = backfill.selection.window
         self._owner = process.identity()
         self._open: dict[int, OpenBatch] = {}
         self._limits = limits_of(bench.connector)
@@ -132,15 +129,15 @@ class SourceSync:
 
     def discover(self, *, deep: bool = False) -> Progress:
         """List the source, or the items of its backfill, and record jobs. Raises SourceError or Stopped."""
-        if self._backfill is None:
+        if self.backfill is None:
             self.discovery.run(deep=deep)
             return self.progress
-        number, backfills = self._backfill.id, self._ledger.backfills
-        if not self._backfill.is_listed:
-            if self._backfill.selection.is_window:
+        number, backfills = self.backfill.id, self._ledger.backfills
+        if not self.backfill.is_listed:
+            if self.backfill.selection.is_window:
                 self.discovery.run(deep=False)
             else:
-                backfills.enqueue(self.sync.id, number, CODE, readable(self._bench))
+                backfills.enqueue(self.sync.id, number, CODE, self._bench.readable())
             backfills.close_listing(number)
         self.progress.jobs = backfills.get(number).left
         return self.progress
@@ -153,7 +150,7 @@ class SourceSync:
         Excludes jobs that failed before or that several runs did not survive. The batch is smaller while other sources are
         being synced. A backfill ends as soon as it is paused, or has to give way.
         """
-        if self._backfill is not None and (self.gives_way or not self._goes_on()):
+        if self.backfill is not None and (self.gives_way or not self._goes_on()):
             return None
         limit = min(limit, self._in_two_seconds, self.policy.batch)
         if not self._share.is_alone():
@@ -214,15 +211,16 @@ class SourceSync:
             self.progress.done(), time.monotonic() - (self._working_since or self._begun), self._requests()
         )
         at_work = sum(len(opened.jobs) for opened in list(self._open.values()))
-        if self._backfill is not None:
-            at_work = self._ledger.backfills.get(self._backfill.id).left
+        if self.backfill is not None:
+            at_work = self._ledger.backfills.get(self.backfill.id).left
         moment = estimate(self._ledger, self.source, self._limits, self._ledger.now(), so_far, at_work)
         self._ledger.syncs.expect(self.sync.id, moment)
         return moment
 
     def needs_embed_run(self) -> bool:
         """Return whether the sync stored so much that the flow `embed` has to make the embeddings."""
-        return self.progress.succeeded > 0 and self._ledger.embeddings.needs_run()
+        made = self.progress.succeeded > 0 or self._bench.stage is Stage.EMBED
+        return made and self._ledger.embeddings.needs_run()
 
     def rule(self) -> str:
         """Return the operator's rule for this source as text, or ""."""
@@ -256,10 +254,10 @@ class SourceSync:
 
     @property
     def _number(self) -> int | None:
-        return None if self._backfill is None else self._backfill.id
+        return None if self.backfill is None else self.backfill.id
 
     def _goes_on(self) -> bool:
-        return self._backfill is None or self._ledger.backfills.judge(self._backfill.id).is_running
+        return self.backfill is None or self._ledger.backfills.judge(self.backfill.id).is_running
 
     def _claim(
         self,
@@ -412,13 +410,6 @@ def _wanted(ledger: Ledger, name: str, number: int) -> Backfill:
     if not found.is_running:
         raise NotNow(f"backfill {number}: {found.state}; see `catchment backfill show {number}`")
     return found
-
-
-def readable(bench: Bench) -> Readable | None:
-    """Return which items a replay can read: those kept of a host, or all (None) where the source is on this machine."""
-    if bench.stage is not Stage.NORMALIZE or not isinstance(bench.connector, Paced):
-        return None
-    return bench.holds
 
 
 def _left_nothing(before: SyncRow) -> bool:

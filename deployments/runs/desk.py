@@ -113,10 +113,15 @@ class LocalDesk:
 
             switch_later(self.home, kind, name, on=on)
 
-    def start(self, kind: str, name: str, *, deep: bool = False, plan: str | None = None) -> str:
+    def require_running(self) -> None:
+        require_running(self.home)
+
+    def start(
+        self, kind: str, name: str, *, deep: bool = False, plan: str | None = None, backfill: int | None = None
+    ) -> str:
         from deployments.runs import runs
 
-        return runs.start_sync(require_running(self.home), kind, name, deep=deep, plan=plan)
+        return runs.start_sync(require_running(self.home), kind, name, deep=deep, plan=plan, backfill=backfill)
 
     def retry_now(self, names: Collection[str]) -> None:
         if server := running(self.home):

@@ -141,7 +141,9 @@ async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | Non
         pause = _PAUSES[crashes - 1]
     await client.create_flow_run_from_deployment(
         deployment,
-        parameters={name: crashed.parameters[name] for name in ("deep", "plan") if name in crashed.parameters},
+        parameters={
+            name: crashed.parameters[name] for name in ("deep", "plan", "backfill") if name in crashed.parameters
+        },
         state=Scheduled(
             scheduled_time=datetime.now(UTC) + timedelta(seconds=pause),
             message="The last run crashed; this one resumes",

@@ -44,8 +44,16 @@ class RunView:
         return self.state_type in FINAL
 
 
-def start_sync(running: Running, kind: str, name: str, *, deep: bool = False, plan: str | None = None) -> str:
-    """Request a sync of a source now, with the saved plan `plan` if given. Returns the ID of its run.
+def start_sync(
+    running: Running,
+    kind: str,
+    name: str,
+    *,
+    deep: bool = False,
+    plan: str | None = None,
+    backfill: int | None = None,
+) -> str:
+    """Request a sync of a source now, with a saved plan or for a backfill if given. Returns the ID of its run.
 
     Raises NotFound if the source is not deployed, Refused if its deployment is switched off in Prefect.
     """
@@ -53,6 +61,8 @@ def start_sync(running: Running, kind: str, name: str, *, deep: bool = False, pl
     parameters: dict[str, Any] = {"deep": True} if deep else {}
     if plan is not None:
         parameters["plan"] = plan
+    if backfill is not None:
+        parameters["backfill"] = backfill
     if parameters:
         body["parameters"] = parameters
     with api(running) as client:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -54,6 +54,7 @@ from catchment.model import Item, JobState
 _AT_ONCE = 5_000
 _MOST_QUARANTINED = 20
 _LARGEST = 10
+_FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
 Readable = Callable[[Mapping[int, Item]], Collection[int]]
 """Returns the IDs of the items among these that can be read now."""
@@ -85,6 +86,11 @@ class Selection:
     def is_window(self) -> bool:
         """Whether the source lists its items."""
         return self.stage is Stage.FETCH and self.items is None
+
+    @property
+    def window(self) -> tuple[datetime, datetime]:
+        """The window, with the ends of time where it is open."""
+        return self.since or _FIRST, self.until or _LAST
 
     def as_json(self) -> dict[str, Any]:
         """Return the selection for storing."""
@@ -354,6 +360,16 @@ class Backfills:
             total = reading.execute(select(func.count()).select_from(changed.subquery())).scalar_one()
             rows = reading.execute(changed.order_by(func.abs(now - was).desc(), documents.c.id).limit(_LARGEST))
             return total, [TextChange(*row) for row in rows]
+
+    def items_at(self, source_id: int, locators: Collection[str]) -> dict[str, int]:
+        """Return the IDs of the present items at these locators."""
+        there = (items.c.source_id == source_id) & (items.c.state == "present")
+        with self._store.read() as reading:
+            found: dict[str, int] = {}
+            for part in in_parts(locators):
+                chosen = select(items.c.locator, items.c.id).where(there, among(reading, items.c.locator, part))
+                found |= as_map(reading.execute(chosen))
+            return found
 
     def outdated(self, code: str) -> dict[str, int]:
         """Return the number of documents of each source that an earlier version of the code read. Without those, omitted."""

@@ -1,0 +1,150 @@
+"""Plan, start and steer backfills: older windows, and replays by newer code."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from catchment.actions import consents, syncs
+from catchment.actions.desk import Desk, E, known
+from catchment.content.parsing import CODE
+from catchment.contracts import Connector, Paced, Windowed
+from catchment.errors import BadInput, NotFound, TryAgain
+from catchment.ledger import Backfill, Readable, Selection, Stage, Survey
+from catchment.runtime import process
+from catchment.sync.plan import make_plan
+
+if TYPE_CHECKING:
+    from catchment.ledger import Undone
+
+_MOST_UNKNOWN = 3
+
+
+def window(
+    desk: Desk[E],
+    name: str,
+    since: datetime | None,
+    until: datetime | None,
+    stage: Stage | None = None,
+    locators: Collection[str] | None = None,
+) -> Selection:
+    """Return the selection of a window or of items by their paths.
+
+    Without a `stage`, a host is asked for what is missing, or for these items anew; files are read again, if newer code would
+    read them otherwise. Raises BadInput for a path that the library does not have, or a window that ends before it begins.
+    """
+    if since is None and until is None and locators is None:
+        raise BadInput("backfill: choose --from, --to or --items, so that it has an extent")
+    if since is not None and until is not None and until <= since:
+        raise BadInput("--to: not after --from; choose a later day")
+    items = None
+    with desk.writing() as ledger:
+        source = known(desk, ledger, name)
+        if locators is not None:
+            found = ledger.backfills.items_at(source.id, locators)
+            if unknown := [locator for locator in locators if locator not in found]:
+                first = ", ".join(unknown[:_MOST_UNKNOWN])
+                raise BadInput(
+                    f"--items: {len(unknown)} of {len(locators)} are not in {name}: {first}; correct the file"
+                )
+            items = tuple(sorted(found.values()))
+    if stage is None:
+        asks = locators is not None or isinstance(desk.connector(desk.entry(name)), Windowed)
+        stage = Stage.FETCH if asks else Stage.NORMALIZE
+    return Selection(stage, since, until, items)
+
+
+def survey(desk: Desk[E], name: str, what: Selection) -> Survey:
+    """Return the work of a selection now. A window lists the source. Raises the exceptions of `make_plan`."""
+    entry = desk.entry(name)
+    connector = desk.connector(entry)
+    with desk.writing() as ledger:
+        source = known(desk, ledger, name)
+        if not what.is_window:
+            return ledger.backfills.survey(source.id, what, CODE, _readable(connector, what))
+        policy = entry.settings.policy(connector.policy)
+        plan = make_plan(desk.home, ledger, source, connector, policy, window=what.window)
+        return Survey(plan.reads, 0, f"window of {plan.reads}")
+
+
+def plan(desk: Desk[E], name: str, what: Selection, actor: str, reason: str = "") -> Backfill:
+    """Store a plan and return it. Raises the exceptions of `survey`, and NoConsent."""
+    consents.require(desk, desk.entry(name))
+    work = survey(desk, name, what)
+    with desk.writing() as ledger:
+        return ledger.backfills.get(ledger.backfills.plan(known(desk, ledger, name).id, what, work, actor, reason))
+
+
+def start(desk: Desk[E], number: int, actor: str, reason: str = "") -> str:
+    """Start a planned backfill. Return the ID of its first run.
+
+    Raises NotFound, Refused if it has started or the work is another one than planned, TryAgain if Catchment is not running.
+    """
+    with desk.reading() as ledger:
+        found = ledger.backfills.get(number)
+    syncs.require_runnable(desk, desk.entry(found.source))
+    # A window is listed by its run: what arrived since belongs to it.
+    digest = found.survey.digest if found.selection.is_window else survey(desk, found.source, found.selection).digest
+    desk.require_running()
+    with desk.writing() as ledger:
+        ledger.backfills.start(number, digest, actor, reason)
+    return _run(desk, found)
+
+
+def pause(desk: Desk[E], number: int, actor: str, reason: str = "") -> None:
+    """Stop a backfill after its present batch. Raises NotFound, or Refused unless it is running."""
+    with desk.writing() as ledger:
+        ledger.backfills.pause(number, actor, reason)
+
+
+def resume(desk: Desk[E], number: int, actor: str, reason: str = "") -> str:
+    """Continue a paused backfill. Return the ID of its run. Raises NotFound, Refused, TryAgain."""
+    desk.require_running()
+    with desk.writing() as ledger:
+        ledger.backfills.resume(number, actor, reason)
+        found = ledger.backfills.get(number)
+    return _run(desk, found)
+
+
+def cancel(desk: Desk[E], number: int, actor: str, reason: str = "") -> int:
+    """End a backfill. What it did stays. Return the number of cancelled jobs. Raises NotFound, or Refused if it is done."""
+    with desk.writing() as ledger:
+        return ledger.backfills.cancel(number, actor, reason)
+
+
+def retry(desk: Desk[E], number: int, actor: str, reason: str = "") -> int:
+    """Retry the items of a backfill that are in quarantine, in a sync. Return their number. Raises NotFound."""
+    with desk.writing() as ledger:
+        found = ledger.backfills.get(number)
+        released = ledger.backfills.retry(number, actor, reason)
+    if released:
+        with suppress(TryAgain):
+            syncs.start(desk, found.source, actor, reason)
+    return released
+
+
+def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> list[Undone]:
+    """Undo what a backfill changed in the library, latest sync first. Raises NotFound, or TryAgain during a sync.
+
+    May be repeated to finish an interrupted undo. Syncs without changes, or without undo data, are passed over.
+    """
+    undone = []
+    with desk.writing() as ledger:
+        ledger.backfills.get(number)
+        for sync in ledger.backfills.syncs(number):
+            with suppress(NotFound):
+                undone.append(ledger.undo.undo(sync, actor, reason, process.alive))
+    return undone
+
+
+def _run(desk: Desk[E], found: Backfill) -> str:
+    return desk.start(desk.entry(found.source).kind, found.source, backfill=found.id)
+
+
+def _readable(connector: Connector, what: Selection) -> Readable | None:
+    """Return which items a replay can read; None if all, because no host has to be asked."""
+    if what.stage is not Stage.NORMALIZE or not isinstance(connector, Paced):
+        return None
+    return lambda _: ()

@@ -1,0 +1,353 @@
+"""`catchment backfill` and `replay`: work apart from the listing, such as older mail, or reading again with newer code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catchment.errors import BadInput
+from catchment.runtime.home import expanded
+from console import arguments, render, session
+from console.help_pages import CommandGroup
+from console.library import documents
+
+if TYPE_CHECKING:
+    from catchment.ledger import Backfill, Selection
+
+app = CommandGroup(
+    "Fetch an older period, or read items again.\n\nExample: catchment backfill mail --from 2024-01-01 --to 2024-07-01",
+    default="new",
+)
+
+
+class Stage(StrEnum):
+    """The first stage to repeat."""
+
+    NORMALIZE = "normalize"
+    EXTRACT = "extract"
+    EMBED = "embed"
+
+
+Number = Annotated[int, typer.Argument(metavar="NUMBER", max=arguments.LARGEST, help="Number of the backfill.")]
+
+
+def _day(option: str, help_text: str) -> Any:
+    return typer.Option(option, metavar="DAY", parser=arguments.moment, help=help_text)
+
+
+@app.command("new")
+def new(
+    name: session.SourceName,
+    since: Annotated[datetime | None, _day("--from", "Only items since this day.")] = None,
+    until: Annotated[datetime | None, _day("--to", "Only items before this day.")] = None,
+    items: Annotated[
+        Path | None, typer.Option("--items", metavar="FILE", help="Only the items whose paths are in this file.")
+    ] = None,
+    stage: Annotated[
+        Stage | None, typer.Option(metavar="STAGE", help="Repeat from: normalize, extract or embed.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only plan it, to be started by its number.")] = False,
+    reason: arguments.Why = "",
+    as_json: arguments.Json = False,
+) -> None:
+    """Plan a backfill and start it. `new` may be left out.
+
+    Mail and GitHub: fetches what is missing in the period. Folders: reads files of that period again, if newer code would
+    read them otherwise. Runs after ordinary syncs, which go before it.
+
+    Example: catchment backfill mail --from 2024-01-01 --to 2024-07-01 --dry-run
+    """
+    from catchment.actions import backfills
+    from catchment.ledger import Stage as LedgerStage
+
+    paths = None if items is None else _paths(items)
+    chosen = None if stage is None else LedgerStage(stage.value)
+    what = backfills.window(session.desk(), name, since, until, chosen, paths)
+    _plan([(name, what)], dry_run=dry_run, reason=reason, as_json=as_json)
+
+
+@app.command("list")
+def list_backfills(
+    source: Annotated[
+        str | None,
+        typer.Argument(metavar="[SOURCE]", help="Only of this source.", autocompletion=session.source_names),
+    ] = None,
+    as_json: arguments.Json = False,
+) -> None:
+    """List backfills, latest first.
+
+    Example: catchment backfill list
+    """
+    with session.reading() as ledger:
+        if source:
+            ledger.sources.get(source)
+        rows = ledger.backfills.page(source).rows
+    if as_json:
+        render.show_json([_plain(one) for one in rows])
+    elif rows:
+        _table(rows)
+    else:
+        render.note("no backfills; see `catchment backfill --help`")
+
+
+@app.command("show")
+def show(number: Number, as_json: arguments.Json = False) -> None:
+    """Show the progress of a backfill, and the largest changes of texts.
+
+    Example: catchment backfill show 3
+    """
+    with session.reading() as ledger:
+        found = ledger.backfills.get(number)
+        total, largest = ledger.backfills.changes(number)
+    if as_json:
+        changes = [
+            {"document": one.document, "item": one.path, "characters_before": one.was, "characters": one.now}
+            for one in largest
+        ]
+        render.show_json({**_plain(found), "changed_texts": total, "largest_changes": changes})
+        return
+    render.show_fields(
+        {
+            "backfill": found.id,
+            "source": found.source,
+            "state": found.state,
+            "reason": found.reason,
+            "work": described(found.selection),
+            "progress": _progress(found),
+            "failed": found.quarantined or None,
+            "not readable": found.survey.unreadable or None,
+            "planned": found.created,
+            "by": found.created_by,
+            "started": found.started,
+            "changed texts": total or None,
+        }
+    )
+    if largest:
+        render.say()
+        rows = [(one.document, one.path, one.was, one.now) for one in largest]
+        render.show_table(("DOCUMENT", "ITEM", "CHARACTERS BEFORE", "NOW"), rows)
+        render.say("What changed in one: `catchment diff DOCUMENT`.")
+
+
+@app.command("start")
+def start(number: Number, reason: arguments.Why = "") -> None:
+    """Start a planned backfill, if nothing has changed since.
+
+    Example: catchment backfill start 3
+    """
+    from catchment.actions import backfills
+
+    backfills.start(session.desk(), number, session.operator(), reason)
+    _started([number])
+
+
+@app.command("pause")
+def pause(number: Number, reason: arguments.Why = "") -> None:
+    """Stop a backfill after its present batch.
+
+    Example: catchment backfill pause 3
+    """
+    from catchment.actions import backfills
+
+    backfills.pause(session.desk(), number, session.operator(), reason)
+    render.say(f"paused; continue: `catchment backfill resume {number}`")
+
+
+@app.command("resume")
+def resume(number: Number, reason: arguments.Why = "") -> None:
+    """Continue a paused backfill.
+
+    Example: catchment backfill resume 3
+    """
+    from catchment.actions import backfills
+
+    backfills.resume(session.desk(), number, session.operator(), reason)
+    _started([number])
+
+
+@app.command("cancel")
+def cancel(number: Number, reason: arguments.Why = "") -> None:
+    """End a backfill for good. What it did stays.
+
+    Example: catchment backfill cancel 3
+    """
+    from catchment.actions import backfills
+
+    ended = backfills.cancel(session.desk(), number, session.operator(), reason)
+    render.say(f"cancelled, with {render.count(ended, 'job')}; what it did: `catchment backfill show {number}`")
+
+
+@app.command("retry")
+def retry(number: Number, reason: arguments.Why = "") -> None:
+    """Retry the failed items of a backfill.
+
+    Example: catchment backfill retry 3
+    """
+    from catchment.actions import backfills
+
+    released = backfills.retry(session.desk(), number, session.operator(), reason)
+    render.say(f"{render.count(released, 'item')} queued" if released else "none of its items is in quarantine")
+
+
+@app.command("undo")
+def undo(number: Number, reason: arguments.Why = "") -> None:
+    """Undo what a backfill changed in the library.
+
+    Example: catchment backfill undo 3
+    """
+    from catchment.actions import backfills
+
+    undone = backfills.undo(session.desk(), number, session.operator(), reason)
+    changed = sum(len(one.actions) for one in undone)
+    render.say(f"{render.count(changed, 'document')} restored" if changed else "it changed nothing that can be undone")
+
+
+def replay(
+    document: Annotated[
+        str | None, typer.Argument(metavar="[DOCUMENT]", help="Only this document, as in `catchment show`.")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="All documents of this source.", autocompletion=session.source_names),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All documents.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Items in quarantine: retries them.")] = False,
+    stage: Annotated[Stage, typer.Option("--from", metavar="STAGE", help="From: normalize, extract or embed.")] = (
+        Stage.NORMALIZE
+    ),
+    dry_run: arguments.DryRun = False,
+    reason: arguments.Why = "",
+    as_json: arguments.Json = False,
+) -> None:
+    """Read documents again that an earlier version of Catchment read.
+
+    Uses kept raw content or the files, and no network. `catchment backfill undo NUMBER` takes it back.
+
+    Example: catchment replay --all --dry-run
+    """
+    from catchment.ledger import Selection
+    from catchment.ledger import Stage as LedgerStage
+    from console.trouble import quarantine
+
+    if sum((document is not None, source is not None or failed, everything)) != 1:
+        raise BadInput("replay: choose a document, --source, --failed or --all")
+    if failed:
+        quarantine.retry(everything=source is None, source=source, dry_run=dry_run)
+        return
+    items = None
+    with session.reading() as ledger:
+        if document is not None:
+            shown = documents.named(ledger, document)
+            names, items = [shown.source], (shown.item_id,)
+        else:
+            names = (
+                [one.name for one in ledger.sources.all()] if everything else [ledger.sources.get(source or "").name]
+            )
+    what = Selection(LedgerStage(stage.value), items=items)
+    _plan([(name, what) for name in names], dry_run=dry_run, reason=reason, as_json=as_json, keep=False)
+
+
+def described(what: Selection) -> str:
+    """Return a selection in words."""
+    words = {
+        "fetch": "fetch from the source",
+        "normalize": "read again",
+        "extract": "extract again",
+        "embed": "make embeddings again",
+    }
+    parts = [words[what.stage.value]]
+    if what.items is not None:
+        parts.append(render.count(len(what.items), "item"))
+    if what.since is not None:
+        parts.append(f"since {what.since:%Y-%m-%d}")
+    if what.until is not None:
+        parts.append(f"before {what.until:%Y-%m-%d}")
+    return ", ".join(parts)
+
+
+def _plan(
+    wanted: Sequence[tuple[str, Selection]], *, dry_run: bool, reason: str, as_json: bool, keep: bool = True
+) -> None:
+    """Plan backfills, and start those with work, unless it is a dry run. `keep`: a dry run stores the plans."""
+    from catchment.actions import backfills
+
+    desk, operator = session.desk(), session.operator()
+    if dry_run and not keep:
+        surveys = {name: backfills.survey(desk, name, what) for name, what in wanted}
+        if as_json:
+            render.show_json(
+                [{"source": n, "items": one.total, "unreadable": one.unreadable} for n, one in surveys.items()]
+            )
+        else:
+            rows = [(name, one.total, one.unreadable) for name, one in surveys.items()]
+            render.show_table(("SOURCE", "TO READ AGAIN", "NOT KEPT"), rows)
+        return
+    if not dry_run:
+        desk.require_running()
+    planned = [backfills.plan(desk, name, what, operator, reason) for name, what in wanted]
+    useful = [one for one in planned if one.survey.total]
+    if not dry_run:
+        for one in useful:
+            backfills.start(desk, one.id, operator, reason)
+    if as_json:
+        render.show_json([_plain(one) for one in planned])
+    elif dry_run:
+        _table(planned)
+        render.say("Start it: `catchment backfill start NUMBER`.")
+    elif useful:
+        _started([one.id for one in useful])
+    else:
+        render.say("nothing to do: the present code read all of it already")
+
+
+def _started(numbers: Sequence[int]) -> None:
+    for number in numbers:
+        render.say(f"backfill {number} started; progress: `catchment backfill show {number}`")
+
+
+def _paths(file: Path) -> list[str]:
+    try:
+        lines = expanded(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise BadInput(f"{file.name}: cannot be read; give a text file with one path on each line") from None
+    if not (paths := [line for line in lines if line.strip()]):
+        raise BadInput(f"{file.name}: empty; write one path on each line")
+    return paths
+
+
+def _table(rows: Sequence[Backfill]) -> None:
+    headers = ("BACKFILL", "SOURCE", "STATE", "WORK", "PROGRESS", "FAILED")
+    table = [
+        (one.id, one.source, one.state, described(one.selection), _progress(one), one.quarantined or "") for one in rows
+    ]
+    render.show_table(headers, table, states={"STATE"})
+
+
+def _progress(one: Backfill) -> str:
+    return f"{one.done:,} of {one.total:,}"
+
+
+def _plain(one: Backfill) -> dict[str, Any]:
+    what = one.selection
+    return {
+        "backfill": one.id,
+        "source": one.source,
+        "state": one.state,
+        "reason": one.reason,
+        "stage": what.stage,
+        "since": what.since,
+        "until": what.until,
+        "items": None if what.items is None else len(what.items),
+        "planned": one.survey.total,
+        "unreadable": one.survey.unreadable,
+        "jobs": {state.value: number for state, number in one.jobs.items()},
+        "done": one.done,
+        "created": one.created,
+        "created_by": one.created_by,
+        "started": one.started,
+    }
