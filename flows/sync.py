@@ -29,7 +29,7 @@ from tasks.sync_tasks import discover, each, process_item, process_other_items
 
 _COALESCE_SECONDS = 5.0
 _LISTING_LOOK_SECONDS = 0.02
-_GIVE_WAY_LOOK_SECONDS = 1.0
+_GIVE_WAY_LOOK_SECONDS = 0.5
 _MOST_FAILING = 200
 """Failing items that one sync processes; the next sync continues."""
 _SHOWN_OF_EACH_REASON = 3
@@ -118,7 +118,7 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
 
 
 async def _giving_way(sync: SourceSync) -> None:
-    """Look once a second whether another run of the source waits, and let the backfill end before its next batch then."""
+    """Look twice a second whether another run of the source waits, and let the backfill end before its next batch then."""
     while not await another_run_waits():
         await asyncio.sleep(_GIVE_WAY_LOOK_SECONDS)
     sync.gives_way = True

@@ -69,10 +69,11 @@ def survey(desk: Desk[E], name: str, what: Selection) -> Survey:
         return Survey(plan.reads, 0, f"window of {plan.reads}")
 
 
-def plan(desk: Desk[E], name: str, what: Selection, actor: str, reason: str = "") -> Backfill:
-    """Store a plan and return it. Raises the exceptions of `survey`, and NoConsent."""
+def plan(desk: Desk[E], name: str, what: Selection, actor: str, reason: str = "") -> Backfill | None:
+    """Store a plan and return it; None if there is nothing to do. Raises the exceptions of `survey`, and NoConsent."""
     consents.require(desk, desk.entry(name))
-    work = survey(desk, name, what)
+    if not (work := survey(desk, name, what)).total:
+        return None
     with desk.writing() as ledger:
         return ledger.backfills.get(ledger.backfills.plan(known(desk, ledger, name).id, what, work, actor, reason))
 

@@ -63,6 +63,8 @@ HELD_AFTER = 5
 
 _SHARED_BATCH = 250
 """Batch size while other sources are being synced: the slot is released between two steps of a batch."""
+_BACKFILL_BATCH = 200
+"""Batch size of a backfill: an ordinary sync waits for up to two batches."""
 _LEAST_BATCH = 20
 _BATCH_SECONDS = 2.0
 """Target duration of fetching and parsing a batch, during which other sources wait."""
@@ -150,8 +152,10 @@ class SourceSync:
         Excludes jobs that failed before or that several runs did not survive. The batch is smaller while other sources are
         being synced. A backfill ends as soon as it is paused, or has to give way.
         """
-        if self.backfill is not None and (self.gives_way or not self._goes_on()):
-            return None
+        if self.backfill is not None:
+            if self.gives_way or not self._ledger.backfills.judge(self.backfill.id).is_running:
+                return None
+            limit = min(limit, _BACKFILL_BATCH)
         limit = min(limit, self._in_two_seconds, self.policy.batch)
         if not self._share.is_alone():
             limit = min(limit, _SHARED_BATCH)
@@ -255,9 +259,6 @@ class SourceSync:
     @property
     def _number(self) -> int | None:
         return None if self.backfill is None else self.backfill.id
-
-    def _goes_on(self) -> bool:
-        return self.backfill is None or self._ledger.backfills.judge(self.backfill.id).is_running
 
     def _claim(
         self,

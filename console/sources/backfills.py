@@ -289,20 +289,19 @@ def _plan(
         return
     if not dry_run:
         desk.require_running()
-    planned = [backfills.plan(desk, name, what, operator, reason) for name, what in wanted]
-    useful = [one for one in planned if one.survey.total]
+    planned = [one for name, what in wanted if (one := backfills.plan(desk, name, what, operator, reason))]
     if not dry_run:
-        for one in useful:
+        for one in planned:
             backfills.start(desk, one.id, operator, reason)
     if as_json:
         render.show_json([_plain(one) for one in planned])
+    elif not planned:
+        render.say("nothing to do: all of it is in the library, as the present code reads it")
     elif dry_run:
         _table(planned)
         render.say("Start it: `catchment backfill start NUMBER`.")
-    elif useful:
-        _started([one.id for one in useful])
     else:
-        render.say("nothing to do: the present code read all of it already")
+        _started([one.id for one in planned])
 
 
 def _started(numbers: Sequence[int]) -> None:
