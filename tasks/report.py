@@ -88,8 +88,9 @@ async def described(opened: Session) -> str:
 
 async def report(opened: Session, more: str = "") -> None:
     """Name the run after its result, followed by `more`, and create its artifacts if something changed."""
-    result = opened.sync.progress.sentence()
-    name = name_run(f"{opened.sync.source.name}: {result} {more}".rstrip())
+    sync, result = opened.sync, opened.sync.progress.sentence()
+    work = "" if sync.backfill is None else f"backfill {sync.backfill.id}, "
+    name = name_run(f"{sync.source.name}: {work}{result} {more}".rstrip())
     await asyncio.gather(name, *([] if result == NOTHING_TO_DO else [_create_artifacts(opened)]))
 
 

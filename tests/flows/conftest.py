@@ -99,6 +99,11 @@ def folder(tmp_path: Path) -> Path:
 
 def sync(name: str, folder: Path, **settings: Any) -> State:
     """Run the flow of a folder in this process."""
-    typed = LocalFilesSettings(root=folder, **settings)
-    state: State = asyncio.run(sync_local_files(name=name, settings=typed, return_state=True))  # type: ignore[call-overload]
+    return backfill(name, folder, None, **settings)
+
+
+def backfill(name: str, folder: Path, number: int | None, **settings: Any) -> State:
+    """Run the flow of a folder in this process, for a backfill if `number` names one."""
+    given: Any = {"name": name, "settings": LocalFilesSettings(root=folder, **settings), "backfill": number}
+    state: State = asyncio.run(sync_local_files(**given, return_state=True))  # type: ignore[call-overload]
     return state

@@ -20,8 +20,9 @@ import httpx
 import pytest
 from prefect.client.schemas.objects import State, StateType
 
+from catchment.content.parsing import CODE
 from catchment.errors import LedgerUnavailable, Reason
-from catchment.ledger import Ledger
+from catchment.ledger import BackfillState, Ledger, Selection, Stage
 from catchment.ledger.jobs.queue import Queue
 from catchment.model import JobState, Priority
 from catchment.settings import Home
@@ -31,7 +32,7 @@ from catchment.sync.start import Begun, begin
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from flows.local_files import sync_local_files
 from tasks.activity import stop
-from tests.flows.conftest import Window, sync
+from tests.flows.conftest import Window, backfill, sync
 from tests.hits import find_hits
 
 pytestmark = pytest.mark.server
@@ -433,6 +434,25 @@ def test_sync_with_a_deleted_deployment_completes(
         other.finish("completed")
     assert (ended.type, ended.name) == ("COMPLETED", "Skipped")
     assert "deleted" in window.run_of("undeployed")["state"]["message"]
+
+
+def test_backfill_is_a_run_of_its_own_and_a_paused_one_is_skipped(window: Window, folder: Path, home: Home) -> None:
+    (folder / "a.md").write_text("A")
+    assert sync("aged", folder).is_completed()
+    with closing(Ledger.open(home.database_url)) as ledger:
+        with ledger._store.engine.begin() as connection:
+            connection.exec_driver_sql("UPDATE contents SET normalizer = '1.1 text/markdown'")
+        source, what = ledger.sources.get("aged"), Selection(Stage.NORMALIZE)
+        backfills = ledger.backfills
+        survey = backfills.survey(source.id, what, CODE)
+        number = backfills.plan(source.id, what, survey, "anna")
+        backfills.start(number, survey.digest, "anna")
+        backfills.pause(number, "anna")
+        assert backfill("aged", folder, number).name == "Skipped"
+        backfills.resume(number, "anna")
+        assert backfill("aged", folder, number).is_completed()
+        assert backfills.get(number).state is BackfillState.DONE
+    assert window.run_of("aged")["name"] == f"aged: backfill {number}, 1 added or updated"
 
 
 def test_failed_sync_does_not_complete_waiting_runs(
