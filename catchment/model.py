@@ -211,6 +211,15 @@ class Document:
     warnings: tuple[str, ...] = ()
 
 
+class ReplayStage(StrEnum):
+    """The first stage that a backfill repeats. `FETCH` asks the source, the others need no network."""
+
+    FETCH = "fetch"
+    NORMALIZE = "normalize"
+    EXTRACT = "extract"
+    EMBED = "embed"
+
+
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
     """A document as the library has it, with what its item told. `normalizer` names the code that made it."""

@@ -14,7 +14,6 @@ from prefect.runtime import deployment, flow_run
 
 from catchment.errors import CatchmentError, NoConsent, NotNow, RateLimited, Refused, SourceError, TryAgain
 from catchment.settings import BackfillNumber, PlanId, SourceSettings
-from catchment.sync.source_sync import SourceSync
 from flows.own_failures import cause, resumable
 from flows.slices import BATCH, work_through
 from tasks import hints
@@ -90,7 +89,7 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     if changed_only and (hint := hints.take(opened.run)) is not None:
         sync.follow(hint.paths, hint.since)
     coalescing = asyncio.create_task(complete_waiting_runs())
-    giving_way = asyncio.create_task(_giving_way(sync)) if sync.backfill is not None else None
+    giving_way = asyncio.create_task(_giving_way(opened)) if sync.backfill is not None else None
     try:
         async with showing_progress(opened):
             await _listed(opened, deep)
@@ -117,11 +116,11 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     return summary
 
 
-async def _giving_way(sync: SourceSync) -> None:
+async def _giving_way(opened: Session) -> None:
     """Look twice a second whether another run of the source waits, and let the backfill end before its next batch then."""
     while not await another_run_waits():
         await asyncio.sleep(_GIVE_WAY_LOOK_SECONDS)
-    sync.gives_way = True
+    opened.sync.gives_way = True
 
 
 async def _continue_backfill(opened: Session) -> None:

@@ -12,7 +12,8 @@ from catchment.actions.desk import Desk, E, known
 from catchment.content.parsing import CODE
 from catchment.contracts import Connector, Paced, Windowed
 from catchment.errors import BadInput, NotFound, TryAgain
-from catchment.ledger import Backfill, Readable, Selection, Stage, Survey
+from catchment.ledger import Backfill, BackfillSelection, Readable, Survey
+from catchment.model import ReplayStage
 from catchment.runtime import process
 from catchment.sync.plan import make_plan
 
@@ -27,9 +28,9 @@ def window(
     name: str,
     since: datetime | None,
     until: datetime | None,
-    stage: Stage | None = None,
+    stage: ReplayStage | None = None,
     locators: Collection[str] | None = None,
-) -> Selection:
+) -> BackfillSelection:
     """Return the selection of a window or of items by their paths.
 
     Without a `stage`, a host is asked for what is missing, or for these items anew; files are read again, if newer code would
@@ -52,11 +53,11 @@ def window(
             items = tuple(sorted(found.values()))
     if stage is None:
         asks = locators is not None or isinstance(desk.connector(desk.entry(name)), Windowed)
-        stage = Stage.FETCH if asks else Stage.NORMALIZE
-    return Selection(stage, since, until, items)
+        stage = ReplayStage.FETCH if asks else ReplayStage.NORMALIZE
+    return BackfillSelection(stage, since, until, items)
 
 
-def survey(desk: Desk[E], name: str, what: Selection) -> Survey:
+def survey(desk: Desk[E], name: str, what: BackfillSelection) -> Survey:
     """Return the work of a selection now. A window lists the source. Raises the exceptions of `make_plan`."""
     entry = desk.entry(name)
     connector = desk.connector(entry)
@@ -69,7 +70,7 @@ def survey(desk: Desk[E], name: str, what: Selection) -> Survey:
         return Survey(plan.reads, 0, f"window of {plan.reads}")
 
 
-def plan(desk: Desk[E], name: str, what: Selection, actor: str, reason: str = "") -> Backfill | None:
+def plan(desk: Desk[E], name: str, what: BackfillSelection, actor: str, reason: str = "") -> Backfill | None:
     """Store a plan and return it; None if there is nothing to do. Raises the exceptions of `survey`, and NoConsent."""
     consents.require(desk, desk.entry(name))
     if not (work := survey(desk, name, what)).total:
@@ -144,8 +145,8 @@ def _run(desk: Desk[E], found: Backfill) -> str:
     return desk.start(desk.entry(found.source).kind, found.source, backfill=found.id)
 
 
-def _readable(connector: Connector, what: Selection) -> Readable | None:
+def _readable(connector: Connector, what: BackfillSelection) -> Readable | None:
     """Return which items a replay can read; None if all, because no host has to be asked."""
-    if what.stage is not Stage.NORMALIZE or not isinstance(connector, Paced):
+    if what.stage is not ReplayStage.NORMALIZE or not isinstance(connector, Paced):
         return None
     return lambda _: ()

@@ -102,17 +102,16 @@ if TYPE_CHECKING:
     from catchment.ledger.admin.proof import ItemStatus, Kept, Proof, Sample, Stored
     from catchment.ledger.admin.scratch import PlannedAction, Step
     from catchment.ledger.admin.trail import Trail
-    from catchment.ledger.items.undo import Undo, UndoAction, Undone
-    from catchment.ledger.jobs.backfills import (
+    from catchment.ledger.items.backfills import (
         Backfill,
         Backfills,
+        BackfillSelection,
         BackfillState,
         Readable,
-        Selection,
-        Stage,
         Survey,
         TextChange,
     )
+    from catchment.ledger.items.undo import Undo, UndoAction, Undone
 else:
 
     def __getattr__(name: str) -> Any:
@@ -123,19 +122,18 @@ else:
 
 
 _RARE = {
-    "Backfill": "jobs.backfills",
-    "BackfillState": "jobs.backfills",
+    "Backfill": "items.backfills",
+    "BackfillState": "items.backfills",
     "ItemStatus": "admin.proof",
     "Kept": "admin.proof",
     "PlannedAction": "admin.scratch",
-    "Readable": "jobs.backfills",
+    "Readable": "items.backfills",
     "Sample": "admin.proof",
-    "Selection": "jobs.backfills",
-    "Stage": "jobs.backfills",
+    "BackfillSelection": "items.backfills",
     "Step": "admin.scratch",
     "Stored": "admin.proof",
-    "Survey": "jobs.backfills",
-    "TextChange": "jobs.backfills",
+    "Survey": "items.backfills",
+    "TextChange": "items.backfills",
     "Trail": "admin.trail",
     "UndoAction": "items.undo",
     "Undone": "items.undo",
@@ -317,7 +315,7 @@ class Ledger:
     @property
     def backfills(self) -> Backfills:
         """Backfills and replays."""
-        from catchment.ledger.jobs.backfills import Backfills
+        from catchment.ledger.items.backfills import Backfills
 
         return Backfills(self._store)
 
@@ -356,6 +354,7 @@ __all__ = [
     "AnyOf",
     "Attached",
     "Backfill",
+    "BackfillSelection",
     "BackfillState",
     "Batch",
     "BucketRow",
@@ -408,14 +407,12 @@ __all__ = [
     "Readable",
     "Recovered",
     "Sample",
-    "Selection",
     "Settled",
     "Shown",
     "SkippedOutcome",
     "Source",
     "SourceState",
     "Space",
-    "Stage",
     "Step",
     "Stored",
     "Survey",

@@ -31,8 +31,8 @@ from catchment.errors import (
     StaleLease,
     Unexpected,
 )
-from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, Readable, SkippedOutcome, Stage
-from catchment.model import Item, RawContent
+from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, Readable, SkippedOutcome
+from catchment.model import Item, RawContent, ReplayStage
 from catchment.parser_pool import STARTING_SECONDS, Failed, ParserPool, describe
 from catchment.runtime.heartbeat import ProgressDeadline
 from catchment.runtime.redaction import redact
@@ -82,7 +82,7 @@ class Bench:
         """Returns the raw content that was kept of an item, by its ID."""
         self.holds: Readable = lambda _: ()
         """Returns the IDs of the items of which raw content is kept."""
-        self.stage: Stage | None = None
+        self.stage: ReplayStage | None = None
         """The first stage to repeat, if the sync replays documents of the library."""
         self.changed_since: datetime | None = None
         """The first change that the sync answers, if the watcher reported it (aware)."""
@@ -93,7 +93,7 @@ class Bench:
 
     def readable(self) -> Readable | None:
         """Return which items a replay can read; None if all, because no host has to be asked."""
-        return self.holds if self.stage is Stage.NORMALIZE and isinstance(self.connector, Paced) else None
+        return self.holds if self.stage is ReplayStage.NORMALIZE and isinstance(self.connector, Paced) else None
 
     def add(self, **figures: int) -> None:
         """Increase the named figures. Counts as a heartbeat."""
@@ -211,7 +211,7 @@ class OpenBatch:
 
     def _normalize(self) -> Figures:
         before = len(self._reads)
-        if self._bench.stage is Stage.EXTRACT:
+        if self._bench.stage is ReplayStage.EXTRACT:
             self._reads |= self._stored()
         self._reads |= self._cached([job.id for job in self._unread()])
         from_cache, todo = len(self._reads) - before, self._unread()

@@ -35,11 +35,10 @@ from catchment.ledger import (
     Outcome,
     QuarantineEntry,
     Source,
-    Stage,
     Sync,
     SyncRow,
 )
-from catchment.model import Priority
+from catchment.model import Priority, ReplayStage
 from catchment.parser_pool import ParserPool
 from catchment.runtime import process
 from catchment.runtime.redaction import redact
@@ -223,7 +222,7 @@ class SourceSync:
 
     def needs_embed_run(self) -> bool:
         """Return whether the sync stored so much that the flow `embed` has to make the embeddings."""
-        made = self.progress.succeeded > 0 or self._bench.stage is Stage.EMBED
+        made = self.progress.succeeded > 0 or self._bench.stage is ReplayStage.EMBED
         return made and self._ledger.embeddings.needs_run()
 
     def rule(self) -> str:
@@ -394,7 +393,7 @@ def open_sync(
         begun = begin(home, ledger, connector, name, policy, priority, run=run, now=now, backfill=wanted)
         stack.enter_context(paced(connector, ledger, begun.source, begun.permit.sleep))
         bench = Bench(ledger, cache, pool, connector, policy, begun.permit)
-        if wanted is not None and wanted.selection.stage is not Stage.FETCH:
+        if wanted is not None and wanted.selection.stage is not ReplayStage.FETCH:
             bench.stage = wanted.selection.stage
         opened = SourceSync(bench, begun.source, begun.sync, begun.before, wanted)
         opened.was_released = begun.was_released

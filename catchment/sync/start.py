@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from catchment import __version__
 from catchment.contracts import Connector
 from catchment.errors import Reason
-from catchment.ledger import Backfill, Circumstances, Ledger, Source, Stage, Sync, SyncRow, first_change
-from catchment.model import Priority
+from catchment.ledger import Backfill, Circumstances, Ledger, Source, Sync, SyncRow, first_change
+from catchment.model import Priority, ReplayStage
 from catchment.runtime import process
 from catchment.settings import Home, Policy
 from catchment.sync.preflight import Permit, admitted, consented
@@ -47,7 +47,7 @@ def begin(
     was_released = now is not None and _release(ledger, source, now)
     if was_released:
         source = ledger.sources.get(name)
-    asks_source = backfill is None or backfill.selection.stage is Stage.FETCH
+    asks_source = backfill is None or backfill.selection.stage is ReplayStage.FETCH
     admitted(home, ledger, source, connector, asks_host=asks_source)
     before = ledger.syncs.last(source.id)
     if before is None or before.outcome is not None or not _runs_elsewhere(before.owner):

@@ -4,33 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from catchment.errors import BadInput
+from catchment.model import ReplayStage
 from catchment.runtime.home import expanded
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 from console.library import documents
 
 if TYPE_CHECKING:
-    from catchment.ledger import Backfill, Selection
+    from catchment.ledger import Backfill, BackfillSelection
 
 app = CommandGroup(
     "Fetch an older period, or read items again.\n\nExample: catchment backfill mail --from 2024-01-01 --to 2024-07-01",
     default="new",
 )
-
-
-class Stage(StrEnum):
-    """The first stage to repeat."""
-
-    NORMALIZE = "normalize"
-    EXTRACT = "extract"
-    EMBED = "embed"
 
 
 Number = Annotated[int, typer.Argument(metavar="NUMBER", max=arguments.LARGEST, help="Number of the backfill.")]
@@ -49,7 +41,7 @@ def new(
         Path | None, typer.Option("--items", metavar="FILE", help="Only the items whose paths are in this file.")
     ] = None,
     stage: Annotated[
-        Stage | None, typer.Option(metavar="STAGE", help="Repeat from: normalize, extract or embed.")
+        ReplayStage | None, typer.Option(metavar="STAGE", help="Repeat from: fetch, normalize, extract or embed.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only plan it, to be started by its number.")] = False,
     reason: arguments.Why = "",
@@ -60,13 +52,12 @@ def new(
     Mail and GitHub: fetches what is missing in the period. Folders: reads files of that period again, if newer code would
     read them otherwise. Runs after ordinary syncs, which go before it.
 
-    Example: catchment backfill mail --from 2024-01-01 --to 2024-07-01 --dry-run
+    Example: catchment backfill new mail --from 2024-01-01 --to 2024-07-01 --dry-run
     """
     from catchment.actions import backfills
-    from catchment.ledger import Stage as LedgerStage
 
     paths = None if items is None else _paths(items)
-    chosen = None if stage is None else LedgerStage(stage.value)
+    chosen = None if stage is None else stage
     what = backfills.window(session.desk(), name, since, until, chosen, paths)
     _plan([(name, what)], dry_run=dry_run, reason=reason, as_json=as_json)
 
@@ -97,7 +88,7 @@ def list_backfills(
 
 @app.command("show")
 def show(number: Number, as_json: arguments.Json = False) -> None:
-    """Show the progress of a backfill, and the largest changes of texts.
+    """Show the progress of a backfill, and what it changed most.
 
     Example: catchment backfill show 3
     """
@@ -217,9 +208,9 @@ def replay(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All documents.")] = False,
     failed: Annotated[bool, typer.Option("--failed", help="Items in quarantine: retries them.")] = False,
-    stage: Annotated[Stage, typer.Option("--from", metavar="STAGE", help="From: normalize, extract or embed.")] = (
-        Stage.NORMALIZE
-    ),
+    stage: Annotated[
+        ReplayStage, typer.Option("--from", metavar="STAGE", help="From: normalize, extract or embed.")
+    ] = (ReplayStage.NORMALIZE),
     dry_run: arguments.DryRun = False,
     reason: arguments.Why = "",
     as_json: arguments.Json = False,
@@ -230,10 +221,11 @@ def replay(
 
     Example: catchment replay --all --dry-run
     """
-    from catchment.ledger import Selection
-    from catchment.ledger import Stage as LedgerStage
+    from catchment.ledger import BackfillSelection
     from console.trouble import quarantine
 
+    if stage is ReplayStage.FETCH:
+        raise BadInput("--from fetch: asks the source; use `catchment backfill NAME --items FILE`")
     if sum((document is not None, source is not None or failed, everything)) != 1:
         raise BadInput("replay: choose a document, --source, --failed or --all")
     if failed:
@@ -248,11 +240,11 @@ def replay(
             names = (
                 [one.name for one in ledger.sources.all()] if everything else [ledger.sources.get(source or "").name]
             )
-    what = Selection(LedgerStage(stage.value), items=items)
+    what = BackfillSelection(stage, items=items)
     _plan([(name, what) for name in names], dry_run=dry_run, reason=reason, as_json=as_json, keep=False)
 
 
-def described(what: Selection) -> str:
+def described(what: BackfillSelection) -> str:
     """Return a selection in words."""
     words = {
         "fetch": "fetch from the source",
@@ -271,7 +263,7 @@ def described(what: Selection) -> str:
 
 
 def _plan(
-    wanted: Sequence[tuple[str, Selection]], *, dry_run: bool, reason: str, as_json: bool, keep: bool = True
+    wanted: Sequence[tuple[str, BackfillSelection]], *, dry_run: bool, reason: str, as_json: bool, keep: bool = True
 ) -> None:
     """Plan backfills, and start those with work, unless it is a dry run. `keep`: a dry run stores the plans."""
     from catchment.actions import backfills

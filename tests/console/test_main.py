@@ -87,6 +87,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "jobs": "list show cancel prioritize",
         "quarantine": "list show retry note discard purge stats",
         "deletions": "list apply drop",
+        "backfill": "new list show start pause resume cancel retry undo",
         "incidents": "list show ack",
         "consent": "list show give revoke",
         "config": "validate show path",
@@ -108,6 +109,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
         | {
             "up",
             "down",
+            "replay",
             "status",
             "web",
             "logs",

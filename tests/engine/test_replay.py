@@ -9,8 +9,8 @@ from sqlalchemy import text
 
 from catchment.content.parsing import CODE
 from catchment.errors import NotNow, Refused
-from catchment.ledger import BackfillState, Selection, Stage
-from catchment.model import Priority
+from catchment.ledger import BackfillSelection, BackfillState
+from catchment.model import Priority, ReplayStage
 from catchment.settings import Home, Policy
 from catchment.sync.source_sync import open_sync
 from tests.documents import document_named
@@ -38,8 +38,8 @@ def age(papers: Papers, code: str) -> None:
         )
 
 
-def started(papers: Papers, stage: Stage = Stage.NORMALIZE) -> int:
-    backfills, what = papers.ledger.backfills, Selection(stage)
+def started(papers: Papers, stage: ReplayStage = ReplayStage.NORMALIZE) -> int:
+    backfills, what = papers.ledger.backfills, BackfillSelection(stage)
     survey = backfills.survey(papers.source.id, what, CODE)
     number = backfills.plan(papers.source.id, what, survey, "anna")
     backfills.start(number, survey.digest, "anna")
@@ -67,14 +67,14 @@ def test_files_are_read_again_with_newer_code_and_then_never_again(papers: Paper
     number = started(papers)
     assert work(papers, number)["succeeded"] == 5
     assert (normalizers(papers), papers.documents()) == ({CODE}, before)
-    assert papers.ledger.backfills.survey(papers.source.id, Selection(Stage.NORMALIZE), CODE).total == 0
+    assert papers.ledger.backfills.survey(papers.source.id, BackfillSelection(ReplayStage.NORMALIZE), CODE).total == 0
     assert papers.ledger.check(deep=True) == []
     assert papers.prove().holds
 
 
 def test_extraction_alone_reads_no_file(papers: Papers) -> None:
     age(papers, f"{NORMALIZER}.0")
-    number = started(papers, Stage.EXTRACT)
+    number = started(papers, ReplayStage.EXTRACT)
     for file in papers.folder.iterdir():
         file.unlink()
     figures = work(papers, number)
@@ -121,6 +121,6 @@ def test_the_undo_of_a_replay_restores_each_document(papers: Papers) -> None:
 
 
 def test_new_embeddings_are_made_of_the_same_texts(papers: Papers) -> None:
-    number = started(papers, Stage.EMBED)
+    number = started(papers, ReplayStage.EMBED)
     assert work(papers, number)["jobs"] == 0
     assert papers.ledger.backfills.get(number).state is BackfillState.DONE

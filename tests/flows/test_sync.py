@@ -22,9 +22,9 @@ from prefect.client.schemas.objects import State, StateType
 
 from catchment.content.parsing import CODE
 from catchment.errors import LedgerUnavailable, Reason
-from catchment.ledger import BackfillState, Ledger, Selection, Stage
+from catchment.ledger import BackfillSelection, BackfillState, Ledger
 from catchment.ledger.jobs.queue import Queue
-from catchment.model import JobState, Priority
+from catchment.model import JobState, Priority, ReplayStage
 from catchment.settings import Home
 from catchment.sync.progress import Trouble
 from catchment.sync.source_sync import HELD_AFTER, SourceSync, open_sync
@@ -442,7 +442,7 @@ def test_backfill_is_a_run_of_its_own_and_a_paused_one_is_skipped(window: Window
     with closing(Ledger.open(home.database_url)) as ledger:
         with ledger._store.engine.begin() as connection:
             connection.exec_driver_sql("UPDATE contents SET normalizer = '1.1 text/markdown'")
-        source, what = ledger.sources.get("aged"), Selection(Stage.NORMALIZE)
+        source, what = ledger.sources.get("aged"), BackfillSelection(ReplayStage.NORMALIZE)
         backfills = ledger.backfills
         survey = backfills.survey(source.id, what, CODE)
         number = backfills.plan(source.id, what, survey, "anna")

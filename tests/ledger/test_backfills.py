@@ -6,20 +6,20 @@ import pytest
 from sqlalchemy import text
 
 from catchment.errors import Refused
-from catchment.ledger import BackfillState, Selection, Stage, Sync
-from catchment.model import JobState, Upsert
+from catchment.ledger import BackfillSelection, BackfillState, Sync
+from catchment.model import JobState, ReplayStage, Upsert
 from tests.ledger.world import NORMALIZER, PARSE_ERROR, TIMEOUT, World, delivered, note, notes
 
 NEWER = f"{NORMALIZER}.2"
-ALL = Selection(Stage.NORMALIZE)
+ALL = BackfillSelection(ReplayStage.NORMALIZE)
 
 
-def planned(world: World, what: Selection = ALL) -> int:
+def planned(world: World, what: BackfillSelection = ALL) -> int:
     backfills = world.ledger.backfills
     return backfills.plan(world.source.id, what, backfills.survey(world.source.id, what, NEWER), "operator:anna")
 
 
-def started(world: World, what: Selection = ALL) -> tuple[int, Sync]:
+def started(world: World, what: BackfillSelection = ALL) -> tuple[int, Sync]:
     """Start a backfill in a sync of its own and add its jobs."""
     number = planned(world, what)
     world.ledger.backfills.start(number, world.ledger.backfills.survey(world.source.id, what, NEWER).digest, "anna")
@@ -162,7 +162,7 @@ def test_a_newer_version_replaces_a_waiting_replay(world: World) -> None:
 
 
 def test_a_window_adds_its_jobs_to_the_backfill(world: World) -> None:
-    number = planned(world, Selection(Stage.FETCH, world.clock.moment))
+    number = planned(world, BackfillSelection(ReplayStage.FETCH, world.clock.moment))
     world.ledger.backfills.start(number, world.ledger.backfills.get(number).survey.digest, "anna")
     next_sync(world, number)
     world.record(Upsert(note("old.md")))

@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import select
 
 from catchment.errors import StaleLease
-from catchment.ledger import Ledger, Sync
+from catchment.ledger import BackfillSelection, Ledger, Sync
 from catchment.ledger.db.schema import metadata
 from catchment.ledger.items import deletion_guard, undo
-from catchment.model import Tombstone, Upsert
+from catchment.model import ReplayStage, Tombstone, Upsert
 from tests.ledger.world import PARSE_ERROR, World, jobs_of, note, notes
 
 READS = {
@@ -64,7 +64,12 @@ def test_closed_sync_changes_nothing_by_any_method(world: World) -> None:
     world.see(*notes(31))
     world.lose("n/1.md", "n/2.md")
     number, token, [job, *_] = closed.id, batch.token, jobs_of(batch)
+    what = BackfillSelection(ReplayStage.NORMALIZE)
+    backfill = ledger.backfills.plan(
+        closed.source_id, what, ledger.backfills.survey(closed.source_id, what, "2"), "anna"
+    )
     writes: dict[str, Callable[[], object]] = {
+        "backfills.enqueue": lambda: ledger.backfills.enqueue(number, backfill, "2"),
         "intake.record": lambda: ledger.intake.record(number, [Tombstone("n/3.md"), Upsert(note("late"))], {"n": "1"}),
         "intake.settle": lambda: ledger.intake.settle(number),
         "proof.read_again": lambda: ledger.proof.read_again(number, [1, 2], [1], "anna"),

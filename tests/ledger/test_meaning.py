@@ -29,6 +29,7 @@ from catchment.search.meaning.models import Model, Refusal
 from catchment.search.meaning.vectors import Near, Vectors
 from catchment.search.results import Lanes
 from catchment.search.search import search
+from tests.ledger.older import WITHOUT_BACKFILLS
 from tests.ledger.test_undo import FOREVER, next_sync, undo
 from tests.ledger.world import World, content, delivered, note
 
@@ -631,6 +632,8 @@ def test_migration_adds_checksums_and_forgets_what_a_server_refused(sqlite_world
             "DROP TABLE doc_tags; DROP TABLE doc_folders; DROP TABLE title_embeddings;"
             "CREATE INDEX tags ON entities (kind, value, content_id) WHERE kind = 'tag'"
         )
+        for statement in WITHOUT_BACKFILLS:
+            database.execute(statement)
         database.execute("UPDATE revision SET version_num = '0004'")
         (deleted,) = database.execute("SELECT value FROM counters WHERE name = 'embeddings_deleted'").fetchone()
     world.reopen()

@@ -49,7 +49,7 @@ from catchment.ledger.jobs import job_lists
 from catchment.ledger.jobs.quarantine import release
 from catchment.ledger.jobs.ready import LAST_DUE
 from catchment.ledger.library import embeddings
-from catchment.model import Item, JobState
+from catchment.model import Item, JobState, ReplayStage
 
 _AT_ONCE = 5_000
 _MOST_QUARANTINED = 20
@@ -60,24 +60,15 @@ Readable = Callable[[Mapping[int, Item]], Collection[int]]
 """Returns the IDs of the items among these that can be read now."""
 
 
-class Stage(StrEnum):
-    """The first stage that a backfill repeats. `FETCH` asks the source, the others need no network."""
-
-    FETCH = "fetch"
-    NORMALIZE = "normalize"
-    EXTRACT = "extract"
-    EMBED = "embed"
-
-
 @dataclass(frozen=True, slots=True)
-class Selection:
+class BackfillSelection:
     """What a backfill does: a stage, for the items of a window or for these.
 
     `since` and `until` (aware, the latter excluded) are compared with the date of the document or, for `FETCH`, of the item at
     its source.
     """
 
-    stage: Stage
+    stage: ReplayStage
     since: datetime | None = None
     until: datetime | None = None
     items: tuple[int, ...] | None = None
@@ -85,7 +76,7 @@ class Selection:
     @property
     def is_window(self) -> bool:
         """Whether the source lists its items."""
-        return self.stage is Stage.FETCH and self.items is None
+        return self.stage is ReplayStage.FETCH and self.items is None
 
     @property
     def window(self) -> tuple[datetime, datetime]:
@@ -102,11 +93,11 @@ class Selection:
         }
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Selection:
+    def from_json(cls, stored: Mapping[str, Any]) -> BackfillSelection:
         """Return what `as_json` stored."""
         chosen = stored["items"]
         return cls(
-            Stage(stored["stage"]),
+            ReplayStage(stored["stage"]),
             maybe_time(stored["since"]),
             maybe_time(stored["until"]),
             None if chosen is None else tuple(chosen),
@@ -138,7 +129,7 @@ class Backfill:
 
     id: int
     source: str
-    selection: Selection
+    selection: BackfillSelection
     survey: Survey
     state: BackfillState
     reason: str | None
@@ -190,7 +181,7 @@ class Backfills:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def survey(self, source_id: int, what: Selection, code: str, readable: Readable | None = None) -> Survey:
+    def survey(self, source_id: int, what: BackfillSelection, code: str, readable: Readable | None = None) -> Survey:
         """Return the work of a selection that is no window. `code`: the present version, as `normalizer.extractor`."""
         total = unreadable = after = 0
         digest = hashlib.sha256(f"{code}\n{to_json(what.as_json())}".encode())
@@ -202,7 +193,7 @@ class Backfills:
                 digest.update("".join(f"{row.id}:{row.version}:{row.normalizer}\n" for row in found).encode())
         return Survey(total, unreadable, digest.hexdigest()[:16])
 
-    def plan(self, source_id: int, what: Selection, survey: Survey, actor: str, reason: str = "") -> int:
+    def plan(self, source_id: int, what: BackfillSelection, survey: Survey, actor: str, reason: str = "") -> int:
         """Store a plan, to be started or dropped. Return its number."""
         with self._store.write() as writing:
             number = writing.ids("backfills")[0]
@@ -289,7 +280,7 @@ class Backfills:
             found, after = _readable(part, readable), part[-1].id
             with self._store.write() as writing:
                 sync = find_open_sync(writing, sync_id)
-                if what.stage is Stage.EMBED:
+                if what.stage is ReplayStage.EMBED:
                     embeddings.forget(writing, {one.content_id for one in found})
                 else:
                     _add_jobs(writing, sync, sync_id, number, found)
@@ -399,8 +390,8 @@ def _found(reading: Reading, number: int) -> AnyRow:
     return row
 
 
-def _selection(row: AnyRow) -> Selection:
-    return Selection.from_json(from_json(row.selection))
+def _selection(row: AnyRow) -> BackfillSelection:
+    return BackfillSelection.from_json(from_json(row.selection))
 
 
 def _jobs_of(reading: Reading, numbers: Collection[int]) -> dict[int, dict[JobState, int]]:
@@ -452,7 +443,7 @@ def _tell(writing: Writing, source_id: int, number: int, event: str, actor: str,
 
 
 def _candidates(
-    reading: Reading, source_id: int, what: Selection, code: str, after: int, number: int | None = None
+    reading: Reading, source_id: int, what: BackfillSelection, code: str, after: int, number: int | None = None
 ) -> Sequence[AnyRow]:
     """Return the first items of a selection after this one: done, and read by earlier code if the stage depends on it.
 
@@ -462,8 +453,8 @@ def _candidates(
     item = (items.c.id, items.c.locator, items.c.container, items.c.version, items.c.identity)
     columns = (*item, jobs.c.id.label("job"), contents.c.normalizer, documents.c.content_id)
     chosen: ColumnElement[bool] = true() if what.items is None else among(reading, items.c.id, what.items)
-    if what.stage in (Stage.NORMALIZE, Stage.EXTRACT):
-        same = f"{code} %" if what.stage is Stage.NORMALIZE else f"%.{code.partition('.')[2]} %"
+    if what.stage in (ReplayStage.NORMALIZE, ReplayStage.EXTRACT):
+        same = f"{code} %" if what.stage is ReplayStage.NORMALIZE else f"%.{code.partition('.')[2]} %"
         chosen &= not_(contents.c.normalizer.like(same))
     if what.since is not None:
         chosen &= documents.c.moment >= maybe_micros(what.since)
