@@ -5,7 +5,8 @@ A connector implements an optional protocol to declare a capability. The engine 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from datetime import datetime
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -36,6 +37,10 @@ class Known(Protocol):
         """Return every container that holds at least one present item."""
         ...
 
+    def identities(self) -> Set[str]:
+        """Return the identities of the items, including those missing since an interrupted listing."""
+        ...
+
 
 class NothingKnown:
     """The `Known` of a new source, with which a connector lists everything."""
@@ -51,6 +56,9 @@ class NothingKnown:
         return {}
 
     def containers(self) -> frozenset[str]:
+        return frozenset()
+
+    def identities(self) -> Set[str]:
         return frozenset()
 
 
@@ -104,6 +112,21 @@ class Watchable(Protocol):
 
         Same contract as `changes`. Paths are relative to the root, in the file system's spelling. They may no longer exist or
         may be excluded by the settings.
+        """
+        ...
+
+
+@runtime_checkable
+class Windowed(Protocol):
+    """A connector that can request the items of a period from its host, such as those older than its setting `since`."""
+
+    def changes_between(self, known: Known, since: datetime, until: datetime) -> Iterator[Change]:
+        """Yield the items with a date from `since` to before `until`, both aware UTC, in any order after the `Root`.
+
+        Idempotent. Items are equal to those of `changes`, and the marks stay as they are. There are no tombstones, and items
+        may be omitted that the next `changes` will report: a listing of a period must not settle missing items.
+
+        Raises SourceError if the source cannot be listed. A problem with a single item is yielded as a `Failure`.
         """
         ...
 

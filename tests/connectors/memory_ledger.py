@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import islice
 
-from catchment.contracts import Connector, Watchable
+from catchment.contracts import Connector, Watchable, Windowed
 from catchment.errors import ItemError, SkipReason
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, RawContent, Root, Skip, Tombstone, Upsert
 
@@ -71,6 +72,9 @@ class Snapshot:
     def containers(self) -> frozenset[str]:
         return frozenset(row.item.container for row in self.rows.values() if row.state == "present")
 
+    def identities(self) -> frozenset[str]:
+        return frozenset(r.item.identity for r in self.rows.values() if r.state != "deleted" and r.item.identity)
+
 
 class MemoryLedger:
     """The items and marks of one source."""
@@ -103,10 +107,11 @@ class MemoryLedger:
         cut: int | None = None,
         fetch: bool = True,
         paths: Collection[str] | None = None,
+        window: tuple[datetime, datetime] | None = None,
     ) -> Report:
         """List and fetch. `cut` interrupts the listing after that many changes: only checkpointed changes are kept.
 
-        `paths`: list only these paths.
+        `paths`: list only these paths. `window`: list only this period, and settle nothing.
         """
         report = Report()
         pending: list[Change] = []
@@ -114,6 +119,9 @@ class MemoryLedger:
         if paths is not None:
             assert isinstance(connector, Watchable)
             listing = connector.changes_at(self.known(), paths)
+        if window is not None:
+            assert isinstance(connector, Windowed)
+            listing = connector.changes_between(self.known(), *window)
         for change in islice(listing, cut):
             report.changes.append(change)
             match change:
@@ -126,7 +134,7 @@ class MemoryLedger:
                     pending = []
                 case _:
                     pending.append(change)
-        if cut is None:
+        if cut is None and window is None:
             for row in self.rows.values():
                 if row.state == "missing":
                     row.state, row.job = "deleted", False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import orjson
 from sqlalchemy import Select, select
@@ -59,6 +59,12 @@ class KnownSource:
         """Return every container with a present item."""
         with self._store.read() as reading:
             return frozenset(reading.execute(self._present().distinct()).scalars())
+
+    def identities(self) -> Set[str]:
+        """Return the identities of the items that are present or missing."""
+        statement = select(items.c.identity).where(items.c.source_id == self._source_id, items.c.state != "deleted")
+        with self._store.read() as reading:
+            return set(reading.execute(statement.where(items.c.identity.is_not(None))).scalars())
 
     def is_empty(self) -> bool:
         """Return whether the source has no present items. Reads at most one row."""
