@@ -63,6 +63,7 @@ class Changes:
         self._max_bytes = max_bytes
         self._login = login
         self._deep = deep
+        self.since = f"{settings.since or ''}"
         self._sent: Set[str] = set()
 
     def run(self) -> Iterator[Change]:
@@ -79,7 +80,7 @@ class Changes:
             elif (
                 self._deep
                 or _folder_locator(name) in self._failing_folders
-                or self._marks.get(_mark(name)) != status.mark()
+                or self._marks.get(_mark(name)) != status.mark(self.since)
             ):
                 yield from self._compare_folder(name, status)
         yield Checkpoint()
@@ -208,7 +209,7 @@ class Changes:
             return
         if _folder_locator(name) in self._failing_folders:
             yield Tombstone(_folder_locator(name))
-        yield Checkpoint({_mark(name): status.mark()})
+        yield Checkpoint({_mark(name): status.mark(self.since)})
 
     def _comparison(self, name: str, status: MailboxStatus) -> _FolderComparison:
         mark = MailboxMark.read(self._marks.get(_mark(name)))
@@ -292,7 +293,7 @@ class _FolderComparison:
         if mark is None or self._changes.deep:
             present = self._present(status.next - 1)
             yield from self._missing(present)
-            yield from self._new_messages(present)
+            yield from self._new_messages(self._selected(present))
             return
         changed, deleted = self._changes_since(mark)
         new = [uid for uid in self._uids(mark.next, status.next - 1) if uid >= mark.next]
@@ -303,9 +304,30 @@ class _FolderComparison:
             yield from () if no_deletions else self._missing(self._present(status.next - 1))
         else:
             yield from self._deleted(deleted)
-        for uids in _parts(changed, _PART):
+        older: list[int] = []
+        if self._changes.since < mark.since:
+            older = self._uids(1, mark.next - 1, self._changes.since, mark.since)
+        for uids in _parts([*self._selected(changed), *older], _PART):
             yield from self._messages(uids)
-        yield from self._new_messages(new)
+        yield from self._new_messages(self._selected(new))
+
+    def _selected(self, uids: Sequence[int]) -> Sequence[int]:
+        """Return the UIDs of the messages that `since` selects, that are known, or that may have moved here."""
+        next_uid = self._mark.next if self._mark else 1
+        was_listed = self._mark is not None and self._mark.messages is not None
+        if not self._changes.since or not uids or (was_listed and uids[0] >= next_uid):
+            return uids
+        selected = {at.uid for at in self._known_items.values() if at and at.validity == self._status.validity}
+        selected.update(self._uids(uids[0], uids[-1], self._changes.since))
+        older = [uid for uid in uids if uid >= next_uid and uid not in selected]
+        if was_listed:
+            selected.update(older)
+        elif identities := self._changes.listed_identities:
+            for part in _parts(older, _PART):
+                for message in self._list(part, structure=False):
+                    if isinstance(message, Message) and message.identity() in identities:
+                        selected.add(message.uid)
+        return [uid for uid in uids if uid in selected]
 
     def between(self, since: datetime, until: datetime) -> Iterator[Change]:
         """Yield the messages of a period, except those that may have moved: `run` must see these first, not as copies."""
@@ -341,7 +363,7 @@ class _FolderComparison:
         for part in _parts(uids, _PART):
             yield from self._messages(part)
             if part[-1] < self._status.next - 1:
-                yield Checkpoint({_mark(self._name): self._status.mark_up_to(part[-1])})
+                yield Checkpoint({_mark(self._name): self._status.mark_up_to(part[-1], self._changes.since)})
 
     def _messages(self, uids: Sequence[int], is_wanted: Callable[[Message], bool] = lambda _: True) -> Iterator[Change]:
         for message in self._list(uids):
@@ -350,14 +372,14 @@ class _FolderComparison:
             elif is_wanted(message):
                 yield from self._changes.items(self._name, self._status, message)
 
-    def _list(self, uids: Sequence[int]) -> Iterator[Message | Failure]:
+    def _list(self, uids: Sequence[int], *, structure: bool = True) -> Iterator[Message | Failure]:
         """Yield the messages; a Failure for each message that cannot be listed, isolated by halving the request."""
         odd = 0
         waiting = [list(uids)]
         while waiting:
             part = waiting.pop()
             try:
-                yield from self._request(lambda session, part=part: session.messages(part, structure=True))  # type: ignore[misc]
+                yield from self._request(lambda session, part=part: session.messages(part, structure=structure))  # type: ignore[misc]
             except FetchFailed as error:
                 if len(part) > 1:
                     waiting += [part[len(part) // 2 :], part[: len(part) // 2]]

@@ -1,4 +1,4 @@
-"""Mail of one period: requested by its dates, before or after the whole account is listed."""
+"""Mail of one period, and mail since a date: before, after and without the rest of the account."""
 
 from __future__ import annotations
 
@@ -131,6 +131,94 @@ def test_mail_renumbered_before_a_window_keeps_its_documents(
     assert full_sync(home, mail)["moved"] == 5
     assert sorted(documents(home).values()) == sorted(before.values())
     assert held(home) == [(1, "the root is another one than before")]
+
+
+def months(ledger: MemoryLedger) -> dict[str, list[int]]:
+    """Return the months of the messages by folder."""
+    found: dict[str, list[int]] = {}
+    for row in ledger.present().values():
+        if row.item.modified and row.skipped is None and "PART" not in row.item.locator:
+            found.setdefault(row.item.container, []).append(row.item.modified.month)
+    return {name: sorted(numbers) for name, numbers in found.items()}
+
+
+def test_since_leaves_out_older_mail_until_it_is_set_earlier(
+    account: Callable[..., Imap], person: IMAPClient, ledger: MemoryLedger
+) -> None:
+    assert len(ledger.sync(account(since="2024-05-01")).fetched) == 7
+    assert ledger.sync(account(since="2024-05-01")).changes[2:] == [Checkpoint()]
+    assert ledger.sync(account(since="2024-06-01")).item_changes == []
+    assert months(ledger) == {folder: [5, 6] for folder in FOLDERS}
+    assert len(ledger.sync(account(since="2024-03-01")).new) == 6
+    assert len(ledger.sync(account()).new) == 6
+    assert months(ledger) == {folder: [1, 2, 3, 4, 5, 6] for folder in FOLDERS}
+    assert ledger.sync(account()).changes[2:] == [Checkpoint()]
+
+
+def test_interrupted_listings_list_mail_since_the_date(
+    account: Callable[..., Imap], person: IMAPClient, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.imap.account_listing._PART", 1)
+    person.append("Lists", message(900), msg_time=arrived(1))
+    person.append("Lists", message(901), msg_time=arrived(6))
+    recent, earlier = account(since="2024-05-01"), account(since="2024-03-01")
+    for _ in range(2):
+        ledger.sync(recent, cut=4)
+    assert list(months(ledger).values()) == [[5, 6]]
+    for cut in range(len(list(earlier.changes(ledger.known())))):
+        ledger.sync(earlier, cut=cut)
+    ledger.sync(earlier)
+    assert months(ledger) == {"INBOX": [3, 4, 5, 6], "Archive": [3, 4, 5, 6], "Lists": [3, 4, 5, 6, 6]}
+
+
+@pytest.mark.parametrize("capability", ["", "IMAP4rev1"])
+def test_older_mail_of_a_window_is_kept_and_its_changes_are_noticed(
+    account: Callable[..., Imap], person: IMAPClient, ledger: MemoryLedger, capability: str, server: Dovecot
+) -> None:
+    def without_extensions(line: bytes) -> bytes:
+        return line.replace(b"CONDSTORE QRESYNC", b"") if capability else line
+
+    with closing(Proxy(server.port, translate=without_extensions)) as proxy:
+        recent = account(port=proxy.port, since="2024-06-01")
+        ledger.sync(recent)
+        ledger.sync(recent, window=(arrived(1, 1), arrived(3, 1)))
+        assert (ledger.sync(recent).item_changes, months(ledger)["Lists"]) == ([], [1, 2, 6])
+        person.select_folder("Lists")
+        uids = person.search()
+        person.add_flags(uids, [b"\\Seen"])
+        person.delete_messages([uids[1]])
+        person.expunge()
+        report = ledger.sync(recent)
+        flags = [c.item.attributes["flags"] for c in report.item_changes if isinstance(c, Upsert)]
+        assert (len(report.deleted), flags, report.new) == (1, [["\\Seen"]] * 2, set())
+        assert months(ledger)["Lists"] == [1, 6]
+        person.append("Lists", message(900), msg_time=arrived(1))
+        assert len(ledger.sync(recent, deep=True).new) == 1
+        ledger.marks.clear()
+        assert (ledger.sync(recent).new, months(ledger)["Lists"]) == (set(), [1, 1, 6])
+
+
+def test_older_mail_is_followed_when_it_moves(
+    server: Dovecot, home: Home, account: Callable[..., Imap], mail: Imap, person: IMAPClient
+) -> None:
+    full_sync(home, account(include=("INBOX", "Archive")))
+    before = documents(home)
+    recent = account(include=("INBOX", "Archive", "New", "Kept"), since="2024-06-01")
+    full_sync(home, recent)
+    person.append("Archive", message(800), msg_time=arrived(1))
+    person.move(person.search()[:2], "Archive")
+    person.create_folder("New")
+    person.move(person.search()[:2], "New")
+    person.append("New", message(801), msg_time=arrived(1))
+    person.rename_folder("Archive", "Kept")
+    person.append("Kept", message(802), msg_time=arrived(2))
+    assert full_sync(home, recent)["deleted"] == 0
+    assert places(home) == {"INBOX": 3, "Kept": 8, "New": 2}
+    assert sorted(documents(home).values()) == sorted(before.values())
+    person.unselect_folder()
+    server.renumber("Kept")
+    full_sync(home, recent)
+    assert (sorted(documents(home).values()), held(home)) == (sorted(before.values()), [])
 
 
 def test_interrupted_window_is_completed_by_the_next(mail: Imap, person: IMAPClient, ledger: MemoryLedger) -> None:
