@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import islice
 from typing import TypeVar
@@ -21,7 +22,7 @@ from connectors.imap.bodystructure import File, files
 from connectors.imap.connection import ImapSession
 from connectors.imap.connection_pool import Requester
 from connectors.imap.mail_folders import SENT, MailboxMark, MailboxStatus, select_folders
-from connectors.imap.names import MessageAddress, identity, parse_locator
+from connectors.imap.names import MessageAddress, parse_locator
 from connectors.imap.responses import Message
 from connectors.imap.settings import ImapSettings
 
@@ -62,14 +63,14 @@ class Changes:
         self._max_bytes = max_bytes
         self._login = login
         self._deep = deep
+        self.since = f"{settings.since or ''}"
         self._sent: Set[str] = set()
 
     def run(self) -> Iterator[Change]:
         """Yield all changes, as `Connector.changes` does."""
         existing, statuses = self._survey()
         generation = self._generation(statuses)
-        account = hashlib.sha256(f"{self._settings.user}@{self._settings.host}".encode()).hexdigest()[:16]
-        yield Root({"": f"{account}.{generation}"})
+        yield self._root(generation)
         yield Checkpoint({_GENERATION: str(generation), MARK: self._login.expiry.mark()})
         yield from self._removed_folders(existing, statuses)
         for name, status in statuses.items():
@@ -79,10 +80,31 @@ class Changes:
             elif (
                 self._deep
                 or _folder_locator(name) in self._failing_folders
-                or self._marks.get(_mark(name)) != status.mark()
+                or self._marks.get(_mark(name)) != status.mark(self.since)
             ):
                 yield from self._compare_folder(name, status)
         yield Checkpoint()
+
+    def between(self, since: datetime, until: datetime) -> Iterator[Change]:
+        """Yield the messages of a period, as `Windowed.changes_between` does."""
+        _, statuses = self._survey()
+        # A new generation is for `run` to report, together with the deletions to hold.
+        yield self._root(self._listed_generation)
+        for name, status in statuses.items():
+            if isinstance(status, ItemError):
+                yield from self._report_failing_folder(name, status)
+                continue
+            try:
+                yield from self._comparison(name, status).between(since, until)
+            except Vanished as error:
+                raise SourceUnavailable(f"{self._settings.host}: {error}") from error
+            except ItemError as error:
+                yield from self._report_failing_folder(name, error)
+        yield Checkpoint()
+
+    def _root(self, generation: int) -> Root:
+        account = hashlib.sha256(f"{self._settings.user}@{self._settings.host}".encode()).hexdigest()[:16]
+        return Root({"": f"{account}.{generation}"})
 
     def _survey(self) -> tuple[set[str], dict[str, MailboxStatus | ItemError]]:
         """Return the names of all folders, and the status or error of each selected folder."""
@@ -126,12 +148,16 @@ class Changes:
 
     def _generation(self, statuses: Mapping[str, MailboxStatus | ItemError]) -> int:
         """Return a counter that increases when folders are renumbered: deletions after that may be artefacts."""
-        generation = int(self._marks.get(_GENERATION, "0"))
+        generation = self._listed_generation
         for name, status in statuses.items():
             mark = MailboxMark.read(self._marks.get(_mark(name)))
             if mark is not None and isinstance(status, MailboxStatus) and mark.validity != status.validity:
                 return generation + 1
         return generation
+
+    @property
+    def _listed_generation(self) -> int:
+        return int(self._marks.get(_GENERATION, "0"))
 
     # Folders that are not read
 
@@ -174,12 +200,8 @@ class Changes:
     # One folder
 
     def _compare_folder(self, name: str, status: MailboxStatus) -> Iterator[Change]:
-        mark = MailboxMark.read(self._marks.get(_mark(name)))
-        comparison = _FolderComparison(
-            self, name, status, None if mark is None or mark.validity != status.validity else mark
-        )
         try:
-            yield from comparison.run()
+            yield from self._comparison(name, status).run()
         except Vanished:
             return  # Renumbered since its status was read; the next sync starts over.
         except ItemError as error:
@@ -187,7 +209,11 @@ class Changes:
             return
         if _folder_locator(name) in self._failing_folders:
             yield Tombstone(_folder_locator(name))
-        yield Checkpoint({_mark(name): status.mark()})
+        yield Checkpoint({_mark(name): status.mark(self.since)})
+
+    def _comparison(self, name: str, status: MailboxStatus) -> _FolderComparison:
+        mark = MailboxMark.read(self._marks.get(_mark(name)))
+        return _FolderComparison(self, name, status, None if mark is None or mark.validity != status.validity else mark)
 
     def request(self, name: str, status: MailboxStatus, operation: Callable[[ImapSession], T]) -> T:
         """Run a request on an opened folder. Raises Vanished if the folder was renumbered since its status was read."""
@@ -202,11 +228,13 @@ class Changes:
         """Return the known items of a folder."""
         return self._known.within(name)
 
+    @cached_property
+    def listed_identities(self) -> Set[str]:
+        """The identities of the source's items; empty if no folder was listed yet, when nothing can have moved."""
+        return self._known.identities() if any(key.startswith(_FOLDER) for key in self._marks) else frozenset()
+
     def items(self, name: str, status: MailboxStatus, message: Message) -> Iterator[Change]:
         """Yield a message and its attachments."""
-        arrived = "" if message.received is None else message.received.isoformat()
-        # Gmail's message number is the same under every label.
-        message_key = f"{message.number}" if message.number else message.message_id
         common = {"message_id": message.message_id} if message.message_id else {}
         # Gmail leaves out the label of the folder that is read.
         names = sorted({*message.labels, SENT}) if name in self._sent else list(message.labels)
@@ -215,7 +243,7 @@ class Changes:
             MessageAddress(name, status.validity, message.uid).locator,
             name,
             _VERSION,
-            identity(message_key, message.size, arrived),
+            message.identity(),
             message.size,
             message.received,
             {**common, **labels, "flags": list(message.flags)},
@@ -224,7 +252,7 @@ class Changes:
         if self._settings.attachments:
             for file, within in self._files(name, status, message):
                 locator = MessageAddress(name, status.validity, message.uid, file.part).locator
-                item_identity = identity(message_key, message.size, arrived, file.part)
+                item_identity = message.identity(file.part)
                 attributes = {**common, "media_type": file.media_type} | ({"within": within} if within else {})
                 yield self._sized(Item(locator, name, _VERSION, item_identity, file.size, message.received, attributes))
 
@@ -265,7 +293,7 @@ class _FolderComparison:
         if mark is None or self._changes.deep:
             present = self._present(status.next - 1)
             yield from self._missing(present)
-            yield from self._new_messages(present)
+            yield from self._new_messages(self._selected(present))
             return
         changed, deleted = self._changes_since(mark)
         new = [uid for uid in self._uids(mark.next, status.next - 1) if uid >= mark.next]
@@ -276,9 +304,46 @@ class _FolderComparison:
             yield from () if no_deletions else self._missing(self._present(status.next - 1))
         else:
             yield from self._deleted(deleted)
-        for uids in _parts(changed, _PART):
+        older: list[int] = []
+        if self._changes.since < mark.since:
+            older = self._uids(1, mark.next - 1, self._changes.since, mark.since)
+        for uids in _parts([*self._selected(changed), *older], _PART):
             yield from self._messages(uids)
-        yield from self._new_messages(new)
+        yield from self._new_messages(self._selected(new))
+
+    def _selected(self, uids: Sequence[int]) -> Sequence[int]:
+        """Return the UIDs of the messages that `since` selects, that are known, or that may have moved here."""
+        next_uid = self._mark.next if self._mark else 1
+        was_listed = self._mark is not None and self._mark.messages is not None
+        if not self._changes.since or not uids or (was_listed and uids[0] >= next_uid):
+            return uids
+        selected = {at.uid for at in self._known_items.values() if at and at.validity == self._status.validity}
+        selected.update(self._uids(uids[0], uids[-1], self._changes.since))
+        older = [uid for uid in uids if uid >= next_uid and uid not in selected]
+        if was_listed:
+            selected.update(older)
+        elif identities := self._changes.listed_identities:
+            for part in _parts(older, _PART):
+                for message in self._list(part, structure=False):
+                    if isinstance(message, Message) and message.identity() in identities:
+                        selected.add(message.uid)
+        return [uid for uid in uids if uid in selected]
+
+    def between(self, since: datetime, until: datetime) -> Iterator[Change]:
+        """Yield the messages of a period, except those that may have moved: `run` must see these first, not as copies."""
+        self._request(ImapSession.refresh)
+        # A server searches by its own days.
+        first_day, next_day = since.date() - timedelta(days=1), until.date() + timedelta(days=2)
+        uids = self._uids(1, self._status.next - 1, f"{first_day}", f"{next_day}")
+        next_uid = self._mark.next if self._mark else 1
+
+        def is_wanted(message: Message) -> bool:
+            may_have_moved = message.uid >= next_uid and message.identity() in self._changes.listed_identities
+            return not may_have_moved and (message.received is None or since <= message.received < until)
+
+        for part in _parts(uids, _PART):
+            yield from self._messages(part, is_wanted)
+            yield Checkpoint()
 
     def _changes_since(self, mark: MailboxMark) -> tuple[list[int], list[tuple[int, int]] | None]:
         """Return the UIDs whose flags may have changed, and the ranges of deleted UIDs; None if the server does not
@@ -298,23 +363,23 @@ class _FolderComparison:
         for part in _parts(uids, _PART):
             yield from self._messages(part)
             if part[-1] < self._status.next - 1:
-                yield Checkpoint({_mark(self._name): self._status.mark_up_to(part[-1])})
+                yield Checkpoint({_mark(self._name): self._status.mark_up_to(part[-1], self._changes.since)})
 
-    def _messages(self, uids: Sequence[int]) -> Iterator[Change]:
+    def _messages(self, uids: Sequence[int], is_wanted: Callable[[Message], bool] = lambda _: True) -> Iterator[Change]:
         for message in self._list(uids):
-            if isinstance(message, Message):
-                yield from self._changes.items(self._name, self._status, message)
-            else:
+            if not isinstance(message, Message):
                 yield message
+            elif is_wanted(message):
+                yield from self._changes.items(self._name, self._status, message)
 
-    def _list(self, uids: Sequence[int]) -> Iterator[Message | Failure]:
+    def _list(self, uids: Sequence[int], *, structure: bool = True) -> Iterator[Message | Failure]:
         """Yield the messages; a Failure for each message that cannot be listed, isolated by halving the request."""
         odd = 0
         waiting = [list(uids)]
         while waiting:
             part = waiting.pop()
             try:
-                yield from self._request(lambda session, part=part: session.messages(part, structure=True))  # type: ignore[misc]
+                yield from self._request(lambda session, part=part: session.messages(part, structure=structure))  # type: ignore[misc]
             except FetchFailed as error:
                 if len(part) > 1:
                     waiting += [part[len(part) // 2 :], part[: len(part) // 2]]
@@ -356,8 +421,8 @@ class _FolderComparison:
     def _present(self, last: int) -> list[int]:
         return self._uids(1, last)
 
-    def _uids(self, first: int, last: int) -> list[int]:
-        return self._request(lambda session: list(session.uids(first, last))) if first <= last else []
+    def _uids(self, first: int, last: int, since: str = "", before: str = "") -> list[int]:
+        return self._request(lambda session: list(session.uids(first, last, since, before))) if first <= last else []
 
     def _request(self, operation: Callable[[ImapSession], T]) -> T:
         return self._changes.request(self._name, self._status, operation)

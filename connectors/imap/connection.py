@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -153,11 +154,20 @@ class ImapSession:
 
     # Messages of the open folder
 
-    def uids(self, first: int, last: int) -> Iterator[int]:
-        """Yield the UIDs in this range, ascending."""
+    def uids(self, first: int, last: int, since: str = "", before: str = "") -> Iterator[int]:
+        """Yield the UIDs in this range, ascending; only those that arrived on the days from `since` to before `before`.
+
+        The days are ISO dates, and begin at a midnight of the server's choice.
+        """
+        days = [
+            part
+            for key, day in (("SINCE", since), ("BEFORE", before))
+            if day
+            for part in (key, date.fromisoformat(day))
+        ]
         for start in range(first, last + 1, _WINDOW):
             with self._response():
-                yield from sorted(self._client.search(["UID", f"{start}:{min(start + _WINDOW - 1, last)}"]))
+                yield from sorted(self._client.search(["UID", f"{start}:{min(start + _WINDOW - 1, last)}", *days]))
 
     def changed(self, last: int, modseq: int) -> tuple[list[int], list[tuple[int, int]]]:
         """Return the UIDs up to `last` whose flags changed since `modseq`, and the ranges of UIDs deleted since."""

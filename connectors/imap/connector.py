@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, TypeVar
 
 from catchment.contracts import Known
@@ -70,7 +71,10 @@ class Imap:
             self._pool.close()
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
-        return Changes(self._settings, self._request, known, self._max_bytes, self._pool.login, deep=deep).run()
+        return self._listing(known, deep=deep).run()
+
+    def changes_between(self, known: Known, since: datetime, until: datetime) -> Iterator[Change]:
+        return self._listing(known).between(since, until)
 
     def expect(self, items: Sequence[Item]) -> None:
         self._reader.expect(items)
@@ -108,6 +112,9 @@ class Imap:
     def close(self) -> None:
         """Log out. The next request connects again."""
         self._pool.close()
+
+    def _listing(self, known: Known, *, deep: bool = False) -> Changes:
+        return Changes(self._settings, self._request, known, self._max_bytes, self._pool.login, deep=deep)
 
     def _request(self, operation: Callable[[ImapSession], T], *, cost: int = 1) -> T:
         return self._pool.request(self.pace, operation, cost)

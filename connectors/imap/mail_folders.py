@@ -66,35 +66,40 @@ class MailboxStatus(NamedTuple):
     modseq: int
     unseen: int
 
-    def mark(self) -> str:
-        """Return the mark for a completely listed folder. Equal marks mean that nothing has changed."""
-        return _mark(self.validity, self.next, self.modseq, self.messages, 0 if self.modseq else self.unseen)
+    def mark(self, since: str) -> str:
+        """Return the mark for a folder completely listed from this day on. Equal marks mean that nothing has changed."""
+        return _mark(since, self.validity, self.next, self.modseq, self.messages, 0 if self.modseq else self.unseen)
 
-    def mark_up_to(self, uid: int) -> str:
+    def mark_up_to(self, uid: int, since: str) -> str:
         """Return the mark for a folder that was listed up to this UID."""
-        return _mark(self.validity, uid + 1, self.modseq, _INCOMPLETE, 0)
+        return _mark(since, self.validity, uid + 1, self.modseq, _INCOMPLETE, 0)
 
 
 class MailboxMark(NamedTuple):
-    """A stored mark. `messages` is None if the folder was not listed completely."""
+    """A stored mark. `messages` is None if the folder was not listed completely.
+
+    `since` is the day from which it was listed, as an ISO date; "" for all messages.
+    """
 
     validity: int
     next: int
     modseq: int
     messages: int | None
+    since: str
 
     @classmethod
     def read(cls, text: str | None) -> MailboxMark | None:
         """Parse a mark; return None if there is none, or if it has another form."""
         try:
-            validity, following, modseq, messages, _ = map(int, (text or "").split(";"))
+            *numbers, since = f"{text};".split(";")[:6]
+            validity, following, modseq, messages, _ = map(int, numbers)
         except ValueError:
             return None
-        return cls(validity, following, modseq, None if messages == _INCOMPLETE else messages)
+        return cls(validity, following, modseq, None if messages == _INCOMPLETE else messages, since)
 
 
-def _mark(*numbers: int) -> str:
-    return ";".join(map(str, numbers))
+def _mark(since: str, *numbers: int) -> str:
+    return ";".join(filter(None, [*map(str, numbers), since]))
 
 
 def _has(flags: tuple[str, ...], wanted: frozenset[str]) -> bool:

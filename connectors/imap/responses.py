@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from imapclient.response_parser import parse_response
 
 from connectors.imap.mail_folders import MailboxStatus, MailFolder
-from connectors.imap.names import decode_folder
+from connectors.imap.names import decode_folder, identity
 
 _HEADER = b"BODY[HEADER.FIELDS (MESSAGE-ID)]"
 _MESSAGE_ID = re.compile(rb"message-id:\s*(\S.*)", re.IGNORECASE | re.DOTALL)
@@ -30,6 +30,12 @@ class Message(NamedTuple):
     structure: Any = None
     number: int | None = None
     labels: tuple[str, ...] = ()
+
+    def identity(self, part: str = "") -> str | None:
+        """Return the identity of the message, or of a part of it."""
+        # Gmail's message number is the same under every label.
+        key = f"{self.number}" if self.number else self.message_id
+        return identity(key, self.size, "" if self.received is None else self.received.isoformat(), part)
 
 
 def parse_folders(listed: Sequence[tuple[Any, Any, Any]]) -> list[MailFolder]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -57,6 +58,9 @@ class ImapSettings(SourceSettings):
         (), title="Include", description="Folders to include, such as INBOX or Archive/*; none includes all"
     )
     exclude: tuple[str, ...] = Field((), title="Exclude", description="Folders to exclude, such as Lists/*")
+    since: date | None = Field(
+        None, title="Since", description="Leave out mail that arrived before this date, such as 2025-01-01"
+    )
     max_folders: int = Field(
         5_000, title="Maximum folders", description="The sync fails if more folders are selected", ge=1, le=1_000_000
     )

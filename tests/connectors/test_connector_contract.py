@@ -7,12 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from catchment.contracts import Connected, Connector
+from catchment.contracts import Connected, Connector, Windowed
 from catchment.errors import BadInput, ItemError, SourceError
 from catchment.model import Checkpoint, Root, Upsert
 from connectors import connector_class, kinds
@@ -133,6 +134,8 @@ SOURCES = [
     SampleSource("obsidian", _fill_vault, lambda path: {"root": path}, _change_folder, _lose_folder),
 ]
 
+WINDOWED = {"imap"}
+
 
 @dataclass
 class Sample:
@@ -205,6 +208,23 @@ def test_next_listing_completes_an_interrupted_one(sample: Sample, ledger: Memor
     fresh.sync(sample.connector)
     assert ledger.documents() == fresh.documents()
     assert ledger.marks == fresh.marks
+
+
+def test_windows_and_listings_report_equal_items(sample: Sample, ledger: MemoryLedger) -> None:
+    assert isinstance(sample.connector, Windowed) == (sample.source.kind in WINDOWED)
+    if not isinstance(sample.connector, Windowed):
+        return
+    now = datetime.now(UTC)
+    window = now - timedelta(days=36_500), now + timedelta(days=36_500)
+    changes = list(sample.connector.changes_between(ledger.known(), *window))
+    assert isinstance(changes[0], Root)
+    listed = sample.connector.changes(ledger.known())
+    assert [c for c in changes if isinstance(c, Upsert)] == [c for c in listed if isinstance(c, Upsert)]
+    assert list(sample.connector.changes_between(ledger.known(), window[0], window[0]))[1:] == [Checkpoint()]
+    assert len(ledger.sync(sample.connector, window=window).fetched) == 4
+    assert ledger.marks == {}
+    assert ledger.sync(sample.connector).new == set()
+    assert ledger.sync(sample.connector, window=window).fetched == set()
 
 
 def test_every_listed_item_can_be_fetched(sample: Sample, ledger: MemoryLedger) -> None:
