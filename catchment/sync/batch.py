@@ -18,6 +18,7 @@ from catchment.content.cache import Cache
 from catchment.content.codec import decode_document, decode_extraction
 from catchment.content.normalize import NORMALIZER
 from catchment.content.parsing import FORMAT, Content, Read, ReadTask, digest, extract_document, read
+from catchment.content.raw_store import RawStore
 from catchment.content.secret_masking import has_masked_secrets
 from catchment.contracts import Connected, Connector
 from catchment.errors import (
@@ -37,6 +38,7 @@ from catchment.runtime.heartbeat import ProgressDeadline
 from catchment.runtime.redaction import redact
 from catchment.settings import Policy
 from catchment.sync import backoff
+from catchment.sync.kept_raw import keep
 from catchment.sync.preflight import Permit
 from catchment.sync.progress import Progress, Trouble
 from catchment.telemetry.catalogue import BYTES_READ, CACHE, JOB_DURATION, SAVE_TO_FOUND, Metric
@@ -67,6 +69,7 @@ class Bench:
         connector: Connector,
         policy: Policy,
         permit: Permit,
+        raw: RawStore | None = None,
     ) -> None:
         self.ledger = ledger
         self.cache = cache
@@ -75,6 +78,9 @@ class Bench:
         self.pickled = pickle.dumps(connector)
         self.policy = policy
         self.permit = permit
+        self.raw = raw
+        """Where the content of fetched items is kept, if it is."""
+        self.fetches_here = raw is not None or not connector.fetch_in_parser
         self.progress = Progress()
         self.troubles: dict[int, Trouble] = {}
         self.changed_since: datetime | None = None
@@ -272,7 +278,7 @@ class OpenBatch:
 
     def _portions(self, jobs: Sequence[ClaimedJob]) -> Iterator[Sequence[ClaimedJob]]:
         """Split the jobs: one portion if parsers fetch themselves, else portions that fit into the fetch buffer."""
-        if self._bench.connector.fetch_in_parser:
+        if not self._bench.fetches_here:
             yield jobs
             return
         portion, size = [], 0
@@ -287,6 +293,9 @@ class OpenBatch:
     def _parse(self, jobs: Sequence[ClaimedJob]) -> None:
         """Fetch and parse the jobs. Large items are hashed first and parsed only if their content is new."""
         tasks = list(self._tasks(jobs))
+        if self._bench.raw is not None:
+            fetched = ((job.item_id, job.item, task.raw) for job, task in tasks if task.raw is not None)
+            keep(self._bench.raw, self._bench.ledger, fetched)
         large = [(job, task) for job, task in tasks if (job.item.size or 0) > _WORTH_HASHING_FIRST]
         reads = self._known_content(dict(self._run(digest, large)))
         out = reads.keys() | self._failed
@@ -308,7 +317,7 @@ class OpenBatch:
         for job in jobs:
             self._bench.permit.check()
             try:
-                raw = None if connector.fetch_in_parser else connector.fetch(job.item)
+                raw = connector.fetch(job.item) if self._bench.fetches_here else None
             except ItemError as error:
                 self._fail(job, Failed(error, ""))
             except SourceError as error:

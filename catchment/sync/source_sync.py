@@ -27,6 +27,7 @@ from catchment.sync import fair_share
 from catchment.sync.batch import Bench, OpenBatch
 from catchment.sync.discovery import Discovery
 from catchment.sync.eta import MeasuredPace, estimate
+from catchment.sync.kept_raw import raw_store
 from catchment.sync.preflight import limits_of, paced
 from catchment.sync.progress import Progress, Trouble
 from catchment.sync.shared import Renewals, only_sync, shared_ledger, shared_pool
@@ -256,7 +257,8 @@ class SourceSync:
         later = Counter(trouble.retry_at is not None for trouble in self.troubles.values())
         self.progress.retrying, self.progress.quarantined = later[True], later[False]
         self.progress.requests = self._requests()
-        self.progress.caches_thrown_away = self._bench.cache.thrown_away
+        raw = self._bench.raw
+        self.progress.caches_thrown_away = self._bench.cache.thrown_away + (raw.thrown_away if raw else 0)
         summary = self.progress.summary()
         # Another process may have closed it, for example by removing the source.
         with suppress(StaleLease):
@@ -330,7 +332,9 @@ def open_sync(
         pool = pool or shared_pool() or stack.enter_context(ParserPool(parsers, preload=_modules(connector)))
         begun = begin(home, ledger, connector, name, policy, priority, run=run, now=now)
         stack.enter_context(paced(connector, ledger, begun.source, begun.permit.sleep))
-        bench = Bench(ledger, cache, pool, connector, policy, begun.permit)
+        if raw := raw_store(home, connector, policy):
+            stack.enter_context(closing(raw))
+        bench = Bench(ledger, cache, pool, connector, policy, begun.permit, raw)
         opened = SourceSync(bench, begun.source, begun.sync, begun.before)
         opened.was_released = begun.was_released
         stack.callback(opened.close)
