@@ -245,13 +245,14 @@ class Policy(Strict):
     """Retry, caching and resource policy of a connector. A source may override each part.
 
     `parsers` is the number of parallel processes, capped by the number of cores. `batch` is the maximum number of jobs per
-    claim and per delivery transaction; larger batches make other processes wait longer.
+    claim and per delivery transaction; larger batches make other processes wait longer. `keep_raw` as in `SourceSettings`.
     """
 
     retry: RetryPolicy = RetryPolicy()
     cache: CachePolicy = CachePolicy()
     limits: Limits = Limits()
     resources: Resources = Resources()
+    keep_raw: bool | None = None
     parsers: int = 2
     batch: int = 1_000
 
@@ -292,6 +293,11 @@ class SourceSettings(Strict):
     )
     assistants: bool = Field(
         True, title="Assistants", description="Let assistants (`catchment mcp`) search and read this source"
+    )
+    keep_raw: bool | None = Field(
+        None,
+        title="Keep raw content",
+        description="Keep items as fetched, for better parsers; None: yes for mail and GitHub, no for files",
     )
 
     @field_validator("*")
@@ -340,6 +346,7 @@ class SourceSettings(Strict):
             cache=self.cache or default.cache,
             limits=(self.limits or LimitChanges()).on(default.limits),
             resources=(self.resources or ResourceChanges()).on(default.resources),
+            keep_raw=self.keep_raw,
             parsers=parsers,
             batch=batch,
         )

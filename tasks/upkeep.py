@@ -15,6 +15,7 @@ from catchment.content.cache import Cache
 from catchment.ledger import Ledger
 from catchment.settings import CachePolicy, Home
 from catchment.sync.batch import forget_done
+from catchment.sync.kept_raw import forget_raw
 from catchment.views.health import record_check
 from tasks.redacted_errors import in_thread
 
@@ -28,7 +29,7 @@ _RESULTS = timedelta(days=CachePolicy.model_fields["days"].default)
 async def forget_deleted(days: int) -> int:
     """Delete items whose tombstones are older than `days`, and their withdrawn documents. Returns the number of items.
 
-    Also deletes undo data of that age, and cached texts that no job needs.
+    Also deletes undo data of that age, cached texts that no job needs, and raw content of purged items or above its limit.
     """
     return await in_thread(_forget_deleted, timedelta(days=days))
 
@@ -54,6 +55,7 @@ def _forget_deleted(age: timedelta) -> int:
         forgotten = ledger.intake.purge(age)
         ledger.undo.purge(age, _MOST_TEXT)
         forget_done(cache, ledger)
+        forget_raw(home, ledger)
         return forgotten
 
 

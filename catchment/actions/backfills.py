@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from catchment.actions import consents, syncs
 from catchment.actions.desk import Desk, E, known
 from catchment.content.parsing import CODE
-from catchment.contracts import Connector, Paced, Windowed
+from catchment.contracts import Windowed
 from catchment.errors import BadInput, NotFound, TryAgain
-from catchment.ledger import Backfill, BackfillSelection, Readable, Survey
+from catchment.ledger import Backfill, BackfillSelection, Survey
 from catchment.model import ReplayStage
 from catchment.runtime import process
+from catchment.sync.kept_raw import raw_store, readable
 from catchment.sync.plan import make_plan
 
 if TYPE_CHECKING:
@@ -63,9 +64,12 @@ def survey(desk: Desk[E], name: str, what: BackfillSelection) -> Survey:
     connector = desk.connector(entry)
     with desk.writing() as ledger:
         source = known(desk, ledger, name)
-        if not what.is_window:
-            return ledger.backfills.survey(source.id, what, CODE, _readable(connector, what))
         policy = entry.settings.policy(connector.policy)
+        if not what.is_window:
+            with ExitStack() as stack:
+                if raw := raw_store(desk.home, connector, policy):
+                    stack.enter_context(closing(raw))
+                return ledger.backfills.survey(source.id, what, CODE, readable(connector, raw, what.stage))
         plan = make_plan(desk.home, ledger, source, connector, policy, window=what.window)
         return Survey(plan.reads, 0, f"window of {plan.reads}")
 
@@ -143,10 +147,3 @@ def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> list[Undon
 
 def _run(desk: Desk[E], found: Backfill) -> str:
     return desk.start(desk.entry(found.source).kind, found.source, backfill=found.id)
-
-
-def _readable(connector: Connector, what: BackfillSelection) -> Readable | None:
-    """Return which items a replay can read; None if all, because no host has to be asked."""
-    if what.stage is not ReplayStage.NORMALIZE or not isinstance(connector, Paced):
-        return None
-    return lambda _: ()

@@ -18,6 +18,7 @@ from pathlib import Path
 import orjson
 
 from catchment.content.cache import Cache
+from catchment.content.raw_store import RawStore
 from catchment.errors import TryAgain
 from catchment.ledger import Holdings, Ledger, Source, items_in_copy
 from catchment.runtime import process
@@ -45,11 +46,13 @@ class PurgeProof:
 
     Attributes:
         left: Remaining rows by table.
-        documents, chunks, cached: Amounts before the purge: documents and chunks exclusive to the source, and cache entries.
+        documents, chunks, cached, raw: Amounts before the purge: documents and chunks exclusive to the source, cache entries,
+            and items of the source with raw content.
         still: The same amounts after the purge, by the same names.
         passages: Number of sample passages, exclusive to the source; 0 if all texts are short.
         found: Passages that a search still finds.
-        in_files: Passages whose bytes are still in the files of the ledger or the cache.
+        in_files: Passages whose bytes are still in the files of the ledger or the cache, and samples of the raw content,
+            which is compressed, that are still in its file.
         copies: Other files in the home folder (relative paths) that contain a passage or are a ledger with items of the
             source, such as a backup.
     """
@@ -59,6 +62,7 @@ class PurgeProof:
     documents: int
     chunks: int
     cached: int
+    raw: int
     still: Mapping[str, int]
     passages: int
     found: int
@@ -73,13 +77,19 @@ class PurgeProof:
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """State before the purge, for comparison: deleted items, holdings, cache entries and sample passages."""
+    """State before the purge, for comparison: deleted items, holdings, cache entries and sample passages.
+
+    `raw`: the items with raw content. `samples`: parts of what its file had only for them.
+    """
 
     items: int
     holdings: Holdings
     cached: int
     still_cached: int
     passages: Sequence[str]
+    raw: int
+    still_raw: int
+    samples: Sequence[bytes]
 
 
 def revoke(
@@ -99,6 +109,8 @@ def revoke(
     _wait_for_sync(ledger, source)
     passages = purging.passages(source.id, extent.covers, _PASSAGES)
     holdings = purging.holdings(source.id, extent.covers)
+    # Before the items, by whose IDs it is found.
+    raw, still_raw, samples = _purge_raw(home, ledger, source)
     items = sum(purging.items(source.id, extent.covers))
     if extent.whole:
         purging.rest(source.id)
@@ -110,11 +122,27 @@ def revoke(
         still_cached = len(cached.intersection(cache.keys()))
     forget_files(home, source.name)
     purging.erase()
-    before = _Before(items, holdings, len(cached), still_cached, passages)
+    before = _Before(items, holdings, len(cached), still_cached, passages, raw, still_raw, samples)
     proof = _prove(home, ledger, source, extent, before)
     if proof.holds:
         purging.end(source.id, extent.scopes, actor)
     return proof
+
+
+def _purge_raw(home: Home, ledger: Ledger, source: Source) -> tuple[int, int, list[bytes]]:
+    """Delete the raw content of a source in all scopes, because a message contains its attachments, and of purged items.
+
+    Return the number of items that had some, how many of them still have, and samples to search for.
+    """
+    if not home.raw.exists():
+        return 0, 0, []
+    with closing(RawStore(home.raw, home.raw_bytes)) as raw:
+        others = ledger.intake.states(raw.items()).keys() - ledger.purging.ids(source.id, lambda _locator: True)
+        deleted = raw.items() - others
+        samples = raw.samples(deleted)
+        raw.drop(deleted)
+        raw.erase()
+        return len(deleted), len(deleted & raw.items()), samples
 
 
 def _wait_for_sync(ledger: Ledger, source: Source) -> None:
@@ -145,13 +173,15 @@ def _planned(file: Path) -> str | None:
 
 def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _Before) -> PurgeProof:
     passages = before.passages
-    own_files = [*ledger.purging.files(), *_with_log(home.cache)]
-    in_files = {passage for file in own_files for passage in _in_file(file, passages)}
+    raw_files = _with_log(home.raw)
+    own_files = [*ledger.purging.files(), *_with_log(home.cache), *raw_files]
+    encoded = {passage.encode(): passage for passage in passages}
+    in_files = {encoded[found] for file in own_files for found in _in_file(file, encoded)}
     other_files = (file for file in home.path.rglob("*") if file.is_file() and file not in own_files)
     copies = (
         str(file.relative_to(home.path))
         for file in other_files
-        if any(_in_file(file, passages)) or _is_copy(file, source, extent)
+        if any(_in_file(file, encoded)) or _is_copy(file, source, extent)
     )
     documents, chunks = ledger.purging.remaining(before.holdings)
     return PurgeProof(
@@ -160,11 +190,13 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
         len(before.holdings.documents),
         before.holdings.chunks,
         before.cached,
-        {"documents": documents, "chunks": chunks, "cached": before.still_cached},
+        before.raw,
+        {"documents": documents, "chunks": chunks, "cached": before.still_cached, "raw": before.still_raw},
         len(passages),
         sum(ledger.purging.is_found(source.id, extent.covers, passage) for passage in passages),
         # Another source may have the same passage in its own content.
-        sum(not ledger.purging.said_elsewhere(passage) for passage in in_files),
+        sum(not ledger.purging.said_elsewhere(passage) for passage in in_files)
+        + sum(len(_in_file(file, before.samples)) for file in raw_files),
         tuple(sorted(copies)),
     )
 
@@ -184,15 +216,14 @@ def _with_log(file: Path) -> list[Path]:
     return [path for ending in ("", "-wal") if (path := Path(f"{file}{ending}")).exists()]
 
 
-def _in_file(file: Path, passages: Collection[str]) -> set[str]:
-    """Return the passages whose bytes are in the file. Not memory-mapped, because others may truncate it meanwhile."""
-    encoded = {passage.encode(): passage for passage in passages}
-    overlap = max(map(len, encoded), default=0)
-    present: set[str] = set()
+def _in_file(file: Path, sought: Collection[bytes]) -> set[bytes]:
+    """Return which of these bytes are in the file. Not memory-mapped, because others may truncate it meanwhile."""
+    overlap = max(map(len, sought), default=0)
+    present: set[bytes] = set()
     before = b""
     with suppress(FileNotFoundError), file.open("rb") as opened:
-        while encoded and (part := opened.read(_AT_ONCE)):
+        while sought and (part := opened.read(_AT_ONCE)):
             data = before + part
-            present |= {passage for sought, passage in encoded.items() if sought in data}
+            present |= {each for each in sought if each in data}
             before = data[-overlap:]
     return present

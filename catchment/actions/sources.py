@@ -13,9 +13,10 @@ from typing import Any
 from catchment.actions import consents, syncs
 from catchment.actions.desk import Desk, E, Timing, WrittenSource, known
 from catchment.actions.revoke import forget_files
-from catchment.errors import BadInput, CatchmentError, NoConsent, NotFound, Refused, TryAgain
+from catchment.errors import BadInput, CatchmentError, HomeUnavailable, NoConsent, NotFound, Refused, TryAgain
 from catchment.ledger import Ledger, Source
 from catchment.runtime import atomic_files
+from catchment.sync.kept_raw import forget_raw
 from catchment.sync.preflight import WHOLE, scopes_of
 
 _KEPT = ".secret"
@@ -201,6 +202,9 @@ def remove(desk: Desk[E], name: str, actor: str, reason: str = "") -> None:
             ledger.sources.remove(name, actor, reason)
         # A running sync may have written more files.
         forget_files(desk.home, name)
+        # The daily clean-up does it otherwise.
+        with suppress(HomeUnavailable):
+            forget_raw(desk.home, ledger)
 
 
 def require(desk: Desk[E], name: str) -> None:

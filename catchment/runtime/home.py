@@ -33,6 +33,7 @@ class Home:
         """Return `CATCHMENT_HOME` or the platform's data folder. Raises BadInput if the folder cannot hold state."""
         home = cls._located()
         home._refuse_what_cannot_work()
+        _ = home.raw_bytes
         return home
 
     @classmethod
@@ -120,6 +121,19 @@ class Home:
     def cache(self) -> Path:
         """Cache of parsed content. May be deleted at any time."""
         return self.path / "cache.db"
+
+    @property
+    def raw(self) -> Path:
+        """Raw content of items. May be deleted at any time."""
+        return self.path / "raw.db"
+
+    @property
+    def raw_bytes(self) -> int:
+        """Maximum size of the raw content: `CATCHMENT_RAW_MB`, 1,000 by default. Raises BadInput."""
+        megabytes = os.environ.get("CATCHMENT_RAW_MB", "1000")
+        if not (megabytes.isascii() and megabytes.isdecimal()):
+            raise BadInput("CATCHMENT_RAW_MB: must be a whole number of megabytes; correct it, or unset it for 1000")
+        return int(megabytes) * 1_000_000
 
     @property
     def sources_file(self) -> Path:

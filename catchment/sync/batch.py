@@ -18,8 +18,9 @@ from catchment.content.cache import Cache
 from catchment.content.codec import decode_document, decode_extraction
 from catchment.content.normalize import NORMALIZER
 from catchment.content.parsing import FORMAT, Content, Read, ReadTask, digest, extract_document, read
+from catchment.content.raw_store import RawStore
 from catchment.content.secret_masking import has_masked_secrets
-from catchment.contracts import Connected, Connector, Paced
+from catchment.contracts import Connected, Connector
 from catchment.errors import (
     CatchmentError,
     FailureClass,
@@ -31,14 +32,15 @@ from catchment.errors import (
     StaleLease,
     Unexpected,
 )
-from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, Readable, SkippedOutcome
-from catchment.model import Item, RawContent, ReplayStage
+from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, SkippedOutcome
+from catchment.model import RawContent, ReplayStage
 from catchment.parser_pool import STARTING_SECONDS, Failed, ParserPool, describe
 from catchment.runtime.heartbeat import ProgressDeadline
 from catchment.runtime.redaction import redact
 from catchment.settings import Policy
 from catchment.sync import backoff
-from catchment.sync.preflight import Permit
+from catchment.sync.kept_raw import keep
+from catchment.sync.preflight import Permit, scopes_of
 from catchment.sync.progress import Progress, Trouble
 from catchment.telemetry.catalogue import BYTES_READ, CACHE, JOB_DURATION, SAVE_TO_FOUND, Metric
 
@@ -68,6 +70,7 @@ class Bench:
         connector: Connector,
         policy: Policy,
         permit: Permit,
+        raw: RawStore | None = None,
     ) -> None:
         self.ledger = ledger
         self.cache = cache
@@ -76,12 +79,11 @@ class Bench:
         self.pickled = pickle.dumps(connector)
         self.policy = policy
         self.permit = permit
+        self.raw = raw
+        """Where the content of fetched items is kept, if it is."""
+        self.fetches_here = raw is not None or not connector.fetch_in_parser
         self.progress = Progress()
         self.troubles: dict[int, Trouble] = {}
-        self.kept: Callable[[int, Item], RawContent | None] = lambda *_: None
-        """Returns the raw content that was kept of an item, by its ID."""
-        self.holds: Readable = lambda _: ()
-        """Returns the IDs of the items of which raw content is kept."""
         self.stage: ReplayStage | None = None
         """The first stage to repeat, if the sync replays documents of the library."""
         self.changed_since: datetime | None = None
@@ -90,10 +92,6 @@ class Bench:
             _PATIENCE * policy.limits.stall_seconds if connector.fetch_in_parser else _PATIENCE_WITH_HOSTS
         )
         self._counting = threading.Lock()
-
-    def readable(self) -> Readable | None:
-        """Return which items a replay can read; None if all, because no host has to be asked."""
-        return self.holds if self.stage is ReplayStage.NORMALIZE and isinstance(self.connector, Paced) else None
 
     def add(self, **figures: int) -> None:
         """Increase the named figures. Counts as a heartbeat."""
@@ -290,7 +288,7 @@ class OpenBatch:
 
     def _portions(self, jobs: Sequence[ClaimedJob]) -> Iterator[Sequence[ClaimedJob]]:
         """Split the jobs: one portion if parsers fetch themselves, else portions that fit into the fetch buffer."""
-        if self._bench.connector.fetch_in_parser:
+        if not self._bench.fetches_here:
             yield jobs
             return
         portion, size = [], 0
@@ -305,6 +303,9 @@ class OpenBatch:
     def _parse(self, jobs: Sequence[ClaimedJob]) -> None:
         """Fetch and parse the jobs. Large items are hashed first and parsed only if their content is new."""
         tasks = list(self._tasks(jobs))
+        if self._bench.raw is not None:
+            fetched = ((job.item_id, job.item, task.raw) for job, task in tasks if task.raw is not None)
+            keep(self._bench.raw, self._bench.ledger, fetched)
         large = [(job, task) for job, task in tasks if (job.item.size or 0) > _WORTH_HASHING_FIRST]
         reads = self._known_content(dict(self._run(digest, large)))
         out = reads.keys() | self._failed
@@ -338,14 +339,12 @@ class OpenBatch:
 
     def _fetched(self, job: ClaimedJob) -> RawContent | None:
         """Return the content of an item; None if the parsers fetch themselves. A replay asks no host."""
-        connector = self._bench.connector
-        if connector.fetch_in_parser:
-            return None
-        if self._bench.stage is None or not isinstance(connector, Paced):
-            return connector.fetch(job.item)
-        if (raw := self._bench.kept(job.item_id, job.item)) is None:
-            raise Skipped(SkipReason.UNCHANGED)
-        return raw
+        bench = self._bench
+        if bench.stage is not None and scopes_of(bench.connector):
+            if (raw := bench.raw and bench.raw.get(job.item_id, job.item)) is None:
+                raise Skipped(SkipReason.UNCHANGED)
+            return raw
+        return bench.connector.fetch(job.item) if bench.fetches_here else None
 
     def _run(
         self, function: Callable[[ReadTask], bytes], tasks: Sequence[tuple[ClaimedJob, ReadTask]]

@@ -34,6 +34,7 @@ from catchment.ledger import (
     ListPage,
     Outcome,
     QuarantineEntry,
+    Readable,
     Source,
     Sync,
     SyncRow,
@@ -47,6 +48,7 @@ from catchment.sync import fair_share
 from catchment.sync.batch import Bench, OpenBatch
 from catchment.sync.discovery import Discovery
 from catchment.sync.eta import MeasuredPace, estimate
+from catchment.sync.kept_raw import raw_store, readable
 from catchment.sync.preflight import limits_of, paced
 from catchment.sync.progress import Progress, Trouble
 from catchment.sync.shared import Renewals, only_sync, shared_ledger, shared_pool
@@ -138,7 +140,7 @@ class SourceSync:
             if self.backfill.selection.is_window:
                 self.discovery.run(deep=False)
             else:
-                backfills.enqueue(self.sync.id, number, CODE, self._bench.readable())
+                backfills.enqueue(self.sync.id, number, CODE, self._readable())
             backfills.close_listing(number)
         self.progress.jobs = backfills.get(number).left
         return self.progress
@@ -255,6 +257,10 @@ class SourceSync:
 
     # Internals
 
+    def _readable(self) -> Readable | None:
+        stage = self._bench.stage or ReplayStage.FETCH
+        return readable(self._bench.connector, self._bench.raw, stage)
+
     @property
     def _number(self) -> int | None:
         return None if self.backfill is None else self.backfill.id
@@ -316,7 +322,8 @@ class SourceSync:
         later = Counter(trouble.retry_at is not None for trouble in self.troubles.values())
         self.progress.retrying, self.progress.quarantined = later[True], later[False]
         self.progress.requests = self._requests()
-        self.progress.caches_thrown_away = self._bench.cache.thrown_away
+        raw = self._bench.raw
+        self.progress.caches_thrown_away = self._bench.cache.thrown_away + (raw.thrown_away if raw else 0)
         summary = self.progress.summary()
         # Another process may have closed it, for example by removing the source.
         with suppress(StaleLease):
@@ -392,7 +399,9 @@ def open_sync(
         wanted = None if backfill is None else _wanted(ledger, name, backfill)
         begun = begin(home, ledger, connector, name, policy, priority, run=run, now=now, backfill=wanted)
         stack.enter_context(paced(connector, ledger, begun.source, begun.permit.sleep))
-        bench = Bench(ledger, cache, pool, connector, policy, begun.permit)
+        if raw := raw_store(home, connector, policy):
+            stack.enter_context(closing(raw))
+        bench = Bench(ledger, cache, pool, connector, policy, begun.permit, raw)
         if wanted is not None and wanted.selection.stage is not ReplayStage.FETCH:
             bench.stage = wanted.selection.stage
         opened = SourceSync(bench, begun.source, begun.sync, begun.before, wanted)

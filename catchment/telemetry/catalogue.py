@@ -197,6 +197,9 @@ DISK_FREE = Metric(
 LEDGER_SIZE = Metric(
     "catchment.ledger.size", Kind.GAUGE, "Size of the ledger's files; 0 on PostgreSQL.", Unit.BYTES, of_source=False
 )
+RAW_SIZE = Metric(
+    "catchment.raw.size", Kind.GAUGE, "Size of the raw content that is kept.", Unit.BYTES, of_source=False
+)
 INCIDENTS = Metric(
     "catchment.incidents.open",
     Kind.GAUGE,
@@ -233,6 +236,7 @@ CATALOGUE = (
     PASSAGES,
     DISK_FREE,
     LEDGER_SIZE,
+    RAW_SIZE,
     INCIDENTS,
     BUILD,
 )

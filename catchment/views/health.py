@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
+from catchment.content.disposable_file import file_size, is_damaged
 from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import OFF, Consent, Ledger, Source
 from catchment.runtime import atomic_files
@@ -165,6 +166,17 @@ def disk(path: Path) -> Finding:
     if free < _LITTLE:
         return Finding("disk", Verdict.WARN, text, "make room before it is full; `catchment doctor` lists large files")
     return Finding("disk", Verdict.OK, text)
+
+
+def raw_content(home: Home, *, deep: bool = False) -> list[Finding]:
+    """Check the file with raw content, if there is one. `deep`: read all of it."""
+    if not home.raw.exists():
+        return []
+    if is_damaged(home.raw, deep=deep):
+        text = "damaged, so items are fetched again when they are needed; the daily clean-up starts an empty file"
+        return [Finding("raw content", Verdict.WARN, text, "to do it now, run `upkeep` in the Prefect UI")]
+    megabytes = f"{file_size(home.raw) / 1e6:,.1f} MB kept, at most {home.raw_bytes / 1e6:,.0f} MB"
+    return [Finding("raw content", Verdict.OK, megabytes)]
 
 
 def ledger(home: Home, checked: LastCheck | None, now: datetime) -> Finding:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from catchment.content.disposable_file import file_size
 from catchment.ledger import Incident, LatestDocument, Ledger, ListPage
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import ServerReport
@@ -28,6 +29,7 @@ class Overview:
         failed_checks, checked: Number of checks that failed when they last ran in the background, and when that was.
         sentence: Whether all is well, or the worst incident.
         meaning, meaning_text: How far the embeddings are, also in words. None before the first source, as the fields below.
+        raw_bytes: Size of the raw content that is kept.
     """
 
     answers: bool
@@ -40,6 +42,7 @@ class Overview:
     hosts: tuple[HostStatus, ...] = ()
     incidents: tuple[IncidentView, ...] = ()
     is_restore_unfinished: bool = False
+    raw_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ def overview(
         hosts=tuple(throttling.hosts(ledger)),
         incidents=opened,
         is_restore_unfinished=ledger.is_restore_unfinished,
+        raw_bytes=file_size(home.raw),
     )
 
 

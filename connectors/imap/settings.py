@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from catchment.errors import BadInput
 from catchment.runtime.secret_references import SecretReference
-from catchment.settings import FullPath, SourceSettings
+from catchment.settings import FullPath, Policy, SourceSettings
 from connectors.loopback import is_loopback
 
 _PORTS = {"tls": 993, "starttls": 143, "none": 143}
@@ -77,6 +77,12 @@ class ImapSettings(SourceSettings):
         if not user or not host or (colon and not port.isdecimal()):
             raise BadInput(f"{location!r}: not a mailbox; write it as user@host or user@host:port")
         return {"user": user, "host": host.strip("[]"), **({"port": int(port)} if port else {})}
+
+    def policy(self, default: Policy) -> Policy:
+        """Return the connector's policy with this source's overrides."""
+        own = super().policy(default)
+        # A message is kept whole, with its files.
+        return own if self.attachments or self.keep_raw else own.model_copy(update={"keep_raw": False})
 
     @property
     def server_port(self) -> int:

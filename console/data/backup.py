@@ -90,8 +90,8 @@ def restore(
             # A ledger that cannot be read is replaced in any case.
             with suppress(NotFound, LedgerError), session.reading() as present:
                 present.require_owner()
-        # The cache is keyed by job numbers, which the restored ledger assigns again.
-        restored = Ledger.restore(ledger, expanded(file).absolute(), [home.cache], home.backed_up)
+        # They are keyed by numbers of jobs and items, which the restored ledger assigns again.
+        restored = Ledger.restore(ledger, expanded(file).absolute(), [home.cache, home.raw], home.backed_up)
     if as_json:
         kept = str(restored.aside) if restored.aside else None
         render.show_json({"restored": str(ledger), "aside": kept, "model": restored.model, "broken": restored.broken})

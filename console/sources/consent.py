@@ -193,7 +193,12 @@ def _proof(name: str, extent: Extent, proof: PurgeProof) -> dict[str, Any]:
         "left": dict(proof.left),
         "verified": {
             name: {"before": before, "left": proof.still[name]}
-            for name, before in (("documents", proof.documents), ("chunks", proof.chunks), ("cached", proof.cached))
+            for name, before in (
+                ("documents", proof.documents),
+                ("chunks", proof.chunks),
+                ("cached", proof.cached),
+                ("raw", proof.raw),
+            )
         },
         "passages": proof.passages,
         "found": proof.found,
@@ -209,13 +214,14 @@ def _print(name: str, home: Home, proof: PurgeProof) -> None:
     render.say(
         f"Verified: {proof.still['documents']} of {render.count(proof.documents, 'document')}, "
         f"{proof.still['chunks']} of {render.count(proof.chunks, 'chunk')} found only in {name}, "
-        f"and {proof.still['cached']} of {render.count(proof.cached, 'cache entry', 'cache entries')} are left."
+        f"{proof.still['cached']} of {render.count(proof.cached, 'cache entry', 'cache entries')}, "
+        f"and {proof.still['raw']} of {render.count(proof.raw, 'item')} with raw content are left."
     )
     if proof.passages:
         passages = render.count(proof.passages, "passage")
         render.say(
             f"Searched for {passages} found only in {name}: {proof.found} in the library, "
-            f"{proof.in_files} in the files of the ledger and the cache."
+            f"{proof.in_files} in the files of the ledger, the cache and the raw content."
         )
     else:
         render.say("The files were not searched, because no text has at least 24 bytes; only the counts were verified.")

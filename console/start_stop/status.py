@@ -65,7 +65,7 @@ def _is_well(as_json: bool) -> bool:
             {
                 "server": {"running": server is not None, "answers": found["answers"], "url": server and server.url},
                 "worker": _worker(worker),
-                **{name: found[name] for name in ("meaning", "sources", "hosts")},
+                **{name: found[name] for name in ("meaning", "sources", "hosts", "raw_bytes")},
                 "incidents": open_now,
             }
         )
@@ -142,6 +142,8 @@ def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -
     if found["meaning"] and found["meaning"]["total"]:
         text = render.clean(found["meaning_text"])
         render.say(f"{text[0].upper()}{text[1:]}")
+    if found["raw_bytes"]:
+        render.say(f"Raw content: {render.size(found['raw_bytes'])}")
     if server and (failed := found["failed_checks"]):
         text = f"{render.count(failed, 'check')} failed {render.when(found['checked'])}"
         render.say(render.paint(f"Health: {text}; see `catchment health`", "yellow"))

@@ -44,7 +44,7 @@ T = TypeVar("T")
 def examine(home: Home) -> list[Finding]:
     """Run all checks. Takes up to ten seconds if sources do not answer: they are probed in parallel."""
     now = datetime.now(UTC)
-    findings = [health.disk(home.path), health.ledger(home, health.last_check(home), now)]
+    findings = [health.disk(home.path), health.ledger(home, health.last_check(home), now), *health.raw_content(home)]
     changes = transition(home)
     state = None if changes else running(home)
     findings += (

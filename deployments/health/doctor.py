@@ -31,6 +31,7 @@ def examine(home: Home) -> list[Finding]:
     mine = homes.pop(home.path, [])
     findings += [leftovers.files(home), leftovers.processes(home, mine), machine.port(home, state is not None, homes)]
     findings += [machine.clocks(home, state), *machine.growth(home), *machine.versions(home)]
+    findings += health.raw_content(home, deep=True)
     if state is None:
         findings += background.examine(home)
     else:

@@ -196,7 +196,7 @@ def test_short_texts_are_counted_before_and_after(home: Home, folders: dict[str,
             cache.put({"7:1:1": b"eel 7"})
         proof = purge(home, ledger, ledger.sources.get("mine"))
         assert (proof.documents, proof.chunks, proof.cached, proof.passages) == (4, 3, 1, 0)
-        assert (proof.still, proof.holds) == ({"documents": 0, "chunks": 0, "cached": 0}, True)
+        assert (proof.still, proof.holds) == ({"documents": 0, "chunks": 0, "cached": 0, "raw": 0}, True)
         assert {hit.source for hit in find_hits(ledger, "pump")} == {"other"}
 
 

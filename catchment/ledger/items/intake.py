@@ -121,6 +121,15 @@ class Intake:
         with self._store.read() as reading:
             return item_lookup.by_id(reading, item_id)
 
+    def states(self, item_ids: Iterable[int]) -> dict[int, str]:
+        """Return the state of each of these items that was not purged."""
+        found: dict[int, str] = {}
+        with self._store.read() as reading:
+            for part in in_parts(item_ids):
+                rows = reading.execute(select(items.c.id, items.c.state).where(among(reading, items.c.id, part)))
+                found |= {row.id: row.state for row in rows}
+        return found
+
     def of_document(self, document: int) -> ItemRow | None:
         """Return the item of a document; None without such a document."""
         with self._store.read() as reading:

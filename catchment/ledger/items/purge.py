@@ -75,6 +75,12 @@ class Purging:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    def ids(self, source_id: int, which: Which) -> Sequence[int]:
+        """Return the IDs of the items."""
+        with self._store.read() as reading:
+            rows = reading.execute(select(items.c.id, items.c.locator).where(items.c.source_id == source_id))
+            return [number for number, locator in rows if which(locator)]
+
     def items(self, source_id: int, which: Which) -> Iterator[int]:
         """Delete items with all data derived from them. Yield the number of items after each transaction.
 
@@ -86,7 +92,7 @@ class Purging:
                     writing, (before_images.c.source_id == source_id) & before_images.c.path.in_(part)
                 )
             self._store.let_others_write()
-        mine = self._mine(source_id, which)
+        mine = self.ids(source_id, which)
         with self._store.read() as reading:
             sized = list(withdraw.sizes_of_items(reading, mine))
         deleted = 0
@@ -110,7 +116,7 @@ class Purging:
 
     def left(self, source_id: int, which: Which, *, whole: bool) -> dict[str, int]:
         """Return the number of remaining rows by table, including orphaned rows. All are 0 after a complete purge."""
-        found = {"items": len(self._mine(source_id, which)), "formers": len(self._paths_before(source_id, which))}
+        found = {"items": len(self.ids(source_id, which)), "formers": len(self._paths_before(source_id, which))}
         with self._store.read() as reading:
             for table in metadata.sorted_tables:
                 if table.name in _FACTS or table.name in found:
@@ -211,11 +217,6 @@ class Purging:
         """Return the ledger's files; empty on PostgreSQL."""
         file = self._store.file
         return [] if file is None else [there for n in ("", "-wal") if (there := Path(f"{file}{n}")).exists()]
-
-    def _mine(self, source_id: int, which: Which) -> Sequence[int]:
-        with self._store.read() as reading:
-            rows = reading.execute(select(items.c.id, items.c.locator).where(items.c.source_id == source_id))
-            return [number for number, locator in rows if which(locator)]
 
     def _sized(self, source_id: int, paths: Sequence[str]) -> list[tuple[str, int]]:
         """Return paths with the size of their stored before-images, in characters."""

@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import chain
-from pathlib import Path
 
 from catchment import __version__
+from catchment.content.disposable_file import file_size
 from catchment.ledger import Incident, Ledger, sqlite_file
 from catchment.model import JobState
 from catchment.pacing.breaker import Position
@@ -84,13 +84,6 @@ def _machine(found: Tally, home: Home) -> None:
         found.add(catalogue.PARSERS_BUSY, worker.busy_parsers)
     found.add(catalogue.DISK_FREE, shutil.disk_usage(home.path).free)
     file = sqlite_file(home.database_url)
-    files = [] if file is None else [file.with_name(file.name + suffix) for suffix in ("", "-wal")]
-    found.add(catalogue.LEDGER_SIZE, sum(map(_size, files)))
+    found.add(catalogue.LEDGER_SIZE, 0 if file is None else file_size(file))
+    found.add(catalogue.RAW_SIZE, file_size(home.raw))
     found.add(catalogue.BUILD, 1, version=__version__)
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except FileNotFoundError:
-        return 0
