@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from catchment.ledger.admin.proof import ItemStatus, Kept, Proof, Sample, Stored
     from catchment.ledger.admin.scratch import PlannedAction, Step
     from catchment.ledger.admin.trail import Trail
+    from catchment.ledger.items.former import Former, Version, Versions
     from catchment.ledger.items.undo import Undo, UndoAction, Undone
 else:
 
@@ -122,6 +123,8 @@ _RARE = {
     "Trail": "admin.trail",
     "UndoAction": "items.undo",
     "Undone": "items.undo",
+    "Version": "items.former",
+    "Versions": "items.former",
 }
 
 
@@ -305,6 +308,13 @@ class Ledger:
         return Undo(self._store, self._monotonic)
 
     @property
+    def former(self) -> Former:
+        """The earlier versions of documents."""
+        from catchment.ledger.items.former import Former
+
+        return Former(self._store)
+
+    @property
     def proof(self) -> Proof:
         """Consistency of ledger and library for one source, item by item."""
         from catchment.ledger.admin.proof import Proof
@@ -399,6 +409,8 @@ __all__ = [
     "UndoAction",
     "Undone",
     "Vector",
+    "Version",
+    "Versions",
     "Vocabulary",
     "Waiting",
     "Watermark",

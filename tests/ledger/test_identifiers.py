@@ -121,6 +121,7 @@ def test_library_without_parts_is_migrated_from_its_texts(tmp_path: Path) -> Non
             "DROP TABLE doc_tags; DROP TABLE doc_folders; DROP TABLE title_embeddings"
         )
         database.execute("ALTER TABLE syncs DROP COLUMN cause")
+        database.execute("ALTER TABLE sources DROP COLUMN keep_days")
         database.execute("ALTER TABLE documents DROP COLUMN moment")
         for table in ("chunk_pairs", "document_pairs"):
             database.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -241,7 +240,7 @@ def test_old_version_loses_its_vectors_when_its_undo_data_expire(world: World, m
     next_sync(world)
     assert stored(world) == 2
     world.clock.forward(days=100)
-    world.ledger.undo.purge(timedelta(days=30), FOREVER)
+    world.ledger.undo.purge(FOREVER)
     assert stored(world) == 1
     assert found(world, "annual bookkeeping accounts") == ["bees.md"]
 
@@ -626,6 +625,7 @@ def test_migration_adds_checksums_and_forgets_what_a_server_refused(sqlite_world
         database.execute("UPDATE embeddings SET vector = x'00' WHERE id = 3")
         database.execute("ALTER TABLE embeddings DROP COLUMN checksum")
         database.execute("ALTER TABLE syncs DROP COLUMN cause")
+        database.execute("ALTER TABLE sources DROP COLUMN keep_days")
         database.executescript(
             "DROP TABLE measures; DROP TABLE incidents; DELETE FROM counters WHERE name IN ('incidents', 'title_embeddings');"
             "DROP TABLE doc_tags; DROP TABLE doc_folders; DROP TABLE title_embeddings;"

@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from catchment.model import JobState
 
-REVISION = "0008"
+REVISION = "0009"
 """Revision of these tables. Migrations upgrade older ledgers to it."""
 
 metadata = MetaData()
@@ -105,6 +105,7 @@ sources = Table(
     Column("root", Text),
     Column("seen_root", Text),
     Column("failures", Integer, nullable=False, server_default="0"),
+    Column("keep_days", Integer, nullable=False, server_default="30"),
     _one_of("state", "active", "paused", "held", "removed"),
 )
 
