@@ -146,13 +146,13 @@ def test_expired_versions_are_said_to_be_gone(world: World) -> None:
     assert world.ledger.undo.purge(FOREVER) == 2
     world.sync = world.begin()
     found = versions(world)
-    gone = "older versions than that of 2026-11-20 14:00 UTC are not kept; they expire after 30 days"
+    gone = "older versions than that of 2026-11-20 14:00 UTC are gone: notes keeps them for at most 30 days"
     assert said(found) == ["+1 -1 lines, tags", ""]
-    assert found.expired == f"{gone} (setting keep_days of notes)"
+    assert found.expired == f"{gone} (setting keep_days)"
     assert [one.since for one in found.versions] == [third, second]
     assert views.as_of(world.ledger, item(world), second)[1].content.text == "two"
     for ask in (views.as_of, views.diff):
-        with pytest.raises(NotFound, match=r"no version of 2026-11-20 13:00 UTC; older versions than .* are not kept"):
+        with pytest.raises(NotFound, match=r"no version of 2026-11-20 13:00 UTC; older versions than .* are gone"):
             ask(world.ledger, item(world), second - timedelta(hours=1))
     world.clock.forward(days=30)
     world.ledger.syncs.end(world.sync.id, "completed", {})

@@ -153,7 +153,7 @@ def _at(ledger: Ledger, known: Versions, moment: datetime) -> Version:
 def _expired(ledger: Ledger, known: Versions) -> str:
     first, days = known.all[0].since, ledger.sources.get(known.source).keep_days
     before = f"older versions than that of {_iso(first)}" if first else "older versions"
-    return f"{before} are not kept; they expire after {days} days (setting keep_days of {known.source})"
+    return f"{before} are gone: {known.source} keeps them for at most {days} days (setting keep_days)"
 
 
 def _read(ledger: Ledger, known: Versions, version: Version) -> _State:
