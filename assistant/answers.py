@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from assistant.untrusted import Untrusted
 
@@ -32,6 +32,10 @@ class SearchArguments(PartWanted):
 
 class ReadArguments(PartWanted):
     document: DocumentNumber
+    as_of: Annotated[
+        AwareDatetime | None,
+        Field(description="As it was at this time, such as 2026-11-20T14:00:00Z; also if deleted since"),
+    ] = None
     limit: Annotated[
         int, Field(ge=1, le=16_000, description="Maximum number of characters; an answer may have fewer")
     ] = 4_000

@@ -69,7 +69,7 @@ class AssistantLibrary:
         from catchment.views.documents import document
 
         ledger, _ = self._open()
-        view = document(self._document(ledger, given.document))
+        view = document(self._document(ledger, given.document, given.as_of))
         shown = view.shown
         text = f"{shown.content.text}{_later_messages(ledger, view)}"
         part = _until_end_of_word(text[given.offset :], given.limit)
@@ -211,8 +211,12 @@ class AssistantLibrary:
         """Return the shared sources of the ledger."""
         return {source.name: source for source in ledger.sources.all()}
 
-    def _document(self, ledger: Ledger, number: int) -> Shown:
-        """Return a document. Raises NotFound."""
+    def _document(self, ledger: Ledger, number: int, as_of: datetime | None = None) -> Shown:
+        """Return a document, as it is or as it was at a time. Raises NotFound."""
+        from catchment.views.versions import versions
+
+        if as_of is not None:
+            return versions.as_of(ledger, versions.item_of(ledger, number).id, as_of)[1]
         try:
             return ledger.library.document(number)
         except NotFound:

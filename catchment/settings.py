@@ -255,6 +255,7 @@ class Policy(Strict):
     keep_raw: bool | None = None
     parsers: int = 2
     batch: int = 1_000
+    keep_days: int = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +291,13 @@ class SourceSettings(Strict):
     )
     preset: Preset = Field(
         Preset.STANDARD, title="Preset", description="Number of parsers and size of batches of a sync"
+    )
+    keep_days: int = Field(
+        30,
+        title="Days of versions",
+        description="Days for which earlier versions of documents are kept",
+        ge=1,
+        le=3_650,
     )
     assistants: bool = Field(
         True, title="Assistants", description="Let assistants (`catchment mcp`) search and read this source"
@@ -349,4 +357,5 @@ class SourceSettings(Strict):
             keep_raw=self.keep_raw,
             parsers=parsers,
             batch=batch,
+            keep_days=self.keep_days,
         )

@@ -54,6 +54,8 @@ _SECTIONS: Final = {
         "search": "library.search:search",
         "show": "library.documents:show",
         "open": "library.open_document:open_document",
+        "history": "library.versions:history",
+        "diff": "library.versions:diff",
         "related": "library.documents:related",
         "why": "library.why:why",
         "vault": "library.vault:app",

@@ -51,6 +51,7 @@ _STATE_COLOURS: Final = {
     "burning": "red",
 }
 _MARKED: Final = re.compile(r"\[([^\[\]]+)\]")
+_CHANGED: Final = re.compile("\ue000([^\ue001]*)\ue001")
 _REWRITE_SECONDS: Final = 0.2
 _LINE_SECONDS: Final = 10.0
 _MINIMUM_WIDTH: Final = 16
@@ -59,7 +60,7 @@ _TEXT_WIDTH: Final = 20
 _SHORTEST: Final = 12
 _MINOR: Final = (
     *("WATCHED", "KIND", "PRIORITY", "ATTEMPTS", "GIVEN", "BY", "TOKENS", "FACTOR", "SCOPE", "ERROR", "UNTIL"),
-    *("TOOK", "NEXT RUN", "ENQUEUED", "LAST", "SINCE", "STARTED", "WAITING", "ABOUT", "LINE", "HASH"),
+    *("MODIFIED", "TOOK", "NEXT RUN", "ENQUEUED", "LAST", "SINCE", "STARTED", "WAITING", "ABOUT", "LINE", "HASH"),
 )
 """Columns that a narrow terminal can do without, the least important first."""
 _Column = tuple[str, ...]
@@ -211,6 +212,18 @@ def show_paragraph(text: str, indent: int = 0, marks: str | None = None) -> None
     if marks and _has_colours(sys.stdout):
         shown = _MARKED.sub(lambda word: paint(word[1], marks), shown)
     say(shown)
+
+
+def show_change(sign: str, parts: Iterable[tuple[str, bool]], colour: str) -> None:
+    """Write a line of a diff behind its sign, wrapped to the terminal. The parts with True have the colour."""
+    marks = ("\ue000", "\ue001") if _has_colours(sys.stdout) else ("", "")
+    text = "".join(part.join(marks) if is_marked else part for part, is_marked in parts).expandtabs(4)
+    text = sign.join(marks) + _HARMFUL.sub(" ", text)
+    say(
+        _CHANGED.sub(
+            lambda part: paint(part[1], colour), "\n  ".join(_wrap(text, max(_MINIMUM_WIDTH, _line_width() - 2)))
+        )
+    )
 
 
 def show_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, states: Collection[str] = ()) -> None:

@@ -8,7 +8,7 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 
 from flows.own_failures import resumable
-from tasks.upkeep import TOMBSTONE, check_ledger, forget_deleted, forget_results
+from tasks.upkeep import check_ledger, forget_deleted, forget_results
 
 
 @flow(name="upkeep", flow_run_name="upkeep", retries=0, persist_result=False)
@@ -19,5 +19,5 @@ async def upkeep() -> dict[str, int] | State[Any]:
 
 @resumable
 async def _upkeep() -> dict[str, int]:
-    forgotten = {"items": await forget_deleted(TOMBSTONE.days), "results": await forget_results()}
+    forgotten = {"items": await forget_deleted(), "results": await forget_results()}
     return {**forgotten, "broken": await check_ledger()}

@@ -19,19 +19,18 @@ from catchment.sync.kept_raw import forget_raw
 from catchment.views.health import record_check
 from tasks.redacted_errors import in_thread
 
-TOMBSTONE = timedelta(days=30)
 _MOST_TEXT = 1_000_000_000
 """Characters of text kept to undo syncs that no document contains any more; the oldest are deleted beyond this."""
 _RESULTS = timedelta(days=CachePolicy.model_fields["days"].default)
 
 
-@task(name="forget-deleted", task_run_name="expire undo data older than {days} days", persist_result=False)
-async def forget_deleted(days: int) -> int:
-    """Delete items whose tombstones are older than `days`, and their withdrawn documents. Returns the number of items.
+@task(name="forget-deleted", task_run_name="expire deleted documents and undo data", persist_result=False)
+async def forget_deleted() -> int:
+    """Delete items that were deleted longer ago than `keep_days` of their source. Returns the number of items.
 
     Also deletes undo data of that age, cached texts that no job needs, and raw content of purged items or above its limit.
     """
-    return await in_thread(_forget_deleted, timedelta(days=days))
+    return await in_thread(_forget_deleted)
 
 
 @task(name="forget-results", task_run_name="delete old results", persist_result=False)
@@ -49,11 +48,11 @@ async def check_ledger() -> int:
     return await in_thread(_check_ledger)
 
 
-def _forget_deleted(age: timedelta) -> int:
+def _forget_deleted() -> int:
     home = Home.default().make()
     with closing(Ledger.open(home)) as ledger, closing(Cache(home.cache)) as cache:
-        forgotten = ledger.intake.purge(age)
-        ledger.undo.purge(age, _MOST_TEXT)
+        forgotten = ledger.intake.purge()
+        ledger.undo.purge(_MOST_TEXT)
         forget_done(cache, ledger)
         forget_raw(home, ledger)
         return forgotten

@@ -132,7 +132,8 @@ def change(desk: Desk[E], entry: E, actor: str, reason: str = "", *, secret: str
                 _refuse_during_removal(ledger, name)
                 with desk.changing(entry):
                     keys = ", ".join(one.key for one in changed)
-                    ledger.sources.put(name, entry.kind, entry.settings.priority)
+                    settings = entry.settings
+                    ledger.sources.put(name, entry.kind, settings.priority, keep_days=settings.keep_days)
                     ledger.sources.note(name, "changed", actor, f"{keys}; {reason}" if reason else keys)
     for file in former:
         file.unlink(missing_ok=True)

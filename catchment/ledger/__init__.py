@@ -111,6 +111,7 @@ if TYPE_CHECKING:
         Survey,
         TextChange,
     )
+    from catchment.ledger.items.former import Former, Version, Versions
     from catchment.ledger.items.undo import Undo, UndoAction, Undone
 else:
 
@@ -137,6 +138,8 @@ _RARE = {
     "Trail": "admin.trail",
     "UndoAction": "items.undo",
     "Undone": "items.undo",
+    "Version": "items.former",
+    "Versions": "items.former",
 }
 
 
@@ -327,6 +330,13 @@ class Ledger:
         return Undo(self._store, self._monotonic)
 
     @property
+    def former(self) -> Former:
+        """The earlier versions of documents."""
+        from catchment.ledger.items.former import Former
+
+        return Former(self._store)
+
+    @property
     def proof(self) -> Proof:
         """Consistency of ledger and library for one source, item by item."""
         from catchment.ledger.admin.proof import Proof
@@ -427,6 +437,8 @@ __all__ = [
     "UndoAction",
     "Undone",
     "Vector",
+    "Version",
+    "Versions",
     "Vocabulary",
     "Waiting",
     "Watermark",

@@ -341,7 +341,7 @@ class OpenBatch:
         """Return the content of an item; None if the parsers fetch themselves. A replay asks no host."""
         bench = self._bench
         if bench.stage is not None and scopes_of(bench.connector):
-            if (raw := bench.raw and bench.raw.get(job.item_id, job.item)) is None:
+            if bench.raw is None or (raw := bench.raw.get(job.item_id, job.item)) is None:
                 raise Skipped(SkipReason.UNCHANGED)
             return raw
         return bench.connector.fetch(job.item) if bench.fetches_here else None

@@ -30,7 +30,7 @@ def circumstances(settings: SourceSettings) -> Circumstances:
     from catchment.content.extract import EXTRACTOR
     from catchment.content.normalize import NORMALIZER
 
-    text = settings.model_dump_json(exclude={"priority"})
+    text = settings.model_dump_json(exclude={"priority", "keep_days"})
     return {
         "program": " ".join([__version__, f"{NORMALIZER}.{EXTRACTOR}", *_versions(_PARSERS)]),
         "settings": hashlib.sha256(text.encode()).hexdigest()[:12],

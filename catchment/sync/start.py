@@ -42,7 +42,7 @@ def begin(
     Recovers jobs held by dead processes, and retries items that failed under other conditions. The caller ensures that this
     process has no other open sync of the source, since it could not be closed here.
     """
-    source = ledger.sources.put(name, connector.kind, priority)
+    source = ledger.sources.put(name, connector.kind, priority, keep_days=policy.keep_days)
     permit = consented(ledger, source, connector)
     was_released = now is not None and _release(ledger, source, now)
     if was_released:

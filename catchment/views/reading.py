@@ -11,18 +11,21 @@ from enum import StrEnum
 from catchment.content.extract.mail import stretches
 from catchment.content.extract.vault import VaultIndex
 from catchment.content.normalize.formats import ENDINGS, MAIL, NOTES, SOURCE_TEXT
-from catchment.ledger import Attached, ConversationMessage, ItemRow, Ledger, Named, Shown
-from catchment.model import PART, JobState, LinkKind
+from catchment.errors import NotFound
+from catchment.ledger import Attached, ConversationMessage, Ledger, Named, Shown
+from catchment.model import PART, LinkKind
 from catchment.views import documents, items
 from catchment.views.documents import DocumentView
 from catchment.views.items import ItemWhy
+from catchment.views.versions import versions
+from catchment.views.versions.versions import DocumentHistory, DocumentVersion
 
 MOST_BACKLINKS = 500
 """Links from elsewhere that are resolved. An index page may have tens of thousands."""
 _MOST_TARGETS = 1_000
 _AROUND = 10
 """Messages before and after this one that are shown in full."""
-_MOST_VERSIONS = 100
+_VERSIONS = 6
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/avif"})
 """Without SVG, which can contain scripts, and without types that browsers do not show."""
 
@@ -70,16 +73,6 @@ class ReadMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """A version of the item that became a document. `version` is the connector's fingerprint."""
-
-    version: str
-    at: datetime
-    sync: int | None
-    is_current: bool
-
-
-@dataclass(frozen=True, slots=True)
 class ReadingView:
     """Everything that a reading page shows of a document.
 
@@ -91,7 +84,8 @@ class ReadingView:
         has_more_links: Whether further links to it were not resolved.
         copies: The other documents with the same content, with the names of their sources.
         conversation: All messages of its conversation, oldest first, including itself; empty for other documents.
-        versions: Newest first.
+        history: Its latest versions.
+        version: The version that is shown; None if it is the present one.
     """
 
     view: DocumentView
@@ -104,8 +98,9 @@ class ReadingView:
     has_more_links: bool
     copies: tuple[tuple[str, Named], ...]
     conversation: tuple[ReadMessage, ...]
-    origin: ItemWhy | None
-    versions: tuple[Version, ...]
+    origin: ItemWhy
+    history: DocumentHistory
+    version: DocumentVersion | None
 
     @property
     def shown(self) -> Shown:
@@ -113,17 +108,23 @@ class ReadingView:
         return self.view.shown
 
 
-def reading(ledger: Ledger, document: int) -> ReadingView:
-    """Return a document set to be read. Raises NotFound."""
-    shown = ledger.library.document(document, mentions=MOST_BACKLINKS + 1)
+def reading(ledger: Ledger, document: int, as_of: datetime | None = None) -> ReadingView:
+    """Return a document set to be read, as it is or as it was at a time. Raises NotFound."""
+    item = versions.item_of(ledger, document)
+    version = None
+    if as_of is None and item.document is None:
+        raise NotFound(f"document {document}: deleted; open /documents/{document}/versions")
+    if as_of is None:
+        shown = ledger.library.document(document, mentions=MOST_BACKLINKS + 1)
+    else:
+        version, shown = versions.as_of(ledger, item.id, as_of)
     written = dict.fromkeys(link.target for link in shown.links if link.kind is not LinkKind.URL and link.target)
     targets = resolved(ledger, shown, list(written)[:_MOST_TARGETS])
-    item = ledger.intake.of_document(document)
     has_files = PART not in shown.item and not _is_remote(shown)
     return ReadingView(
         view=documents.document(shown),
         kind=_kind(shown.content.media_type),
-        file=file_kind(shown.item) if has_files else None,
+        file=file_kind(shown.item) if has_files and version is None else None,
         has_files=has_files,
         targets=targets,
         links_to=tuple(each for each in _once(targets.values()) if each.document != document),
@@ -131,8 +132,9 @@ def reading(ledger: Ledger, document: int) -> ReadingView:
         has_more_links=len(shown.mentions) > MOST_BACKLINKS,
         copies=tuple(_copies(ledger, shown)),
         conversation=_conversation(ledger, shown),
-        origin=items.why(ledger, item, _iso) if item else None,
-        versions=_versions(ledger, item) if item else (),
+        origin=items.why(ledger, item, _iso),
+        history=versions.history(ledger, item.id, _VERSIONS),
+        version=version,
     )
 
 
@@ -214,11 +216,6 @@ def _conversation(ledger: Ledger, shown: Shown) -> tuple[ReadMessage, ...]:
         for number, body in bodies.items()
     }
     return tuple(ReadMessage(one, views.get(one.document)) for one in shown.conversation)
-
-
-def _versions(ledger: Ledger, item: ItemRow) -> tuple[Version, ...]:
-    jobs = ledger.queue.jobs(item=item.id, state=JobState.SUCCEEDED, limit=_MOST_VERSIONS)
-    return tuple(Version(job.version, job.finished or job.enqueued, job.sync_id, job.current) for job in jobs)
 
 
 def _iso(moment: datetime | None) -> str:

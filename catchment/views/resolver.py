@@ -86,17 +86,40 @@ def find(
 
 def document(ledger: Ledger, name: str, settings: Settings) -> NamedDocument:
     """Return the document with this name. Raises NotFound, or Ambiguous with the choices, if it is not one."""
+    best, others = _best(ledger, name, settings)
+    number = _single(ledger, name, best if best and best[0].document is not None else best[:1]).document
+    if number is None:
+        raise NotFound(f"{name!r}: not in the library; the reason: catchment why {name}")
+    return NamedDocument(number, others)
+
+
+def item(ledger: Ledger, name: str, settings: Settings) -> ItemRow:
+    """Return the item with this name, which may be deleted, or have had the name before a move. Raises as `document`."""
+    best, _ = _best(ledger, name, settings)
+    # Of items that were deleted at the same path, the last one.
+    return _single(ledger, name, list({(row.source, row.locator): row for row in reversed(best)}.values())[::-1])
+
+
+def _best(ledger: Ledger, name: str, settings: Settings) -> tuple[list[ItemRow], list[ItemRow]]:
+    """Return the items with this name and those that have it in part: of those with a document, if there are any."""
     found = find(ledger, name, settings)
-    items = [row for row in (*found.items, *found.others) if row.document is not None]
-    best = [row for row in found.items if row in items] or _ranked(name, items).items
+    every = [*found.items, *found.others]
+    items = [row for row in every if row.document is not None] or every
+    best = [row for row in found.items if row in items] or [*_ranked(name, items).items]
+    return best, [row for row in items if row not in best]
+
+
+def _single(ledger: Ledger, name: str, best: Sequence[ItemRow]) -> ItemRow:
+    if not best:
+        raise NotFound(_missing(ledger, name))
     if len(best) > 1:
-        choices = [f"#{row.document} {row.source}: {row.locator}" for row in best]
+        choices = [
+            f"{'deleted' if row.document is None else f'#{row.document}'} {row.source}: {row.locator}" for row in best
+        ]
         more = [f"and {len(choices) - _SHOWN} more"] if len(choices) > _SHOWN else []
         problem = f"{name!r}: {len(choices)} documents have this name; give the number of one"
         raise Ambiguous(problem, (*choices[:_SHOWN], *more))
-    if not best or best[0].document is None:
-        raise NotFound(_missing(ledger, name, found))
-    return NamedDocument(best[0].document, [row for row in items if row not in best])
+    return best[0]
 
 
 def places(name: str, settings: Mapping[str, SourceSettings], *, looks_at_disk: bool = True) -> dict[str, str]:
@@ -149,9 +172,7 @@ def _standing(name: str, row: ItemRow) -> tuple[object, ...]:
     return match is None, match or (), PART in row.locator and PART not in name
 
 
-def _missing(ledger: Ledger, name: str, found: Found) -> str:
-    if found.items:
-        return f"{name!r}: not in the library; the reason: catchment why {name}"
+def _missing(ledger: Ledger, name: str) -> str:
     if close := ledger.intake.similar(name):
         return f"{name!r}: no such document; did you mean {' or '.join(close)}?"
     return f"{name!r}: no such document; `catchment search` finds documents, `catchment why` explains missing ones"

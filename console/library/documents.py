@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,21 +32,35 @@ _OTHERS = 3
 def show(
     document: Document,
     full: Annotated[bool, typer.Option("--full", help="For a message, also quotations and the signature.")] = False,
+    as_of: Annotated[
+        datetime | None,
+        typer.Option(
+            "--as-of", metavar="TIME", parser=arguments.moment, help="As it was at a time: 2h, 7d, or a date."
+        ),
+    ] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Show a document: its text, properties and warnings.
 
     For a message: sender and recipients, the text without quotations, attachments, and the conversation around it.
+    With --as-of, also one that was deleted; `catchment history` lists the versions.
 
-    Example: catchment show ~/Vault/Bees.md
+    Example: catchment show ~/Vault/Bees.md --as-of 7d
     """
     from catchment.views import documents as views
+    from catchment.views import resolver
+    from catchment.views.versions import versions
 
+    version = None
     with session.reading() as ledger:
-        shown = named(ledger, document)
+        if as_of is None:
+            shown = named(ledger, document)
+        else:
+            version, shown = versions.as_of(ledger, resolver.item(ledger, document, settings).id, as_of)
     view = views.document(shown)
     if as_json:
-        render.show_json(_json(view))
+        times = {"since": version.since, "until": version.until, "sync": version.sync} if version else {}
+        render.show_json({**_json(view), **times})
         return
     content, is_message = shown.content, view.is_message
     render.show_fields(
@@ -55,6 +70,8 @@ def show(
             "to": "; ".join(view.recipients) if is_message else None,
             "copy to": "; ".join(view.copied) if is_message else None,
             "document": shown.document,
+            "version of": render.local(version.since) if version and version.since else None,
+            "replaced": render.local(version.until) if version and version.until else None,
             "attached to": shown.carrier,
             "found in": "; ".join(f"{source}: {item}" for source, item in shown.places),
             "type": content.media_type,
@@ -106,13 +123,14 @@ def named(ledger: Ledger, name: str) -> Shown:
     """Return the document with this name, and report others that have it in part. Raises NotFound or Ambiguous."""
     from catchment.views import resolver
 
-    found = resolver.document(ledger, name, _settings)
+    found = resolver.document(ledger, name, settings)
     for row in found.others[:_OTHERS]:
         render.note(render.clean(f"{name}: also document {row.document} ({row.source}: {row.locator})"))
     return ledger.library.document(found.number)
 
 
-def _settings() -> dict[str, SourceSettings]:
+def settings() -> dict[str, SourceSettings]:
+    """Return the settings of the sources, for names that are paths on the disk."""
     return {name: entry.settings for name, entry in session.desk().entries().items()}
 
 

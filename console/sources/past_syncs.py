@@ -51,7 +51,8 @@ def show_sync(
 ) -> None:
     """Show a sync and the paths that it changed.
 
-    Paths are known for 30 days. `catchment why PATH` explains one of them; `catchment undo SYNC` takes the changes back.
+    Paths are known for 30 days, or `keep_days` of the source. `catchment why PATH` explains one of them; `catchment undo SYNC`
+    takes the changes back.
 
     Example: catchment syncs show 34
     """

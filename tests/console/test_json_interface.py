@@ -67,6 +67,8 @@ SAMPLES = {
     "/audit": "/audit?source=notes",
     "/why": "/why?item=broken.pdf",
     "/documents/{document}": "/documents/1",
+    "/documents/{document}/versions": "/documents/1/versions",
+    "/documents/{document}/diff": "/documents/1/diff",
     "/search": "/search?text=swarm",
 }
 

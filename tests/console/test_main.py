@@ -121,6 +121,8 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "search",
             "show",
             "open",
+            "history",
+            "diff",
             "related",
             "why",
             "demo",

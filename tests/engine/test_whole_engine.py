@@ -380,7 +380,7 @@ class WholeEngine(RuleBasedStateMachine):
     def let_time_pass(self, days: int) -> None:
         self.engine.forward(timedelta(days=days, hours=1))
         if days:
-            self.engine.tidy(timedelta(days=30))
+            self.engine.tidy()
             for believed in self.believed.values():
                 believed.before.clear()
 

@@ -246,10 +246,10 @@ class Engine:
         assert backups.restore(self._file, file).broken == []
         self._open()
 
-    def tidy(self, age: timedelta) -> None:
+    def tidy(self) -> None:
         """Run the daily clean-up."""
-        self.ledger.intake.purge(age)
-        self.ledger.undo.purge(age, 1_000_000)
+        self.ledger.intake.purge()
+        self.ledger.undo.purge(1_000_000)
 
 
 def finish(sync: SourceSync) -> dict[str, int]:

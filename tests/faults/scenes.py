@@ -327,8 +327,10 @@ def _embed(desk: Desk, name: str) -> None:
 def upkeep(desk: Desk) -> None:
     """Run the daily clean-up a month later."""
     with desk.ledger() as ledger, closing(Cache(desk.home.cache)) as cache:
-        ledger.intake.purge(NOW)
-        ledger.undo.purge(NOW, 0)
+        for source in ledger.sources.all():
+            ledger.sources.put(source.name, source.kind, source.priority, keep_days=0)
+        ledger.intake.purge()
+        ledger.undo.purge(0)
         forget_done(cache, ledger)
         broken = len(ledger.check())
     health.record_check(desk.home, broken)

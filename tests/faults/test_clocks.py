@@ -248,7 +248,7 @@ def deleted(world: World) -> None:
 
 def purged(world: World) -> tuple[int, int]:
     """Run the daily clean-up; return the numbers of expired tombstones and of expired undoable syncs."""
-    return world.ledger.intake.purge(MONTH), world.ledger.undo.purge(MONTH, FOREVER)
+    return world.ledger.intake.purge(), world.ledger.undo.purge(FOREVER)
 
 
 def begin(world: World, **circumstances: str) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-WITHOUT_BACKFILLS = (
+BEFORE_0009 = (
     "DROP INDEX jobs_by_backfill",
     "DROP INDEX syncs_by_backfill",
     "ALTER TABLE syncs DROP COLUMN backfill_id",
     "ALTER TABLE jobs DROP COLUMN backfill_id",
     "ALTER TABLE jobs DROP COLUMN replay_of",
     "DROP TABLE backfills",
+    "ALTER TABLE sources DROP COLUMN keep_days",
     "DELETE FROM counters WHERE name = 'backfills'",
 )
 """The statements that turn a ledger of revision 0009 into one of 0008."""

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tarfile
 from contextlib import closing
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +213,7 @@ def test_a_bundle_says_what_became_of_its_documents(signed: World, home: Home, t
     signed.ingest(note("n/1.md", "v2"), note("n/20.md"))
     signed.lose("n/2.md")
     signed.settle()
-    signed.ledger.intake.purge(timedelta(0))
+    signed.expire()
     found = compare(signed.ledger, made.file)
     number = {name: signed.ledger.intake.find(f"n/{name}.md")[0].document for name in ("0", "1", "20")}
     assert found.fates[number["0"]] is Fate.SAME

@@ -24,7 +24,7 @@ def leave(world: World, keys: Iterable[str]) -> None:
     world.ledger.intake.record(world.sync.id, [Tombstone(key) for key in keys], {})
     if world.settle().held:
         world.ledger.intake.apply_hold(world.source.id, "operator", "")
-    world.ledger.intake.purge(timedelta())
+    world.expire()
 
 
 def found(world: World) -> dict[str, int]:

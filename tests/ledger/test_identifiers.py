@@ -10,7 +10,7 @@ import pytest
 
 from catchment.ledger import Ledger
 from catchment.ledger.library.word_parts import parts, pieces_of
-from tests.ledger.older import WITHOUT_BACKFILLS
+from tests.ledger.older import BEFORE_0009
 from tests.ledger.test_search import ask, found, put
 from tests.ledger.world import Clock, World
 
@@ -111,7 +111,7 @@ def test_library_without_parts_is_migrated_from_its_texts(tmp_path: Path) -> Non
     put(world, "水文.md", "水文学")
     world.ledger.close()
     with closing(connect(tmp_path / "ledger.db")) as database, database:
-        for statement in WITHOUT_BACKFILLS:
+        for statement in BEFORE_0009:
             database.execute(statement)
         database.execute("UPDATE revision SET version_num = '0001'")
         for table in ("embeddings", "search_model", "spaces"):

@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from catchment.ledger.library.conversation_index import MAIL
 from catchment.model import PART, Document
-from tests.ledger.older import WITHOUT_BACKFILLS
+from tests.ledger.older import BEFORE_0009
 from tests.ledger.test_search import ask, found
 from tests.ledger.world import World, content, delivered, note
 
@@ -67,7 +67,7 @@ def test_attachments_of_an_older_ledger_get_sender_and_date(world: World) -> Non
     put(world, f"INBOX;UIDVALIDITY=1;UID=9{PART}2", ARRIVED, Document("no message, a weir", "text/plain"))
     with world.ledger._store.write() as writing:
         writing.execute(text("UPDATE documents SET moment = NULL WHERE path LIKE '%UID=8'"))
-        for statement in (*WITHOUT_BACKFILLS, "UPDATE revision SET version_num = '0007'"):
+        for statement in (*BEFORE_0009, "UPDATE revision SET version_num = '0007'"):
             writing.execute(text(statement))
     world.reopen()
     hits = {hit.item: (hit.author, hit.moment) for hit in ask(world, "weir").hits}

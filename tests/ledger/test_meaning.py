@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from catchment.search.meaning.models import Model, Refusal
 from catchment.search.meaning.vectors import Near, Vectors
 from catchment.search.results import Lanes
 from catchment.search.search import search
-from tests.ledger.older import WITHOUT_BACKFILLS
+from tests.ledger.older import BEFORE_0009
 from tests.ledger.test_undo import FOREVER, next_sync, undo
 from tests.ledger.world import World, content, delivered, note
 
@@ -242,7 +241,7 @@ def test_old_version_loses_its_vectors_when_its_undo_data_expire(world: World, m
     next_sync(world)
     assert stored(world) == 2
     world.clock.forward(days=100)
-    world.ledger.undo.purge(timedelta(days=30), FOREVER)
+    world.ledger.undo.purge(FOREVER)
     assert stored(world) == 1
     assert found(world, "annual bookkeeping accounts") == ["bees.md"]
 
@@ -632,7 +631,7 @@ def test_migration_adds_checksums_and_forgets_what_a_server_refused(sqlite_world
             "DROP TABLE doc_tags; DROP TABLE doc_folders; DROP TABLE title_embeddings;"
             "CREATE INDEX tags ON entities (kind, value, content_id) WHERE kind = 'tag'"
         )
-        for statement in WITHOUT_BACKFILLS:
+        for statement in BEFORE_0009:
             database.execute(statement)
         database.execute("UPDATE revision SET version_num = '0004'")
         (deleted,) = database.execute("SELECT value FROM counters WHERE name = 'embeddings_deleted'").fetchone()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 
 import pytest
 
@@ -89,7 +88,7 @@ def test_message_is_shown_in_its_conversation_across_sources(world: World) -> No
     assert [one.item for one in document_named(world.ledger, "c").conversation] == ["b", "c"], (
         "what was deleted is not shown"
     )
-    world.ledger.intake.purge(timedelta())
+    world.expire()
     assert [one.item for one in document_named(world.ledger, "c").conversation] == ["b", "c"], (
         "and still holds them together"
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
 from catchment.errors import NotFound
@@ -116,7 +114,7 @@ def test_sync_says_why_it_cannot_be_undone(world: World) -> None:
     undone = undo.undo(first, "anna", "", lambda _: False).number
     assert undo.undone_by(first) == undone and undo.undone_by(idle) is None
     world.clock.forward(days=31)
-    undo.purge(timedelta(days=30), 10**9)
+    undo.purge(10**9)
     assert undo.refusal(first) == "its undo data expired"
     assert undo.refusal(99) == "not found"
 

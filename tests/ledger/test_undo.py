@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
 from catchment.errors import NotFound, SkipReason, TryAgain
@@ -249,7 +247,7 @@ def test_undo_data_that_expires_during_an_undo_is_reported(world: World, monkeyp
     def let_others_write(_: Store) -> None:
         if not purged:
             purged.append(0)
-            purged.append(world.ledger.undo.purge(timedelta(days=30), FOREVER))
+            purged.append(world.ledger.undo.purge(FOREVER))
 
     monkeypatch.setattr(Store, "let_others_write", let_others_write)
     with pytest.raises(NotFound, match="its undo data expired"):
@@ -261,10 +259,10 @@ def test_undo_data_that_expires_during_an_undo_is_reported(world: World, monkeyp
 def test_undo_data_is_bounded_in_time(world: World) -> None:
     sync_id, _ = mixed_sync(world)
     world.clock.forward(days=29)
-    assert world.ledger.undo.purge(timedelta(days=30), FOREVER) == 0
+    assert world.ledger.undo.purge(FOREVER) == 0
     world.clock.forward(days=2)
-    world.ledger.intake.purge(timedelta(days=30))
-    assert world.ledger.undo.purge(timedelta(days=30), FOREVER) == 2
+    world.ledger.intake.purge()
+    assert world.ledger.undo.purge(FOREVER) == 2
     assert world.ledger.check(deep=True) == []
     with pytest.raises(NotFound, match="its undo data expired"):
         world.ledger.undo.preview(sync_id)
@@ -278,11 +276,11 @@ def test_undo_data_is_bounded_in_size_by_whole_syncs(world: World) -> None:
         world.ingest(*(note(f"n/{n}.md", version, f"n{n}") for n in range(3)))
         next_sync(world)
     size = 3 * len("What 0 says in v1")
-    assert world.ledger.undo.purge(timedelta(days=30), size) == 2
+    assert world.ledger.undo.purge(size) == 2
     assert world.ledger.undo.preview(first + 2).count(UndoAction.SET_BACK) == 3
     with pytest.raises(NotFound):
         world.ledger.undo.preview(first + 1)
-    assert world.ledger.undo.purge(timedelta(days=30), size - 1) == 1
+    assert world.ledger.undo.purge(size - 1) == 1
     assert world.ledger.check(deep=True) == []
 
 
@@ -296,14 +294,14 @@ def test_undo_data_expires_in_batches_and_partial_data_blocks_undo(
     # In the middle of the second sync.
     killed_when_giving_way(monkeypatch, 4)
     with pytest.raises(KeyboardInterrupt):
-        world.ledger.undo.purge(timedelta(days=30), FOREVER)
+        world.ledger.undo.purge(FOREVER)
     assert kept(world) == {sync_id}
     world.clock.set(hours=5)
     with world.ledger._store.write() as writing:
         world.ledger._monotonic.now(writing)
     with pytest.raises(NotFound, match="its undo data expired"):
         world.ledger.undo.preview(sync_id)
-    assert world.ledger.undo.purge(timedelta(days=30), FOREVER) == 1
+    assert world.ledger.undo.purge(FOREVER) == 1
     assert kept(world) == set()
     assert world.ledger.check(deep=True) == []
 
@@ -318,7 +316,7 @@ def test_undo_data_of_a_running_sync_is_kept_at_any_size(world: World) -> None:
     world.ingest(*notes(3))
     next_sync(world)
     world.ingest(note("n/0.md", "v2", "n0"), note("n/1.md", "v2", "n1"))
-    assert world.ledger.undo.purge(timedelta(days=30), 1) == 1
+    assert world.ledger.undo.purge(1) == 1
     world.ingest(note("n/2.md", "v2", "n2"))
     assert undo(world, world.sync.id).count(UndoAction.SET_BACK) == 3
     assert {text[-2:] for text in library(world).values()} == {"v1"}

@@ -186,6 +186,11 @@ class World:
         """Return the locators of the search hits."""
         return [hit.item for hit in find_hits(self.ledger, words)]
 
+    def expire(self) -> None:
+        """Purge what was deleted, as if its time were over."""
+        self.ledger.sources.put(self.source.name, self.source.kind, self.source.priority, keep_days=0)
+        self.ledger.intake.purge()
+
     def state(self, job_id: int) -> str:
         return self.ledger.queue.job(job_id).state.value
 

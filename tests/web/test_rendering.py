@@ -63,7 +63,8 @@ def read(
     )  # fmt: skip
     return ReadingView(
         view=documents.document(shown), kind=KINDS[media_type], file=None, has_files=True, targets=LIBRARY, links_to=(),
-        linked_from=(), has_more_links=False, copies=(), conversation=tuple(conversation), origin=None, versions=(),
+        linked_from=(), has_more_links=False, copies=(), conversation=tuple(conversation),
+        origin=None, history=None, version=None,  # type: ignore[arg-type]
     )  # fmt: skip
 
 

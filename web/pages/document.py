@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from catchment.errors import CatchmentError, MeaningOff, NotFound
+from catchment.errors import BadInput, CatchmentError, MeaningOff, NotFound
 from catchment.ledger import Shown
 from catchment.search.results import Hit
 from catchment.views.documents import DocumentView
 from catchment.views.reading import FileKind, ReadingView, ReadMessage, reading
 from catchment.views.served_files import ServedFile, served_file
+from catchment.views.versions import versions
+from catchment.views.versions.versions import DocumentDiff, DocumentHistory
 from web import rendering, template_filters
 from web.guard import error
 from web.json_interface import status_of
@@ -26,6 +29,9 @@ from web.warm_library import RelatedRequest, WarmLibrary
 _NEAREST = 8
 _LISTED = 100
 """Links of one kind that are listed."""
+_MOST_VERSIONS = 100
+_MOST_LINES = 1_000
+"""Lines of a diff that are shown."""
 _MOST_HTML = 36_000
 """Characters of the texts of a conversation on one page."""
 _PAGE = re.compile(r"[1-9][0-9]{0,5}")
@@ -60,11 +66,11 @@ def _response(file: ServedFile) -> Response:
 
 
 def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    view = reading(library.ledger, _number(parameters["document"]))
+    view = reading(library.ledger, _number(parameters["document"]), _time(parameters, "as_of"))
     shown = view.shown
     asked, parts = parameters.get("page", ""), rendering.parts(view)
     page = min(int(asked), parts) if _PAGE.fullmatch(asked) else 1
-    similar, meaning_off = _similar(library, view)
+    similar, meaning_off = ([], None) if view.version else _similar(library, view)
     linked = {"Linked from": view.linked_from, "Links to": view.links_to}
     return {
         "reading": view,
@@ -81,6 +87,20 @@ def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "crumbs": shown.item.partition(";UIDVALIDITY=")[0].split("/"),
         "opens": _opens(shown),
     }
+
+
+def _versions(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+    number = _number(parameters["document"])
+    item = versions.item_of(library.ledger, number)
+    return {"view": versions.history(library.ledger, item.id, _MOST_VERSIONS), "number": number, "item": item}
+
+
+def _diff(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+    number = _number(parameters["document"])
+    item = versions.item_of(library.ledger, number)
+    since, until = _time(parameters, "since"), _time(parameters, "until")
+    view = versions.diff(library.ledger, item.id, since, until)
+    return {"view": view, "number": number, "lines": view.lines[:_MOST_LINES], "more": len(view.lines) - _MOST_LINES}
 
 
 def _thread(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
@@ -156,7 +176,18 @@ def _number(text: str | int) -> int:
     return min(int(text), 2**62)
 
 
+def _time(parameters: Mapping[str, str], name: str) -> datetime | None:
+    if not (text := parameters.get(name)):
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise BadInput(f"{name}: not a time; example: 2026-11-20T14:00:00Z") from None
+
+
 PAGES = (
-    WebPage("/documents/{document:int}", "document.html", _document, shared=DocumentView),
+    WebPage("/documents/{document:int}", "document.html", _document, shared=DocumentView, query=("as_of",)),
+    WebPage("/documents/{document:int}/versions", "versions.html", _versions, shared=DocumentHistory),
+    WebPage("/documents/{document:int}/diff", "diff.html", _diff, shared=DocumentDiff, query=("since", "until")),
     WebPage("/threads/{document:int}", "thread.html", _thread),
 )

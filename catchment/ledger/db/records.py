@@ -18,7 +18,7 @@ FAILED_OUTCOMES: tuple[Outcome, ...] = ("failed", "crashed", "quarantined")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A configured source. `failures` is the number of consecutive failed syncs."""
+    """A configured source. `failures`: consecutive failed syncs. `keep_days`: how long versions of documents are kept."""
 
     id: int
     name: str
@@ -27,6 +27,7 @@ class Source:
     state: SourceState
     state_reason: str | None
     failures: int
+    keep_days: int
 
 
 @dataclass(frozen=True, slots=True)

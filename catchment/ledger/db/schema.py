@@ -106,6 +106,7 @@ sources = Table(
     Column("root", Text),
     Column("seen_root", Text),
     Column("failures", Integer, nullable=False, server_default="0"),
+    Column("keep_days", Integer, nullable=False, server_default="30"),
     _one_of("state", "active", "paused", "held", "removed"),
 )
 

@@ -18,6 +18,8 @@ from catchment.ledger.db.schema import chunks, contents, embeddings, metadata, s
 _SOURCES = "SELECT id FROM {base}.sources WHERE name IN (SELECT name FROM visible_names)"
 _OF_CONTENT = f"""EXISTS (SELECT 1 FROM {{base}}.documents AS owner WHERE owner.content_id = {{table}}.{{column}}
     AND owner.removed_at IS NULL AND owner.source_id IN ({_SOURCES}))"""
+_OF_FORMER = f"""EXISTS (SELECT 1 FROM {{base}}.formers AS owner WHERE owner.content_id = {{table}}.{{column}}
+    AND owner.source_id IN ({_SOURCES}))"""
 _OF_DOCUMENT = f"""EXISTS (SELECT 1 FROM {{base}}.documents AS owner WHERE owner.id = {{table}}.document_id
     AND owner.removed_at IS NULL AND owner.source_id IN ({_SOURCES}))"""
 _CONTENT_COLUMNS = {contents: "id", chunks: "content_id", embeddings: "content_id"}
@@ -47,7 +49,7 @@ def _views(base: str) -> list[str]:
     conditions = {sources: "id IN ({sources})"}
     conditions |= {table: "source_id IN ({sources})" for table in metadata.tables.values() if "source_id" in table.c}
     conditions |= {table: _OF_DOCUMENT for table in metadata.tables.values() if "document_id" in table.c}
-    conditions |= dict.fromkeys(_CONTENT_COLUMNS, _OF_CONTENT)
+    conditions |= dict.fromkeys(_CONTENT_COLUMNS, _OF_CONTENT) | {contents: f"({_OF_CONTENT} OR {_OF_FORMER})"}
     return [
         f"CREATE TEMPORARY VIEW {table.name} AS SELECT * FROM {base}.{table.name} WHERE "
         + condition.format(

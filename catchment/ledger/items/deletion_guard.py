@@ -18,6 +18,7 @@ from catchment.ledger.db.schema import DELETED, MISSING, documents, history, hol
 from catchment.ledger.items.recording import VERSIONED
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import withdraw
+from catchment.ledger.library.before_images import kept_from
 
 _FEW = 10
 _SHARE = 0.1
@@ -158,15 +159,15 @@ class Deletions:
             writing.record("hold dropped", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
         return count
 
-    def purge(self, older_than: timedelta) -> int:
+    def purge(self) -> int:
         """Implement `Intake.purge`."""
         with self._store.write() as writing:
             self._monotonic.now(writing)
             # Times recorded while the clock was ahead: the true age is unknown, so count from now.
             ahead = literal_column(DELETED) & (items.c.gone_at > writing.now)
             writing.execute(update(items).where(ahead).values(gone_at=writing.now))
-            limit = writing.now - older_than // timedelta(microseconds=1)
-            old = select(items.c.id).where(literal_column(DELETED), items.c.gone_at <= limit)
+            old = select(items.c.id).join(sources, sources.c.id == items.c.source_id)
+            old = old.where(literal_column(DELETED), items.c.gone_at <= kept_from(writing))
         with self._store.read() as reading:
             sized = list(withdraw.sizes_of_items(reading, reading.execute(old).scalars().all()))
         count = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
 
 from sqlalchemy import delete, select
 
@@ -20,9 +19,6 @@ from catchment.ledger.items.deletion_guard import Deletions, HeldFolder, HeldIte
 from catchment.ledger.items.known import KnownSource
 from catchment.ledger.items.recording import Recording
 from catchment.model import Failure, Skip, Tombstone, Upsert
-
-_STATES = ("present", "missing", "kept", "deleted")
-_MOST_FOUND = 50
 
 
 class Intake:
@@ -96,12 +92,12 @@ class Intake:
         """Keep the items until the next listing decides again. Return the number of items. Raises NotFound without a hold."""
         return self._deletions.drop(source_id, actor, reason)
 
-    def purge(self, older_than: timedelta) -> int:
-        """Purge deleted items with tombstones older than this, and their documents. Return the number of items."""
-        return self._deletions.purge(older_than)
+    def purge(self) -> int:
+        """Purge items that were deleted longer ago than their source keeps them, and their documents. Return their number."""
+        return self._deletions.purge()
 
     def find(self, text: str, source: str | None = None) -> list[ItemRow]:
-        """Return up to 50 items with this name, best match first, in any state: see `match_name`.
+        """Return up to 50 items with this name, now or before a move, best match first, in any state: see `match_name`.
 
         If no path matches, those of the documents with this title.
         """
@@ -131,7 +127,7 @@ class Intake:
         return found
 
     def of_document(self, document: int) -> ItemRow | None:
-        """Return the item of a document; None without such a document."""
+        """Return the item of a document, which may be withdrawn; None without such a document."""
         with self._store.read() as reading:
             return item_lookup.of_document(reading, document)
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from sqlalchemy import Select, case, func, select
+from sqlalchemy import Select, case, func, literal, select, union_all
 
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import AnyRow, Reading, from_json, from_micros, maybe_time
 from catchment.ledger.db.records import ItemRow
-from catchment.ledger.db.schema import documents, items, jobs, sources
+from catchment.ledger.db.schema import documents, items, jobs, moves, sources
 from catchment.model import JobState
 
-_STATES = ("present", "missing", "kept", "deleted")
+_STATES = ("present", "missing", "kept", "former", "deleted")
+"""States in the order of their matches; `former`: the item had the path before it moved."""
 _HELD_BACK = (
     "missing",
     *(state.value for state in (JobState.QUARANTINED, JobState.RETRYING, JobState.RUNNING, JobState.PENDING)),
@@ -45,8 +46,9 @@ def by_id(reading: Reading, item_id: int) -> ItemRow | None:
 
 
 def of_document(reading: Reading, document: int) -> ItemRow | None:
-    """Return the item of a document; None without such a document."""
-    row = reading.execute(_rows().where(documents.c.id == document)).first()
+    """Return the item of a document, which may be withdrawn; None without such a document."""
+    its_item = select(documents.c.item_id).where(documents.c.id == document).scalar_subquery()
+    row = reading.execute(_rows().where(items.c.id == its_item)).first()
     return None if row is None else _item(row)
 
 
@@ -97,18 +99,24 @@ def _rows() -> Select[tuple[object, ...]]:
 
 
 def _by_path(reading: Reading, text: str, source: str | None) -> list[int]:
-    """Return the matching items, best first: present items before missing and deleted ones."""
+    """Return the matching items, best first: present items before missing, moved and deleted ones."""
     names = select(items.c.id, items.c.locator, items.c.state).where(
         lookup.name_condition(reading, items.c.locator, text)
     )
+    moved = (
+        select(items.c.id, moves.c.locator, literal("former"))
+        .join(moves, moves.c.item_id == items.c.id)
+        .where(items.c.state != "deleted", lookup.name_condition(reading, moves.c.locator, text))
+    )
     if source is not None:
-        names = names.join(sources, sources.c.id == items.c.source_id).where(sources.c.name == source)
+        mine = items.c.source_id == select(sources.c.id).where(sources.c.name == source).scalar_subquery()
+        names, moved = names.where(mine), moved.where(mine)
     found = sorted(
         (match, _STATES.index(state), len(locator), -number)
-        for number, locator, state in reading.execute(names)
+        for number, locator, state in reading.execute(union_all(names, moved))
         if (match := lookup.match_name(locator, text))
     )
-    return [-negative for *_, negative in found][:_MOST_FOUND]
+    return list(dict.fromkeys(-negative for *_, negative in found))[:_MOST_FOUND]
 
 
 def _by_title(reading: Reading, text: str, source: str | None) -> list[int]:

@@ -45,24 +45,31 @@ class Sources:
         self._store = store
 
     def put(
-        self, name: str, kind: str, priority: Priority, actor: str = "configuration", reason: str | None = None
+        self,
+        name: str,
+        kind: str,
+        priority: Priority,
+        actor: str = "configuration",
+        reason: str | None = None,
+        *,
+        keep_days: int | None = None,
     ) -> Source:
-        """Add a source, update its priority, or reactivate a removed one. Idempotent.
+        """Add a source, update its priority and `keep_days`, or reactivate a removed one. Idempotent.
 
         Raises Refused if the name belongs to a source of another kind.
         """
         with self._store.write() as writing:
             old = writing.execute(select(sources).where(sources.c.name == name)).first()
+            values: dict[str, Any] = {"kind": kind, "priority": priority.value}
+            if keep_days is not None:
+                values["keep_days"] = keep_days
             if old is None:
                 number = writing.ids("sources")[0]
-                writing.execute(
-                    insert(sources).values(id=number, name=name, kind=kind, priority=priority.value, state="active")
-                )
+                writing.execute(insert(sources).values(id=number, name=name, state="active", **values))
                 writing.record("added", actor=actor, source_id=number, reason=reason or None)
             elif old.state != "removed" and old.kind != kind:
                 raise Refused(f"{name}: exists as a source of kind {old.kind}; remove it first, or choose another name")
             else:
-                values: dict[str, Any] = {"kind": kind, "priority": priority.value}
                 if old.state == "removed":
                     values |= {"state": "active", "state_reason": None, "failures": 0, "root": None}
                     writing.record("added", actor=actor, source_id=old.id, reason=reason or None)
@@ -211,4 +218,6 @@ def _end_sync(writing: Writing, source_id: int) -> None:
 
 
 def _source(row: AnyRow) -> Source:
-    return Source(row.id, row.name, row.kind, Priority(row.priority), row.state, row.state_reason, row.failures)
+    return Source(
+        row.id, row.name, row.kind, Priority(row.priority), row.state, row.state_reason, row.failures, row.keep_days
+    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import StrEnum
 from itertools import groupby
 from operator import itemgetter
@@ -142,8 +141,8 @@ class Undo:
             writing.execute(update(syncs).where(syncs.c.id == number).values(values))
         return Undone(source.name, sync_id, number, actions)
 
-    def purge(self, older_than: timedelta, most: int) -> int:
-        """Delete the undo data of old syncs, and beyond `most` characters in total. Return the number of syncs.
+    def purge(self, most: int) -> int:
+        """Delete undo data older than its source keeps it, and beyond `most` characters in total. Return the number of syncs.
 
         May be repeated after a kill; the affected syncs can no longer be undone.
         """
@@ -151,7 +150,7 @@ class Undo:
             self._monotonic.now(writing)
             before_images.clamp_future_times(writing)
         with self._store.read() as reading:
-            numbers = before_images.expired_syncs(reading, older_than, most)
+            numbers = before_images.expired_syncs(reading, most)
         with self._store.write() as writing:
             before_images.mark_for_deletion(writing, numbers)
         while True:

@@ -98,7 +98,7 @@ def _adopt(writing: Writing, held: Mapping[int, AnyRow], content: Mapping[int, C
     orphans: defaultdict[tuple[int, int], list[AnyRow]] = defaultdict(list)
     for part in in_parts(set(new.values())):
         left = (
-            select(documents.c.id, documents.c.item_id, documents.c.content_id, items.c.source_id)
+            select(documents.c.id, documents.c.item_id, documents.c.content_id, documents.c.path, items.c.source_id)
             .join(items, items.c.id == documents.c.item_id)
             .join(contents, contents.c.id == documents.c.content_id)
             .where(among(writing, documents.c.content_id, part), items.c.state != "present", contents.c.text != "")
@@ -128,8 +128,12 @@ def _adopt(writing: Writing, held: Mapping[int, AnyRow], content: Mapping[int, C
     )
     # Without a version: a file that returns there must be read even if it is unchanged.
     writing.execute(update(items).where(items.c.id.in_(left_behind)).values(state="deleted", version=""))
-    for row, _ in adopted:
-        writing.record("moved", actor=row.owner, source_id=row.source_id, item_id=row.item_id, reason="same content")
+    source_id = adopted[0][0].source_id
+    sync_id = writing.execute(select(before_images.latest_sync(source_id))).scalar_one()
+    for row, orphan in adopted:
+        writing.record(
+            "moved", actor=row.owner, source_id=source_id, item_id=row.item_id, sync_id=sync_id, was_at=orphan.path
+        )
     return True
 
 

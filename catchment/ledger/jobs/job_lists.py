@@ -29,7 +29,6 @@ class JobFilter:
     state: JobState | None = None
     kind: str | None = None
     reason: str | None = None
-    item: int | None = None
     since: datetime | None = None
 
 
@@ -122,8 +121,6 @@ def _chosen(reading: Reading, statement: Select[Any], which: JobFilter) -> Selec
         statement = statement.where(_jobs.state == JobState(which.state).value)
     if which.reason is not None:
         statement = statement.where(_jobs.reason == which.reason)
-    if which.item is not None:
-        statement = statement.where(_jobs.item_id == which.item)
     if which.since is not None:
         statement = statement.where(_jobs.enqueued_at >= maybe_micros(which.since))
     return statement

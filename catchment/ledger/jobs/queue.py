@@ -320,14 +320,13 @@ class Queue:
         self,
         *,
         source: str | None = None,
-        item: int | None = None,
         state: JobState | None = None,
         limit: int = 100,
         since: datetime | None = None,
     ) -> list[JobRow]:
-        """Return the latest jobs, newest first, optionally of one source or item, in one state, or enqueued since a time."""
+        """Return the latest jobs, newest first, optionally of one source, in one state, or enqueued since a time."""
         with self._store.read() as reading:
-            return job_lists.latest(reading, JobFilter(source, state, item=item, since=since), limit)
+            return job_lists.latest(reading, JobFilter(source, state, since=since), limit)
 
     def page(
         self, which: JobFilter, *, after: str | None = None, limit: int = 50

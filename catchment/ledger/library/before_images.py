@@ -7,17 +7,17 @@ the latest sync of the source, which is the running one. A row without content m
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, exists, func, literal, select, update
+from sqlalchemy import BigInteger, ColumnElement, Row, and_, bindparam, delete, exists, func, literal, select, update
 
 from catchment.ledger.db.database import Reading, Writing, among, as_map
 from catchment.ledger.db.job_states import in_parts
-from catchment.ledger.db.schema import BEING_DELETED, contents, documents, syncs
+from catchment.ledger.db.schema import BEING_DELETED, contents, documents, sources, syncs
 from catchment.ledger.db.schema import before_images as images
 
+_DAY = 86_400_000_000
 DOCUMENT_COLUMNS = ("content_id", "title", "aliases", "properties", "modified", "metadata")
 """The document columns that a before-image contains."""
 
@@ -25,7 +25,7 @@ DOCUMENT_COLUMNS = ("content_id", "title", "aliases", "properties", "modified", 
 def save(writing: Writing, live: ColumnElement[bool]) -> None:
     """Store before-images of live documents before they change or are withdrawn."""
     columns = (documents.c[name] for name in DOCUMENT_COLUMNS)
-    its_sync = _latest_sync(documents.c.source_id)
+    its_sync = latest_sync(documents.c.source_id)
     rows = select(documents.c.source_id, documents.c.path, its_sync, *columns, literal(writing.now)).where(live)
     # The dialects define `insert` separately. Importing both would add a tenth to the start-up time of a short command.
     dialect = import_module(f"sqlalchemy.dialects.{'sqlite' if writing.sqlite else 'postgresql'}")
@@ -93,6 +93,20 @@ def after(reading: Reading, source_id: int, sync_id: int, paths: Iterable[str]) 
     return found
 
 
+def along(reading: Reading, source_id: int, places: Iterable[tuple[str, int, int]]) -> list[Row[Any]]:
+    """Return the before-images at the places of a document, oldest first. A place: path, after this sync, until this sync.
+
+    Excludes those that are being deleted, and older ones.
+    """
+    found: list[Row[Any]] = []
+    for path, after_sync, until_sync in places:
+        mine = (images.c.source_id == source_id) & (images.c.path == path)
+        mine &= (images.c.sync_id > after_sync) & (images.c.sync_id <= until_sync)
+        found += reading.execute(select(images).where(mine).order_by(images.c.sync_id)).all()
+    deleted = max((place for place, row in enumerate(found, 1) if row.kept_at == BEING_DELETED), default=0)
+    return found[deleted:]
+
+
 def forget(writing: Writing, which: ColumnElement[bool]) -> set[int]:
     """Delete before-images. Return the contents that may now be unused."""
     deleted = delete(images).where(which).returning(images.c.content_id)
@@ -104,12 +118,11 @@ def clamp_future_times(writing: Writing) -> None:
     writing.execute(update(images).where(images.c.kept_at > writing.now).values(kept_at=writing.now))
 
 
-def expired_syncs(reading: Reading, older_than: timedelta, most: int) -> list[int]:
-    """Return the syncs that are older than this, or exceed `most` characters of text together with the later ones.
+def expired_syncs(reading: Reading, most: int) -> list[int]:
+    """Return the syncs older than their source keeps them, or that exceed `most` characters of text with the later ones.
 
     Open syncs are excluded, because they may add more before-images. The data of a sync is kept or deleted as a whole.
     """
-    limit = reading.now - older_than // timedelta(microseconds=1)
     used = exists(select(literal(1)).where(documents.c.content_id == images.c.content_id))
     sizes = (
         select(images.c.sync_id, func.sum(func.length(contents.c.text)))
@@ -124,11 +137,17 @@ def expired_syncs(reading: Reading, older_than: timedelta, most: int) -> list[in
         if room < 0:
             first = number
             break
-    old = images.c.kept_at <= limit
+    old = images.c.kept_at <= kept_from(reading)
     which = old if first is None else old | (images.c.sync_id <= first)
     still_open = select(syncs.c.id).where(syncs.c.outcome.is_(None))
-    found = select(images.c.sync_id).where(which, images.c.sync_id.not_in(still_open)).distinct()
+    found = select(images.c.sync_id).join(sources, sources.c.id == images.c.source_id).distinct()
+    found = found.where(which, images.c.sync_id.not_in(still_open))
     return list(reading.execute(found.order_by(images.c.sync_id)).scalars())
+
+
+def kept_from(reading: Reading) -> ColumnElement[int]:
+    """Return the time since when a source (in the statement) keeps deleted items and before-images."""
+    return reading.now - sources.c.keep_days * literal(_DAY, BigInteger)
 
 
 def mark_for_deletion(writing: Writing, sync_ids: Collection[int]) -> None:
@@ -155,5 +174,6 @@ def next_deletions(reading: Reading, sync_ids: Collection[int], limit: int) -> l
     return [(number, source_id, path, size) for number, source_id, path, size in reading.execute(rows)]
 
 
-def _latest_sync(source_id: ColumnElement[int]) -> ColumnElement[int]:
+def latest_sync(source_id: ColumnElement[int] | int) -> ColumnElement[int]:
+    """Return the subquery of the latest sync of a source, to which its before-images belong."""
     return select(func.max(syncs.c.id)).where(syncs.c.source_id == source_id).scalar_subquery()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Select, func, literal, select
 
 from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, from_micros, maybe_time
@@ -16,6 +16,7 @@ from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import ListPage, before, cut, key_of, prefix_condition
 from catchment.ledger.db.records import ContentFacts, MessageBody, Named, Ranked, Ranking, Shown
 from catchment.ledger.db.schema import (
+    before_images,
     contents,
     doc_folders,
     doc_tags,
@@ -284,24 +285,24 @@ def _latest(row: AnyRow) -> LatestDocument:
     )
 
 
+_CONTENT = (
+    contents.c.hash,
+    contents.c.normalizer,
+    contents.c.text,
+    contents.c.media_type,
+    contents.c.title.label("own_title"),
+    contents.c.language,
+    contents.c.author,
+    contents.c.created,
+    contents.c.modified.label("own_modified"),
+    contents.c.properties.label("own_properties"),
+    contents.c.warnings,
+)
+
+
 def _documents() -> Select[Any]:
     return (
-        select(
-            documents,
-            items.c.locator,
-            sources.c.name.label("source"),
-            contents.c.hash,
-            contents.c.normalizer,
-            contents.c.text,
-            contents.c.media_type,
-            contents.c.title.label("own_title"),
-            contents.c.language,
-            contents.c.author,
-            contents.c.created,
-            contents.c.modified.label("own_modified"),
-            contents.c.properties.label("own_properties"),
-            contents.c.warnings,
-        )
+        select(documents, items.c.locator, sources.c.name.label("source"), *_CONTENT)
         .join_from(documents, items, items.c.id == documents.c.item_id)
         .join(sources, sources.c.id == documents.c.source_id)
         .join(contents, contents.c.id == documents.c.content_id)
@@ -337,19 +338,46 @@ def _content(row: AnyRow) -> Document:
 
 
 def _shown(reading: Reading, row: AnyRow, most_mentions: int | None) -> Shown:
-    mine = links.c.content_id == row.content_id
-    found = [_link(r) for r in reading.execute(select(links).where(mine).order_by(links.c.position))]
-    named = [
-        Entity(EntityKind(r.kind), r.value, r.detail, r.start, r.stop, r.confidence)
-        for r in reading.execute(
-            select(entities).where(entities.c.content_id == row.content_id).order_by(entities.c.position)
-        )
-    ]
     mentions = _links_called(file_name(row.locator), row.source_id)
     if most_mentions is not None:
         # In the order of the index: tens of thousands of links to an index page are not sorted.
         mentions = mentions.order_by(None).order_by(links.c.content_id, links.c.position).limit(most_mentions)
-    content, place, metadata = _content(row), (row.source_id, row.locator), from_json(row.metadata)
+    place = (row.source_id, row.locator)
+    return replace(
+        _alone(reading, row),
+        places=tuple((p.source, p.item) for p in matches.places_of(reading, [row.content_id])[row.content_id]),
+        mentions=tuple((r.locator, _link(r)) for r in reading.execute(mentions)),
+        conversation=mail_relations.conversation(reading, row.content_id, row.id),
+        attached=mail_relations.attached(reading, {place: _content(row)}).get(place, ()),
+        carrier=mail_relations.carrier(reading, row.source_id, row.locator),
+    )
+
+
+def present(reading: Reading, item_id: int) -> Shown:
+    """Return the document of an item, without its relations to others. Raises NotFound."""
+    return _one(reading, _documents().where(documents.c.item_id == item_id))
+
+
+def former(reading: Reading, image: ColumnElement[bool], document: int, item_id: int, source: str) -> Shown:
+    """Return the document that a before-image has, without its relations to others. Raises NotFound."""
+    known = {"id": document, "item_id": item_id, "source": source}
+    columns = [literal(value).label(name) for name, value in known.items()]
+    statement = select(before_images, before_images.c.path.label("locator"), *columns, *_CONTENT)
+    return _one(reading, statement.join(contents, contents.c.id == before_images.c.content_id).where(image))
+
+
+def _one(reading: Reading, statement: Select[Any]) -> Shown:
+    row = reading.execute(statement).first()
+    if row is None:
+        raise NotFound("version: no longer kept; see `catchment history DOCUMENT`")
+    return _alone(reading, row)
+
+
+def _alone(reading: Reading, row: AnyRow) -> Shown:
+    """Return a document without its relations to other documents."""
+    found = select(links).where(links.c.content_id == row.content_id).order_by(links.c.position)
+    named = select(entities).where(entities.c.content_id == row.content_id).order_by(entities.c.position)
+    content, metadata = _content(row), from_json(row.metadata)
     return Shown(
         document=row.id,
         content_id=row.content_id,
@@ -363,13 +391,15 @@ def _shown(reading: Reading, row: AnyRow, most_mentions: int | None) -> Shown:
         normalizer=row.normalizer,
         content=replace(content, author=matches.author_of(content.author, metadata)),
         aliases=tuple(row.aliases.split("\n")) if row.aliases else (),
-        links=tuple(found),
-        entities=tuple(named),
-        places=tuple((p.source, p.item) for p in matches.places_of(reading, [row.content_id])[row.content_id]),
-        mentions=tuple((r.locator, _link(r)) for r in reading.execute(mentions)),
-        conversation=mail_relations.conversation(reading, row.content_id, row.id),
-        attached=mail_relations.attached(reading, {place: content}).get(place, ()),
-        carrier=mail_relations.carrier(reading, row.source_id, row.locator),
+        links=tuple(map(_link, reading.execute(found))),
+        entities=tuple(
+            Entity(EntityKind(r.kind), r.value, r.detail, r.start, r.stop, r.confidence) for r in reading.execute(named)
+        ),
+        places=((row.source, row.locator),),
+        mentions=(),
+        conversation=(),
+        attached=(),
+        carrier=None,
     )
 
 

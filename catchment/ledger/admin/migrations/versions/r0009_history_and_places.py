@@ -1,8 +1,9 @@
-"""Make room for backfills, and for the jobs that repeat another one."""
+"""Make room for backfills, and for how long the versions of a source's documents are kept."""
 
 from __future__ import annotations
 
 from alembic import op
+from sqlalchemy import Connection
 
 revision = "0009"
 down_revision = "0008"
@@ -13,6 +14,11 @@ _ID = {"sqlite": "INTEGER", "postgresql": "BIGINT"}
 def upgrade() -> None:
     """Create the table, empty, and the columns."""
     connection = op.get_bind()
+    connection.exec_driver_sql("ALTER TABLE sources ADD COLUMN keep_days INTEGER DEFAULT '30' NOT NULL")
+    _backfills(connection)
+
+
+def _backfills(connection: Connection) -> None:
     number = _ID[connection.dialect.name]
     for statement in (
         f"""CREATE TABLE backfills ( id {number} NOT NULL, source_id {number} NOT NULL, selection TEXT NOT NULL,

@@ -1,0 +1,142 @@
+"""The versions of a document: its before-images and its present state, each from one sync until the next.
+
+They follow the moves of its item, and end where undo data has expired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import select
+
+from catchment.errors import NotFound
+from catchment.ledger.db.database import AnyRow, Store, from_micros, maybe_time
+from catchment.ledger.db.records import Shown
+from catchment.ledger.db.schema import before_images as images
+from catchment.ledger.db.schema import documents, history, items, moves, sources
+from catchment.ledger.library import before_images
+from catchment.ledger.library.documents import former, present
+from catchment.model import JobState
+
+_CHANGES = (JobState.SUCCEEDED.value, "moved", "returned", "brought back")
+"""Events after which an item may have another document than before."""
+_LAST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A state of a document in the library.
+
+    Attributes:
+        since: When the library got it; None if unknown.
+        until: When it was replaced; None if it is the present state.
+        sync, replaced_by: The syncs, or undos, that did so; None likewise.
+        is_there: Whether there was a document.
+        state: Equal for documents that differ in nothing but their date.
+    """
+
+    since: datetime | None
+    until: datetime | None
+    sync: int | None
+    replaced_by: int | None
+    path: str
+    is_there: bool
+    state: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The versions of the document of an item, oldest first. The last one is the present state.
+
+    Attributes:
+        document: Its number, also if it was deleted; None if another item has it now.
+        is_complete: Whether no older version has expired.
+    """
+
+    item_id: int
+    source_id: int
+    source: str
+    document: int | None
+    all: tuple[Version, ...]
+    is_complete: bool
+
+
+class Former:
+    """The earlier versions of documents."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def versions(self, item_id: int) -> Versions:
+        """Return the versions of the document of an item, in any state. Raises NotFound."""
+        with self._store.read() as reading:
+            item = reading.execute(
+                select(items.c.source_id, items.c.locator, sources.c.name, documents.c.id, documents.c.removed_at)
+                .add_columns(*(documents.c[name] for name in before_images.DOCUMENT_COLUMNS))
+                .join(sources, sources.c.id == items.c.source_id)
+                .outerjoin(documents, documents.c.item_id == items.c.id)
+                .where(items.c.id == item_id)
+            ).first()
+            if item is None:
+                raise NotFound(f"item {item_id}: not found")
+            events = reading.execute(
+                select(history.c.at, history.c.sync_id, moves.c.locator)
+                .outerjoin(moves, moves.c.history_id == history.c.id)
+                .where(history.c.item_id == item_id, history.c.event.in_(_CHANGES))
+                .order_by(history.c.id)
+            ).all()
+            rows = before_images.along(reading, item.source_id, _places(events, item.locator))
+        found = [*(_before(row) for row in rows), _now(item)]
+        for place, one in enumerate(found[:-1], 1):
+            found[place] = replace(found[place], since=one.until, sync=one.replaced_by)
+        is_complete = not found[0].is_there
+        if not is_complete:
+            earlier = [event for event in events if not rows or event.at < rows[0].kept_at]
+            found[0] = replace(found[0], since=maybe_time(max((event.at for event in earlier), default=None)))
+            is_complete = len({event.at for event in earlier}) == 1 and earlier[0].locator is None
+        kept = found if found[0].is_there else found[1:]
+        return Versions(item_id, item.source_id, item.name, item.id, tuple(_merged(kept)), is_complete)
+
+    def read(self, versions: Versions, version: Version) -> Shown:
+        """Return the document of a version, without its relations to others. Raises NotFound if it has expired meanwhile."""
+        with self._store.read() as reading:
+            if version.replaced_by is None:
+                return present(reading, versions.item_id)
+            mine = (images.c.source_id == versions.source_id) & (images.c.path == version.path)
+            image = mine & (images.c.sync_id == version.replaced_by)
+            return former(reading, image, versions.document or 0, versions.item_id, versions.source)
+
+
+def _places(events: Sequence[AnyRow], locator: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the paths of an item: path, after which sync, until which sync."""
+    after = 0
+    for event in events:
+        if event.locator is not None and event.sync_id is not None:
+            yield event.locator, after, event.sync_id
+            after = event.sync_id
+    yield locator, after, _LAST
+
+
+def _before(image: AnyRow) -> Version:
+    there = image.content_id is not None
+    return Version(None, from_micros(image.kept_at), None, image.sync_id, image.path, there, _state(image))
+
+
+def _now(item: AnyRow) -> Version:
+    there = item.content_id is not None and item.removed_at is None
+    return Version(None, None, None, None, item.locator, there, _state(item) if there else ())
+
+
+def _state(row: AnyRow) -> tuple[Any, ...]:
+    return tuple(getattr(row, name) for name in before_images.DOCUMENT_COLUMNS if name != "modified")
+
+
+def _merged(versions: Sequence[Version]) -> Iterator[Version]:
+    """Yield the versions, with equal neighbours as one."""
+    for _, equal in groupby(versions, lambda one: (one.is_there, one.is_there and (one.path, one.state))):
+        same = list(equal)
+        yield replace(same[-1], since=same[0].since, sync=same[0].sync)

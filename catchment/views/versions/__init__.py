@@ -1,0 +1,1 @@
+"""The versions of documents, and what changed from one to another."""

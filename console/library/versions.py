@@ -1,0 +1,81 @@
+"""Commands about the versions of a document: `history`, `diff`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console import arguments, render, session
+from console.library import documents
+
+if TYPE_CHECKING:
+    from catchment.views.versions.versions import DocumentVersion
+
+_COLOURS = {"+": "green", "-": "red", "@": "dim"}
+
+
+def history(
+    document: documents.Document,
+    limit: Annotated[int, typer.Option(help="Maximum number of versions.", min=1, max=1_000)] = 20,
+    as_json: arguments.Json = False,
+) -> None:
+    """List the versions of a document: since when, and what changed.
+
+    SINCE is when the library got it, MODIFIED the document's own date. Deleted documents are found by number or path.
+    Versions are kept for 30 days, or `keep_days` of the source.
+
+    Example: catchment history ~/Vault/Bees.md
+    """
+    from catchment.views import resolver
+    from catchment.views.versions import versions
+
+    with session.reading() as ledger:
+        item = resolver.item(ledger, document, documents.settings)
+        found = versions.history(ledger, item.id, limit)
+    if as_json:
+        render.show_json(asdict(found))
+        return
+    rows = [
+        (_local(one), render.local(one.modified) if one.modified else "", one.sync, one.what) for one in found.versions
+    ]
+    render.say(render.clean(f"{found.source}: {found.path} (document {found.document})"))
+    render.show_table(("SINCE", "MODIFIED", "SYNC", "CHANGES"), rows)
+    if found.has_more:
+        render.note(f"older versions are not listed; raise --limit {limit}")
+    elif found.expired:
+        render.note(found.expired)
+
+
+def diff(document: documents.Document, since: arguments.Since = None, as_json: arguments.Json = False) -> None:
+    """Show what changed in a document, by its last change or since a time.
+
+    Example: catchment diff ~/Vault/Bees.md --since 7d
+    """
+    from catchment.views import resolver
+    from catchment.views.versions import versions
+
+    with session.reading() as ledger:
+        item = resolver.item(ledger, document, documents.settings)
+        found = versions.diff(ledger, item.id, since)
+    if as_json:
+        render.show_json(asdict(found))
+        return
+    for sign, one in (("---", found.before), ("+++", found.after)):
+        by_sync = f", sync {one.sync}" if one.sync else ""
+        render.say(render.paint(render.clean(f"{sign} {one.path} ({_local(one)}{by_sync})"), "bold"))
+    for field in found.after.fields:
+        if field.name != "path":
+            render.show_paragraph(f"{field.name}: {field.before or '(none)'} → {field.after or '(none)'}", 4)
+    if not found.after.what:
+        render.note(f"no change since {_local(found.before)}")
+    for line in found.lines:
+        parts = line.parts if line.marked else [(line.text, line.sign != " ")]
+        render.show_change("" if line.sign == "@" else line.sign, parts, _COLOURS.get(line.sign, "dim"))
+
+
+def _local(one: DocumentVersion) -> str:
+    if one.since is None:
+        return "unknown" if one.is_there else "not there"
+    return render.local(one.since)
