@@ -11,6 +11,7 @@ from catchment.actions.desk import Timing
 from catchment.actions.sources import NewSource
 from catchment.actions.typed_settings import settings
 from catchment.errors import BadInput
+from catchment.model import ReplayStage
 from catchment.pacing import RateProfile
 
 _LARGEST = 2**63 - 1
@@ -71,6 +72,25 @@ class _Ending(_Fields):
             return datetime.combine(self.until, time.max).astimezone()
         except (OverflowError, ValueError):
             raise BadInput("until: out of range; choose a day before the year 9999") from None
+
+
+def _midnight(day: date | None) -> datetime | None:
+    return None if day is None else datetime.combine(day, time.min).astimezone()
+
+
+class PlanFields(_Fields):
+    """A new backfill. `since` and `until`: the first day, and the first one after. Without a `stage`: what fits the kind."""
+
+    name: _Name
+    since: Annotated[date | None, _Typed] = None
+    until: Annotated[date | None, _Typed] = None
+    stage: Annotated[ReplayStage | None, _Typed] = None
+    reason: _Text = ""
+
+    @property
+    def window(self) -> tuple[datetime | None, datetime | None]:
+        """The beginning and the end of the period."""
+        return _midnight(self.since), _midnight(self.until)
 
 
 class SourceFields(_Timed, _Ending):

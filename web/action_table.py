@@ -20,12 +20,20 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from catchment.actions import backups, consents, incidents, jobs, limits, quarantine, sources, syncs
+from catchment.actions import backfills, backups, consents, incidents, jobs, limits, quarantine, sources, syncs
 from catchment.actions.desk import Desk
 from catchment.actions.quarantine import Selection
 from catchment.errors import BadInput, CatchmentError, NotFound, Reason, Refused, TryAgain
 from catchment.runtime.process import operator
-from web.action_fields import AgeFields, ChangeFields, ConsentFields, LimitFields, RemoveFields, SourceFields
+from web.action_fields import (
+    AgeFields,
+    ChangeFields,
+    ConsentFields,
+    LimitFields,
+    PlanFields,
+    RemoveFields,
+    SourceFields,
+)
 from web.guard import error
 from web.json_interface import explained, status_of
 from web.sessions import form_fields
@@ -198,6 +206,42 @@ def _undo(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
     return Done(f"Sync {given.number} is undone at {count(len(undone.actions), 'path')}", undone.number)
 
 
+def _plan_backfill(desk: Desk[Any], given: PlanFields, actor: str) -> Done:
+    what = backfills.window(desk, given.name, *given.window, given.stage)
+    planned = backfills.plan(desk, given.name, what, actor, given.reason)
+    if planned is None:
+        return Done(f"{given.name}: nothing to do; all of it is in the library, as the present code reads it", 0)
+    return Done(f"{count(planned.survey.total, 'item')} of {given.name}; start it", planned.id)
+
+
+def _start_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
+    return Done(f"Backfill {given.number} starts", backfills.start(desk, given.number, actor, given.reason))
+
+
+def _pause_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
+    backfills.pause(desk, given.number, actor, given.reason)
+    return Done(f"Backfill {given.number} stops after its present batch")
+
+
+def _resume_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
+    return Done(f"Backfill {given.number} continues", backfills.resume(desk, given.number, actor, given.reason))
+
+
+def _cancel_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
+    number = backfills.cancel(desk, given.number, actor, given.reason)
+    return Done(f"Backfill {given.number} is cancelled, with {count(number, 'job')}", number)
+
+
+def _retry_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
+    number = backfills.retry(desk, given.number, actor, given.reason)
+    return Done(f"{count(number, 'item')} of backfill {given.number} queued again", number)
+
+
+def _undo_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
+    number = sum(len(one.actions) for one in backfills.undo(desk, given.number, actor, given.reason))
+    return Done(f"Backfill {given.number} is undone at {count(number, 'path')}", number)
+
+
 def _apply(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
     if given.expected is None:
         raise BadInput("expected: missing; give the number of deletions that are held")
@@ -303,6 +347,20 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "syncs.start_all": WebAction(EverySourceFields, _start_all, lambda _given: "/syncs"),
     "syncs.cancel": WebAction(NamedFields, _cancel_sync, _of_source),
     "syncs.undo": WebAction(NumberFields, _undo, lambda given: f"/syncs/{given.number}"),
+    "backfills.plan": WebAction(
+        PlanFields, _plan_backfill, lambda given: f"/backfills?{urlencode({'source': given.name})}"
+    ),
+    **{
+        f"backfills.{name}": WebAction(NumberFields, act, lambda given: f"/backfills/{given.number}")
+        for name, act in (
+            ("start", _start_backfill),
+            ("pause", _pause_backfill),
+            ("resume", _resume_backfill),
+            ("cancel", _cancel_backfill),
+            ("retry", _retry_backfill),
+            ("undo", _undo_backfill),
+        )
+    },
     "consents.give": WebAction(ConsentFields, _give, _part_of_source("consent")),
     "consents.revoke": WebAction(RemoveFields, _revoke, _part_of_source("consent")),
     "quarantine.retry": WebAction(ItemsFields, _retry, _trouble),

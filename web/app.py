@@ -26,7 +26,7 @@ from web.json_interface import JsonInterface, SharedView, view_event
 from web.live import Live
 from web.observer import METRICS_PATH, Metrics, Observer, metrics_check
 from web.openapi import description
-from web.pages import audit, document, health, jobs, library, signin, sources, syncs, trends, trouble, why
+from web.pages import audit, backfills, document, health, jobs, library, signin, sources, syncs, trends, trouble, why
 from web.readiness import Readiness
 from web.sessions import Sessions
 from web.site import Site, WebPage
@@ -63,7 +63,7 @@ def application(
     """
     sessions = Sessions(warm_library.home)
     pages = (
-        *(page for module in (library, document, health, trends, audit) for page in module.PAGES),
+        *(page for module in (library, document, health, trends, audit, backfills) for page in module.PAGES),
         *(page for module in (trouble, sources, syncs, jobs, why) for page in module.pages(desk)),
     )
     site = Site(warm_library, readiness, pages, trouble.count)

@@ -242,7 +242,7 @@ def _templates() -> Environment:
 
 def _tab(path: str) -> str:
     first = path.split("/")[1]
-    first = {"jobs": "syncs", "incidents": "trouble", "audit": "health"}.get(first, first)
+    first = {"jobs": "syncs", "backfills": "syncs", "incidents": "trouble", "audit": "health"}.get(first, first)
     return first if first in ("trouble", "sources", "syncs", "health") else "library"
 
 

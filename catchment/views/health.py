@@ -168,6 +168,14 @@ def disk(path: Path) -> Finding:
     return Finding("disk", Verdict.OK, text)
 
 
+def outdated(ledger: Ledger, code: str) -> list[Finding]:
+    """Report the documents that an earlier version of the code read. `code`: the present one."""
+    if not (number := sum(ledger.backfills.outdated(code).values())):
+        return []
+    text = f"an earlier version read {number:,} documents; newer code may read them better"
+    return [Finding("replay", Verdict.WARN, text, "catchment replay --all --dry-run")]
+
+
 def raw_content(home: Home, *, deep: bool = False) -> list[Finding]:
     """Check the file with raw content, if there is one. `deep`: read all of it."""
     if not home.raw.exists():

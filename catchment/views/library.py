@@ -21,6 +21,17 @@ from catchment.views.throttling import HostStatus
 
 
 @dataclass(frozen=True, slots=True)
+class BackfillProgress:
+    """A backfill that runs or is paused, with the numbers of its jobs."""
+
+    id: int
+    source: str
+    state: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """What `catchment status` shows.
 
@@ -30,6 +41,7 @@ class Overview:
         sentence: Whether all is well, or the worst incident.
         meaning, meaning_text: How far the embeddings are, also in words. None before the first source, as the fields below.
         raw_bytes: Size of the raw content that is kept.
+        backfills: Those that run or are paused.
     """
 
     answers: bool
@@ -43,6 +55,7 @@ class Overview:
     incidents: tuple[IncidentView, ...] = ()
     is_restore_unfinished: bool = False
     raw_bytes: int = 0
+    backfills: tuple[BackfillProgress, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +90,10 @@ def overview(
         incidents=opened,
         is_restore_unfinished=ledger.is_restore_unfinished,
         raw_bytes=file_size(home.raw),
+        backfills=tuple(
+            BackfillProgress(one.id, one.source, one.state, one.done, one.total)
+            for one in ledger.backfills.unfinished()
+        ),
     )
 
 

@@ -65,7 +65,7 @@ def _is_well(as_json: bool) -> bool:
             {
                 "server": {"running": server is not None, "answers": found["answers"], "url": server and server.url},
                 "worker": _worker(worker),
-                **{name: found[name] for name in ("meaning", "sources", "hosts", "raw_bytes")},
+                **{name: found[name] for name in ("meaning", "sources", "hosts", "raw_bytes", "backfills")},
                 "incidents": open_now,
             }
         )
@@ -158,6 +158,9 @@ def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -
     )
     for line in _limits(found["sources"], found["hosts"]):
         render.say(render.clean(line))
+    for one in found["backfills"]:
+        progress = f"{one['done']:,} of {one['total']:,} done"
+        render.say(f"{one['source']}: backfill {one['id']} {one['state']}, {progress}")
     for warning in _warnings(found["sources"]):
         render.say(render.paint(warning, "yellow"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 
+from catchment.content.parsing import CODE
 from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime import watch_status
@@ -85,7 +86,7 @@ def _consents(home: Home) -> list[Finding]:
 
 def _jobs(home: Home) -> list[Finding]:
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        return health.released(ledger.queue.released(health.RELEASED_OFTEN))
+        return health.released(ledger.queue.released(health.RELEASED_OFTEN)) + health.outdated(ledger, CODE)
     return []
 
 

@@ -20,8 +20,8 @@ from starlette.testclient import TestClient
 
 from catchment.actions import quarantine
 from catchment.actions.quarantine import Selection
-from catchment.ledger import Ledger
-from catchment.model import JobState
+from catchment.ledger import BackfillSelection, Ledger
+from catchment.model import JobState, ReplayStage
 from catchment.runtime.home import Home
 from tests.console.test_actions import _job, _sync_with_held_deletions, an_incident
 from tests.golden.openapi import DESCRIPTION, served
@@ -31,7 +31,7 @@ from web.__main__ import desk_of
 from web.action_table import ACTIONS
 from web.app import Web, application
 from web.guard import Guard
-from web.pages import audit, document, health, jobs, sources, syncs, trends, trouble, why
+from web.pages import audit, backfills, document, health, jobs, sources, syncs, trends, trouble, why
 from web.readiness import Readiness
 from web.warm_library import WarmLibrary
 
@@ -41,6 +41,8 @@ ONLY_PAGE = {"page"}
 """Parameters that change the page and not its view."""
 SAMPLES = {
     "/overview": "/overview",
+    "/backfills": "/backfills?source=notes",
+    "/backfills/{number}": "/backfills/BACKFILL",
     "/completions": "/completions?name=tag&start=be",
     "/health": "/health",
     "/health/trends": "/health/trends?range=30d&source=notes",
@@ -99,7 +101,11 @@ def names(filled: Path) -> dict[str, str]:
     an_incident(desk)
     with desk.reading() as ledger:
         cluster = ledger.quarantine.clusters()[0].id
-    return {"CLUSTER": cluster, "JOB": str(_job(desk, JobState.QUARANTINED))}
+    what = BackfillSelection(ReplayStage.EMBED)
+    with desk.writing() as ledger:
+        source = ledger.sources.get("notes").id
+        backfill = ledger.backfills.plan(source, what, ledger.backfills.survey(source, what, "1.1"), "anna")
+    return {"CLUSTER": cluster, "JOB": str(_job(desk, JobState.QUARANTINED)), "BACKFILL": str(backfill)}
 
 
 def sample(path: str, names: dict[str, str]) -> str:
@@ -174,6 +180,7 @@ def test_view_uses_the_described_parameters(library: WarmLibrary, names: dict[st
     desk = desk_of(library.home)
     modules = (trouble, sources, syncs, jobs, why)
     pages = [
+        *backfills.PAGES,
         *document.PAGES,
         *health.PAGES,
         *trends.PAGES,

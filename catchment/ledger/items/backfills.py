@@ -329,6 +329,13 @@ class Backfills:
             rows = reading.execute(_rows().where(of_source, backfills.c.wish == "run").order_by(backfills.c.id)).all()
             return [one for one in _backfills(reading, rows) if one.is_running]
 
+    def unfinished(self) -> list[Backfill]:
+        """Return the backfills that run or are paused, oldest first."""
+        with self._store.read() as reading:
+            chosen = _rows().where(backfills.c.wish.in_(("run", "hold"))).order_by(backfills.c.id)
+            found = _backfills(reading, reading.execute(chosen).all())
+        return [one for one in found if one.state is not BackfillState.DONE]
+
     def syncs(self, number: int) -> list[int]:
         """Return the syncs of a backfill, latest first."""
         mine = select(syncs.c.id).where(syncs.c.backfill_id == number).order_by(syncs.c.id.desc())
