@@ -49,7 +49,9 @@ def history(
 
 
 def diff(document: documents.Document, since: arguments.Since = None, as_json: arguments.Json = False) -> None:
-    """Show what changed in a document, by its last change or since a time.
+    """Compare a document with an earlier version.
+
+    Without --since, with the version before its last change.
 
     Example: catchment diff ~/Vault/Bees.md --since 7d
     """

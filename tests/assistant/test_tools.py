@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -491,3 +492,12 @@ def _rows(home: Home) -> list[Any]:
         return [ledger.syncs.recent(source.id), ledger.queue.counts(), ledger.consents.all(), ledger.library.sizes()]
     finally:
         ledger.close()
+
+
+def test_document_is_read_as_it_was_at_a_time(answer: Call, refusal: Call) -> None:
+    number = _number(answer, "corroded")
+    now = datetime.now(UTC).isoformat()
+    assert answer("read", document=number, as_of=now)["untrusted"]["text"] == NOTES["Bridges/Girder.md"]
+    assert "Girder.md: not in the library at 2020-01-01" in refusal(
+        "read", document=number, as_of="2020-01-01T00:00:00Z"
+    )

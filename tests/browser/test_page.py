@@ -31,6 +31,8 @@ _PAGES = (
     "/",
     "/search?q=bridge",
     "/documents/1",
+    "/documents/1/versions",
+    "/documents/1/diff",
     "/trouble",
     "/sources",
     "/sources/new",

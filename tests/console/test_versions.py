@@ -85,3 +85,11 @@ def test_page_shows_versions_one_of_them_and_what_changed(world: World, state: P
         assert "deleted; open /documents/1/versions" in client.get("/documents/1").text
         assert "It was deleted" in shown(client, "/documents/1/versions")
         assert "Treat them in winter." in shown(client, "/documents/1?as_of=2026-11-20T13:30:00Z")
+
+
+def test_setting_says_how_long_versions_are_kept(cli: Cli, filled: Path) -> None:
+    assert cli("sources", "set", "notes", "keep_days=365").code == 0
+    with closing(Ledger.inspect(Home(filled))) as ledger:
+        assert ledger.sources.get("notes").keep_days == 365
+    refused = cli("sources", "set", "notes", "keep_days=0")
+    assert (refused.code, refused.err) == (2, "catchment: keep_days: must be at least 1\n")
