@@ -132,7 +132,9 @@ def change(desk: Desk[E], entry: E, actor: str, reason: str = "", *, secret: str
                 _refuse_during_removal(ledger, name)
                 with desk.changing(entry):
                     keys = ", ".join(one.key for one in changed)
-                    ledger.sources.put(name, entry.kind, entry.settings.priority)
+                    source = ledger.sources.put(name, entry.kind, entry.settings.priority)
+                    if any(one.key == "keep_raw" and not one.after for one in changed):
+                        forget_raw(desk.home, ledger, source.id)
                     ledger.sources.note(name, "changed", actor, f"{keys}; {reason}" if reason else keys)
     for file in former:
         file.unlink(missing_ok=True)

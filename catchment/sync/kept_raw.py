@@ -29,11 +29,16 @@ def keep(raw: RawStore, ledger: Ledger, fetched: Iterable[tuple[int, Item, RawCo
             _make_room(raw, ledger)
 
 
-def forget_raw(home: Home, ledger: Ledger) -> None:
-    """Delete the raw content of purged items, and prune the store. Replaces a damaged file. Raises HomeUnavailable."""
+def forget_raw(home: Home, ledger: Ledger, source_id: int | None = None) -> None:
+    """Delete the raw content of a source, if given, and of purged items, and prune the store. Replaces a damaged file.
+
+    Raises HomeUnavailable.
+    """
     if home.raw.exists():
         with closing(RawStore(home.raw, home.raw_bytes)) as raw:
             raw.check()
+            if source_id is not None:
+                raw.drop(ledger.purging.ids(source_id, lambda _locator: True))
             _make_room(raw, ledger)
 
 
