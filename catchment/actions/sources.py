@@ -133,7 +133,9 @@ def change(desk: Desk[E], entry: E, actor: str, reason: str = "", *, secret: str
                 with desk.changing(entry):
                     keys = ", ".join(one.key for one in changed)
                     settings = entry.settings
-                    ledger.sources.put(name, entry.kind, settings.priority, keep_days=settings.keep_days)
+                    source = ledger.sources.put(name, entry.kind, settings.priority, keep_days=settings.keep_days)
+                    if any(one.key == "keep_raw" and not one.after for one in changed):
+                        forget_raw(desk.home, ledger, source.id)
                     ledger.sources.note(name, "changed", actor, f"{keys}; {reason}" if reason else keys)
     for file in former:
         file.unlink(missing_ok=True)

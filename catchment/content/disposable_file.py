@@ -1,4 +1,4 @@
-"""A SQLite file that may be deleted at any time: what the cache and the raw content have in common.
+"""A SQLite file that may be deleted at any time: the base of the cache and of the raw content.
 
 It is not fsynced, and a damaged file is replaced by an empty one. A power cut may alter entries of a file that SQLite can still
 open, so each entry has a digest; an entry with a wrong digest counts as missing.

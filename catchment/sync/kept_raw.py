@@ -1,4 +1,4 @@
-"""Keep the raw content of items, within its limit and no longer than their source. The content itself: `content.raw_store`."""
+"""Decide which raw content is stored (`catchment.content.raw_store`), and delete that of purged items and above the limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catchment.sync.preflight import scopes_of
 
 def raw_store(home: Home, connector: Connector, policy: Policy) -> RawStore | None:
     """Return the store for a sync of a source, or None if its raw content is not kept."""
-    # What is on this machine can be read again.
+    # Local files can be read again.
     is_kept = bool(scopes_of(connector)) if policy.keep_raw is None else policy.keep_raw
     return RawStore(home.raw, home.raw_bytes) if is_kept and home.raw_bytes else None
 
@@ -30,17 +30,22 @@ def readable(connector: Connector, raw: RawStore | None, stage: ReplayStage) -> 
 
 
 def keep(raw: RawStore, ledger: Ledger, fetched: Iterable[tuple[int, Item, RawContent]]) -> None:
-    """Keep content as fetched, by the ID of its item. Without room or a usable file it is not kept, which fails nothing."""
+    """Store content by the ID of its item. A full disk or an unusable file is ignored."""
     with suppress(HomeUnavailable, OSError):
         if raw.put(fetched):
             _make_room(raw, ledger)
 
 
-def forget_raw(home: Home, ledger: Ledger) -> None:
-    """Delete the raw content of purged items, and what exceeds the limit. Replaces a damaged file. Raises HomeUnavailable."""
+def forget_raw(home: Home, ledger: Ledger, source_id: int | None = None) -> None:
+    """Delete the raw content of a source, if given, and of purged items, and prune the store. Replaces a damaged file.
+
+    Raises HomeUnavailable.
+    """
     if home.raw.exists():
         with closing(RawStore(home.raw, home.raw_bytes)) as raw:
             raw.check()
+            if source_id is not None:
+                raw.drop(ledger.purging.ids(source_id, lambda _locator: True))
             _make_room(raw, ledger)
 
 

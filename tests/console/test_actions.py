@@ -19,9 +19,10 @@ import pytest
 from catchment.actions import backups, consents, incidents, jobs, limits, quarantine, sources, syncs
 from catchment.actions.desk import Timing
 from catchment.actions.quarantine import Selection
+from catchment.content.raw_store import RawStore
 from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
 from catchment.ledger import FailureInfo, Incident, Moment
-from catchment.model import Item, JobState, Tombstone, Upsert
+from catchment.model import Item, JobState, RawContent, Tombstone, Upsert
 from catchment.runtime.process import alive, identity
 from console import session
 from deployments.runs.desk import LocalDesk
@@ -281,6 +282,18 @@ def test_setting_is_changed_and_the_rest_of_the_file_stays(filled: Path, cli: Cl
     assert shown["settings"]["exclude"] == []
     assert "nothing to change" in cli("sources", "set", "notes", "exclude=").out
     assert re.search("assistants +true +false +no", cli("sources", "set", "notes", "assistants=false", "--dry-run").out)
+
+
+def test_raw_content_is_deleted_with_its_setting_and_its_source(filled: Path, cli: Cli, desk: LocalDesk) -> None:
+    with desk.reading() as ledger:
+        items = ledger.purging.ids(ledger.sources.get("notes").id, lambda _locator: True)
+    for ending in (("set", "notes", "keep_raw=false"), ("remove", "notes", "--yes")):
+        assert cli("sources", "set", "notes", "keep_raw=true").code == 0
+        with closing(RawStore(desk.home.raw, desk.home.raw_bytes)) as raw:
+            raw.put((number, Item("Hive.md", "", "1"), RawContent(b"bees", "Hive.md")) for number in items)
+            assert raw.items() == {*items}
+            assert cli("sources", *ending).code == 0
+            assert raw.items() == set()
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])

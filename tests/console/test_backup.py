@@ -30,13 +30,15 @@ def test_a_backup_brings_back_the_library_and_the_settings(cli: Cli, filled: Pat
     cli("sources", "remove", "notes", "--yes")
     alerts.unlink()
     (filled / "cache.db").write_text("stale")
+    (filled / "raw.db").write_text("stale")
     response = cli("restore", str(tmp_path / "kept.db"))
     assert response.code == 0 and "up --detach" in response.out and "replaced-" in response.out
     assert (filled / "sources.yaml").read_text() == sources
     assert alerts.read_text() == "desktop: true\n"
     [kept] = filled.glob("replaced-*/sources.yaml")
     assert "notes" not in kept.read_text()
-    assert not (filled / "cache.db").exists(), "it goes by numbers that the ledger gives out again"
+    for name in ("cache.db", "raw.db"):
+        assert not (filled / name).exists(), "it goes by numbers that the ledger gives out again"
     assert [hit["item"] for hit in cli("search", "swarm", "--json").json] == ["Bees/Swarm.md"]
 
 

@@ -211,7 +211,8 @@ def test_revocation_says_what_was_verified_of_short_texts_and_names_backups(
     said = cli("consent", "revoke", "papers", "--yes")
     assert said.code == 0
     assert (
-        "Verified: 0 of 3 documents, 0 of 3 chunks found only in papers, and 0 of 0 cache entries are left." in said.out
+        "Verified: 0 of 3 documents, 0 of 3 chunks found only in papers, 0 of 0 cache entries, "
+        "and 0 of 0 items with raw content are left." in said.out
     )
     assert "no text has at least 24 bytes" in said.out and "Searched for" not in said.out
     assert f"backups/{backup.name}: older copy that still contains data of papers" in said.err

@@ -26,6 +26,7 @@ from catchment.sync.preflight import WHOLE
 from catchment.sync.source_sync import open_sync
 from catchment.views.health import Verdict, raw_content
 from connectors.local_files import LocalFiles, LocalFilesSettings
+from tests.documents import raw_contents
 
 SECRET = "The zebrafinch of Winnipeg sings every single morning at the window"
 GREAT = 1_000_000_000
@@ -187,24 +188,12 @@ def letters(folder: Path) -> Letters:
     return Letters(LocalFilesSettings(root=folder))
 
 
-def kept(home: Home) -> dict[str, bytes]:
-    """Return the raw content of the items in their present state, by locator."""
-    found = {}
-    with closing(RawStore(home.raw, GREAT)) as store, closing(Ledger.open(home.database_url)) as ledger:
-        for number in store.items():
-            row = ledger.intake.item(number)
-            assert row is not None
-            content = store.get(number, Item(row.locator, row.container, row.version, row.identity))
-            found[row.locator] = b"" if content is None else content.data
-    return found
-
-
 def test_sync_keeps_what_it_fetched_from_hosts(home: Home, folder: Path) -> None:
     assert sync(home, letters(folder))["quarantined"] == 1
-    assert kept(home) == {"plan.md": SECRET.encode(), "broken.canvas": b"{"}
+    assert raw_contents(home) == {"plan.md": SECRET.encode(), "broken.canvas": b"{"}
     (folder / "plan.md").write_text("another")
     sync(home, letters(folder), keep_raw=False)
-    assert kept(home)["plan.md"] == b""
+    assert raw_contents(home)["plan.md"] == b""
     assert raw_content(home)[0].verdict is Verdict.OK
 
 
@@ -214,7 +203,7 @@ def test_files_are_kept_only_if_set(home: Home, folder: Path) -> None:
     assert not home.raw.exists() and raw_content(home) == []
     (folder / "more.md").write_text("more")
     sync(home, files, keep_raw=True)
-    assert kept(home) == {"more.md": b"more"}
+    assert raw_contents(home) == {"more.md": b"more"}
 
 
 def test_limit_of_nothing_keeps_nothing(home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,10 +229,10 @@ def test_full_disk_and_full_store_fail_no_item(home: Home, folder: Path, monkeyp
         assert sync(home, letters(folder))["succeeded"] == 2
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert kept(home).keys() == {"plan.md", "broken.canvas"}
+    assert raw_contents(home).keys() == {"plan.md", "broken.canvas"}
     (folder / "later.md").write_text("later still")
     sync(home, letters(folder))
-    assert kept(home)["later.md"] == b"later still"
+    assert raw_contents(home)["later.md"] == b"later still"
 
 
 @pytest.mark.parametrize("is_deep", [False, True])
@@ -258,14 +247,14 @@ def test_damaged_file_is_noticed_and_replaced(home: Home, folder: Path, is_deep:
     with closing(Ledger.open(home.database_url)) as ledger:
         forget_raw(home, ledger)
     assert raw_content(home, deep=True)[0].verdict is Verdict.OK
-    assert kept(home) == {}
+    assert raw_contents(home) == {}
 
 
 def test_sync_replaces_a_damaged_file(home: Home, folder: Path) -> None:
     home.make()
     home.raw.write_bytes(b"no database" * 500)
     assert sync(home, letters(folder))["caches_thrown_away"] == 1
-    assert kept(home)["plan.md"] == SECRET.encode()
+    assert raw_contents(home)["plan.md"] == SECRET.encode()
 
 
 def test_unusable_file_fails_nothing(home: Home, folder: Path) -> None:
@@ -292,7 +281,7 @@ def test_revocation_leaves_no_raw_content(home: Home, folder: Path, tmp_path: Pa
         assert (proof.holds, proof.raw, proof.still["raw"], proof.in_files) == (True, 3, 0, 0)
         assert not any(sample in home.raw.read_bytes() + wal(home) for sample in samples)
         assert revoke(home, ledger, source, ALL, "anna").raw == 0
-    assert kept(home) == {"copy.md": SECRET.encode(), "own.md": (other / "own.md").read_bytes()}
+    assert raw_contents(home) == {"copy.md": SECRET.encode(), "own.md": (other / "own.md").read_bytes()}
 
 
 def test_bytes_of_raw_content_in_its_file_contradict_the_proof(
@@ -310,7 +299,7 @@ def test_content_of_a_removed_source_is_forgotten(home: Home, folder: Path) -> N
     with closing(Ledger.open(home.database_url)) as ledger:
         ledger.sources.remove("letters", "anna", "")
         forget_raw(home, ledger)
-    assert kept(home) == {}
+    assert raw_contents(home) == {}
 
 
 def wal(home: Home) -> bytes:

@@ -24,7 +24,7 @@ from tests.connectors.github.git_host import hosting
 from tests.connectors.github.proxy import Proxy
 from tests.connectors.github.repository import Repository
 from tests.connectors.github.server import GitHubServer, Repo
-from tests.documents import document_named
+from tests.documents import document_named, raw_contents
 
 MANY = 20
 
@@ -431,3 +431,13 @@ def test_source_of_an_earlier_version_accepts_the_present_repository(
     reuse(hub)
     reader.sync()
     assert reader.held() == [(4, "ada/old is another one than before")]
+
+
+def test_raw_content_is_kept_of_a_host_but_not_of_a_clone(
+    old: Repo, work: Repository, talks: Callable[..., Reader], reading: Callable[..., Reader]
+) -> None:
+    reading(clone=work.path)
+    home = talks("ada/old").home
+    kept = raw_contents(home)
+    assert len(kept) == len(old.issues)
+    assert b"millrace3" in kept["ada/old#3"]

@@ -17,6 +17,7 @@ from tests.connectors.imap.dovecot import Dovecot, message, serving
 from tests.connectors.imap.library import documents, full_sync, held
 from tests.connectors.imap.proxy import Proxy
 from tests.connectors.memory_ledger import MemoryLedger
+from tests.documents import raw_contents
 
 pytestmark = pytest.mark.full
 
@@ -70,6 +71,19 @@ def test_moved_message_keeps_its_document(home: Home, mail: Imap, person: IMAPCl
     after = documents(home)
     assert sorted(after.values()) == sorted(before.values())
     assert folders(home) == {"INBOX": COUNT - 1, "Archive/2026": 2}
+
+
+def test_raw_content_of_a_moved_message_is_kept(home: Home, mail: Imap, person: IMAPClient) -> None:
+    full_sync(home, mail)
+    person.create_folder("Archive")
+    uid = person.search()[0]
+    data = person.fetch(uid, "BODY.PEEK[]")[uid][b"BODY[]"]
+    person.move([uid], "Archive")
+    full_sync(home, mail)
+    kept = raw_contents(home)
+    assert kept.keys() == documents(home).keys()
+    assert b"" not in kept.values()
+    assert data in [content for locator, content in kept.items() if locator.startswith("Archive")]
 
 
 def test_copied_message_is_another_document(home: Home, mail: Imap, person: IMAPClient) -> None:
