@@ -46,6 +46,7 @@ class GitHubSettings(SourceSettings):
         None,
         title="Since",
         description="Leave out issues, comments and releases last changed before this date, such as 2025-01-01",
+        ge=date(1970, 1, 1),
     )
     branches: tuple[str, ...] = Field(
         (), title="Branches", description="Branches to read files from; none reads the default branch"
