@@ -121,7 +121,9 @@ class Windowed(Protocol):
     """A connector that can request the items of a period from its host, such as those older than its setting `since`."""
 
     def changes_between(self, known: Known, since: datetime, until: datetime) -> Iterator[Change]:
-        """Yield the items with a date from `since` to before `until`, both aware UTC, in any order after the `Root`.
+        """Yield the items with a date from `since` to before `until`, in any order after the `Root`.
+
+        Both are aware UTC, in the years 1970 to 9998.
 
         Idempotent. Items are equal to those of `changes`, and the marks stay as they are. There are no tombstones, and items
         may be omitted that the next `changes` will report: a listing of a period must not settle missing items.

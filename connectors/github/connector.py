@@ -99,16 +99,24 @@ class GitHub:
         return f"{name}: {next(iter(commit), 'empty')[:10]}{f', and {more} more' if more else ''}"
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
-        repositories, roots, marks = self._select(known)
+        found, roots, marks = self._select(known)
         yield Root(roots)
         yield Checkpoint(marks)
-        # The items of a repository that took the name of another would replace those of the other. An operator decides.
-        accepted = known.roots()
-        repositories = [each for each in repositories if accepted.get(each.name, each.id) == each.id]
+        repositories = _accepted(found, known)
         listings = [listing for repository in repositories for listing in self._listings_of(repository)]
         yield from self._deselected(known, listings, {repository.name for repository in repositories})
         for listing in listings:
             yield from listing.changes(known, deep=deep)
+        yield Checkpoint()
+
+    def changes_between(self, known: Known, since: datetime, until: datetime) -> Iterator[Change]:
+        found, roots, _ = self._select(known)
+        # Another root is for `changes` to report, together with the deletions to hold.
+        accepted = known.roots()
+        yield Root({name: accepted.get(name, identity) for name, identity in roots.items()})
+        for repository in _accepted(found, known) if self._api.is_needed else ():
+            for listing in self._api.listings(repository.name):
+                yield from listing.between(since, until)
         yield Checkpoint()
 
     def expect(self, items: Sequence[Item]) -> None:
@@ -206,3 +214,12 @@ class GitHub:
             self.folder = Path(tempfile.mkdtemp(prefix="catchment-"))
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         return self.folder
+
+
+def _accepted(repositories: Sequence[Repository], known: Known) -> list[Repository]:
+    """Return the repositories that are the accepted ones.
+
+    The items of a repository that took the name of another would replace those of the other. An operator decides.
+    """
+    accepted = known.roots()
+    return [each for each in repositories if accepted.get(each.name, each.id) == each.id]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -40,6 +41,12 @@ class GitHubSettings(SourceSettings):
         title="Include",
         description="Parts to read: code, issues, pulls, releases, wiki",
         min_length=1,
+    )
+    since: date | None = Field(
+        None,
+        title="Since",
+        description="Leave out issues, comments and releases last changed before this date, such as 2025-01-01",
+        ge=date(1970, 1, 1),
     )
     branches: tuple[str, ...] = Field(
         (), title="Branches", description="Branches to read files from; none reads the default branch"

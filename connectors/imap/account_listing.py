@@ -97,7 +97,8 @@ class Changes:
             try:
                 yield from self._comparison(name, status).between(since, until)
             except Vanished as error:
-                raise SourceUnavailable(f"{self._settings.host}: {error}") from error
+                changed = "a folder was renumbered or deleted during the listing; try again"
+                raise SourceUnavailable(f"{self._settings.host}: {changed}") from error
             except ItemError as error:
                 yield from self._report_failing_folder(name, error)
         yield Checkpoint()

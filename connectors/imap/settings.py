@@ -59,7 +59,10 @@ class ImapSettings(SourceSettings):
     )
     exclude: tuple[str, ...] = Field((), title="Exclude", description="Folders to exclude, such as Lists/*")
     since: date | None = Field(
-        None, title="Since", description="Leave out mail that arrived before this date, such as 2025-01-01"
+        None,
+        title="Since",
+        description="Leave out mail that arrived before this date, such as 2025-01-01",
+        ge=date(1970, 1, 1),
     )
     max_folders: int = Field(
         5_000, title="Maximum folders", description="The sync fails if more folders are selected", ge=1, le=1_000_000

@@ -28,26 +28,30 @@ _WORTH_A_PAGE = 3
 
 
 class Conversations:
-    """The issues and pull requests of one repository, with their comments."""
+    """The issues and pull requests of one repository, with their comments.
 
-    def __init__(self, client: ApiClient, repository: str, include: Sequence[str], cache: EntryCache) -> None:
+    Unknown ones last changed before `floor` (see `Feed`) are left out.
+    """
+
+    def __init__(
+        self, client: ApiClient, repository: str, include: Sequence[str], floor: str, cache: EntryCache
+    ) -> None:
         self._client = client
         self._repository = repository
         self._wanted = [part for part in ("issues", "pulls") if part in include]
+        self._floor = floor
         self._cache = cache
         self._local = threading.local()
 
     def owns(self, name: str) -> bool:
-        return name in map(self._container, self._wanted) or name.startswith(self._key(""))
+        containers = (self._closed, *map(self._container, self._wanted))
+        return name in containers or name.startswith(self._key(""))
 
     def changes(self, known: Known, *, deep: bool) -> Iterator[Change]:
-        try:
-            yield from self._list(known, deep)
-        except FeatureDisabled:
-            return
-        except (AccessDenied, Vanished) as error:
-            yield Failure(Item(f"{self._repository}#{_CLOSED}", self._key(_CLOSED), _CLOSED), error)
-            yield Checkpoint()
+        return self._if_open(self._list(known, deep))
+
+    def between(self, since: datetime, until: datetime) -> Iterator[Change]:
+        return self._if_open(self._list_between(since, until))
 
     def expect(self, items: Sequence[Item]) -> None:
         expected: Counter[EntryKind] = Counter(parse_locator(item.locator).kind for item in items)
@@ -69,6 +73,24 @@ class Conversations:
 
     # Listing
 
+    def _if_open(self, listing: Iterator[Change]) -> Iterator[Change]:
+        """Yield a listing; a Failure if the host denies it."""
+        try:
+            yield from listing
+        except FeatureDisabled:
+            return
+        except (AccessDenied, Vanished) as error:
+            yield Failure(Item(f"{self._repository}#{_CLOSED}", self._closed, _CLOSED), error)
+            yield Checkpoint()
+
+    def _list_between(self, since: datetime, until: datetime) -> Iterator[Change]:
+        for kind in self._kinds:
+            for page in self._feed(kind, {}).between(since, until):
+                entries = [entry for entry in page if self._is_wanted(entry)]
+                self._cache.add(entries)
+                yield from (Upsert(entry.item) for entry in entries)
+                yield Checkpoint()
+
     def _list(self, known: Known, deep: bool) -> Iterator[Change]:
         marks, today = known.marks(), f"{datetime.now(UTC):%Y-%m-%d}"
         conversations, *others = (self._feed(kind, marks) for kind in self._kinds)
@@ -79,18 +101,18 @@ class Conversations:
                 feed.reset()
         is_new = conversations.check_newest()
         # It has its own container, so that nothing else must be read if nothing is new.
-        yield from map(Tombstone, known.within(self._key(_CLOSED)))
+        yield from map(Tombstone, known.within(self._closed))
         if not is_new and checked:
             return
         reported: set[str] = set()
         counts: dict[int, int] = {}
         for page in conversations.pages():
             counts |= {parse_locator(entry.item.locator).number: entry.comments for entry in page.entries}
-            yield from self._page(conversations, page, reported)
+            yield from self._page(conversations, page, known_entries, reported)
         for feed in others:
             if feed.check_newest():
                 for page in feed.pages():
-                    yield from self._page(feed, page, reported)
+                    yield from self._page(feed, page, known_entries, reported)
             yield Checkpoint({self._key(feed.kind.mark): str(feed.mark)})
         for feed in (conversations, *others):
             yield from self._deletions(feed, known_entries)
@@ -102,8 +124,12 @@ class Conversations:
         # The comments were reported: only now may the issues be marked as done.
         yield Checkpoint({self._key(EntryKind.CONVERSATION.mark): str(conversations.mark), self._key("checked"): today})
 
-    def _page(self, feed: Feed, page: Page, reported: set[str]) -> Iterator[Change]:
-        new = [entry for entry in page.new if self._is_wanted(entry)]
+    def _page(self, feed: Feed, page: Page, known_entries: _KnownEntries, reported: set[str]) -> Iterator[Change]:
+        new = [
+            entry
+            for entry in page.new
+            if self._is_wanted(entry) and (entry.updated >= self._floor or entry.item.locator in known_entries.items)
+        ]
         self._cache.add(new)
         reported.update(entry.item.locator for entry in new)
         yield from (Upsert(entry.item) for entry in new)
@@ -152,8 +178,8 @@ class Conversations:
 
     def _is_complete(self, known_entries: _KnownEntries, reported: Set[str], feeds: Sequence[Feed]) -> bool:
         """Return whether the host has as many entries as are known. Single pages are complete anyway."""
-        if len(self._wanted) < 2:
-            return True  # The host counts issues and pull requests together.
+        if self._floor or len(self._wanted) < 2:
+            return True  # The host counts issues and pull requests together, of all times.
         for feed in feeds:
             known = len(
                 known_entries.of(feed.kind).keys() | {at for at in reported if parse_locator(at).kind is feed.kind}
@@ -187,11 +213,16 @@ class Conversations:
         return [EntryKind.CONVERSATION, EntryKind.COMMENT, *([EntryKind.REVIEW] if "pulls" in self._wanted else [])]
 
     def _feed(self, kind: EntryKind, marks: Mapping[str, str]) -> Feed:
-        return Feed(self._client, self._repository, kind, FeedMark.read(marks.get(self._key(kind.mark))))
+        return Feed(self._client, self._repository, kind, FeedMark.read(marks.get(self._key(kind.mark))), self._floor)
 
     def _key(self, name: str) -> str:
-        """Return the key of a mark. It depends on the selected parts, so that everything is listed if these change."""
-        return f"{self._repository}/{'+'.join(self._wanted)} {name}"
+        """Return the key of a mark. It depends on what is selected, so that everything is listed if this changes."""
+        return f"{self._repository}/{'+'.join(self._wanted)}{self._floor[:10]} {name}"
+
+    @property
+    def _closed(self) -> str:
+        """The container of the item that stands for denied access."""
+        return f"{self._repository}/{'+'.join(self._wanted)} {_CLOSED}"
 
     def _container(self, part: str) -> str:
         return f"{self._repository}/{part}"

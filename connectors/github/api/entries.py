@@ -57,6 +57,10 @@ class Entry(NamedTuple):
     metadata: Mapping[str, Any]
     comments: int = 0
 
+    def is_between(self, since: datetime, until: datetime) -> bool:
+        """Return whether its last change is in this period."""
+        return self.item.modified is not None and since <= self.item.modified < until
+
     def raw(self, item: Item) -> RawContent:
         """Return the content for an item of this entry."""
         name = f"{item.locator.rpartition('/')[2]}.md"

@@ -72,10 +72,14 @@ class Page(NamedTuple):
 
 
 class Feed:
-    """The issues (including pull requests), comments or reviews of a repository."""
+    """The issues (including pull requests), comments or reviews of a repository.
 
-    def __init__(self, client: ApiClient, repository: str, kind: EntryKind, mark: FeedMark) -> None:
+    `floor` is a time in the format of the API: entries last changed before it are left out if there are several pages.
+    """
+
+    def __init__(self, client: ApiClient, repository: str, kind: EntryKind, mark: FeedMark, floor: str = "") -> None:
         self.kind = kind
+        self._floor = floor
         self._client = client
         self._repository = repository
         self._mark = mark
@@ -92,8 +96,8 @@ class Feed:
         return self._newest.changed
 
     def reset(self) -> None:
-        """Forget the mark, so that everything is listed."""
-        self._mark = FeedMark()
+        """Forget the mark and the floor, so that everything is listed."""
+        self._mark, self._floor = FeedMark(), ""
 
     def pages(self) -> Iterator[Page]:
         """Yield new entries, oldest change first; no pages if the newest page is unchanged."""
@@ -102,7 +106,7 @@ class Feed:
             return
         entries = self._read(newest)[::-1]
         self.is_single_page = newest.next is None
-        since = _earlier(self._mark.newest)
+        since = max(self._floor, _earlier(self._mark.newest))
         reported: set[str] = set()
         mark = self._mark
         is_enough = self.is_single_page or (since and entries and entries[0].updated < since)
@@ -122,6 +126,13 @@ class Feed:
         """Return the number of entries at the host; None if it is not reported."""
         response = self._client.get(f"/repos/{self._repository}/{_PATHS[self.kind]}per_page=1")
         return len(self._client.entries(response)) if response.next is None else response.last
+
+    def between(self, since: datetime, until: datetime) -> Iterator[list[Entry]]:
+        """Yield the entries last changed in this period, in pages; entries may be repeated."""
+        for entries in self._pages_since(_text(since)):
+            yield [entry for entry in entries if entry.is_between(since, until)]
+            if any(entry.updated >= _text(until) for entry in entries):
+                return
 
     def since(self, time: datetime) -> list[Entry]:
         """Return one page of entries changed at or after this time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from catchment.contracts import Known
@@ -14,27 +15,34 @@ from connectors.github.api.entry_cache import EntryCache
 
 
 class Releases:
-    """The published releases of one repository. Drafts are excluded."""
+    """The published releases of one repository. Drafts are excluded, and unknown ones last changed before `floor`."""
 
-    def __init__(self, client: ApiClient, repository: str, cache: EntryCache) -> None:
+    def __init__(self, client: ApiClient, repository: str, floor: str, cache: EntryCache) -> None:
         self._client = client
         self._repository = repository
         self._cache = cache
+        self._floor = floor
         self._container = f"{repository}/releases"
+        self._mark = f"{self._container}{floor[:10]}"
         self._address = f"/repos/{repository}/releases?per_page={PAGE}"
         self._closed = f"{repository}#release/"
 
     def owns(self, name: str) -> bool:
-        return name == self._container
+        return name in (self._container, self._mark)
 
     def changes(self, known: Known, *, deep: bool) -> Iterator[Change]:
-        etag = known.marks().get(self._container)
+        etag = known.marks().get(self._mark)
         try:
             yield from self._list(known, None if deep else etag)
         except (AccessDenied, Vanished) as error:
             yield Failure(Item(self._closed, self._container, "closed"), error)
             # Without the mark, all releases are listed when they are accessible again, which removes this item.
-            yield Checkpoint({self._container: None})
+            yield Checkpoint({self._mark: None})
+
+    def between(self, since: datetime, until: datetime) -> Iterator[Change]:
+        releases = self._by_locator(self._client.pages(self._address)).values()
+        yield from self._report(entry for entry in releases if entry.is_between(since, until))
+        yield Checkpoint()
 
     def expect(self, items: Sequence[Item]) -> None:
         """Do nothing: fetching one release caches all of them."""
@@ -64,12 +72,18 @@ class Releases:
         if newest.next and not known_locators <= releases.keys():
             # A deletion between two pages can hide another release.
             releases |= self._by_locator(self._client.pages(self._address))
-        self._cache.add(releases.values())
         yield from map(Tombstone, sorted(known_locators - releases.keys()))
-        for entry in reversed(releases.values()):
+        yield from self._report(
+            entry for at, entry in releases.items() if entry.updated >= self._floor or at in known_locators
+        )
+        yield Checkpoint({self._mark: newest.etag or ""})
+
+    def _report(self, releases: Iterable[Entry]) -> Iterator[Change]:
+        oldest_first = list(releases)[::-1]
+        self._cache.add(oldest_first)
+        for entry in oldest_first:
             is_draft = entry.metadata["draft"]
             yield Skip(entry.item, SkipReason.EXCLUDED) if is_draft else Upsert(entry.item)
-        yield Checkpoint({self._container: newest.etag or ""})
 
     def _by_locator(self, pages: Iterable[Sequence[Any]]) -> dict[str, Entry]:
         return {entry.item.locator: entry for page in pages for entry in self._read(page)}

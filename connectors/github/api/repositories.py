@@ -50,9 +50,10 @@ class Api:
 
     def __init__(self, settings: GitHubSettings, pace: Callable[[], Pace], seconds: float) -> None:
         self._settings = settings
+        self._floor = f"{settings.since}T00:00:00Z" if settings.since else ""
         self._client = ApiClient(settings, pace, seconds)
         self._cache = EntryCache()
-        self._listings: dict[str, RepositoryListing] = {}
+        self._listings: dict[str, Conversations | Releases] = {}
 
     @property
     def is_needed(self) -> bool:
@@ -86,7 +87,7 @@ class Api:
             pass  # An Enterprise server without rate limits.
         return "; ".join(parts)
 
-    def listings(self, repository: str) -> Iterator[RepositoryListing]:
+    def listings(self, repository: str) -> Iterator[Conversations | Releases]:
         """Yield the listings of a repository, in the order in which they run."""
         if _CONVERSATIONS & set(self._settings.include):
             yield self._conversations(repository)
@@ -103,10 +104,13 @@ class Api:
         self._client.close()
         self._cache.clear()
 
-    def _conversations(self, repository: str) -> RepositoryListing:
+    def _conversations(self, repository: str) -> Conversations | Releases:
         return self._listings.setdefault(
-            f"{repository}#", Conversations(self._client, repository, self._settings.include, self._cache)
+            f"{repository}#",
+            Conversations(self._client, repository, self._settings.include, self._floor, self._cache),
         )
 
-    def _releases(self, repository: str) -> RepositoryListing:
-        return self._listings.setdefault(f"{repository}#release", Releases(self._client, repository, self._cache))
+    def _releases(self, repository: str) -> Conversations | Releases:
+        return self._listings.setdefault(
+            f"{repository}#release", Releases(self._client, repository, self._floor, self._cache)
+        )
