@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from catchment.model import ReplayStage
 from catchment.runtime.home import expanded
 from console import arguments, render, session
 from console.help_pages import CommandGroup
-from console.library import documents
+from console.library import documents, versions
 
 if TYPE_CHECKING:
     from catchment.ledger import Backfill, BackfillSelection
@@ -25,6 +26,9 @@ app = CommandGroup(
 )
 
 
+_LOOK_SECONDS = 0.5
+
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is done, or paused.")]
 Number = Annotated[int, typer.Argument(metavar="NUMBER", max=arguments.LARGEST, help="Number of the backfill.")]
 
 
@@ -44,6 +48,7 @@ def new(
         ReplayStage | None, typer.Option(metavar="STAGE", help="Repeat from: fetch, normalize, extract or embed.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only plan it, to be started by its number.")] = False,
+    wait: Wait = False,
     reason: arguments.Why = "",
     as_json: arguments.Json = False,
 ) -> None:
@@ -59,7 +64,7 @@ def new(
     paths = None if items is None else _paths(items)
     chosen = None if stage is None else stage
     what = backfills.window(session.desk(), name, since, until, chosen, paths)
-    _plan([(name, what)], dry_run=dry_run, reason=reason, as_json=as_json)
+    _plan([(name, what)], dry_run=dry_run, wait=wait, reason=reason, as_json=as_json)
 
 
 @app.command("list")
@@ -212,12 +217,14 @@ def replay(
         ReplayStage, typer.Option("--from", metavar="STAGE", help="From: normalize, extract or embed.")
     ] = (ReplayStage.NORMALIZE),
     dry_run: arguments.DryRun = False,
+    wait: Wait = False,
     reason: arguments.Why = "",
     as_json: arguments.Json = False,
 ) -> None:
     """Read documents again that an earlier version of Catchment read.
 
-    Uses kept raw content or the files, and no network. `catchment backfill undo NUMBER` takes it back.
+    Uses kept raw content or the files, and no network. Waits for a single document, and shows what changed in it.
+    `catchment backfill undo NUMBER` takes it back.
 
     Example: catchment replay --all --dry-run
     """
@@ -241,7 +248,12 @@ def replay(
                 [one.name for one in ledger.sources.all()] if everything else [ledger.sources.get(source or "").name]
             )
     what = BackfillSelection(stage, items=items)
-    _plan([(name, what) for name in names], dry_run=dry_run, reason=reason, as_json=as_json, keep=False)
+    wanted = [(name, what) for name in names]
+    wait |= document is not None
+    before = datetime.now(UTC)
+    started = _plan(wanted, dry_run=dry_run, wait=wait, reason=reason, as_json=as_json, keep=False)
+    if document is not None and started and not as_json:
+        versions.diff(document, before)
 
 
 def described(what: BackfillSelection) -> str:
@@ -263,9 +275,18 @@ def described(what: BackfillSelection) -> str:
 
 
 def _plan(
-    wanted: Sequence[tuple[str, BackfillSelection]], *, dry_run: bool, reason: str, as_json: bool, keep: bool = True
-) -> None:
-    """Plan backfills, and start those with work, unless it is a dry run. `keep`: a dry run stores the plans."""
+    wanted: Sequence[tuple[str, BackfillSelection]],
+    *,
+    dry_run: bool,
+    wait: bool,
+    reason: str,
+    as_json: bool,
+    keep: bool = True,
+) -> bool:
+    """Plan backfills, and start those with work, unless it is a dry run. Return whether any was started.
+
+    `keep`: a dry run stores the plans.
+    """
     from catchment.actions import backfills
 
     desk, operator = session.desk(), session.operator()
@@ -278,13 +299,15 @@ def _plan(
         else:
             rows = [(name, one.total, one.unreadable) for name, one in surveys.items()]
             render.show_table(("SOURCE", "TO READ AGAIN", "NOT KEPT"), rows)
-        return
+        return False
     if not dry_run:
         desk.require_running()
     planned = [one for name, what in wanted if (one := backfills.plan(desk, name, what, operator, reason))]
     if not dry_run:
         for one in planned:
             backfills.start(desk, one.id, operator, reason)
+        if wait:
+            planned = _finished([one.id for one in planned])
     if as_json:
         render.show_json([_plain(one) for one in planned])
     elif not planned:
@@ -292,8 +315,21 @@ def _plan(
     elif dry_run:
         _table(planned)
         render.say("Start it: `catchment backfill start NUMBER`.")
+    elif wait:
+        _table(planned)
     else:
         _started([one.id for one in planned])
+    return bool(planned) and not dry_run
+
+
+def _finished(numbers: Sequence[int]) -> list[Backfill]:
+    """Wait until these backfills do not run any more, and return them."""
+    with session.reading() as ledger:
+        while True:
+            found = [ledger.backfills.get(number) for number in numbers]
+            if not any(one.is_running for one in found):
+                return found
+            time.sleep(_LOOK_SECONDS)
 
 
 def _started(numbers: Sequence[int]) -> None:

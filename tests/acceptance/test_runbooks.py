@@ -120,6 +120,12 @@ def test_every_situation_has_a_runbook() -> None:
     assert list(_SITUATIONS) == _HERE
 
 
+@situation("An upgrade reads documents better")
+def _read_by_an_earlier_version(desk: Desk) -> None:
+    with closing(sqlite3.connect(desk.person.home / "ledger.db", timeout=30)) as ledger, ledger:
+        ledger.execute("UPDATE contents SET normalizer = '1.1 text/markdown'")
+
+
 @situation("Search finds no document after a successful sync")
 def the_index_is_empty(desk: Desk) -> None:
     with closing(sqlite3.connect(desk.person.home / "ledger.db")) as ledger, ledger:
