@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import tempfile
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from catchment.errors import NotFound
 from catchment.ledger import Ledger
 from catchment.model import Tombstone, Upsert
+from catchment.views.versions import versions
 from tests.ledger.world import Clock, World, note
 
 pytestmark = pytest.mark.long
@@ -113,4 +117,38 @@ def test_any_sync_can_be_undone_and_redone(sqlite_template: Path, before: list[l
             undo(world, one)
             assert library(world) == then, "from the latest to the first"
         assert world.ledger.check() == []
+        world.ledger.close()
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(syncs=st.lists(SYNC, min_size=1, max_size=5), undone=st.integers(0, 4))
+@example(syncs=[[("write", "a", "x")], [("write", "b", "x"), ("delete", "a", "")], [("move", "b", "c")]], undone=1)
+@example(syncs=[[("write", "a", "x")], [("move", "a", "b")], [("write", "a", "y")], [("delete", "b", "")]], undone=1)
+def test_any_document_can_be_asked_as_of_any_sync(sqlite_template: Path, syncs: list[list[Deed]], undone: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        file = shutil.copy2(sqlite_template, Path(name) / "ledger.db")
+        clock = Clock()
+        world = World(f"sqlite:///{file}", clock, Ledger.open(f"sqlite:///{file}", clock=clock, monotonic=clock.steady))
+        folder, seen = Folder(), {}
+        for number, deeds in enumerate(syncs):
+            clock.forward(hours=1)
+            for deed in deeds:
+                folder.do(deed)
+            was = library(world)
+            ended = sync(world, folder)
+            seen[clock.moment] = library(world)
+            if number == undone and was != seen[clock.moment]:
+                clock.forward(hours=1)
+                undo(world, ended)
+                seen[clock.moment] = library(world)
+        with closing(sqlite3.connect(file)) as database:
+            items = [row[0] for row in database.execute("SELECT item_id FROM documents")]
+            items += [row[0] for row in database.execute("SELECT id FROM items WHERE state = 'deleted'")]
+        for moment, then in seen.items():
+            found = {}
+            for item in items:
+                with suppress(NotFound):
+                    _, shown = versions.as_of(world.ledger, item, moment)
+                    found[shown.item] = (shown.title, shown.content.text)
+            assert found == then, moment
         world.ledger.close()

@@ -163,6 +163,22 @@ def test_expired_versions_are_said_to_be_gone(world: World) -> None:
     assert views.as_of(world.ledger, item(world), third)[1].content.text == "three"
 
 
+def test_expired_life_before_a_deletion_is_not_denied(world: World) -> None:
+    bees(world, "v1", "one")
+    bees(world, "away")
+    world.ledger.syncs.end(world.sync.id, "completed", {})
+    world.clock.forward(days=20)
+    world.sync = world.begin()
+    back = bees(world, "v2", "two")
+    world.ledger.syncs.end(world.sync.id, "completed", {})
+    world.clock.forward(days=15)
+    world.ledger.undo.purge(FOREVER)
+    world.sync = world.begin()
+    found = versions(world)
+    assert [(one.what, one.since) for one in found.versions] == [("", back)]
+    assert found.expired is not None
+
+
 def test_sources_keep_versions_as_long_as_they_say(world: World) -> None:
     world.ledger.sources.put("notes", "obsidian", world.source.priority, keep_days=60)
     bees(world, "v1", "one")

@@ -22,7 +22,8 @@ from catchment.ledger.library import before_images
 from catchment.ledger.library.documents import former, present
 from catchment.model import JobState
 
-_CHANGES = (JobState.SUCCEEDED.value, "moved", "returned", "brought back")
+_MOVED = "moved"
+_CHANGES = (JobState.SUCCEEDED.value, _MOVED, "returned", "brought back")
 """Events after which an item may have another document than before."""
 _LAST = 2**63 - 1
 
@@ -84,20 +85,22 @@ class Former:
             if item is None:
                 raise NotFound(f"item {item_id}: not found")
             events = reading.execute(
-                select(history.c.at, history.c.sync_id, moves.c.locator)
+                select(history.c.at, history.c.event, history.c.sync_id, moves.c.locator)
                 .outerjoin(moves, moves.c.history_id == history.c.id)
                 .where(history.c.item_id == item_id, history.c.event.in_(_CHANGES))
                 .order_by(history.c.id)
             ).all()
             rows = before_images.along(reading, item.source_id, _places(events, item.locator))
-        found = [*(_before(row) for row in rows), _now(item)]
+        found = [*_kept(rows), _now(item)]
         for place, one in enumerate(found[:-1], 1):
             found[place] = replace(found[place], since=one.until, sync=one.replaced_by)
-        is_complete = not found[0].is_there
-        if not is_complete:
-            earlier = [event for event in events if not rows or event.at < rows[0].kept_at]
+        earlier = [event for event in events if not rows or event.at < rows[0][0].kept_at]
+        if found[0].is_there:
             found[0] = replace(found[0], since=maybe_time(max((event.at for event in earlier), default=None)))
-            is_complete = len({event.at for event in earlier}) == 1 and earlier[0].locator is None
+        stored = {event.at for event in earlier if event.event != _MOVED}
+        # A document that came from another item, whose events are not known here.
+        is_taken = any(event.at in stored for event in earlier if event.event == _MOVED)
+        is_complete = len(stored) == found[0].is_there and not is_taken
         kept = found if found[0].is_there else found[1:]
         return Versions(item_id, item.source_id, item.name, item.id, tuple(_merged(kept)), is_complete)
 
@@ -112,13 +115,24 @@ class Former:
 
 
 def _places(events: Sequence[AnyRow], locator: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the paths of an item: path, after which sync, until which sync."""
-    after = 0
+    """Yield the paths of an item, as of `before_images.along`."""
+    arrival = 0
     for event in events:
         if event.locator is not None and event.sync_id is not None:
-            yield event.locator, after, event.sync_id
-            after = event.sync_id
-    yield locator, after, _LAST
+            yield event.locator, arrival, event.sync_id
+            arrival = event.sync_id
+    yield locator, arrival, _LAST
+
+
+def _kept(rows: Sequence[tuple[AnyRow, bool]]) -> Iterator[Version]:
+    """Yield the versions in before-images. Without one at the old path, a moved document was not in the library before."""
+    replaced_by = None
+    for row, is_arrival in rows:
+        if not is_arrival:
+            yield _before(row)
+        elif replaced_by != row.sync_id:
+            yield replace(_before(row), is_there=False, state=())
+        replaced_by = row.sync_id
 
 
 def _before(image: AnyRow) -> Version:

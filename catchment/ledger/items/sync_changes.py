@@ -1,12 +1,12 @@
 """The changes of a sync in the library, by path. Read from its before-images, so they are known while it can be undone.
 
 A path is *added* if it had no document before the sync, *deleted* if it had none after it, and *changed* otherwise. A deleted
-path whose document is at an added one is *moved*.
+path whose item moved to an added one is *moved*; an undo of a move adds and deletes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -109,18 +109,17 @@ class SyncChanges:
         return self._reading.execute(statement).scalars().all(), last if examined == _MOST else None
 
     @cached_property
-    def _gone(self) -> Mapping[str, int]:
-        """The contents of the first paths that have no document after the sync, by path."""
+    def _gone(self) -> Collection[str]:
+        """The first paths that have no document after the sync."""
         own = self._had_document(None)
-        return as_map(self._reading.execute(select(own.c.path, own.c.content_id).where(own.c.stays == 0)))
+        return set(self._reading.execute(select(own.c.path).where(own.c.stays == 0)).scalars())
 
     def _had_document(self, after: str | None) -> Any:
         """Return a subquery of the first paths with a document before the sync, and whether (1, 0) one `stays` after it."""
         own = self._own & images.c.content_id.is_not(None)
         if after is not None:
             own &= images.c.path > after
-        columns = images.c.path, images.c.content_id
-        first = select(*columns).where(own).order_by(images.c.path).limit(_MOST).subquery()
+        first = select(images.c.path).where(own).order_by(images.c.path).limit(_MOST).subquery()
         later = images.alias("later")
         next_state = (
             select(case((later.c.content_id.is_not(None), 1), else_=0))
@@ -130,39 +129,23 @@ class SyncChanges:
             .scalar_subquery()
         )
         live = case((exists(_live(self._source_id, first.c.path)), 1), else_=0)
-        return select(first, func.coalesce(next_state, live).label("stays")).subquery()
+        return select(first.c.path, func.coalesce(next_state, live).label("stays")).subquery()
 
     @cached_property
     def _moved(self) -> Mapping[str, str]:
-        """The path before the move by the path after it, of documents that a listing or their content shows as moved."""
+        """The path before the move by the path after it."""
         if not self._gone:
             return {}
         new = images.alias("new")
         is_new = _of(new, self._source_id, self._sync_id) & new.c.content_id.is_(None)
-        by_listing = (
+        moved = (
             select(new.c.path, moves.c.locator)
             .join_from(moves, history, history.c.id == moves.c.history_id)
             .join(items, items.c.id == moves.c.item_id)
             .join(new, is_new & (new.c.path == items.c.locator))
             .where(history.c.sync_id == self._sync_id)
         )
-        by_content = (
-            select(new.c.path, documents.c.content_id)
-            .join_from(documents, new, is_new & (new.c.path == documents.c.path))
-            .where(documents.c.source_id == self._source_id, documents.c.removed_at.is_(None))
-            .where(among(self._reading, documents.c.content_id, set(self._gone.values())))
-            .order_by(new.c.path)
-        )
-        left = dict(self._gone)
-        found: dict[str, str] = {}
-        for path, old in self._reading.execute(by_listing):
-            if left.pop(old, None) is not None:
-                found[path] = old
-        by_its_content = {content: path for path, content in left.items()}
-        for path, content in self._reading.execute(by_content):
-            if path not in found and (moved_from := by_its_content.pop(content, None)) is not None:
-                found[path] = moved_from
-        return found
+        return {path: old for path, old in self._reading.execute(moved) if old in self._gone}
 
     def _shown(self, paths: Sequence[str]) -> Callable[[str], PathChange]:
         """Return a function that describes a path."""

@@ -93,17 +93,17 @@ def after(reading: Reading, source_id: int, sync_id: int, paths: Iterable[str]) 
     return found
 
 
-def along(reading: Reading, source_id: int, places: Iterable[tuple[str, int, int]]) -> list[Row[Any]]:
-    """Return the before-images at the places of a document, oldest first. A place: path, after this sync, until this sync.
+def along(reading: Reading, source_id: int, places: Iterable[tuple[str, int, int]]) -> list[tuple[Row[Any], bool]]:
+    """Return the before-images at the places of a document, oldest first; True for those of its arrival at a place.
 
-    Excludes those that are being deleted, and older ones.
+    A place: path, the sync of the arrival (0: none), the last sync. Excludes those that are being deleted, and older ones.
     """
-    found: list[Row[Any]] = []
-    for path, after_sync, until_sync in places:
-        mine = (images.c.source_id == source_id) & (images.c.path == path)
-        mine &= (images.c.sync_id > after_sync) & (images.c.sync_id <= until_sync)
-        found += reading.execute(select(images).where(mine).order_by(images.c.sync_id)).all()
-    deleted = max((place for place, row in enumerate(found, 1) if row.kept_at == BEING_DELETED), default=0)
+    found: list[tuple[Row[Any], bool]] = []
+    for path, arrival, last in places:
+        mine = (images.c.source_id == source_id) & (images.c.path == path) & images.c.sync_id.between(arrival, last)
+        rows = reading.execute(select(images).where(mine).order_by(images.c.sync_id))
+        found += [(row, row.sync_id == arrival) for row in rows]
+    deleted = max((place for place, (row, _) in enumerate(found, 1) if row.kept_at == BEING_DELETED), default=0)
     return found[deleted:]
 
 
