@@ -230,9 +230,14 @@ class Changes:
         return self._known.within(name)
 
     @cached_property
-    def listed_identities(self) -> Set[str]:
-        """The identities of the source's items; empty if no folder was listed yet, when nothing can have moved."""
-        return self._known.identities() if any(key.startswith(_FOLDER) for key in self._marks) else frozenset()
+    def identities(self) -> Set[str]:
+        """The identities of the source's items; empty if there were no items before this listing."""
+        return self._known.identities() if self._containers else frozenset()
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no folder was listed yet."""
+        return not any(key.startswith(_FOLDER) for key in self._marks)
 
     def items(self, name: str, status: MailboxStatus, message: Message) -> Iterator[Change]:
         """Yield a message and its attachments."""
@@ -323,7 +328,7 @@ class _FolderComparison:
         older = [uid for uid in uids if uid >= next_uid and uid not in selected]
         if was_listed:
             selected.update(older)
-        elif identities := self._changes.listed_identities:
+        elif identities := self._changes.identities:
             for part in _parts(older, _PART):
                 for message in self._list(part, structure=False):
                     if isinstance(message, Message) and message.identity() in identities:
@@ -337,9 +342,10 @@ class _FolderComparison:
         first_day, next_day = since.date() - timedelta(days=1), until.date() + timedelta(days=2)
         uids = self._uids(1, self._status.next - 1, f"{first_day}", f"{next_day}")
         next_uid = self._mark.next if self._mark else 1
+        listed = frozenset() if self._changes.is_first else self._changes.identities
 
         def is_wanted(message: Message) -> bool:
-            may_have_moved = message.uid >= next_uid and message.identity() in self._changes.listed_identities
+            may_have_moved = message.uid >= next_uid and message.identity() in listed
             return not may_have_moved and (message.received is None or since <= message.received < until)
 
         for part in _parts(uids, _PART):

@@ -221,6 +221,16 @@ def test_older_mail_is_followed_when_it_moves(
     assert (sorted(documents(home).values()), held(home)) == (sorted(before.values()), [])
 
 
+def test_folder_renamed_after_a_window_keeps_its_older_mail(
+    account: Callable[..., Imap], person: IMAPClient, ledger: MemoryLedger
+) -> None:
+    recent = account(since="2024-06-01")
+    ledger.sync(recent, window=SPRING)
+    person.rename_folder("Lists", "Kept")
+    ledger.sync(recent)
+    assert months(ledger)["Kept"] == [3, 4, 5, 6]
+
+
 def test_interrupted_window_is_completed_by_the_next(mail: Imap, person: IMAPClient, ledger: MemoryLedger) -> None:
     length = len(list(mail.changes_between(ledger.known(), *SPRING)))
     for cut in range(length):
