@@ -168,8 +168,13 @@ class Writing(Reading):
         present = [n for n, value in enumerate(rows[0]) if value is not None or any(row[n] is not None for row in rows)]
         if len(present) < len(names):
             names, rows = [names[n] for n in present], list(map(itemgetter(*present), rows))
-        marks = ", ".join(["?" if self.sqlite else "%s"] * len(names))
-        self.connection.exec_driver_sql(f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks})", rows)
+        if self.sqlite:
+            marks = ", ".join("?" * len(names))
+            self.connection.exec_driver_sql(f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks})", rows)
+            return
+        with self.connection.connection.cursor().copy(f"COPY {table.name} ({', '.join(names)}) FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row(row)
 
     def insert_named(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert rows that all have the same keys."""
