@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +18,7 @@ from catchment.ledger.admin import opening
 from catchment.ledger.admin.check import check, pages
 from catchment.ledger.admin.migrations import Migrated
 from catchment.ledger.db.connections import sqlite_file, time_limit, without_password
-from catchment.ledger.db.database import Store, from_micros, to_micros
+from catchment.ledger.db.database import Store, from_micros, make_file, to_micros
 from catchment.ledger.db.driver_errors import DAMAGED
 from catchment.ledger.db.folding import Folded, plain_words, word_pattern
 from catchment.ledger.db.job_states import in_parts
@@ -284,11 +284,24 @@ class Ledger:
         return backup.back_up(self._store, target, files)
 
     @staticmethod
-    def restore(target: Path, file: Path, outdated: Iterable[Path], places: Iterable[Path]) -> Restored:
-        """Replace a ledger with a backup; see `catchment.ledger.admin.backup`."""
+    def restore(target: str, file: Path, outdated: Iterable[Path], places: Iterable[Path]) -> Restored:
+        """Replace the ledger at a URL with a backup; see `catchment.ledger.admin.backup`."""
         from catchment.ledger.admin import backup
 
         return backup.restore(target, file, outdated, places)
+
+    def move(self, url: str) -> int:
+        """Copy the ledger into the empty database `url`. Return the number of rows of its history; see `admin.transfer`.
+
+        Raises Refused if the ledger belongs to another home.
+        """
+        from catchment.ledger.admin import transfer
+
+        self.require_owner()
+        with closing(Store(url, time.time)) as target:
+            if target.file is not None:
+                make_file(target.file)
+            return transfer.move(self._store, target)
 
     @property
     def is_restore_unfinished(self) -> bool:

@@ -18,6 +18,7 @@ from catchment.runtime import atomic_files
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 """A control character. Not allowed in any setting or path."""
 
+_DATABASE = "CATCHMENT_DATABASE_URL="
 _LONGEST = 480
 """Maximum length in bytes. SQLite limits paths to 512 bytes, including `-journal` and the file name."""
 
@@ -102,8 +103,26 @@ class Home:
 
     @property
     def database_url(self) -> str:
-        """Return `CATCHMENT_DATABASE_URL`, or the URL of the SQLite file in this folder."""
-        return os.environ.get("CATCHMENT_DATABASE_URL") or f"sqlite:///{self.path / 'ledger.db'}"
+        """Return `CATCHMENT_DATABASE_URL` of the process or of the file `environment`, or the URL of the SQLite file here."""
+        told = [line[len(_DATABASE) :] for line in self._variables() if line.startswith(_DATABASE)]
+        named = os.environ.get(_DATABASE[:-1]) or (told[-1].strip("\"'") if told else "")
+        return named or f"sqlite:///{self.path / 'ledger.db'}"
+
+    def use_database(self, url: str) -> None:
+        """Name the database of the ledger in the file `environment`. Raises HomeUnavailable."""
+        others = [line for line in self._variables() if not line.startswith(_DATABASE)]
+        with atomic_files.explained():
+            atomic_files.write(self.environment, "\n".join([*others, f"{_DATABASE}{url}", ""]).encode())
+
+    def _variables(self) -> list[str]:
+        with suppress(FileNotFoundError):
+            return [line.strip() for line in self.environment.read_text(encoding="utf-8").splitlines()]
+        return []
+
+    @property
+    def environment(self) -> Path:
+        """Variables of the service, one `NAME=value` per line. Every command takes the database from it."""
+        return self.path / "environment"
 
     def identity(self) -> int:
         """Return a positive number of 56 bits that no other home has. A moved home keeps it, and a copy has another one."""

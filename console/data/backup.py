@@ -14,7 +14,7 @@ from catchment.runtime.home import expanded
 from console import arguments, render, session
 
 if TYPE_CHECKING:
-    from catchment.runtime.home import Home
+    pass
 
 
 def backup(
@@ -77,41 +77,33 @@ def restore(
 
     Example: catchment restore /mnt/disk/catchment.db
     """
-    from catchment.ledger import Ledger
+    from catchment.ledger import Ledger, sqlite_file, without_password
     from deployments.server.running import kept_down
 
     home = session.home()
-    ledger = _ledger_file(home)
-    home.make()
+    file_of_ledger = sqlite_file(home.make().database_url)
     with kept_down(home) as is_down:
         if not is_down:
             raise Refused("restore: not possible while Catchment runs; stop it with `catchment down`")
-        if ledger.parent != home.path:
+        if file_of_ledger is None or file_of_ledger.parent != home.path:
             # A ledger that cannot be read is replaced in any case.
             with suppress(NotFound, LedgerError), session.reading() as present:
                 present.require_owner()
         # They are keyed by numbers of jobs and items, which the restored ledger assigns again.
-        restored = Ledger.restore(ledger, expanded(file).absolute(), [home.cache, home.raw], home.backed_up)
+        outdated = [home.cache, home.raw]
+        restored = Ledger.restore(home.database_url, expanded(file).absolute(), outdated, home.backed_up)
     if as_json:
         kept = str(restored.aside) if restored.aside else None
-        render.show_json({"restored": str(ledger), "aside": kept, "model": restored.model, "broken": restored.broken})
+        restored_to = str(file_of_ledger or without_password(home.database_url))
+        render.show_json({"restored": restored_to, "aside": kept, "model": restored.model, "broken": restored.broken})
     else:
         render.say(f"restored from {file.name}; start with `catchment up --detach`")
         if restored.aside:
-            render.say(f"the replaced files are in {restored.aside}")
+            what = "files are in" if file_of_ledger else "tables are in the schema"
+            render.say(f"the replaced {what} {restored.aside}")
         _warn_of_model(restored.model)
         _warn(restored.broken)
     return 1 if restored.broken else 0
-
-
-def _ledger_file(home: Home) -> Path:
-    from catchment.ledger import sqlite_file
-
-    if (file := sqlite_file(home.database_url)) is None:
-        raise Refused(
-            "restore: the ledger is on a PostgreSQL server; use pg_restore, and copy sources.yaml and alerts.yaml"
-        )
-    return file
 
 
 def _warn_of_model(model: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing, suppress
 from typing import Annotated, Any
 
 import typer
 
+from catchment.errors import Refused
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 
@@ -77,6 +79,34 @@ def adopt() -> None:
     with closing(Ledger.inspect(home)) as ledger:
         ledger.adopt()
     render.say("this home owns the ledger now; start with `catchment up --detach`")
+
+
+@ledger_app.command()
+def move(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Empty database: postgresql://… or sqlite:////….")],
+    as_json: arguments.Json = False,
+) -> None:
+    """Move the library with its history to another database.
+
+    Catchment must not be running. The old database stays. The file `environment` in the home names the new one.
+
+    Example: catchment ledger move postgresql://me@localhost/catchment
+    """
+    from catchment.ledger import without_password
+    from deployments.server.running import kept_down
+
+    home = session.home().make()
+    with kept_down(home) as is_down, session.writing() as ledger:
+        if not is_down:
+            raise Refused("move: not possible while Catchment runs; stop it with `catchment down`")
+        rows = ledger.move(url)
+        home.use_database(url)
+    if as_json:
+        render.show_json({"ledger": without_password(url), "history": rows})
+        return
+    render.say(f"moved to {without_password(url)}: {render.count(rows, 'row')} of history, all counts equal")
+    if os.environ.get("CATCHMENT_DATABASE_URL"):
+        render.note("unset CATCHMENT_DATABASE_URL: it names the old database and comes first")
 
 
 @config_app.command()

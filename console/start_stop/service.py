@@ -84,7 +84,7 @@ def install(
     if os.environ.get("CATCHMENT_DATABASE_URL"):
         render.note(
             "CATCHMENT_DATABASE_URL: not written to the unit, because it may contain a password; "
-            f"put it into {_variables(session.home())} (mode 0600)"
+            f"put it into {session.home().environment} (mode 0600)"
         )
 
 
@@ -121,12 +121,8 @@ def unit(home: Home) -> str:
         # `$` is special in ExecStart only.
         command=" ".join(_quoted(word).replace("$", "$$") for word in command),
         home=_quoted(f"CATCHMENT_HOME={home.path}"),
-        variables=str(_variables(home)).replace("%", "%%"),
+        variables=str(home.environment).replace("%", "%%"),
     )
-
-
-def _variables(home: Home) -> Path:
-    return home.path / "environment"
 
 
 def _quoted(word: str) -> str:

@@ -109,3 +109,21 @@ def test_a_backup_of_nothing_and_one_that_is_not_there_are_told_so(cli: Cli, sta
     (state / "cache.db").write_bytes(b"parsed")
     assert cli("restore", str(tmp_path / "list.json")).code == 2
     assert (state / "cache.db").exists(), "nothing is changed by what cannot be restored"
+
+
+def test_moved_ledger_is_used_by_every_command(
+    cli: Cli, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (filled / "environment").write_text("OTHER=1\nCATCHMENT_DATABASE_URL=''\n")
+    target, before = f"sqlite:///{tmp_path / 'new.db'}", cli("status", "--json").json["sources"]
+    with supervisor_lock(Home(filled)):
+        assert cli("ledger", "move", target).code == 5
+    assert "all counts equal" in cli("ledger", "move", target).out
+    assert (filled / "environment").read_text() == f"OTHER=1\nCATCHMENT_DATABASE_URL={target}\n"
+    (filled / "ledger.db").write_bytes(b"")
+    assert cli("status", "--json").json["sources"] == before
+    assert cli("ledger", "check", "--deep").code == 0
+    again = cli("ledger", "move", target)
+    assert (again.code, "not empty" in again.err) == (5, True)
+    monkeypatch.setenv("CATCHMENT_DATABASE_URL", target)
+    assert "comes first" in cli("ledger", "move", f"sqlite:///{tmp_path / 'third.db'}").err

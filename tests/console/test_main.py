@@ -91,7 +91,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "incidents": "list show ack",
         "consent": "list show give revoke",
         "config": "validate show path",
-        "ledger": "check vacuum adopt",
+        "ledger": "check vacuum adopt move",
         "service": "install uninstall",
         "mcp": "install",
         "vault": "report",

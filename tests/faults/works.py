@@ -57,7 +57,7 @@ def back_up_home(home: Home) -> list[str]:
 
 def restore(home: Home) -> list[str]:
     """Restore the backup."""
-    return backup.restore(home.path / "ledger.db", home.path.parent / "kept" / COPY).broken
+    return backup.restore(home.database_url, home.path.parent / "kept" / COPY).broken
 
 
 def save(home: Home) -> None:

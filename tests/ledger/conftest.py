@@ -17,6 +17,7 @@ from sqlalchemy.exc import OperationalError
 
 from catchment.ledger import Ledger
 from catchment.ledger.db.schema import metadata
+from catchment.ledger.library.word_index import INDEXES
 from tests.ledger.world import Clock, World
 from tests.waiting import PATIENCE
 
@@ -93,8 +94,7 @@ def postgres_ledger(postgres: str) -> Iterator[Ledger]:
 def empty_postgres(postgres_ledger: Ledger, postgres: str) -> str:
     """Empty the PostgreSQL ledger and return its URL. The history guard is disabled while the tables are emptied."""
     kept = {"revision", "chain", "counters"}
-    of_search = ("chunk_index", "document_index", "chunk_pairs", "document_pairs")
-    tables = ", ".join([*(name for name in metadata.tables if name not in kept), *of_search])
+    tables = ", ".join([*(name for name in metadata.tables if name not in kept), *INDEXES, "index_words"])
     with postgres_ledger._store.engine.begin() as connection:
         connection.execute(text("SET LOCAL session_replication_role = replica"))
         connection.execute(text(f"TRUNCATE {tables}"))
@@ -102,6 +102,18 @@ def empty_postgres(postgres_ledger: Ledger, postgres: str) -> str:
         connection.execute(text("UPDATE chain SET length = 0, hash = ''"))
         connection.execute(text("INSERT INTO search_model (id, setting) VALUES (1, 'use')"))
     return postgres
+
+
+@pytest.fixture
+def empty_database(postgres: str) -> Iterator[str]:
+    """A PostgreSQL database without tables; yields its URL."""
+    engine = create_engine(postgres, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text("CREATE DATABASE other"))
+    yield postgres.replace("/postgres?", "/other?")
+    with engine.connect() as connection:
+        connection.execute(text("DROP DATABASE other WITH (FORCE)"))
+    engine.dispose()
 
 
 @pytest.fixture

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, SchemaMismatch, TryAgain
 from catchment.ledger import Ledger
 from catchment.ledger.admin import backup, migrations
+from catchment.ledger.db.schema import metadata
+from catchment.ledger.library.embeddings import Embedding
 from tests.hits import find_hits
 from tests.ledger.world import Clock, World, note, notes
 
@@ -26,6 +29,21 @@ FILES = {"sources.yaml": b"deployments: []\n"}
 
 def file_of(world: World) -> Path:
     return Path(world.url.removeprefix("sqlite:///"))
+
+
+def rows_of(ledger: Ledger) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the content of all tables but the owner."""
+    with ledger._store.read() as reading:
+        rows = {name: reading.execute(select(table)).all() for name, table in metadata.tables.items()}
+    return {name: sorted(repr(tuple(row)) for row in found if row[0] != "home") for name, found in rows.items()}
+
+
+def embed(world: World) -> None:
+    """Give every passage a vector."""
+    store = world.ledger.embeddings
+    space = store.space("use", "use", 2)
+    passages = store.missing(space, 0, 100)
+    store.put(space, [Embedding(one.content_id, one.chunk_id, 0, b"digest", b"\x01\xff") for one in passages])
 
 
 def found_in(file: Path, words: str = "says") -> int:
@@ -108,7 +126,7 @@ def test_backup_is_restored_after_any_damage_to_the_ledger(
     accident(file)
     before = file.read_bytes() if file.exists() else None
     sources = tmp_path / "sources.yaml"
-    done = backup.restore(file, tmp_path / "copy.db", places=[sources])
+    done = backup.restore(f"sqlite:///{file}", tmp_path / "copy.db", places=[sources])
     assert (sources.read_bytes(), done.broken) == (FILES["sources.yaml"], [])
     assert found_in(file) == 5
     if before is None:
@@ -117,7 +135,7 @@ def test_backup_is_restored_after_any_damage_to_the_ledger(
         assert done.aside is not None and (done.aside / file.name).read_bytes() == before
     else:
         assert done.aside is not None and found_in(done.aside / file.name) == 10
-        assert backup.restore(file, done.aside / file.name).broken == []
+        assert backup.restore(f"sqlite:///{file}", done.aside / file.name).broken == []
         assert found_in(file) == 10, "what was replaced can be brought back too"
     assert [path.name for path in file.parent.iterdir() if "restoring" in path.name] == []
 
@@ -131,7 +149,7 @@ def test_log_of_a_damaged_ledger_is_not_applied_to_the_restored_one(sqlite_world
     world.ledger.close()
     _damaged(file)
     file.with_name(f"{file.name}-wal").write_bytes(log)
-    done = backup.restore(file, tmp_path / "copy.db")
+    done = backup.restore(f"sqlite:///{file}", tmp_path / "copy.db")
     assert found_in(file) == 5
     assert done.aside is not None and (done.aside / f"{file.name}-wal").read_bytes() == log
 
@@ -153,14 +171,14 @@ def test_killed_restore_is_completed_by_the_next(
     child = os.fork()
     if child == 0:
         setattr(Path, step, lambda *_: os.kill(os.getpid(), 9))
-        backup.restore(file, tmp_path / "copy.db")
+        backup.restore(f"sqlite:///{file}", tmp_path / "copy.db")
         os._exit(0)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) or (step, accident) == ("rename", _as_it_is), (
         "a sound one has no log left to put aside"
     )
     assert file.exists(), "there is a ledger at any moment"
-    assert backup.restore(file, tmp_path / "copy.db").broken == []
+    assert backup.restore(f"sqlite:///{file}", tmp_path / "copy.db").broken == []
     assert found_in(file) == 5
 
 
@@ -168,7 +186,7 @@ def test_restore_refuses_a_ledger_in_use(sqlite_world: World, tmp_path: Path) ->
     sqlite_world.ledger.back_up(tmp_path / "copy.db", {})
     sqlite_world.ingest(*notes(3))
     with pytest.raises(TryAgain, match="another process"):
-        backup.restore(file_of(sqlite_world), tmp_path / "copy.db")
+        backup.restore(sqlite_world.url, tmp_path / "copy.db")
     sqlite_world.reopen()
     assert len(sqlite_world.found("says")) == 3
 
@@ -179,22 +197,22 @@ def test_invalid_backup_leaves_the_ledger_unchanged(sqlite_world: World, tmp_pat
     sqlite_world.ledger.back_up(tmp_path / "copy.db", {})
     sqlite_world.ledger.close()
     with pytest.raises(NotFound):
-        backup.restore(file, other)
+        backup.restore(f"sqlite:///{file}", other)
     other.write_text("a letter to a friend " * 500)
     with pytest.raises(BadInput, match="not a backup"):
-        backup.restore(file, other)
+        backup.restore(f"sqlite:///{file}", other)
     with closing(sqlite3.connect(tmp_path / "third.db")) as third, third:
         third.execute("CREATE TABLE stamps (country TEXT)")
     with pytest.raises(BadInput, match="not a backup"):
-        backup.restore(file, tmp_path / "third.db")
+        backup.restore(f"sqlite:///{file}", tmp_path / "third.db")
     copy = (tmp_path / "copy.db").read_bytes()
     other.write_bytes(copy[: len(copy) // 8192 * 4096])
     with pytest.raises(LedgerCorrupt, match="nothing was changed"):
-        backup.restore(file, other)
+        backup.restore(f"sqlite:///{file}", other)
     with closing(sqlite3.connect(tmp_path / "copy.db")) as newer, newer:
         newer.execute("UPDATE revision SET version_num = '9999'")
     with pytest.raises(SchemaMismatch):
-        backup.restore(file, tmp_path / "copy.db")
+        backup.restore(f"sqlite:///{file}", tmp_path / "copy.db")
     assert found_in(file) == 3
     assert list(file.parent.glob("replaced-*")) == []
 
@@ -210,16 +228,83 @@ def test_copy_made_before_a_migration_can_be_restored(sqlite_world: World, monke
     sqlite_world.ingest(*notes(3, start=3))
     sqlite_world.ledger.close()
     assert led and led.kept
-    assert backup.restore(file, led.kept).broken == []
+    assert backup.restore(f"sqlite:///{file}", led.kept).broken == []
     assert found_in(file) == 3
 
 
+@pytest.fixture
+def on_postgres(sqlite_world: World, empty_database: str) -> Iterator[Ledger]:
+    """A ledger that was moved to PostgreSQL, with an open sync, undo data, a tombstone and an embedding."""
+    world = sqlite_world
+    world.ingest(*notes(30))
+    world.see(note("n/1.md", "v2", identity="n1"), note("later.md"))
+    world.lose("n/2.md")
+    world.deliver(world.claim(1))
+    embed(world)
+    assert world.ledger.move(empty_database) == world.ledger.history.latest()
+    with closing(Ledger.open(empty_database, clock=world.clock, monotonic=world.clock.steady)) as ledger:
+        yield ledger
+
+
 @pytest.mark.postgres
-def test_backup_of_a_postgresql_ledger_is_refused_with_a_remedy(empty_postgres: str, tmp_path: Path) -> None:
-    ledger = Ledger.open(empty_postgres)
-    with pytest.raises(Refused, match="pg_dump"):
-        ledger.back_up(tmp_path / "copy.db", {})
-    ledger.close()
+def test_ledger_moved_to_postgresql_continues_there(sqlite_world: World, on_postgres: Ledger) -> None:
+    before = sqlite_world.ledger
+    assert on_postgres.check(deep=True) == []
+    first, then = (find_hits(ledger, "says", limit=100) for ledger in (before, on_postgres))
+    assert [(hit.document, hit.snippet) for hit in then] == [(hit.document, hit.snippet) for hit in first]
+    assert rows_of(on_postgres) == rows_of(before)
+    moved = World.__new__(World)
+    vars(moved).update(vars(sqlite_world) | {"ledger": on_postgres})
+    moved.deliver(moved.claim())
+    moved.settle()
+    assert on_postgres.check(deep=True) == []
+    assert moved.found("later") == ["later.md"]
+    with pytest.raises(Refused, match="not empty"):
+        before.move(str(on_postgres._store.url.render_as_string(hide_password=False)))
+
+
+@pytest.mark.postgres
+def test_backup_of_postgresql_is_restored_on_both_databases(
+    on_postgres: Ledger, empty_database: str, tmp_path: Path
+) -> None:
+    copy, sources = tmp_path / "copy.db", tmp_path / "sources.yaml"
+    assert on_postgres.back_up(copy, FILES) == []
+    kept = rows_of(on_postgres)
+    assert backup.restore(f"sqlite:///{tmp_path / 'new.db'}", copy).broken == []
+    with closing(Ledger.inspect(f"sqlite:///{tmp_path / 'new.db'}")) as ledger:
+        assert rows_of(ledger) == kept
+    on_postgres.sources.remove("notes", "anna", "moved")
+    on_postgres.close()
+    done = backup.restore(empty_database, copy, places=[sources])
+    assert (done.broken, sources.read_bytes()) == ([], FILES["sources.yaml"])
+    with closing(Ledger.inspect(empty_database)) as ledger:
+        assert rows_of(ledger) == kept
+        assert not ledger.is_restore_unfinished
+        with ledger._store.read() as reading:
+            replaced = f'SELECT state FROM "{done.aside}".sources'
+            assert reading.connection.exec_driver_sql(replaced).scalar_one() == "removed"
+
+
+@pytest.mark.postgres
+def test_failed_move_and_restore_change_nothing(
+    on_postgres: Ledger, empty_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_postgres.back_up(tmp_path / "copy.db", FILES)
+    kept = rows_of(on_postgres)
+
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("catchment.ledger.admin.index_check.rebuild", fail)
+    with pytest.raises(KeyboardInterrupt):
+        backup.restore(empty_database, tmp_path / "copy.db")
+    assert rows_of(on_postgres) == kept
+    with pytest.raises(KeyboardInterrupt):
+        on_postgres.move(f"sqlite:///{tmp_path / 'new.db'}")
+    monkeypatch.undo()
+    on_postgres.move(f"sqlite:///{tmp_path / 'new.db'}")
+    with closing(Ledger.inspect(f"sqlite:///{tmp_path / 'new.db'}")) as ledger:
+        assert rows_of(ledger) == kept
 
 
 def test_vacuum_refuses_during_a_sync_and_keeps_all_data(world: World) -> None:
@@ -261,6 +346,6 @@ def test_pending_log_and_journal_are_not_applied_to_the_restored_ledger(
     accident(file)
     log = file.with_name(file.name + ending)
     log.write_bytes(left)
-    done = backup.restore(file, tmp_path / "copy.db")
+    done = backup.restore(f"sqlite:///{file}", tmp_path / "copy.db")
     assert found_in(file) == 5
     assert done.aside is not None and (done.aside / log.name).exists()

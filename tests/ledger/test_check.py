@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from catchment.errors import IllegalTransition, LedgerCorrupt
 from catchment.ledger import Ledger
@@ -17,7 +18,7 @@ from catchment.ledger.admin import index_check
 from catchment.ledger.db.job_states import ARROWS, move
 from catchment.ledger.db.schema import jobs
 from catchment.model import JobState
-from tests.ledger.world import PARSE_ERROR, World, note, notes
+from tests.ledger.world import PARSE_ERROR, Clock, World, note, notes
 
 BREACHES = {
     "UPDATE jobs SET token = NULL WHERE id = 3": "Job 3 is running and has no lease",
@@ -85,6 +86,30 @@ def test_the_deep_check_reads_every_word_and_every_attempt(sqlite_world: World, 
     assert "The word index differs from the texts" in findings
     assert "The attempts of job 1 decreased" in findings
     assert "A row refers to a missing row" in findings
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "change",
+    [
+        "contents SET text = 'Other words'",
+        "documents SET properties = 'other'",
+        "index_words SET doc = doc + 1 WHERE term = 'says'",
+        "index_words SET doc = doc + 1 WHERE term = ''",
+    ],
+)
+def test_deep_check_on_postgresql_compares_words_and_their_counts(
+    empty_postgres: str, postgres_ledger: Ledger, clock: Clock, change: str
+) -> None:
+    world = World(empty_postgres, clock, postgres_ledger)
+    world.ingest(*notes(3))
+    world.lose("n/1.md")
+    world.settle()
+    assert postgres_ledger.vocabulary.among({"md"}) == {"md": 2}
+    assert postgres_ledger.check(deep=True) == []
+    with postgres_ledger._store.engine.begin() as connection:
+        connection.execute(text(f"UPDATE {change}"))
+    assert postgres_ledger.check(deep=True) == ["The word index differs from the texts"]
 
 
 UNSEEN = {

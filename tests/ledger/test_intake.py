@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import timedelta
 
 import pytest
@@ -354,6 +355,21 @@ def test_a_failure_of_the_newer_version_leaves_the_last_good_document(world: Wor
     world.ledger.queue.fail(batch.token, batch.jobs[0].id, TIMEOUT, retry_at=None)
     assert world.found("says v1") == ["a.md"]
     assert world.ledger.quarantine.list()[0].document == document_named(world.ledger, "a.md").document
+
+
+@pytest.mark.databases
+def test_long_paths_are_indexed_moved_and_deleted(world: World) -> None:
+    digits = "".join(hashlib.sha512(bytes([n])).hexdigest() for n in range(32))
+    folder = f"{digits[:2_000]}/{digits[2_000:3_900]}"
+    world.ingest(note(f"{folder}/a.md", identity="a"))
+    world.record(Upsert(note(f"{folder}/b.md", identity="a")), Tombstone(f"{folder}/a.md"), **{folder: "seen"})
+    known = world.ledger.intake.known(world.source.id)
+    assert (list(known.within(folder)), known.marks()) == ([f"{folder}/b.md"], {folder: "seen"})
+    world.lose(f"{folder}/b.md")
+    world.settle()
+    assert (world.found("says"), dict(known.within(folder))) == ([], {})
+    world.see(note(f"{folder}/b.md", identity="a"))
+    assert world.found("says") == [f"{folder}/b.md"]
 
 
 def test_missing_file_reappears_elsewhere_while_its_path_is_reused(world: World) -> None:

@@ -269,7 +269,7 @@ def test_backup_and_restore_keep_the_vectors(sqlite_world: World, model: BuiltIn
     world.ledger.sources.remove("notes", "anna", "by mistake")
     assert stored(world) == 0
     world.ledger.close()
-    assert backup.restore(Path(world.url.removeprefix("sqlite:///")), tmp_path / "copy.db").broken == []
+    assert backup.restore(world.url, tmp_path / "copy.db").broken == []
     world.reopen()
     assert stored(world) == 3
     assert found(world, "flooding")[0] == "fluss.md"

@@ -132,7 +132,7 @@ def test_restored_backup_belongs_to_the_home_that_restored_it(
     with closing(Ledger.inspect(one)) as ledger:
         ledger.back_up(tmp_path / "backup.db", {})
     monkeypatch.setenv("CATCHMENT_DATABASE_URL", f"sqlite:///{tmp_path}/new.db")
-    backup.restore(tmp_path / "new.db", tmp_path / "backup.db")
+    backup.restore(f"sqlite:///{tmp_path / 'new.db'}", tmp_path / "backup.db")
     add(other, "papers")
     assert names(other) == ["notes", "papers"]
 

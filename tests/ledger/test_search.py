@@ -19,6 +19,8 @@ from catchment.search.search import search
 from catchment.search.widen import is_near
 from tests.ledger.world import World, content, delivered, note
 
+pytestmark = pytest.mark.databases
+
 NOW = datetime(2026, 3, 11, tzinfo=UTC)
 
 
@@ -54,69 +56,69 @@ def found(world: World, text: str) -> list[str]:
         ("красивые дома", "ru", "красивая"),
     ],
 )
-def test_other_forms_of_a_word_are_found(sqlite_world: World, text: str, language: str, query: str) -> None:
-    put(sqlite_world, "a.md", text, language=language)
-    put(sqlite_world, "b.md", "Something else entirely", language="en")
-    results = ask(sqlite_world, query)
+def test_other_forms_of_a_word_are_found(world: World, text: str, language: str, query: str) -> None:
+    put(world, "a.md", text, language=language)
+    put(world, "b.md", "Something else entirely", language="en")
+    results = ask(world, query)
     assert [hit.item for hit in results.hits] == ["a.md"]
     assert results.corrected == []
 
 
-def test_exact_word_form_ranks_first(sqlite_world: World) -> None:
-    put(sqlite_world, "many.md", "two girders")
-    put(sqlite_world, "one.md", "one girder")
-    put(sqlite_world, "none.md", "nothing of the kind")
-    assert found(sqlite_world, "girder") == ["one.md", "many.md"]
-    assert found(sqlite_world, "girders") == ["many.md", "one.md"]
-    assert found(sqlite_world, '"girder"') == ["one.md"], "what is quoted is meant as it is"
+def test_exact_word_form_ranks_first(world: World) -> None:
+    put(world, "many.md", "two girders")
+    put(world, "one.md", "one girder")
+    put(world, "none.md", "nothing of the kind")
+    assert found(world, "girder") == ["one.md", "many.md"]
+    assert found(world, "girders") == ["many.md", "one.md"]
+    assert found(world, '"girder"') == ["one.md"], "what is quoted is meant as it is"
 
 
 @pytest.mark.parametrize("query", ["girdr", "grider", "gilder", "girdder", "corodded girder", "Girdr"])
-def test_a_word_that_occurs_nowhere_is_corrected(sqlite_world: World, query: str) -> None:
-    put(sqlite_world, "a.md", "The corroded girder")
-    put(sqlite_world, "b.md", "Quite another thing")
-    results = ask(sqlite_world, query)
+def test_a_word_that_occurs_nowhere_is_corrected(world: World, query: str) -> None:
+    put(world, "a.md", "The corroded girder")
+    put(world, "b.md", "Quite another thing")
+    results = ask(world, query)
     assert [hit.item for hit in results.hits] == ["a.md"]
     ((word, instead),) = [(one.text, one.corrections) for one in results.corrected]
     assert (word, instead) == (query.split(maxsplit=1)[0], ("corroded" if "corodded" in query else "girder",))
 
 
-def test_a_word_that_occurs_is_not_corrected(sqlite_world: World) -> None:
-    put(sqlite_world, "a.md", "The guilder of 1650")
-    put(sqlite_world, "b.md", "The gilder of frames")
-    assert found(sqlite_world, "gilder") == ["b.md"]
-    assert ask(sqlite_world, "guilder").corrected == []
+def test_a_word_that_occurs_is_not_corrected(world: World) -> None:
+    put(world, "a.md", "The guilder of 1650")
+    put(world, "b.md", "The gilder of frames")
+    assert found(world, "gilder") == ["b.md"]
+    assert ask(world, "guilder").corrected == []
 
 
-def test_rare_misspelling_also_finds_the_frequent_word(sqlite_world: World) -> None:
-    put(sqlite_world, "typo.md", "the rudedr of the boat")
+def test_rare_misspelling_also_finds_the_frequent_word(world: World) -> None:
+    put(world, "typo.md", "the rudedr of the boat")
     for n in range(4):
-        put(sqlite_world, f"{n}.md", f"the rudder, part {n}")
-    results = ask(sqlite_world, "rudedr")
+        put(world, f"{n}.md", f"the rudder, part {n}")
+    results = ask(world, "rudedr")
     assert [hit.item for hit in results.hits] == ["typo.md", "0.md", "1.md", "2.md", "3.md"]
     ((word, count, instead),) = [(one.text, one.count, one.corrections) for one in results.corrected]
     assert (word, count, instead) == ("rudedr", 1, ("rudder",))
-    assert ask(sqlite_world, "rudder").corrected == []
-    assert found(sqlite_world, '"rudedr"') == ["typo.md"]
+    assert ask(world, "rudder").corrected == []
+    assert found(world, '"rudedr"') == ["typo.md"]
 
 
-def test_a_form_of_a_word_is_no_reason_for_a_correction(sqlite_world: World) -> None:
-    put(sqlite_world, "a.md", "They retire early", language="en")
-    put(sqlite_world, "b.md", "They are returning", language="en")
-    results = ask(sqlite_world, "retiring")
+def test_a_form_of_a_word_is_no_reason_for_a_correction(world: World) -> None:
+    put(world, "a.md", "They retire early", language="en")
+    put(world, "b.md", "They are returning", language="en")
+    results = ask(world, "retiring")
     assert ([hit.item for hit in results.hits], results.corrected) == (["a.md"], [])
 
 
-def test_both_sides_of_or_are_found_in_other_forms(sqlite_world: World) -> None:
-    put(sqlite_world, "a.md", "girders", language="en")
-    put(sqlite_world, "b.md", "painting", language="en")
-    assert sorted(found(sqlite_world, "girder OR paint")) == ["a.md", "b.md"]
+def test_both_sides_of_or_are_found_in_other_forms(world: World) -> None:
+    put(world, "a.md", "girders", language="en")
+    put(world, "b.md", "painting", language="en")
+    assert sorted(found(world, "girder OR paint")) == ["a.md", "b.md"]
 
 
 @pytest.mark.parametrize("query", ["cat", "x1", "-girdr bridge", "girdr*", '"girdr"'])
-def test_queries_that_are_not_corrected(sqlite_world: World, query: str) -> None:
-    put(sqlite_world, "a.md", "A girder, a cap and y1")
-    assert ask(sqlite_world, query).hits == []
+def test_queries_that_are_not_corrected(world: World, query: str) -> None:
+    put(world, "a.md", "A girder, a cap and y1")
+    assert ask(world, query).hits == []
 
 
 def test_partial_matches_are_returned_as_a_fallback(world: World) -> None:
@@ -130,8 +132,8 @@ def test_partial_matches_are_returned_as_a_fallback(world: World) -> None:
     assert ask(world, "putty lacquer").hits == []
 
 
-def test_common_words_do_not_count_in_partial_matches(sqlite_world: World) -> None:
-    world = sqlite_world
+def test_common_words_do_not_count_in_partial_matches(world: World) -> None:
+
     for n in range(25):
         put(world, f"{n}.md", f"the word {n} of the page")
     put(world, "a.md", "varnish for a hull")
@@ -199,13 +201,13 @@ def test_links_of_notes_do_not_clutter_a_snippet(world: World) -> None:
     assert hit.snippet == "See the [girder] and rust, or [Girder] plan."
 
 
-def test_snippet_has_the_most_and_rarest_words(sqlite_world: World) -> None:
+def test_snippet_has_the_most_and_rarest_words(world: World) -> None:
     for n in range(30):
-        put(sqlite_world, f"{n}.md", f"pump number {n}")
+        put(world, f"{n}.md", f"pump number {n}")
     filler = " and so on" * 30
-    put(sqlite_world, "a.md", f"the pump{filler} the pump leaks{filler} the leak of the pump drips{filler}")
-    assert "the [leak] of the [pump] [drips]" in ask(sqlite_world, "pump leak drips").hits[0].snippet
-    assert "the [pump] [leaks] and" in ask(sqlite_world, "pump leaks OR absent").hits[0].snippet
+    put(world, "a.md", f"the pump{filler} the pump leaks{filler} the leak of the pump drips{filler}")
+    assert "the [leak] of the [pump] [drips]" in ask(world, "pump leak drips").hits[0].snippet
+    assert "the [pump] [leaks] and" in ask(world, "pump leaks OR absent").hits[0].snippet
 
 
 @pytest.mark.parametrize(
@@ -229,8 +231,8 @@ def test_snippet_of_code_is_unchanged(world: World) -> None:
     assert ask(world, "girder").hits[0].snippet == "[[[girder]]] = **x** # see [a](b)"
 
 
-def test_snippets_mark_parts_of_identifiers(sqlite_world: World) -> None:
-    put(sqlite_world, "a.md", "class HttpClientFactory: retry_after = PDFs")
+def test_snippets_mark_parts_of_identifiers(world: World) -> None:
+    put(world, "a.md", "class HttpClientFactory: retry_after = PDFs")
     for query, snippet in {
         "client": "class Http[Client]Factory: retry_after = PDFs",
         "ClientFactory": "class Http[ClientFactory]: retry_after = PDFs",
@@ -239,20 +241,20 @@ def test_snippets_mark_parts_of_identifiers(sqlite_world: World) -> None:
         '"client"': "class HttpClientFactory: retry_after = PDFs",
         "retry": "class HttpClientFactory: [retry]_after = PDFs",
     }.items():
-        for hit in ask(sqlite_world, query).hits:
+        for hit in ask(world, query).hits:
             assert hit.snippet == snippet, query
-    assert found(sqlite_world, "client") == ["a.md"]
+    assert found(world, "client") == ["a.md"]
 
 
-def test_hits_in_code_name_the_definition(sqlite_world: World) -> None:
+def test_hits_in_code_name_the_definition(world: World) -> None:
     text = "def first():\n    return 1\n\ndef second():\n    return girder\n"
     symbols = [
         Entity(EntityKind.SYMBOL, "first", "function", 4, 9),
         Entity(EntityKind.SYMBOL, "second", "function", 32, 38),
     ]
-    put(sqlite_world, "a.py", text, entities=symbols, media_type="text/x-python")
-    assert [hit.symbol for hit in ask(sqlite_world, "girder").hits] == ["second"]
-    assert [hit.symbol for hit in ask(sqlite_world, "first").hits] == ["first"]
+    put(world, "a.py", text, entities=symbols, media_type="text/x-python")
+    assert [hit.symbol for hit in ask(world, "girder").hits] == ["second"]
+    assert [hit.symbol for hit in ask(world, "first").hits] == ["first"]
 
 
 def test_hit_of_an_issue_has_its_page_number_and_state(world: World) -> None:
@@ -365,9 +367,9 @@ def test_misspelled_tag_or_folder_names_the_nearest(world: World) -> None:
     assert found(world, "tag:zebra") == found(world, "-tag:irsh tag:zebra") == []
 
 
-def test_results_show_how_the_query_was_understood(sqlite_world: World) -> None:
-    put(sqlite_world, "a.md", "two girders, greenhouse", language="en")
-    understood = ask(sqlite_world, 'girder green house -rust "two girders" path:a').understood
+def test_results_show_how_the_query_was_understood(world: World) -> None:
+    put(world, "a.md", "two girders, greenhouse", language="en")
+    understood = ask(world, 'girder green house -rust "two girders" path:a').understood
     assert [(word.text, word.count, word.forms, word.parts) for word in understood.words] == [
         ("girder", 0, ("girders",), ()),
         ("green", 0, (), ("greenhouse",)),

@@ -16,6 +16,7 @@ from benchmarks.relevance.corpus import ingested, write
 from benchmarks.relevance.engines import embedded, ours
 from benchmarks.relevance.scores import Engine, answer, held_out, queries, score
 from catchment.ledger import Ledger
+from tests.ledger.conftest import empty_database, postgres  # noqa: F401 - fixtures
 
 pytestmark = pytest.mark.long
 
@@ -60,6 +61,24 @@ def test_wanted_documents_are_near_the_top(engine: Engine, kind: str) -> None:
 def test_meaning_adds_paraphrases_and_loses_nothing(with_meaning: Engine, kind: str) -> None:
     reached = score([answer(with_meaning, query) for query in queries()[kind]])
     assert reached.recall >= BY_MEANING[kind], f"not found: {reached.missed}"
+
+
+@pytest.mark.postgres
+def test_postgresql_finds_what_sqlite_finds(
+    engine: Engine,
+    empty_database: str,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CATCHMENT_DATABASE_URL", empty_database)
+    with ingested(tmp_path, DOCUMENTS) as (_, _, ledger):
+        on_postgres = ours(ledger)
+        differing = [
+            query.text
+            for query in chain(*queries().values(), *held_out().values())
+            if answer(engine, query).place != answer(on_postgres, query).place
+        ]
+    assert differing == []
 
 
 def test_every_wanted_document_is_in_the_corpus(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Backup and restore. A backup is a single SQLite file: a copy of the ledger plus small files of the home folder.
 
 The files are in a separate table. A restored ledger keeps the table until the files are in their places, so that a restore
-that was killed in between is finished later. A ledger on PostgreSQL is backed up with PostgreSQL's own tools.
+that was killed in between is finished later. The backup of a ledger on PostgreSQL is such a file too: both databases restore
+the backups of each other.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
 from sqlalchemy.engine import URL
 
-from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, TryAgain
+from catchment.errors import BadInput, LedgerCorrupt, NotFound, TryAgain
+from catchment.ledger.admin import transfer
 from catchment.ledger.admin.check import check
 from catchment.ledger.admin.migrations import revision_of
 from catchment.ledger.admin.opening import is_older, require_whole
+from catchment.ledger.db.connections import sqlite_file
 from catchment.ledger.db.copies import SIDE_FILES, atomic_copy, copy_into, remove, temporary_copy
-from catchment.ledger.db.database import Store
+from catchment.ledger.db.database import Reading, Store
 from catchment.ledger.db.driver_errors import translated
 from catchment.ledger.db.ownership import forget_owner
 from catchment.ledger.library.embeddings import Embeddings
@@ -37,7 +41,10 @@ _HAS_FILES = "SELECT 1 FROM sqlite_master WHERE name = 'backup'"
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Result of a restore: the folder with the replaced files, the model that the backup chose, and violated invariants."""
+    """Result of a restore: the model that the backup chose, and violated invariants.
+
+    `aside`: the folder with the replaced files, or the schema with the replaced tables.
+    """
 
     aside: Path | None
     model: str
@@ -47,19 +54,19 @@ class Restored:
 def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]:
     """Write a consistent copy of the ledger, check it, and return the violated invariants.
 
-    Does not block other processes. The target appears only when complete. Raises Refused on PostgreSQL, BadInput if the target
-    exists, LedgerCorrupt if the ledger cannot be copied, and HomeUnavailable or LedgerUnavailable on disk errors.
+    Does not block other processes. The target appears only when complete. Raises BadInput if the target exists, LedgerCorrupt
+    if the ledger cannot be copied, and HomeUnavailable or LedgerUnavailable on disk errors.
     """
-    if store.file is None:
-        raise Refused(
-            "backup: the ledger is on a PostgreSQL server; use pg_dump, and copy sources.yaml and alerts.yaml"
-        )
     _require_free(target)
     made = None
     try:
         with atomic_copy(target) as unfinished:
             made = unfinished.stat()
-            copy_into(store.file, unfinished)
+            if store.file is None:
+                with closing(_at(unfinished)) as fresh, store.read() as reading, fresh.write() as writing:
+                    transfer.copy(reading, writing)
+            else:
+                copy_into(store.file, unfinished)
             with translated(), closing(sqlite3.connect(unfinished)) as copy, copy:
                 # The files of an unfinished restore belong to this ledger.
                 if copy.execute(_HAS_FILES).fetchone() is None:
@@ -84,8 +91,8 @@ def _require_free(target: Path) -> None:
         raise BadInput(f"{target.name}: file exists; name another file, or a folder")
 
 
-def restore(target: Path, backup: Path, outdated: Iterable[Path] = (), places: Iterable[Path] = ()) -> Restored:
-    """Replace the ledger `target`, which may be damaged or missing, with a backup. The replaced files are kept.
+def restore(target: str, backup: Path, outdated: Iterable[Path] = (), places: Iterable[Path] = ()) -> Restored:
+    """Replace the ledger at a URL, which may be damaged or missing, with a backup. What it replaces is kept.
 
     `outdated` are databases that are invalid with another ledger; they are deleted. `places` are the paths of the small files
     that are restored. Changes nothing unless the backup is intact. After a kill, repeat it, or call `finish`.
@@ -95,29 +102,52 @@ def restore(target: Path, backup: Path, outdated: Iterable[Path] = (), places: I
     """
     if not backup.is_file():
         raise NotFound(f"{backup.name}: no such file; name a file written by `catchment backup`")
-    with atomic_files.explained(), temporary_copy(target) as fresh:
+    file = sqlite_file(target)
+    with atomic_files.explained(), _beside(file) as fresh, closing(Store(target, lambda: 0.0)) as store:
         _copy(backup, fresh)
         broken = _proved(fresh)
-        with _alone(target):
-            for file in outdated:
-                remove(file)
-            aside = _put_aside(target)
-            atomic_files.put(fresh, target)
-        store = Store(URL.create("sqlite", database=str(target)), lambda: 0.0)
-        try:
-            finish(store, places, aside)
-            model = Embeddings(store).setting
-        finally:
-            store.close()
-    return Restored(aside, model, broken)
+        with _alone(file):
+            for one in outdated:
+                remove(one)
+            if file is None:
+                aside = _replace_tables(store, fresh)
+            else:
+                aside = _put_aside(file)
+                atomic_files.put(fresh, file)
+        finish(store, places, aside if file else None)
+        return Restored(aside, Embeddings(store).setting, broken)
+
+
+@contextmanager
+def _beside(file: Path | None) -> Iterator[Path]:
+    """Yield an empty private file, beside the ledger if that is a file, and remove it unless it was renamed."""
+    if file is not None:
+        with temporary_copy(file) as fresh:
+            yield fresh
+        return
+    with TemporaryDirectory(prefix="catchment-") as folder, temporary_copy(Path(folder) / "ledger.db") as fresh:
+        yield fresh
+
+
+def _replace_tables(store: Store, fresh: Path) -> Path | None:
+    """Replace the tables on PostgreSQL with those of a file, in one transaction. Return the schema with the old ones."""
+    with closing(_at(fresh)) as source, source.read() as reading, store.write(as_owner=False) as writing:
+        aside = None
+        if revision_of(writing) is not None:
+            aside = Path(_replaced())
+            transfer.set_aside(writing.connection, aside.name)
+        transfer.copy(reading, writing)
+        if _has_files(reading):
+            writing.connection.exec_driver_sql(_FILES.replace("BLOB", "BYTEA"))
+            files = reading.connection.exec_driver_sql(_READ_FILES).all()
+            writing.connection.exec_driver_sql("INSERT INTO backup VALUES (%s, %s)", list(map(tuple, files)))
+    return aside
 
 
 def is_unfinished(store: Store) -> bool:
     """Return whether a restore was killed after it replaced the ledger and before it replaced the other files."""
-    if store.file is None:
-        return False
     with store.read() as reading:
-        return reading.connection.exec_driver_sql(_HAS_FILES).first() is not None
+        return _has_files(reading)
 
 
 def finish(store: Store, places: Iterable[Path], aside: Path | None = None) -> bool:
@@ -150,8 +180,7 @@ def _put_back(place: Path, data: bytes, aside: Path | None) -> None:
 def _proved(file: Path) -> list[str]:
     """Return the invariants that a copy violates. Raises LedgerCorrupt if its pages are damaged."""
     heartbeat.report("verifying")
-    # With the clock at 0, no lease has expired: the copy contains the leases of running jobs.
-    store = Store(URL.create("sqlite", database=str(file)), lambda: 0.0)
+    store = _at(file)
     try:
         with translated(), store.read() as reading:
             if reading.connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar_one() != "ok":
@@ -170,7 +199,7 @@ def _copy(backup: Path, fresh: Path) -> None:
     """Copy a backup to `fresh`, and migrate it to this program's revision."""
     strange = BadInput(f"{backup.name}: not a backup of Catchment; name a file written by `catchment backup`")
     damaged = LedgerCorrupt(f"{backup.name}: damaged backup, nothing was changed; use an older one")
-    store = Store(URL.create("sqlite", database=str(fresh)), lambda: 0.0)
+    store = _at(fresh)
     try:
         with (
             translated(),
@@ -211,9 +240,9 @@ def _is_no_database(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def _alone(file: Path) -> Iterator[None]:
-    """Lock out other processes from the ledger, if it exists and can be opened, and remove its log."""
-    if not file.exists():
+def _alone(file: Path | None) -> Iterator[None]:
+    """Lock out other processes from the file of the ledger, if it exists and can be opened, and remove its log."""
+    if file is None or not file.exists():
         yield
         return
     with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as database:
@@ -229,13 +258,27 @@ def _alone(file: Path) -> Iterator[None]:
         yield
 
 
+def _at(file: Path) -> Store:
+    """Return a ledger in a file with the clock at 0: no lease has expired, because a backup has the leases of running jobs."""
+    return Store(URL.create("sqlite", database=str(file)), lambda: 0.0)
+
+
+def _has_files(reading: Reading) -> bool:
+    has = _HAS_FILES if reading.sqlite else "SELECT 1 WHERE to_regclass('backup') IS NOT NULL"
+    return reading.connection.exec_driver_sql(has).first() is not None
+
+
+def _replaced() -> str:
+    # Unique per attempt: a killed restore may be repeated within a second.
+    return f"replaced-{datetime.now(UTC):%Y%m%dT%H%M%S-%f}"
+
+
 def _put_aside(file: Path) -> Path | None:
     """Keep the ledger in a folder beside it. The original stays in place until it is replaced."""
     logs = [log for ending in SIDE_FILES if (log := file.with_name(file.name + ending)).exists()]
     if not logs and not file.exists():
         return None
-    # Unique per attempt: a killed restore may be repeated within a second.
-    aside = file.with_name(f"replaced-{datetime.now(UTC):%Y%m%dT%H%M%S-%f}")
+    aside = file.with_name(_replaced())
     aside.mkdir(mode=0o700)
     for log in logs:
         # SQLite would apply the log of one ledger to another.

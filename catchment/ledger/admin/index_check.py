@@ -150,6 +150,30 @@ def check_words(writing: Writing) -> None:
         aside.rollback()
 
 
+def differs_on_postgresql(reading: Reading) -> bool:
+    """Return whether a vector of the word index differs from its text, or a count of words from the vectors."""
+    for index, column, read in (
+        ("chunk_index", contents.c.id, lambda part: list(word_index.passages(reading, part))),
+        (
+            "document_index",
+            documents.c.id,
+            lambda part: word_index.names(reading, among(reading, documents.c.id, part)),
+        ),
+    ):
+        parts = in_parts(reading.execute(select(column)).scalars().all())
+        if any(word_index.differs(reading, index, read(part)) for part in parts):
+            return True
+    counts = " UNION ALL ".join(
+        f"""SELECT '{index}' AS name, word AS term, ndoc AS doc FROM ts_stat('SELECT words FROM {index}')
+        UNION ALL SELECT '{index}', '{word_index.TEXTS}', count(*) FROM {index}
+        UNION ALL SELECT '{index}', '{word_index.WORDS}', sum(length) FROM {index}"""
+        for index in INDEXES
+    )
+    differing = f"""SELECT 1 FROM index_words FULL JOIN ({counts}) AS counted USING (name, term)
+        WHERE coalesce(index_words.doc, 0) <> coalesce(counted.doc, 0) LIMIT 1"""
+    return reading.execute(text(differing)).first() is not None
+
+
 def _cut_out_large(writing: Writing) -> None:
     """Replace the view used by the integrity check with one that has the chunks of large texts precomputed."""
     run = writing.connection.exec_driver_sql

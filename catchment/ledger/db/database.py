@@ -118,7 +118,11 @@ def json_list(values: Collection[Any]) -> str:
 def among(reading: Reading, column: ColumnElement[Any], values: Collection[Any]) -> ColumnElement[bool]:
     """Return the condition `column IN values`, with one parameter. With `in_`, compilation costs as much as the query."""
     if not reading.sqlite:
-        return column == func.any(bindparam(None, list(values), type_=ARRAY(column.type)))
+        met = column == func.any(bindparam(None, list(values), type_=ARRAY(column.type)))
+        if schema.is_long(column):
+            digests = [hashlib.md5(value.encode(), usedforsecurity=False).hexdigest() for value in values]
+            met &= func.md5(column) == func.any(bindparam(None, digests, type_=ARRAY(column.type)))
+        return met
     listed = func.json_each(bindparam(None, json_list(values), type_=Text())).table_valued("value")
     return column.in_(select(listed.c.value))
 
@@ -164,8 +168,13 @@ class Writing(Reading):
         present = [n for n, value in enumerate(rows[0]) if value is not None or any(row[n] is not None for row in rows)]
         if len(present) < len(names):
             names, rows = [names[n] for n in present], list(map(itemgetter(*present), rows))
-        marks = ", ".join(["?" if self.sqlite else "%s"] * len(names))
-        self.connection.exec_driver_sql(f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks})", rows)
+        if self.sqlite:
+            marks = ", ".join("?" * len(names))
+            self.connection.exec_driver_sql(f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks})", rows)
+            return
+        with self.connection.connection.cursor().copy(f"COPY {table.name} ({', '.join(names)}) FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row(row)
 
     def insert_named(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert rows that all have the same keys."""

@@ -31,10 +31,15 @@ def translated() -> Iterator[None]:
         raise _sqlite_meaning(error) from error
     except SQLAlchemyError as error:
         raise LedgerError(f"ledger: operation failed ({type(error).__name__}); see the traceback") from error
+    except Exception as error:
+        # COPY is not called through SQLAlchemy, and importing psycopg here would load it for SQLite too.
+        if not hasattr(error, "sqlstate"):
+            raise
+        raise _postgres_meaning(error) from error
 
 
 def _meaning(error: DBAPIError) -> CatchmentError:
-    return _sqlite_meaning(error.orig) if isinstance(error.orig, sqlite3.Error) else _postgres_meaning(error)
+    return _sqlite_meaning(error.orig) if isinstance(error.orig, sqlite3.Error) else _postgres_meaning(error.orig)
 
 
 def _sqlite_meaning(error: sqlite3.Error) -> CatchmentError:
@@ -54,12 +59,12 @@ def _sqlite_meaning(error: sqlite3.Error) -> CatchmentError:
     return LedgerError(f"ledger: operation failed ({getattr(error, 'sqlite_errorname', 'unknown')}); see the traceback")
 
 
-def _postgres_meaning(error: DBAPIError) -> CatchmentError:
-    state = getattr(error.orig, "sqlstate", None) or ""
+def _postgres_meaning(error: BaseException | None) -> CatchmentError:
+    state = getattr(error, "sqlstate", None) or ""
     if state == _POSTGRES_CANCELED:
         return TookTooLong(_TOO_LONG)
     if state.startswith("53"):
         return LedgerUnavailable("database server: out of space or connections; free some and try again")
-    if error.connection_invalidated or not state or state.startswith(("08", "57")):
+    if not state or state.startswith(("08", "57")):
         return LedgerUnavailable("database server: no response; start it, or check CATCHMENT_DATABASE_URL")
     return LedgerError(f"ledger: operation failed (SQLSTATE {state}); see the traceback")

@@ -56,6 +56,36 @@ def _tell_postgresql(_: MetaData, connection: Connection, **__: Any) -> None:
             index.dialect_options["postgresql"]["where"] = text(index.info[_WHERE])
 
 
+_LONG = {"long": True}
+"""Information about a column of texts that are too long for an index of PostgreSQL, which has their MD5."""
+
+
+def is_long(column: Any) -> bool:
+    """Return whether a column is indexed by MD5 on PostgreSQL."""
+    return "long" in getattr(column, "info", {})
+
+
+LONG_TEXTS = (
+    "DROP INDEX items_by_locator",
+    "CREATE UNIQUE INDEX items_by_locator ON items (source_id, md5(locator)) WHERE state <> 'deleted'",
+    "DROP INDEX items_by_container",
+    "CREATE INDEX items_by_container ON items (source_id, md5(container), state)",
+    "DROP INDEX items_deleted",
+    "CREATE INDEX items_deleted ON items (source_id, md5(locator)) WHERE state = 'deleted'",
+    "ALTER TABLE marks DROP CONSTRAINT marks_pkey",
+    "CREATE UNIQUE INDEX marks_by_key ON marks (source_id, md5(key))",
+    "ALTER TABLE formers DROP CONSTRAINT formers_pkey",
+    "CREATE UNIQUE INDEX formers_by_path ON formers (source_id, md5(path), sync_id)",
+)
+"""The indexes that PostgreSQL has instead of those on long columns. It cannot index more than 2,704 bytes."""
+
+
+@event.listens_for(metadata, "after_create")
+def _index_long_texts(_: MetaData, connection: Connection, **__: Any) -> None:
+    for statement in LONG_TEXTS if connection.dialect.name == "postgresql" else ():
+        connection.exec_driver_sql(statement)
+
+
 def _one_of(column: str, *values: str) -> CheckConstraint:
     return CheckConstraint(f"{column} IN ({', '.join(repr(v) for v in values)})", name=f"{column}_is_known")
 
@@ -223,7 +253,7 @@ marks = Table(
     "marks",
     metadata,
     Column("source_id", ForeignKey("sources.id"), primary_key=True),
-    Column("key", Text, primary_key=True),
+    Column("key", Text, primary_key=True, info=_LONG),
     Column("value", Text, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -233,8 +263,8 @@ items = Table(
     metadata,
     _id(),
     Column("source_id", ForeignKey("sources.id"), nullable=False),
-    Column("locator", Text, nullable=False),
-    Column("container", Text, nullable=False),
+    Column("locator", Text, nullable=False, info=_LONG),
+    Column("container", Text, nullable=False, info=_LONG),
     Column("version", Text, nullable=False),
     Column("identity", Text),
     Column("size", BigInteger),
@@ -552,7 +582,7 @@ before_images = Table(
     "formers",
     metadata,
     Column("source_id", ForeignKey("sources.id"), primary_key=True),
-    Column("path", Text, primary_key=True),
+    Column("path", Text, primary_key=True, info=_LONG),
     Column("sync_id", BigInteger, primary_key=True),
     Column("content_id", ForeignKey("contents.id")),
     Column("title", Text),

@@ -89,7 +89,7 @@ class Purging:
         for part in in_small_parts(self._sized(source_id, self._paths_before(source_id, which)), _ITEMS_AT_ONCE):
             with self._store.write() as writing:
                 withdraw.forget_before_images(
-                    writing, (before_images.c.source_id == source_id) & before_images.c.path.in_(part)
+                    writing, (before_images.c.source_id == source_id) & among(writing, before_images.c.path, part)
                 )
             self._store.let_others_write()
         mine = self.ids(source_id, which)

@@ -19,7 +19,7 @@ from catchment.ledger.db.schema import chunks, documents
 from catchment.ledger.db.visible import rarity
 from catchment.ledger.library import word_parts
 from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term
-from catchment.ledger.library.word_index import ALL_NAMES, as_tsquery, folded_path
+from catchment.ledger.library.word_index import ALL_NAMES, PATH_LABEL, TEXTS, WORDS, as_tsquery, folded_path
 from catchment.model import ASIDE
 
 _MOST = 10_000
@@ -36,8 +36,6 @@ _ASIDE_WEIGHT = 0.5
 
 _LETTER_SCORE = 1 / 3
 """Score of a part of an identifier per letter: less than that of a word by itself. Half of it in the names of a document."""
-_POSTGRES_SCALE = 0.01
-"""Scores of PostgreSQL beside those of FTS5."""
 
 HAS = {
     "attachment": "EXISTS (SELECT 1 FROM contents WHERE contents.id = documents.content_id"
@@ -197,17 +195,14 @@ def task_lines(reading: Reading, filters: Sequence[Filter]) -> list[AnyRow]:
 
 
 def with_path(reading: Reading, phrases: Collection[str], limit: int) -> ColumnElement[bool]:
-    """Return the condition that the path of a document has one of these phrases, for at most `limit` documents.
-
-    On PostgreSQL, a phrase in another name of the document counts too.
-    """
+    """Return the condition that the path of a document has one of these phrases, for at most `limit` documents."""
     terms = [term for phrase in phrases if (term := Term(phrase, prefix=False)).words]
     if reading.sqlite:
         found = "SELECT rowid FROM document_index WHERE document_index MATCH :paths LIMIT :most"
         paths = f"path : ({' OR '.join(map(_fts5, terms))})" if terms else '""'
     else:
         found = "SELECT id FROM document_index WHERE words @@ CAST(:paths AS tsquery) LIMIT :most"
-        paths = _tsquery(terms)
+        paths = _tsquery(terms, PATH_LABEL)
     return documents.c.id.in_(text(found).bindparams(paths=paths, most=limit).columns(documents.c.id))
 
 
@@ -322,24 +317,23 @@ def _ask_words(
 ) -> Iterator[tuple[str, str]]:
     """Yield scored queries for the chunks and for the documents by name: for the words, and for parts of identifiers."""
     if reading.sqlite and reading.is_limited:
-        phrases = dict.fromkeys(map(_fts5, terms))
-        for n, phrase in enumerate(phrases):
+        phrases = {_fts5(term): term for term in terms}
+        for n, (phrase, term) in enumerate(phrases.items()):
             parameters[f"{key}_{n}"] = phrase
-            yield _scored_here(reading, f"{key}_{n}", phrase, weight, parameters["passages"])
+            yield _scored_here(reading, f"{key}_{n}", term, weight, parameters["passages"])
     elif reading.sqlite:
         parameters[key] = " OR ".join(map(_fts5, terms))
         scored = f"SELECT rowid AS id, -bm25({{0}}, {{1}}) * {weight} AS score FROM {{0}} WHERE {{0}} MATCH :{key}"
         yield scored.format("chunk_index", _IN_TEXT), scored.format("document_index", _IN_NAME)
     else:
         parameters[key] = _tsquery(terms)
-        asked = f"CAST(:{key} AS tsquery)"
-        rank = f"ts_rank_cd(array[0.1, 0.2, 0.5, 1.0]::float4[], words, {asked}) * {weight}"
-        scored = f"SELECT id, {rank} AS score FROM {{}} WHERE words @@ {asked}"
-        yield scored.format("chunk_index"), scored.format("document_index")
+        chunk, name = (_bm25(reading, key, index, terms, parameters) for index in ("chunk_index", "document_index"))
+        scored = f"SELECT id, {{1}} * {weight} AS score FROM {{0}} WHERE words @@ CAST(:{key} AS tsquery)"
+        yield scored.format("chunk_index", chunk), scored.format("document_index", name)
     parts = [(term.words, term.prefix) for term in terms if not term.is_quoted]
     if parts := [(word, begins) for word, begins in parts if word_parts.can_be_part(word)]:
         parameters[f"{key}i"] = word_parts.matcher(reading, parts)
-        score = _LETTER_SCORE * len(parts[0][0]) * weight * (1 if reading.sqlite else _POSTGRES_SCALE)
+        score = _LETTER_SCORE * len(parts[0][0]) * weight
         yield (
             word_parts.matching(reading, word_parts.CHUNKS, f"{key}i", score),
             word_parts.matching(reading, word_parts.DOCUMENTS, f"{key}i", score / 2),
@@ -351,19 +345,47 @@ def _fts5(term: Term) -> str:
     return f'"{term.words}"{" *" if term.prefix else ""}'
 
 
-def _tsquery(terms: Iterable[Term]) -> str:
+def _tsquery(terms: Iterable[Term], label: str = "") -> str:
     """Return terms in the query syntax of PostgreSQL, joined by "or"."""
-    return " | ".join(f"({as_tsquery(term.words, is_prefix=term.prefix)})" for term in terms)
+    return " | ".join(f"({as_tsquery(term.words, is_prefix=term.prefix, label=label)})" for term in terms)
 
 
-def _scored_here(reading: Reading, key: str, phrase: str, weight: float, passages: int) -> tuple[str, str]:
+def _bm25(reading: Reading, key: str, index: str, terms: Iterable[Term], parameters: dict[str, Any]) -> str:
+    """Return the score of terms in a row of an index on PostgreSQL, as `bm25` of FTS5 computes it.
+
+    `ts_rank_cd` of one phrase is the sum of the weights of its places.
+    """
+    weights = [float(weight) for weight in (_IN_TEXT if index == "chunk_index" else _IN_NAME).split(",")]
+    highest = max(weights)
+    by_label = [0.0] * (4 - len(weights)) + [weight / highest for weight in reversed(weights)]
+    doc = f"(SELECT doc FROM index_words WHERE name = '{index}' AND term = {{}})"
+    texts, words = doc.format(f"'{TEXTS}'"), doc.format(f"'{WORDS}'")
+    length = f"1.2 * (0.25 + 0.75 * length * (SELECT {texts}::float8 / {words}))"
+    scores = []
+    for n, term in enumerate(terms):
+        mark = f"{key}_{n}"
+        parameters[mark] = _tsquery([term])
+        if reading.is_limited:
+            rare = str(rarity(number_of(reading, index, term), parameters["passages"]))
+        else:
+            matching = f"(SELECT count(*) FROM {index} WHERE words @@ CAST(:{mark} AS tsquery))"
+            if not term.prefix and " " not in term.words:
+                parameters[f"{mark}w"] = term.words
+                matching = f"coalesce({doc.format(f':{mark}w')}, 0)"
+            rare = f"(SELECT greatest(ln(({texts} - n + 0.5) / (n + 0.5)), 1e-6)::float8 FROM (SELECT {matching} AS n) AS it)"
+        tf = f"{highest} * ts_rank_cd(array{by_label}::float4[], words, CAST(:{mark} AS tsquery))"
+        scores.append(f"2.2 * {rare} * coalesce(1 / (1 + {length} / nullif({tf}, 0)), 0)")
+    return f"({' + '.join(scores)})"
+
+
+def _scored_here(reading: Reading, key: str, term: Term, weight: float, passages: int) -> tuple[str, str]:
     """Return scored queries for a phrase: `bm25` with its rarity in the visible sources.
 
     `bm25` with infinite weights consists of the rarity in the whole index and the factor 2.2.
     """
 
     def scored(index: str, weights: str) -> str:
-        rare = 2.2 * weight * rarity(number_of(reading, index, phrase), passages)
+        rare = 2.2 * weight * rarity(number_of(reading, index, term), passages)
         complete = ", ".join("1e9" for _ in weights.split(","))
         return f"""SELECT rowid AS id, {rare} * bm25({index}, {weights}) / bm25({index}, {complete}) AS score
             FROM {index} WHERE {index} MATCH :{key}"""
@@ -371,12 +393,16 @@ def _scored_here(reading: Reading, key: str, phrase: str, weight: float, passage
     return scored("chunk_index", _IN_TEXT), scored("document_index", _IN_NAME)
 
 
-def number_of(reading: Reading, index: str, expression: str) -> int:
-    """Return in how many visible chunks, or documents by name, an expression matches; at most `_MOST`."""
+def number_of(reading: Reading, index: str, term: Term) -> int:
+    """Return in how many visible chunks, or documents by name, a term matches; at most `_MOST`."""
     owner = "chunks" if index in ("chunk_index", word_parts.CHUNKS) else "documents"
-    matching = f"""SELECT 1 FROM {index} CROSS JOIN {owner} AS owner
-        WHERE {index} MATCH :expression AND owner.id = {index}.rowid LIMIT {_MOST}"""
-    counted = text(f"SELECT count(*) FROM ({matching})")
+    met = f"{index} MATCH :expression AND owner.id = {index}.rowid"
+    if not reading.sqlite:
+        met = f"words @@ CAST(:expression AS tsquery) AND owner.id = {index}.id"
+    counted = text(
+        f"SELECT count(*) FROM (SELECT 1 FROM {index} CROSS JOIN {owner} AS owner WHERE {met} LIMIT {_MOST}) AS met"
+    )
+    expression = _fts5(term) if reading.sqlite else _tsquery([term])
     return int(reading.execute(counted, {"expression": expression}).scalar_one())
 
 

@@ -1,4 +1,4 @@
-"""The vocabulary of the search index: folded words. Not available on PostgreSQL.
+"""The vocabulary of the search index: folded words.
 
 The index has the words of all sources. If only some are visible, each word is counted in their passages and names.
 """
@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 from string import ascii_lowercase, digits
+from typing import Any
 
 from sqlalchemy import func, select, text
 
 from catchment.ledger.db.database import Reading, Store, among, json_list
 from catchment.ledger.db.schema import contents, documents
 from catchment.ledger.library import query_sql
+from catchment.ledger.library.query import Term
 from catchment.ledger.library.word_index import INDEXES
 
 _SAMPLE = 300
@@ -52,12 +54,15 @@ class Vocabulary:
         if not words:
             return {}
         with self._store.read() as reading:
-            which = "term IN (SELECT value FROM json_each(:words))"
-            found = _words(reading, which, {"words": json_list(words)})
+            if reading.sqlite:
+                found = _words(reading, "term IN (SELECT value FROM json_each(:words))", {"words": json_list(words)})
+            else:
+                found = _words(reading, "term = ANY(:words)", {"words": list(words)})
             if not reading.is_limited:
                 return found
             numbers = {
-                word: sum(query_sql.number_of(reading, index, f'"{word}"') for index in INDEXES) for word in found
+                word: sum(query_sql.number_of(reading, index, Term(word, prefix=False)) for index in INDEXES)
+                for word in found
             }
             return {word: number for word, number in numbers.items() if number}
 
@@ -83,13 +88,11 @@ class Vocabulary:
             return set(reading.execute(select(contents.c.language).where(*known).distinct()).scalars())
 
 
-def _words(reading: Reading, which: str, parameters: dict[str, str], most: int = _MOST) -> dict[str, int]:
+def _words(reading: Reading, which: str, parameters: dict[str, Any], most: int = _MOST) -> dict[str, int]:
     """Return words of all sources, each with its number of chunks and document names."""
-    if not reading.sqlite:
-        return {}
-    most = -1 if reading.is_limited else most
+    limit = "" if reading.is_limited else f"LIMIT {most}"
     rows = " UNION ALL ".join(
-        f"SELECT * FROM (SELECT term, doc FROM {_vocabulary(reading, index)} WHERE {which} LIMIT {most})"
+        f"SELECT * FROM (SELECT term, doc FROM {_vocabulary(reading, index)} WHERE {which} {limit}) AS listed"
         for index in INDEXES
     )
     found: Counter[str] = Counter()
@@ -99,7 +102,9 @@ def _words(reading: Reading, which: str, parameters: dict[str, str], most: int =
 
 
 def _vocabulary(reading: Reading, index: str) -> str:
-    """Return the name of the FTS5 vocabulary table of an index. It belongs to the connection and uses no disk space."""
+    """Return the table of the words of an index. That of FTS5 belongs to the connection and uses no disk space."""
+    if not reading.sqlite:
+        return f"(SELECT term, doc FROM index_words WHERE name = '{index}') AS words"
     name = f"temp.{index}_words"
     reading.connection.exec_driver_sql(
         f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5vocab('main', '{index}', 'row')"

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, func, select, text
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, select
 
 from catchment.ledger.db.database import AnyRow, Reading, Writing, among
 from catchment.ledger.db.folding import fold, plain_words, postgres_function
@@ -29,6 +29,10 @@ from catchment.ledger.db.schema import (
 )
 from catchment.ledger.library import embeddings, word_parts
 from catchment.model import EntityKind
+
+INDEXES = ("chunk_index", "document_index", word_parts.CHUNKS, word_parts.DOCUMENTS)
+TEXTS, WORDS = "", " "
+"""Terms in `index_words` that stand for all indexed texts, and for all words in them."""
 
 _TOKENS = "tokenize = 'ascii'"
 
@@ -53,20 +57,41 @@ _SQLITE = (
 
 _POSTGRES = (
     *_VIEWS,
-    "CREATE TABLE chunk_index (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)",
-    "CREATE INDEX chunk_index_words ON chunk_index USING gin (words)",
-    "CREATE TABLE document_index (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)",
-    "CREATE INDEX document_index_words ON document_index USING gin (words)",
-    *word_parts.POSTGRES,
+    'CREATE TABLE index_words (name TEXT, term TEXT COLLATE "C", doc BIGINT NOT NULL, PRIMARY KEY (name, term))',
+    f"""CREATE FUNCTION count_words() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO index_words AS known
+        SELECT TG_TABLE_NAME, term, CASE TG_OP WHEN 'INSERT' THEN sum(number) ELSE -sum(number) END
+        FROM (SELECT '{TEXTS}' AS term, 1 AS number FROM changed
+            UNION ALL SELECT '{WORDS}', length FROM changed
+            UNION ALL SELECT unnest(tsvector_to_array(words)), 1 FROM changed) AS counted
+        GROUP BY term ORDER BY term COLLATE "C"
+        ON CONFLICT (name, term) DO UPDATE SET doc = known.doc + excluded.doc;
+        IF TG_OP = 'DELETE' THEN
+            DELETE FROM index_words WHERE name = TG_TABLE_NAME AND doc = 0
+            AND term IN (SELECT unnest(tsvector_to_array(words)) FROM changed);
+        END IF;
+        RETURN NULL;
+    END $$""",
+    *(
+        statement
+        for index in INDEXES
+        for statement in (
+            f"CREATE TABLE {index} (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL, length INTEGER NOT NULL)",
+            f"CREATE INDEX {index}_words ON {index} USING gin (words)",
+            f"""CREATE TRIGGER {index}_added AFTER INSERT ON {index}
+            REFERENCING NEW TABLE AS changed EXECUTE FUNCTION count_words()""",
+            f"""CREATE TRIGGER {index}_removed AFTER DELETE ON {index}
+            REFERENCING OLD TABLE AS changed EXECUTE FUNCTION count_words()""",
+        )
+    ),
 )
-
-INDEXES = ("chunk_index", "document_index", word_parts.CHUNKS, word_parts.DOCUMENTS)
 
 NAMES = ("id", "title", "aliases", "path", "properties")
 """The document columns that are indexed as names."""
 ALL_NAMES = "title || ' ' || aliases || ' ' || path || ' ' || properties"
-_CHUNK_WEIGHTS, _NAME_WEIGHTS = "AC", "ABDD"
-"""Weights of the columns on PostgreSQL."""
+_LABELS = "ABCD"
+"""Labels of the indexed columns on PostgreSQL."""
+PATH_LABEL = _LABELS[NAMES.index("path") - 1]
 _LONGEST_WORD = 500
 """Significant characters of a word, a tag or a folder on PostgreSQL, which cannot index long ones."""
 _TEXTS_AT_ONCE = 50
@@ -87,7 +112,7 @@ def add_chunks(writing: Writing, rows: Sequence[tuple[int, str, str]]) -> None:
             "INSERT INTO chunk_index (rowid, heading, text) VALUES (?, ?, ?)", _folded(rows)
         )
     else:
-        _add_to_postgres(writing, "chunk_index", rows, _CHUNK_WEIGHTS)
+        _add_to_postgres(writing, "chunk_index", rows)
     word_parts.add(writing, word_parts.CHUNKS, ((number, body) for number, _, body in rows))
 
 
@@ -101,7 +126,7 @@ def forget_chunks(writing: Writing, content_ids: Collection[int]) -> None:
             "INSERT INTO chunk_index (chunk_index, rowid, heading, text) VALUES ('delete', ?, ?, ?)", _folded(old)
         )
     else:
-        writing.execute(text("DELETE FROM chunk_index WHERE id = :id"), [{"id": number} for number, *_ in old])
+        word_parts.remove_vectors(writing, "chunk_index", [number for number, *_ in old])
     word_parts.forget(writing, word_parts.CHUNKS, [(number, body) for number, _, body in old])
 
 
@@ -119,7 +144,7 @@ def passages(reading: Reading, content_ids: Collection[int]) -> Iterator[tuple[i
 
 def learn_names(writing: Writing, which: ColumnElement[bool]) -> None:
     """Index the names, tags and folders of live documents that are not indexed yet."""
-    add_names(writing, _names(writing, which))
+    add_names(writing, names(writing, which))
 
 
 def add_names(writing: Writing, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -133,7 +158,7 @@ def add_names(writing: Writing, rows: Sequence[tuple[Any, ...]]) -> None:
             _folded(rows),
         )
     else:
-        _add_to_postgres(writing, "document_index", rows, _NAME_WEIGHTS)
+        _add_to_postgres(writing, "document_index", rows)
     word_parts.add(writing, word_parts.DOCUMENTS, map(_as_one, rows))
     for part in in_parts([row[0] for row in rows]):
         for table, its_rows in tags_and_folders(writing, among(writing, documents.c.id, part)).items():
@@ -146,7 +171,7 @@ def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
     Their names lose their embeddings too.
     """
     embeddings.forget_titles(writing, which)
-    rows = _names(writing, which)
+    rows = names(writing, which)
     if not rows:
         return
     if writing.sqlite:
@@ -156,7 +181,7 @@ def forget_names(writing: Writing, which: ColumnElement[bool]) -> None:
             _folded(rows),
         )
     else:
-        writing.execute(text("DELETE FROM document_index WHERE id = :id"), [{"id": row[0]} for row in rows])
+        word_parts.remove_vectors(writing, "document_index", [row[0] for row in rows])
     word_parts.forget(writing, word_parts.DOCUMENTS, list(map(_as_one, rows)))
     for table in (doc_tags, doc_folders):
         writing.execute(delete(table).where(among(writing, table.c.document_id, [row[0] for row in rows])))
@@ -187,22 +212,29 @@ def folded_path(value: str) -> str:
     return fold(value).strip("/ ")[:_LONGEST_WORD]
 
 
-def as_tsquery(words: str, *, is_prefix: bool) -> str:
-    """Return folded words as a literal of PostgreSQL for a phrase."""
-    return " <-> ".join(f"'{word[:_LONGEST_WORD]}'" for word in words.split()) + (":*" if is_prefix else "")
+def as_tsquery(words: str, *, is_prefix: bool, label: str = "") -> str:
+    """Return folded words as a literal of PostgreSQL for a phrase, in any column or the one with this label."""
+    end = f":{'*' if is_prefix else ''}{label}".rstrip(":")
+    *before, last = (f"'{word[:_LONGEST_WORD]}'" for word in words.split())
+    return " <-> ".join([*(f"{word}:{label}".rstrip(":") for word in before), last + end])
 
 
-def _add_to_postgres(writing: Writing, index: str, rows: Sequence[tuple[Any, ...]], weights: str) -> None:
-    # As a literal, because a parser would split words at other places than `plain_words`, and drop symbols.
-    statement = text(f"INSERT INTO {index} VALUES (:id, CAST(:words AS tsvector))")
-    writing.execute(statement, [{"id": row[0], "words": _as_tsvector(row[1:], weights)} for row in rows])
+def _add_to_postgres(writing: Writing, index: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    # As literals, because a parser would split words at other places than `plain_words`, and drop symbols.
+    word_parts.add_vectors(writing, index, [(row[0], _as_tsvector(row[1:])) for row in rows], "CAST({} AS tsvector)")
 
 
-def _as_tsvector(texts: Sequence[str], weights: str) -> str:
-    words = [
-        (word, weight) for value, weight in zip(texts, weights, strict=True) for word in plain_words(value).split()
-    ]
-    return " ".join(f"'{word[:_LONGEST_WORD]}':{place}{weight}" for place, (word, weight) in enumerate(words, 1))
+def differs(reading: Reading, index: str, rows: Sequence[tuple[Any, ...]]) -> bool:
+    """Return whether an index on PostgreSQL has other words than these rows of an ID and texts."""
+    wanted = f"unnest(%s::bigint[], %s::text[]) AS wanted (id, words) LEFT JOIN {index} USING (id)"
+    differing = f"SELECT 1 FROM {wanted} WHERE {index}.words IS DISTINCT FROM CAST(wanted.words AS tsvector) LIMIT 1"
+    values = [number for number, *_ in rows], [_as_tsvector(texts) for _, *texts in rows]
+    return reading.connection.exec_driver_sql(differing, values).first() is not None
+
+
+def _as_tsvector(texts: Sequence[str]) -> str:
+    words = ((word, label) for value, label in zip(texts, _LABELS, strict=False) for word in plain_words(value).split())
+    return " ".join(f"'{word[:_LONGEST_WORD]}':{place}{label}" for place, (word, label) in enumerate(words, 1))
 
 
 def _folded(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -212,11 +244,12 @@ def _folded(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 def _as_one(row: tuple[Any, ...]) -> tuple[int, str]:
     """Return the ID and all names of a document as one text, in the order of `ALL_NAMES`."""
-    number, *names = row
-    return number, " ".join(names)
+    number, *texts = row
+    return number, " ".join(texts)
 
 
-def _names(reading: Reading, which: ColumnElement[bool]) -> list[tuple[Any, ...]]:
+def names(reading: Reading, which: ColumnElement[bool]) -> list[tuple[Any, ...]]:
+    """Return the `NAMES` of live documents."""
     columns = [documents.c[name] for name in NAMES]
     return [
         tuple(row) for row in reading.execute(select(*columns).where(which, documents.c.removed_at.is_(None))).all()

@@ -17,8 +17,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import add as add_letters
 from typing import Any
 
-from sqlalchemy import text
-
 from catchment.ledger.db.database import Reading, Writing
 from catchment.ledger.db.folding import fold
 
@@ -28,14 +26,6 @@ CHUNKS, DOCUMENTS = "chunk_pairs", "document_pairs"
 SQLITE = tuple(
     f"CREATE VIRTUAL TABLE {table} USING fts5(pairs, content = '', detail = none, tokenize = 'ascii')"
     for table in (CHUNKS, DOCUMENTS)
-)
-POSTGRES = tuple(
-    statement
-    for table in (CHUNKS, DOCUMENTS)
-    for statement in (
-        f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, pairs TSVECTOR NOT NULL)",
-        f"CREATE INDEX {table}_pairs ON {table} USING gin (pairs)",
-    )
 )
 
 NO_SPACES = re.compile(
@@ -129,8 +119,7 @@ def add(writing: Writing, table: str, rows: Iterable[tuple[int, str]]) -> None:
         writing.connection.exec_driver_sql(f"INSERT INTO {table} (rowid, pairs) VALUES (?, ?)", found)
     else:
         # Built from an array, because a parser would split some scripts at vowels.
-        statement = text(f"INSERT INTO {table} VALUES (:id, array_to_tsvector(string_to_array(:pairs, ' ')))")
-        writing.execute(statement, [{"id": number, "pairs": told} for number, told in found])
+        add_vectors(writing, table, found, "array_to_tsvector(string_to_array({}, ' '))")
 
 
 def forget(writing: Writing, table: str, rows: Sequence[tuple[int, str]]) -> None:
@@ -142,7 +131,21 @@ def forget(writing: Writing, table: str, rows: Sequence[tuple[int, str]]) -> Non
         statement = f"INSERT INTO {table} ({table}, rowid, pairs) VALUES ('delete', ?, ?)"
         writing.connection.exec_driver_sql(statement, found)
     else:
-        writing.execute(text(f"DELETE FROM {table} WHERE id = :id"), [{"id": number} for number, _ in found])
+        remove_vectors(writing, table, [number for number, _ in found])
+
+
+def add_vectors(writing: Writing, table: str, rows: Sequence[tuple[int, str]], vector: str) -> None:
+    """Index texts (ID, words) on PostgreSQL, in one statement. `vector`: an expression with `{}` for the words."""
+    new = "unnest(%s::bigint[], %s::text[]) AS new (id, words)"
+    statement = (
+        f"INSERT INTO {table} SELECT id, {vector.format('words')}, cardinality(string_to_array(words, ' ')) FROM {new}"
+    )
+    writing.connection.exec_driver_sql(statement, tuple(map(list, zip(*rows, strict=True))))
+
+
+def remove_vectors(writing: Writing, table: str, ids: list[int]) -> None:
+    """Remove texts from an index on PostgreSQL, in one statement."""
+    writing.connection.exec_driver_sql(f"DELETE FROM {table} WHERE id = ANY(%s)", (ids,))
 
 
 def clear(writing: Writing, table: str) -> None:
@@ -162,7 +165,7 @@ def narrowed(reading: Reading, table: str, key: str, wanted: str, parameters: di
         parameters[key] = " ".join(f'"{pair}"{" *" if begins else ""}' for pair, begins in asked)
         return f"SELECT rowid FROM {table} WHERE {table} MATCH :{key}"
     parameters[key] = " & ".join(f"'{pair}'{':*' if begins else ''}" for pair, begins in asked)
-    return f"SELECT id FROM {table} WHERE pairs @@ CAST(:{key} AS tsquery)"
+    return f"SELECT id FROM {table} WHERE words @@ CAST(:{key} AS tsquery)"
 
 
 def can_be_part(word: str) -> bool:
@@ -181,7 +184,7 @@ def matching(reading: Reading, table: str, key: str, score: float) -> str:
     """Return a query for the IDs of the texts that match the expression in a parameter, all with the same score."""
     if reading.sqlite:
         return f"SELECT rowid AS id, {score} AS score FROM {table} WHERE {table} MATCH :{key}"
-    return f"SELECT id, {score} AS score FROM {table} WHERE pairs @@ CAST(:{key} AS tsquery)"
+    return f"SELECT id, {score} AS score FROM {table} WHERE words @@ CAST(:{key} AS tsquery)"
 
 
 def indexed(reading: Reading, table: str) -> str:

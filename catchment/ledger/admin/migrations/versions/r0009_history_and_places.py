@@ -1,9 +1,14 @@
-"""Make room for backfills, and for how long the versions of a source's documents are kept."""
+"""Make room for backfills and for how long versions are kept; search PostgreSQL as SQLite."""
 
 from __future__ import annotations
 
 from alembic import op
 from sqlalchemy import Connection
+
+from catchment.ledger.admin import index_check
+from catchment.ledger.db.database import Writing
+from catchment.ledger.db.schema import LONG_TEXTS
+from catchment.ledger.library import word_index
 
 revision = "0009"
 down_revision = "0008"
@@ -12,10 +17,14 @@ _ID = {"sqlite": "INTEGER", "postgresql": "BIGINT"}
 
 
 def upgrade() -> None:
-    """Create the table, empty, and the columns."""
+    """Create the tables, empty, and the columns; on PostgreSQL also the indexes anew."""
     connection = op.get_bind()
     connection.exec_driver_sql("ALTER TABLE sources ADD COLUMN keep_days INTEGER DEFAULT '30' NOT NULL")
     _backfills(connection)
+    if connection.dialect.name == "postgresql":
+        _count_words(connection)
+        for statement in LONG_TEXTS:
+            connection.exec_driver_sql(statement)
 
 
 def _backfills(connection: Connection) -> None:
@@ -35,3 +44,18 @@ def _backfills(connection: Connection) -> None:
         "INSERT INTO counters (name, value) VALUES ('backfills', 0)",
     ):
         connection.exec_driver_sql(statement)
+
+
+def _count_words(connection: Connection) -> None:
+    """Make the indexes anew from the texts of the library, unless an earlier migration has just done so."""
+    if connection.exec_driver_sql("SELECT to_regclass('index_words')").scalar() is not None:
+        return
+    for statement in (
+        "DROP VIEW chunk_text",
+        "DROP VIEW document_names",
+        "DROP FUNCTION fold",
+        *(f"DROP TABLE {index}" for index in word_index.INDEXES),
+    ):
+        connection.exec_driver_sql(statement)
+    word_index.create(connection)
+    index_check.rebuild(Writing(connection, 0))
