@@ -16,7 +16,7 @@ from catchment.settings import PlanId, SourceSettings
 from flows.own_failures import cause, resumable
 from flows.slices import BATCH, work_through
 from tasks import hints
-from tasks.coalesce import coalesce_into_next, complete_waiting_runs
+from tasks.coalesce import coalesce_into_next, complete_waiting_runs, request_once
 from tasks.embed import request_embedding
 from tasks.open_syncs import Session, session
 from tasks.redacted_errors import Reported, finished
@@ -102,8 +102,11 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     announce(sync)
     await report(opened)
     await schedule_next(sync.source.name, await opened.call(sync.next_retry))
-    if deployment.id is not None and await opened.call(sync.needs_embed_run):
-        await request_embedding()
+    if deployment.id is not None:
+        for sink in await opened.call(sync.sinks_to_supply):
+            await request_once("deliver", sink)
+        if await opened.call(sync.needs_embed_run):
+            await request_embedding()
     return summary
 
 

@@ -86,6 +86,7 @@ from catchment.ledger.library.embeddings import (
     Watermark,
 )
 from catchment.ledger.library.matches import Copy, Match, Task
+from catchment.ledger.library.outbox import LAST_ID, Outbox, SinkRow, SinkState
 from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term
 from catchment.ledger.library.query_sql import HAS, TASK, UNANSWERED
 from catchment.ledger.library.vocabulary import Vocabulary
@@ -150,6 +151,7 @@ class Ledger:
         self.history = History(store)
         self.consents = Consents(store)
         self.purging = Purging(store)
+        self.outbox = Outbox(store)
         self.pacing = Pacing(store, clock)
         self.throttles = Throttles(store, clock)
         self.measures = Measures(store)
@@ -324,6 +326,7 @@ __all__ = [
     "FAILED_OUTCOMES",
     "FEW",
     "HAS",
+    "LAST_ID",
     "NO_TEXT",
     "OFF",
     "TASK",
@@ -370,6 +373,7 @@ __all__ = [
     "MessageBody",
     "Moment",
     "Named",
+    "Outbox",
     "Outcome",
     "Passage",
     "PathChange",
@@ -383,6 +387,8 @@ __all__ = [
     "Sample",
     "Settled",
     "Shown",
+    "SinkRow",
+    "SinkState",
     "SkippedOutcome",
     "Source",
     "SourceState",

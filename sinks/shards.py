@@ -1,0 +1,149 @@
+"""A folder of JSON Lines: a line for each document, in files of a thousand IDs each, so that a change rewrites little."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import orjson
+
+from catchment.errors import Refused
+from catchment.model import DocumentCopy, EntityKind
+from catchment.runtime import atomic_files
+from sinks.folder import MARK, require_empty, require_mark, translated
+
+_IDS = 1_000
+"""Documents of one file at most."""
+_BEGINNING = re.compile(rb'\{"id":(\d+),"version":"(\w+)"')
+
+
+class JsonLines:
+    """A folder of JSON Lines."""
+
+    batch = _IDS
+    _ending = "jsonl"
+
+    def __init__(self, place: str, _password: str = "", *, create: bool = False) -> None:
+        self._root = Path(place)
+        with translated():
+            if create:
+                require_empty(self._root)
+                (self._root / MARK).mkdir(parents=True)
+            require_mark(self._root)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> Mapping[int, str]:
+        shards: defaultdict[int, dict[int, bytes | None]] = defaultdict(dict)
+        for number in removed:
+            shards[number // _IDS][number] = None
+        for document in changed:
+            shards[document.id // _IDS][document.id] = line(document)
+        with translated():
+            for shard, changes in shards.items():
+                self._rewrite(self._root / f"{shard:07}.{self._ending}", changes)
+        return {}
+
+    def versions(self, after: int, last: int) -> Mapping[int, str]:
+        found = dict[int, str]()
+        with translated():
+            for path in self._root.glob(f"*.{self._ending}"):
+                if path.stem.isdigit() and after // _IDS <= int(path.stem) <= last // _IDS:
+                    found |= {number: version for number, version, _ in _lines(path) if after < number <= last}
+        return found
+
+    def _rewrite(self, path: Path, changes: Mapping[int, bytes | None]) -> None:
+        lines: dict[int, bytes | None] = {number: text for number, _, text in _lines(path)}
+        lines |= changes
+        fresh = self._root / MARK / path.name
+        is_empty = True
+        with fresh.open("wb") as file:
+            for _, text in sorted(lines.items()):
+                if text is not None:
+                    file.write(text)
+                    is_empty = False
+        if is_empty:
+            path.unlink(missing_ok=True)
+        else:
+            atomic_files.put(fresh, path)
+
+
+@contextmanager
+def writing_file(path: Path) -> Iterator[JsonFile]:
+    """Write one new file of JSON Lines, which has its name when it is complete. Raises Refused if it exists."""
+    if path.exists():
+        raise Refused(f"{path.name}: exists already; choose another name")
+    with translated():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = atomic_files.unfinished(path)
+        try:
+            with fresh.open("xb") as file:
+                yield JsonFile(file)
+            atomic_files.put(fresh, path)
+        finally:
+            fresh.unlink(missing_ok=True)
+
+
+class JsonFile:
+    """A new file of JSON Lines, which receives each document once."""
+
+    batch = _IDS
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, changed: Sequence[DocumentCopy], _removed: Collection[int] = ()) -> Mapping[int, str]:
+        self._file.writelines(map(line, changed))
+        return {}
+
+    def versions(self, _after: int, _last: int) -> Mapping[int, str]:
+        return {}
+
+
+def line(document: DocumentCopy) -> bytes:
+    """Return a document as a line of JSON. Its keys and their order are documented in docs/sinks.md."""
+    fields: dict[str, Any] = {
+        **{name: getattr(document, name) for name in _PLAIN},
+        "tags": document.named(EntityKind.TAG),
+        "people": document.named(EntityKind.PERSON),
+        "addresses": document.named(EntityKind.EMAIL),
+        "links": [link._asdict() for link in document.links],
+        "chunks": [chunk._asdict() for chunk in document.chunks],
+    }
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z, default=str)
+
+
+_PLAIN = (
+    "id",
+    "version",
+    "source",
+    "kind",
+    "item",
+    "title",
+    "media_type",
+    "language",
+    "author",
+    "created",
+    "modified",
+    "text",
+    "properties",
+    "metadata",
+    "aliases",
+)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str, bytes]]:
+    """Yield ID, version and text of each line. Lines that somebody damaged are omitted, so that they are written again."""
+    if path.exists():
+        with path.open("rb") as file:
+            for text in file:
+                if found := _BEGINNING.match(text):
+                    yield int(found[1]), found[2].decode(), text
