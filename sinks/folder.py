@@ -208,7 +208,7 @@ def file_name(document: DocumentCopy) -> str:
 
 
 def _cleaned(name: str) -> str:
-    text = " ".join(_REFUSED_NAMES.sub(" ", unicodedata.normalize("NFC", name)).split()).strip(" .")
+    text = " ".join(_REFUSED_NAMES.sub(" ", name).split()).strip(" .")
     return text.encode()[:_LONGEST].decode(errors="ignore").strip(" .") or "untitled"
 
 
@@ -238,18 +238,18 @@ def markdown(document: DocumentCopy) -> bytes:
     """Return a document as Markdown with frontmatter, which a source of files or notes reads as the same document."""
     own = document.properties
     links = [link.target for link in document.links if link.kind is not LinkKind.URL and link.target]
-    people = document.named(EntityKind.PERSON)
     fields: dict[str, Any] = {
-        "title": own.get("title") or document.title,
-        **{key: value for key, value in own.items() if key.lower() not in ("tags", "tag")},
-        "tags": document.named(EntityKind.TAG),
+        "title": document.title,
         "created": None if any(own.get(key) for key in _GIVEN) else _iso(document.created),
-        "modified": own.get("modified") or _iso(document.modified),
-        "people": own.get("people") or people,
-        "links": own.get("links") or list(dict.fromkeys(links)),
-        "source": own.get("source") or document.source,
-        "item": own.get("item") or document.item,
-        "url": own.get("url") or document.metadata.get("url"),
+        "modified": _iso(document.modified),
+        "people": document.named(EntityKind.PERSON),
+        "links": list(dict.fromkeys(links)),
+        "source": document.source,
+        "item": document.item,
+        "url": document.metadata.get("url"),
+        **own,
+        "tags": document.named(EntityKind.TAG),
+        "tag": None,
         "catchment": document.id,
     }
     lines = [_line(key, value) for key, value in fields.items() if value or value == 0]

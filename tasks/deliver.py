@@ -14,8 +14,8 @@ import sinks
 from catchment.errors import NotFound, SinkUnavailable
 from catchment.ledger import Ledger
 from catchment.settings import Home
-from catchment.sync import deliver as delivery
-from catchment.sync.deliver import DeliveryCounts
+from catchment.sync import supply
+from catchment.sync.supply import DeliveryCounts
 from tasks.activity import ActivityStatus, registered
 from tasks.redacted_errors import in_thread
 from tasks.report import name_run
@@ -38,8 +38,8 @@ def _deliver(name: str, work: _Delivery) -> State[Any]:
         with closing(Ledger.inspect(home)) as ledger:
             if name not in ledger.outbox.due():
                 return SKIPPED.because("Nothing to do, or the sink is paused, removed or to be tried later")
-            with delivery.alone(home, ledger.outbox.get(name)):
-                delivery.deliver(ledger, name, sinks.opened, lambda: not work.stopped, work.counts)
+            with supply.alone(home, ledger.outbox.get(name)):
+                supply.deliver(ledger, name, sinks.opened, lambda: not work.stopped, work.counts)
     except NotFound:
         return SKIPPED.because("The sink was removed")
     except SinkUnavailable as error:

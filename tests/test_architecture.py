@@ -114,9 +114,10 @@ ROOMS = {
         "library": {"db"},
         "limits": {"db"},
         "measures": {"db"},
+        "sinks": {"db"},
         "jobs": {"db", "library", "limits"},
         "items": {"db", "library", "limits", "jobs"},
-        "admin": {"db", "library", "limits", "measures", "jobs", "items"},
+        "admin": {"db", "library", "limits", "measures", "sinks", "jobs", "items"},
     },
     "deployments": {
         "server": set(),

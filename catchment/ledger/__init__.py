@@ -86,7 +86,6 @@ from catchment.ledger.library.embeddings import (
     Watermark,
 )
 from catchment.ledger.library.matches import Copy, Match, Task
-from catchment.ledger.library.outbox import LAST_ID, Outbox, SinkRow, SinkState
 from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term
 from catchment.ledger.library.query_sql import HAS, TASK, UNANSWERED
 from catchment.ledger.library.vocabulary import Vocabulary
@@ -95,6 +94,7 @@ from catchment.ledger.limits.pacing import BucketRow, Pacing
 from catchment.ledger.limits.throttles import Throttles
 from catchment.ledger.measures.incidents import Incident, Incidents, Moment
 from catchment.ledger.measures.rollups import Measures, Point
+from catchment.ledger.sinks.outbox import LAST_ID, Outbox, SinkRow, SinkState
 from catchment.pacing.boot_clock import ClockReading, boot_clock
 from catchment.runtime.home import Home
 

@@ -183,7 +183,7 @@ def rebuild(name: Name, reason: arguments.Why = "") -> None:
 
 @app.command()
 def remove(name: Name, reason: arguments.Why = "") -> None:
-    """Send nothing to a sink any more. What it has received stays there.
+    """Send nothing to a sink any more; its copies stay there.
 
     Example: catchment sinks remove library
     """
@@ -206,11 +206,11 @@ def export(
     Example: catchment export ~/Documents/Library
     """
     import sinks
-    from catchment.sync import deliver
+    from catchment.sync import supply
 
     place = expanded(target).absolute()
     with session.reading() as ledger, sinks.exporting(place) as opened:
-        counts = deliver.export(ledger, opened)
+        counts = supply.export(ledger, opened)
     render.say(f"exported {render.count(counts.sent, 'document')} to {place}")
     if counts.refused:
         render.note(f"{render.count(counts.refused, 'document')} not exported: their names are not possible there")

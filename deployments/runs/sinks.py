@@ -14,12 +14,12 @@ from catchment.errors import BadInput, NotFound
 from catchment.ledger import Ledger, SinkRow, SinkState
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
-from catchment.sync import deliver
+from catchment.sync import supply
 from deployments.server.client import api
 from deployments.server.running import running
 
 if TYPE_CHECKING:
-    from catchment.sync.deliver import Differences
+    from catchment.sync.supply import Differences
 
 _FLOW = "deliver"
 _ENTRYPOINT = "flows.deliver.deliver"
@@ -40,7 +40,7 @@ def add(home: Home, ledger: Ledger, kind: str, place: str, name: str, secret: st
     with sinks.opened(kind, place, secret, create=True):
         pass
     added = ledger.outbox.add(name, kind, place, secret, actor)
-    supply(home, name)
+    start_delivery(home, name)
     return added
 
 
@@ -51,7 +51,7 @@ def remove(home: Home, ledger: Ledger, name: str, actor: str, reason: str = "") 
         from deployments.sources.deploy import undeploy
 
         undeploy(home, server, name, _ENTRYPOINT)
-    with deliver.alone(home, sink):
+    with supply.alone(home, sink):
         ledger.outbox.remove(name, actor, reason)
 
 
@@ -59,17 +59,17 @@ def set_state(home: Home, ledger: Ledger, name: str, state: SinkState, actor: st
     """Pause, resume or refill a sink. Raises NotFound."""
     ledger.outbox.set_state(name, state, actor, reason)
     if state is not SinkState.PAUSED:
-        supply(home, name)
+        start_delivery(home, name)
 
 
 def check(ledger: Ledger, name: str) -> Differences:
     """Compare a sink with the library. Raises NotFound, SinkUnavailable."""
     sink = ledger.outbox.get(name)
     with sinks.opened(sink.kind, sink.place, sink.secret) as place:
-        return deliver.differences(ledger, place, ledger.outbox.refusals(sink, sink.refused))
+        return supply.differences(ledger, place, ledger.outbox.refusals(sink, sink.refused))
 
 
-def supply(home: Home, name: str) -> None:
+def start_delivery(home: Home, name: str) -> None:
     """Deploy a sink and request a delivery, if Catchment runs; otherwise, its next start does."""
     if server := running(home):
         deploy_sinks(home)

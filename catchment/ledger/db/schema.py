@@ -92,7 +92,7 @@ COUNTED = (
     "incidents",
     "title_embeddings",
     "sinks",
-    "outbox",
+    "changes",
 )
 
 sources = Table(

@@ -33,4 +33,4 @@ def add_sinks() -> None:
             FOREIGN KEY(sink_id) REFERENCES sinks (id) ){end}""",
     ):
         connection.exec_driver_sql(statement)
-    connection.execute(text("INSERT INTO counters (name, value) VALUES ('sinks', 0), ('outbox', 0)"))
+    connection.execute(text("INSERT INTO counters (name, value) VALUES ('sinks', 0), ('changes', 0)"))

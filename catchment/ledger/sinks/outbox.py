@@ -7,63 +7,55 @@ Texts are read when they are sent: a deleted text never waits here.
 
 from __future__ import annotations
 
-import hashlib
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-import orjson
-from sqlalchemy import Connection, Select, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from catchment.errors import BadInput, NotFound, did_you_mean
-from catchment.ledger.db.database import AnyRow, Reading, Store, among, from_json, maybe_time
+from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, maybe_time
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.schema import (
-    chunks,
-    contents,
     counters,
     documents,
-    entities,
-    items,
-    links,
     refused_documents,
-    sources,
 )
 from catchment.ledger.db.schema import outbox as table
 from catchment.ledger.db.schema import sinks as sinks_table
-from catchment.model import Chunk, DocumentCopy, Entity, EntityKind, Link, LinkKind
+from catchment.ledger.sinks import sent_documents
+from catchment.model import DocumentCopy
 
-_LIVE = documents.c.removed_at.is_(None)
 _FIRST_WAIT = timedelta(seconds=15)
 _LONGEST_WAIT = timedelta(hours=1)
 _MOST_DOUBLINGS = 8
 LAST_ID = 2**63 - 1
 
-_NUMBER = "UPDATE counters SET value = value + 1 WHERE name = 'outbox';"
+_NUMBER = "UPDATE counters SET value = value + 1 WHERE name = 'changes';"
 _PUT = """INSERT INTO outbox (document_id, position)
-    VALUES ({row}.id, (SELECT value FROM counters WHERE name = 'outbox'))
+    VALUES ({row}.id, (SELECT value FROM counters WHERE name = 'changes'))
     ON CONFLICT (document_id) DO UPDATE SET position = excluded.position;"""
 _ROWS = {"INSERT": "NEW", "UPDATE": "NEW", "DELETE": "OLD"}
 _SQLITE = tuple(
-    f"CREATE TRIGGER outbox_{verb.lower()} AFTER {verb} ON documents BEGIN {_NUMBER} {_PUT.format(row=row)} END"
+    f"CREATE TRIGGER IF NOT EXISTS outbox_{verb.lower()} AFTER {verb} ON documents BEGIN {_NUMBER} {_PUT.format(row=row)} END"
     for verb, row in _ROWS.items()
 )
 _POSTGRES = (
-    f"""CREATE FUNCTION put_into_outbox() RETURNS trigger LANGUAGE plpgsql AS $$
+    f"""CREATE OR REPLACE FUNCTION put_into_outbox() RETURNS trigger LANGUAGE plpgsql AS $$
     DECLARE changed documents%%ROWTYPE;
     BEGIN
         IF TG_OP = 'DELETE' THEN changed := OLD; ELSE changed := NEW; END IF;
         {_NUMBER} {_PUT.format(row="changed")}
         RETURN NULL;
     END $$""",
+    "DROP TRIGGER IF EXISTS outbox_change ON documents",
     """CREATE TRIGGER outbox_change AFTER INSERT OR UPDATE OR DELETE ON documents
     FOR EACH ROW EXECUTE FUNCTION put_into_outbox()""",
 )
-_DROP_SQLITE = tuple(f"DROP TRIGGER outbox_{verb.lower()}" for verb in _ROWS)
-_DROP_POSTGRES = ("DROP TRIGGER outbox_change ON documents", "DROP FUNCTION put_into_outbox()")
+_DROP_SQLITE = tuple(f"DROP TRIGGER IF EXISTS outbox_{verb.lower()}" for verb in _ROWS)
+_DROP_POSTGRES = ("DROP TRIGGER IF EXISTS outbox_change ON documents", "DROP FUNCTION IF EXISTS put_into_outbox()")
 
 
 class SinkState(StrEnum):
@@ -180,18 +172,13 @@ class Outbox:
 
     def versions(self, after: int, limit: int) -> dict[int, str]:
         """Return the versions of the next documents of the library, by ID, from `after` on (exclusive)."""
-        page = _head().where(_LIVE, documents.c.id > after).order_by(documents.c.id).limit(limit)
         with self._store.read() as reading:
-            return {row.id: _version(row) for row in reading.execute(page)}
+            return sent_documents.versions(reading, after, limit)
 
     def documents(self, document_ids: Collection[int]) -> list[DocumentCopy]:
         """Return those documents that are in the library now."""
         with self._store.read() as reading:
-            rows = reading.execute(_whole().where(_LIVE, among(reading, documents.c.id, document_ids))).all()
-            of_links, of_entities, of_chunks = _parts(reading, {row.content_id for row in rows})
-        return [
-            _copy(row, of_links[row.content_id], of_entities[row.content_id], of_chunks[row.content_id]) for row in rows
-        ]
+            return sent_documents.copies(reading, document_ids)
 
     def received(
         self,
@@ -227,7 +214,7 @@ class Outbox:
 
     def compare(self, sink: SinkRow) -> SinkRow:
         """Begin a comparison: whatever changes from now on is sent after it."""
-        last = select(counters.c.value).where(counters.c.name == "outbox").scalar_subquery()
+        last = select(counters.c.value).where(counters.c.name == "changes").scalar_subquery()
         return self._set(sink, position=last, compared=0, state=SinkState.ACTIVE.value)
 
     def caught_up(self, sink: SinkRow) -> SinkRow:
@@ -240,15 +227,15 @@ class Outbox:
         until = self._store.now() + wait // timedelta(microseconds=1)
         self._set(sink, failures=sink.failures + 1, not_before=until, error=error)
 
-    def compare_all(self) -> None:
-        """Let each sink be compared with the library, because another library took its place."""
-        with self._store.write() as writing:
-            writing.execute(update(sinks_table).values(compared=0, not_before=0))
-
     def _set(self, sink: SinkRow, **values: Any) -> SinkRow:
         with self._store.write() as writing:
             writing.execute(update(sinks_table).where(sinks_table.c.id == sink.id).values(values))
         return self.get(sink.name)
+
+
+def compare_all(writing: Writing) -> None:
+    """Let each sink be compared with the library, because this one takes the place of another."""
+    writing.execute(update(sinks_table).values(compared=0, not_before=0))
 
 
 def _execute(connection: Connection, statements: Sequence[str]) -> None:
@@ -260,7 +247,7 @@ def _sink(reading: Reading, row: AnyRow) -> SinkRow:
     behind = select(func.count()).select_from(table).where(table.c.position > row.position)
     waiting = int(reading.execute(behind).scalar_one())
     if row.compared is not None:
-        rest = select(func.count()).select_from(documents).where(_LIVE, documents.c.id > row.compared)
+        rest = select(func.count()).select_from(documents).where(sent_documents.LIVE, documents.c.id > row.compared)
         waiting += int(reading.execute(rest).scalar_one())
     refused = select(func.count()).select_from(refused_documents).where(refused_documents.c.sink_id == row.id)
     return SinkRow(
@@ -279,74 +266,3 @@ def _sink(reading: Reading, row: AnyRow) -> SinkRow:
         waiting,
         int(reading.execute(refused).scalar_one()),
     )
-
-
-def _head(*more: Any) -> Select[Any]:
-    """Select what the version of a document depends on."""
-    return (
-        select(documents, items.c.locator, sources.c.name.label("source"), sources.c.kind)
-        .add_columns(contents.c.hash, contents.c.normalizer, *more)
-        .join_from(documents, items, items.c.id == documents.c.item_id)
-        .join(sources, sources.c.id == documents.c.source_id)
-        .join(contents, contents.c.id == documents.c.content_id)
-    )
-
-
-def _whole() -> Select[Any]:
-    return _head(
-        contents.c.text,
-        contents.c.media_type,
-        contents.c.language,
-        contents.c.author,
-        contents.c.created,
-        contents.c.modified.label("own_modified"),
-        contents.c.properties.label("own_properties"),
-    )
-
-
-def _version(row: AnyRow) -> str:
-    known = [row.hash, row.normalizer, row.source, row.locator, row.title, row.aliases, row.modified, row.metadata]
-    return hashlib.blake2b(orjson.dumps(known), digest_size=8).hexdigest()
-
-
-def _copy(row: AnyRow, its_links: list[Link], its_entities: list[Entity], its_chunks: list[Chunk]) -> DocumentCopy:
-    return DocumentCopy(
-        id=row.id,
-        version=_version(row),
-        source=row.source,
-        kind=row.kind,
-        item=row.locator,
-        title=row.title,
-        media_type=row.media_type,
-        language=row.language,
-        author=row.author,
-        created=maybe_time(row.created),
-        modified=maybe_time(row.modified if row.modified is not None else row.own_modified),
-        text=row.text,
-        properties=from_json(row.own_properties),
-        metadata=from_json(row.metadata),
-        aliases=tuple(row.aliases.split("\n")) if row.aliases else (),
-        links=tuple(its_links),
-        entities=tuple(its_entities),
-        chunks=tuple(its_chunks),
-    )
-
-
-def _parts(
-    reading: Reading, content_ids: Collection[int]
-) -> tuple[Mapping[int, list[Link]], Mapping[int, list[Entity]], Mapping[int, list[Chunk]]]:
-    """Return the links, entities and chunks of contents."""
-    of_links, of_entities = defaultdict[int, list[Link]](list), defaultdict[int, list[Entity]](list)
-    of_chunks = defaultdict[int, list[Chunk]](list)
-    mine = select(links).where(among(reading, links.c.content_id, content_ids))
-    for row in reading.execute(mine.order_by(links.c.content_id, links.c.position)):
-        link = Link(LinkKind(row.kind), row.target, row.anchor, row.label, row.start, row.stop)
-        of_links[row.content_id].append(link)
-    named = select(entities).where(among(reading, entities.c.content_id, content_ids))
-    for row in reading.execute(named.order_by(entities.c.content_id, entities.c.position)):
-        entity = Entity(EntityKind(row.kind), row.value, row.detail, row.start, row.stop, row.confidence)
-        of_entities[row.content_id].append(entity)
-    cut = select(chunks).where(among(reading, chunks.c.content_id, content_ids)).order_by(chunks.c.id)
-    for row in reading.execute(cut):
-        of_chunks[row.content_id].append(Chunk(row.start, row.stop, row.heading))
-    return of_links, of_entities, of_chunks

@@ -1,0 +1,1 @@
+"""The sinks, what each has to receive, and the documents as they receive them."""

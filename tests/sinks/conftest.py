@@ -1,0 +1,91 @@
+"""A library in a ledger, and a place of each kind of sink with a reader that does not use the sink's code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+import sinks
+from catchment.ledger import Ledger
+from catchment.ledger.sinks.outbox import LAST_ID
+from catchment.sync.supply import DeliveryCounts, deliver
+from tests.ledger.world import Clock, World
+
+_FRONT = re.compile(r"---\n(.*?)\n---\n(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a sink of a kind is, and what it holds: the source, title and text of each document, by ID."""
+
+    kind: str
+    place: str
+    read: Callable[[], Mapping[int, tuple[str, str, str]]]
+    secret: str | None = None
+
+
+def _in_folder(root: Path) -> Mapping[int, tuple[str, str, str]]:
+    found = {}
+    for file in root.rglob("*.md"):
+        match = _FRONT.fullmatch(file.read_text())
+        assert match
+        fields: dict[str, Any] = {
+            line.partition(": ")[0]: orjson.loads(line.partition(": ")[2]) for line in match[1].split("\n")
+        }
+        assert fields["catchment"] not in found, "two files of one document"
+        found[fields["catchment"]] = (fields["source"], fields["title"], match[2])
+    return found
+
+
+def _in_lines(root: Path) -> Mapping[int, tuple[str, str, str]]:
+    lines = [orjson.loads(line) for file in root.glob("*.jsonl") for line in file.read_bytes().splitlines()]
+    return {line["id"]: (line["source"], line["title"], line["text"]) for line in lines}
+
+
+@pytest.fixture(params=["folder", "jsonl"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """An empty place of each kind of sink."""
+    root = tmp_path / "place"
+    match request.param:
+        case "folder":
+            return Place("folder", str(root), lambda: _in_folder(root))
+        case _:
+            return Place("jsonl", str(root), lambda: _in_lines(root))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A ledger on SQLite."""
+    url, clock = f"sqlite:///{tmp_path / 'ledger.db'}", Clock()
+    made = World(url, clock, Ledger.open(url, clock=clock, monotonic=clock.steady))
+    yield made
+    assert made.ledger.check() == []
+    made.ledger.close()
+
+
+@pytest.fixture
+def supplied(world: World, place: Place) -> World:
+    """A ledger with the sink `copy`, which has received nothing yet."""
+    with sinks.opened(place.kind, place.place, place.secret, create=True):
+        pass
+    world.ledger.outbox.add("copy", place.kind, place.place, place.secret, "operator:anna")
+    return world
+
+
+def supply(ledger: Ledger) -> DeliveryCounts:
+    """Bring the sink up to date."""
+    counts = DeliveryCounts()
+    deliver(ledger, "copy", sinks.opened, lambda: True, counts)
+    return counts
+
+
+def library(ledger: Ledger) -> Mapping[int, tuple[str, str, str]]:
+    """Return source, title and text of each document, by ID."""
+    documents = ledger.outbox.documents(ledger.outbox.versions(0, LAST_ID))
+    return {document.id: (document.source, document.title, document.text) for document in documents}
