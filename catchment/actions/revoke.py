@@ -50,6 +50,7 @@ class PurgeProof:
         passages: Number of sample passages, exclusive to the source; 0 if all texts are short.
         found: Passages that a search still finds.
         in_files: Passages whose bytes are still in the files of the ledger or the cache.
+        sinks: How many changes each sink has not received. Its next delivery deletes there what was deleted here.
         copies: Other files in the home folder (relative paths) that contain a passage or are a ledger with items of the
             source, such as a backup.
     """
@@ -63,6 +64,7 @@ class PurgeProof:
     passages: int
     found: int
     in_files: int
+    sinks: Mapping[str, int]
     copies: tuple[str, ...]
 
     @property
@@ -165,6 +167,7 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
         sum(ledger.purging.is_found(source.id, extent.covers, passage) for passage in passages),
         # Another source may have the same passage in its own content.
         sum(not ledger.purging.said_elsewhere(passage) for passage in in_files),
+        {sink.name: sink.waiting for sink in ledger.outbox.all()},
         tuple(sorted(copies)),
     )
 

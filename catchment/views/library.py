@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from catchment.ledger import Incident, LatestDocument, Ledger, ListPage
+from catchment.ledger import Incident, LatestDocument, Ledger, ListPage, SinkRow
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import ServerReport
 from catchment.search.meaning.meaning_status import MeaningStatus
@@ -38,6 +38,7 @@ class Overview:
     meaning_text: str = ""
     sources: tuple[SourceStanding, ...] = ()
     hosts: tuple[HostStatus, ...] = ()
+    sinks: tuple[SinkRow, ...] = ()
     incidents: tuple[IncidentView, ...] = ()
     is_restore_unfinished: bool = False
 
@@ -71,6 +72,7 @@ def overview(
         meaning_text=str(meaning),
         sources=tuple(sources.standings(ledger, home, report)),
         hosts=tuple(throttling.hosts(ledger)),
+        sinks=tuple(ledger.outbox.all()),
         incidents=opened,
         is_restore_unfinished=ledger.is_restore_unfinished,
     )

@@ -65,7 +65,7 @@ def _is_well(as_json: bool) -> bool:
             {
                 "server": {"running": server is not None, "answers": found["answers"], "url": server and server.url},
                 "worker": _worker(worker),
-                **{name: found[name] for name in ("meaning", "sources", "hosts")},
+                **{name: found[name] for name in ("meaning", "sources", "hosts", "sinks")},
                 "incidents": open_now,
             }
         )
@@ -156,6 +156,12 @@ def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -
     )
     for line in _limits(found["sources"], found["hosts"]):
         render.say(render.clean(line))
+    for sink in found["sinks"]:
+        if sink["error"]:
+            text = f"Sink {sink['name']}: {render.clean(sink['error'])}"
+            render.say(render.paint(text, "yellow"))
+        elif sink["state"] == "paused" or sink["waiting"]:
+            render.say(f"Sink {sink['name']}: {sink['state']}, {render.count(sink['waiting'], 'document')} waiting")
     for warning in _warnings(found["sources"]):
         render.say(render.paint(warning, "yellow"))
 
