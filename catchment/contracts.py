@@ -212,6 +212,8 @@ class Sink(Protocol):
 
     batch: int
     """Maximum number of documents in one call of `write`."""
+    wants_vectors: bool
+    """Whether it receives embeddings, and documents again when these were made."""
 
     def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> Mapping[int, str]:
         """Store documents in place of their earlier versions, and delete others by ID. May be repeated.

@@ -295,6 +295,15 @@ class Extraction:
     entities: tuple[Entity, ...] = ()
 
 
+class ChunkVector(NamedTuple):
+    """The embedding of a part of a chunk by a model. `values`: signed bytes; only their direction has a meaning."""
+
+    chunk: int
+    part: int
+    model: str
+    values: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentCopy:
     """A document as a sink receives it.
@@ -304,6 +313,7 @@ class DocumentCopy:
         version: Differs whenever anything that a sink receives differs.
         kind: The kind of the source.
         modified: Of the item, or else as the content states it. Times are aware UTC.
+        vectors: Only for a sink that wants them; those that exist when it is sent.
         properties: Of the content, such as frontmatter. `metadata`: from the source, such as `url`.
     """
 
@@ -325,6 +335,7 @@ class DocumentCopy:
     links: tuple[Link, ...]
     entities: tuple[Entity, ...]
     chunks: tuple[Chunk, ...]
+    vectors: tuple[ChunkVector, ...] = ()
 
     def named(self, *kinds: EntityKind) -> list[str]:
         """Return the values of its entities of these kinds, sorted, each once."""

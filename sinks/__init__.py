@@ -25,6 +25,7 @@ class _Kind(NamedTuple):
 _KINDS = {
     "folder": _Kind("sinks.folder:Folder", "", True),
     "jsonl": _Kind("sinks.shards:JsonLines", "", True),
+    "postgresql": _Kind("sinks.postgresql:PostgreSQL", "postgres", False),
 }
 
 

@@ -48,6 +48,7 @@ class Folder:
     """A folder with a Markdown file for each document."""
 
     batch = 500
+    wants_vectors = False
 
     def __init__(self, place: str, _password: str = "", *, create: bool = False) -> None:
         self._root = Path(place)

@@ -25,6 +25,7 @@ class JsonLines:
     """A folder of JSON Lines."""
 
     batch = _IDS
+    wants_vectors = False
     _ending = "jsonl"
 
     def __init__(self, place: str, _password: str = "", *, create: bool = False) -> None:
@@ -96,6 +97,7 @@ class JsonFile:
     """A new file of JSON Lines, which receives each document once."""
 
     batch = _IDS
+    wants_vectors = False
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

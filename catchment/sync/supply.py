@@ -94,7 +94,7 @@ def differences(ledger: Ledger, place: Sink, refused: Collection[int] = ()) -> D
     missing, outdated, surplus = list[int](), list[int](), list[int]()
     after = 0
     while after != LAST_ID:
-        here = ledger.outbox.versions(after, _PAGE)
+        here = ledger.outbox.versions(after, _PAGE, vectors=place.wants_vectors)
         last = max(here) if len(here) == _PAGE else LAST_ID
         there = place.versions(after, last)
         missing += sorted(here.keys() - there.keys() - set(refused))
@@ -128,7 +128,7 @@ class _Delivery:
     def _compare(self, place: Sink, after: int) -> None:
         if after == 0:
             self.sink = self._outbox.compare(self.sink)
-        here = self._outbox.versions(after, _PAGE)
+        here = self._outbox.versions(after, _PAGE, vectors=place.wants_vectors)
         last = max(here) if len(here) == _PAGE else LAST_ID
         there = place.versions(after, last)
         differing = [number for number in here if there.get(number) != here[number]]
@@ -149,7 +149,7 @@ class _Delivery:
 
     def _send(self, place: Sink, numbers: Collection[int]) -> dict[int, str]:
         """Let the sink store those of these documents that the library has, and delete the others."""
-        present = self._outbox.documents(numbers)
+        present = self._outbox.documents(numbers, vectors=place.wants_vectors)
         return self._write(place, present, set(numbers) - {document.id for document in present})
 
     def _write(self, place: Sink, changed: Sequence[DocumentCopy], removed: Collection[int]) -> dict[int, str]:

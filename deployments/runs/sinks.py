@@ -37,9 +37,9 @@ def add(home: Home, ledger: Ledger, kind: str, place: str, name: str, secret: st
         raise BadInput(f"{name}: a sink with this name exists; choose another name")
     if sinks.is_folder(kind):
         place = str(Path(place).expanduser().absolute())
-    with sinks.opened(kind, place, secret, create=True):
-        pass
-    added = ledger.outbox.add(name, kind, place, secret, actor)
+    with sinks.opened(kind, place, secret, create=True) as made:
+        wants_vectors = made.wants_vectors
+    added = ledger.outbox.add(name, kind, place, secret, actor, wants_vectors=wants_vectors)
     start_delivery(home, name)
     return added
 

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+import psycopg
 import pytest
+from psycopg import sql
 
 import sinks
 from catchment.ledger import Ledger
 from catchment.ledger.sinks.outbox import LAST_ID
 from catchment.sync.supply import DeliveryCounts, deliver
+from tests.ledger.conftest import postgres
 from tests.ledger.world import Clock, World
+
+__all__ = ["postgres"]
 
 _FRONT = re.compile(r"---\n(.*?)\n---\n(.*)", re.DOTALL)
 
@@ -28,6 +34,20 @@ class Place:
     place: str
     read: Callable[[], Mapping[int, tuple[str, str, str]]]
     secret: str | None = None
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Make the place unusable for the duration of the block."""
+        self._rename("catchment", "away")
+        yield
+        self._rename("away", "catchment")
+
+    def _rename(self, name: str, to: str) -> None:
+        if self.kind == "postgresql":
+            with psycopg.connect(self.place, autocommit=True) as connection:
+                connection.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(*map(sql.Identifier, (name, to))))
+        else:
+            (Path(self.place) / f".{name}").rename(Path(self.place) / f".{to}")
 
 
 def _in_folder(root: Path) -> Mapping[int, tuple[str, str, str]]:
@@ -48,13 +68,26 @@ def _in_lines(root: Path) -> Mapping[int, tuple[str, str, str]]:
     return {line["id"]: (line["source"], line["title"], line["text"]) for line in lines}
 
 
-@pytest.fixture(params=["folder", "jsonl"])
+def _in_postgresql(address: str) -> Mapping[int, tuple[str, str, str]]:
+    with psycopg.connect(address) as connection:
+        rows = connection.execute("SELECT id, source, title, text FROM catchment.documents").fetchall()
+        chunks = connection.execute("SELECT document, text FROM catchment.chunks").fetchall()
+    assert sorted(chunks) == sorted((row[0], row[3]) for row in rows), "each document of these tests is one chunk"
+    return {row[0]: row[1:] for row in rows}
+
+
+@pytest.fixture(params=["folder", "jsonl", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """An empty place of each kind of sink."""
     root = tmp_path / "place"
     match request.param:
         case "folder":
             return Place("folder", str(root), lambda: _in_folder(root))
+        case "postgresql":
+            address = request.getfixturevalue("postgres").replace("postgresql+psycopg", "postgresql")
+            with psycopg.connect(address, autocommit=True) as connection:
+                connection.execute("DROP SCHEMA IF EXISTS catchment CASCADE")
+            return Place("postgresql", address, lambda: _in_postgresql(address))
         case _:
             return Place("jsonl", str(root), lambda: _in_lines(root))
 
@@ -72,9 +105,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 @pytest.fixture
 def supplied(world: World, place: Place) -> World:
     """A ledger with the sink `copy`, which has received nothing yet."""
-    with sinks.opened(place.kind, place.place, place.secret, create=True):
-        pass
-    world.ledger.outbox.add("copy", place.kind, place.place, place.secret, "operator:anna")
+    with sinks.opened(place.kind, place.place, place.secret, create=True) as made:
+        wants = made.wants_vectors
+    world.ledger.outbox.add("copy", place.kind, place.place, place.secret, "operator:anna", wants_vectors=wants)
     return world
 
 

@@ -9,7 +9,10 @@ import signal
 import sys
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
 
 import sinks
 from catchment.errors import SinkUnavailable
@@ -19,7 +22,7 @@ from catchment.sync.supply import differences
 from tests.ledger.world import World, note, notes
 from tests.sinks.conftest import Place, library, supply
 
-_EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.utime", "sqlite3.connect")
+_EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.utime", "sqlite3.connect", "socket.__new__")
 
 
 def equals(world: World, place: Place) -> bool:
@@ -119,6 +122,12 @@ def _deliver_and_die(url: str, operation: int) -> bool:
             if event in _EVENTS and next(numbers) == operation:
                 os.kill(os.getpid(), signal.SIGKILL)
 
+        def wait(connection: psycopg.Connection, *arguments: Any, **named: Any) -> Any:
+            look("open", None)
+            return waits(connection, *arguments, **named)
+
+        waits, psycopg.Connection.wait = psycopg.Connection.wait, wait  # type: ignore[method-assign]
+
         try:
             with closing(Ledger.open(url)) as ledger:
                 sys.addaudithook(look)
@@ -128,23 +137,19 @@ def _deliver_and_die(url: str, operation: int) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
-def test_absent_place_delays_only_its_sink(supplied: World, place: Place, tmp_path: Path) -> None:
+def test_absent_place_delays_only_its_sink(supplied: World, place: Place) -> None:
     world = supplied
     world.ingest(*notes(2))
     supply(world.ledger)
-    away = tmp_path / "away"
-    if Path(place.place).is_dir():
-        Path(place.place).rename(away)
     world.ingest(*notes(2, 2))
-    for failures in (1, 2):
-        try:
-            supply(world.ledger)
-        except SinkUnavailable as error:
-            assert str(tmp_path) not in str(error)
-        sink = world.ledger.outbox.get("copy")
-        assert (sink.failures, sink.waiting) == (failures, 2)
-        assert world.ledger.outbox.due() == []
-    away.rename(place.place)
+    with place.away():
+        for failures in (1, 2):
+            with pytest.raises(SinkUnavailable) as error:
+                supply(world.ledger)
+            assert place.place not in str(error.value)
+            sink = world.ledger.outbox.get("copy")
+            assert (sink.failures, sink.waiting) == (failures, 2)
+            assert world.ledger.outbox.due() == []
     world.clock.forward(minutes=1)
     assert world.ledger.outbox.due() == ["copy"]
     supply(world.ledger)

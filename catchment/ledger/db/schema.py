@@ -598,6 +598,7 @@ sinks = Table(
     Column("kind", Text, nullable=False),
     Column("place", Text, nullable=False),
     Column("secret", Text),
+    Column("wants_vectors", Boolean(create_constraint=False), nullable=False),
     Column("state", Text, nullable=False),
     Column("position", BigInteger, nullable=False),
     Column("compared", BigInteger),

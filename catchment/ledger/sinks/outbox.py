@@ -54,8 +54,34 @@ _POSTGRES = (
     """CREATE TRIGGER outbox_change AFTER INSERT OR UPDATE OR DELETE ON documents
     FOR EACH ROW EXECUTE FUNCTION put_into_outbox()""",
 )
-_DROP_SQLITE = tuple(f"DROP TRIGGER IF EXISTS outbox_{verb.lower()}" for verb in _ROWS)
-_DROP_POSTGRES = ("DROP TRIGGER IF EXISTS outbox_change ON documents", "DROP FUNCTION IF EXISTS put_into_outbox()")
+_COMPARE = "UPDATE sinks SET compared = 0 WHERE wants_vectors;"
+_EMBEDDED = "SELECT id FROM documents WHERE content_id = NEW.content_id"
+_SQLITE_VECTORS = (
+    f"""CREATE TRIGGER IF NOT EXISTS outbox_vectors AFTER INSERT ON embeddings BEGIN
+    UPDATE documents SET content_id = content_id WHERE id IN ({_EMBEDDED}); END""",
+    f"CREATE TRIGGER IF NOT EXISTS outbox_model AFTER UPDATE OF space_id ON search_model BEGIN {_COMPARE} END",
+)
+_POSTGRES_VECTORS = (
+    f"""CREATE OR REPLACE FUNCTION put_vectors_into_outbox() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN UPDATE documents SET content_id = content_id WHERE id IN ({_EMBEDDED}); RETURN NULL; END $$""",
+    f"""CREATE OR REPLACE FUNCTION compare_vectors() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN {_COMPARE} RETURN NULL; END $$""",
+    "DROP TRIGGER IF EXISTS outbox_vectors ON embeddings",
+    "DROP TRIGGER IF EXISTS outbox_model ON search_model",
+    """CREATE TRIGGER outbox_vectors AFTER INSERT ON embeddings
+    FOR EACH ROW EXECUTE FUNCTION put_vectors_into_outbox()""",
+    """CREATE TRIGGER outbox_model AFTER UPDATE OF space_id ON search_model
+    FOR EACH ROW EXECUTE FUNCTION compare_vectors()""",
+)
+_DROP_SQLITE = tuple(f"DROP TRIGGER IF EXISTS outbox_{name}" for name in (*map(str.lower, _ROWS), "vectors", "model"))
+_DROP_POSTGRES = (
+    "DROP TRIGGER IF EXISTS outbox_change ON documents",
+    "DROP FUNCTION IF EXISTS put_into_outbox()",
+    "DROP TRIGGER IF EXISTS outbox_vectors ON embeddings",
+    "DROP TRIGGER IF EXISTS outbox_model ON search_model",
+    "DROP FUNCTION IF EXISTS put_vectors_into_outbox()",
+    "DROP FUNCTION IF EXISTS compare_vectors()",
+)
 
 
 class SinkState(StrEnum):
@@ -101,15 +127,40 @@ class Outbox:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def add(self, name: str, kind: str, place: str, secret: str | None, actor: str, reason: str = "") -> SinkRow:
+    def add(
+        self,
+        name: str,
+        kind: str,
+        place: str,
+        secret: str | None,
+        actor: str,
+        reason: str = "",
+        *,
+        wants_vectors: bool = False,
+    ) -> SinkRow:
         """Add a sink, to which the whole library is to be sent. Raises BadInput if the name is taken."""
         with self._store.write() as writing:
             if writing.execute(select(sinks_table.c.id).where(sinks_table.c.name == name)).first():
                 raise BadInput(f"{name}: a sink with this name exists; choose another name")
             if writing.execute(select(sinks_table.c.id).limit(1)).first() is None:
                 _execute(writing.connection, _SQLITE if writing.sqlite else _POSTGRES)
-            values = {"id": writing.ids("sinks")[0], "name": name, "kind": kind, "place": place, "secret": secret}
-            values |= {"state": SinkState.ACTIVE.value, "failures": 0, "not_before": 0, "position": 0, "compared": 0}
+            if wants_vectors:
+                _execute(writing.connection, _SQLITE_VECTORS if writing.sqlite else _POSTGRES_VECTORS)
+            values: dict[str, Any] = {
+                "id": writing.ids("sinks")[0],
+                "name": name,
+                "kind": kind,
+                "place": place,
+                "secret": secret,
+            }
+            values |= {
+                "wants_vectors": wants_vectors,
+                "state": SinkState.ACTIVE.value,
+                "failures": 0,
+                "not_before": 0,
+                "position": 0,
+                "compared": 0,
+            }
             writing.execute(insert(sinks_table).values(values))
             writing.record("sink_added", actor=actor, reason=f"{name} ({kind}) {reason}".strip())
         return self.get(name)
@@ -170,15 +221,18 @@ class Outbox:
             rows = reading.execute(mine.order_by(table.c.position).limit(limit)).tuples().all()
         return [number for number, _ in rows], rows[-1][1] if rows else sink.position
 
-    def versions(self, after: int, limit: int) -> dict[int, str]:
-        """Return the versions of the next documents of the library, by ID, from `after` on (exclusive)."""
-        with self._store.read() as reading:
-            return sent_documents.versions(reading, after, limit)
+    def versions(self, after: int, limit: int, *, vectors: bool = False) -> dict[int, str]:
+        """Return the versions of the next documents of the library, by ID, from `after` on (exclusive).
 
-    def documents(self, document_ids: Collection[int]) -> list[DocumentCopy]:
-        """Return those documents that are in the library now."""
+        `vectors`: they depend on the embeddings, too.
+        """
         with self._store.read() as reading:
-            return sent_documents.copies(reading, document_ids)
+            return sent_documents.versions(reading, after, limit, vectors)
+
+    def documents(self, document_ids: Collection[int], *, vectors: bool = False) -> list[DocumentCopy]:
+        """Return those documents that are in the library now, with their embeddings if `vectors`."""
+        with self._store.read() as reading:
+            return sent_documents.copies(reading, document_ids, vectors)
 
     def received(
         self,

@@ -23,7 +23,8 @@ def add_sinks() -> None:
     number, end = _ID[connection.dialect.name], _WITHOUT_ROWID[connection.dialect.name]
     for statement in (
         f"""CREATE TABLE sinks ( id {number} NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, place TEXT NOT NULL,
-            secret TEXT, state TEXT NOT NULL, position BIGINT NOT NULL, compared BIGINT, failures INTEGER NOT NULL,
+            secret TEXT, wants_vectors BOOLEAN NOT NULL, state TEXT NOT NULL,
+            position BIGINT NOT NULL, compared BIGINT, failures INTEGER NOT NULL,
             not_before BIGINT NOT NULL, error TEXT, current_at BIGINT, PRIMARY KEY (id),
             CONSTRAINT state_is_known CHECK (state IN ('active', 'paused', 'emptying')), UNIQUE (name) )""",
         f"""CREATE TABLE outbox ( document_id {number} NOT NULL, position BIGINT NOT NULL,
