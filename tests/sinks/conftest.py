@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
+import socket
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import orjson
 import psycopg
 import pytest
@@ -20,9 +25,12 @@ from catchment.ledger.sinks.outbox import LAST_ID
 from catchment.sync.supply import DeliveryCounts, deliver
 from tests.ledger.conftest import postgres
 from tests.ledger.world import Clock, World
+from tests.waiting import until
 
 __all__ = ["postgres"]
 
+_CHROMA = Path(__file__).parents[2] / "build" / "sinks" / "bin" / "chroma"
+_NUMBERS = itertools.count()
 _FRONT = re.compile(r"---\n(.*?)\n---\n(.*)", re.DOTALL)
 
 
@@ -35,6 +43,10 @@ class Place:
     read: Callable[[], Mapping[int, tuple[str, str, str]]]
     secret: str | None = None
 
+    def shown(self, document: tuple[str, str, str]) -> tuple[str, str, str]:
+        """Return what `read` returns of a document."""
+        return (*document[:2], "") if self.kind == "chroma" else document
+
     @contextmanager
     def away(self) -> Iterator[None]:
         """Make the place unusable for the duration of the block."""
@@ -43,7 +55,13 @@ class Place:
         self._rename("away", "catchment")
 
     def _rename(self, name: str, to: str) -> None:
-        if self.kind == "postgresql":
+        if self.kind == "chroma":
+            base, _, collection = self.place.rpartition("/")
+            api = f"{base}/api/v2/tenants/default_tenant/databases/default_database/collections"
+            ending = {"catchment": "", "away": "-away"}
+            found = httpx.get(f"{api}/{collection}{ending[name]}").json()["id"]
+            httpx.put(f"{api}/{found}", json={"new_name": f"{collection}{ending[to]}"}).raise_for_status()
+        elif self.kind == "postgresql":
             with psycopg.connect(self.place, autocommit=True) as connection:
                 connection.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(*map(sql.Identifier, (name, to))))
         else:
@@ -76,13 +94,61 @@ def _in_postgresql(address: str) -> Mapping[int, tuple[str, str, str]]:
     return {row[0]: row[1:] for row in rows}
 
 
-@pytest.fixture(params=["folder", "jsonl", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def _in_chroma(address: str) -> Mapping[int, tuple[str, str, str]]:
+    """Return what the server has; the texts are not there without embeddings, so they are those of the titles."""
+    base, _, name = address.rpartition("/")
+    api = f"{base}/api/v2/tenants/default_tenant/databases/default_database/collections"
+    found = httpx.get(f"{api}/{name}-documents").json()["id"]
+    rows = httpx.post(f"{api}/{found}/get", json={"include": ["metadatas"]}).json()["metadatas"]
+    return {row["document"]: (row["source"], row["title"], "") for row in rows}
+
+
+@pytest.fixture(scope="session")
+def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real Chroma server on a free port; yields its address."""
+    if not _CHROMA.exists():
+        pytest.skip("Chroma is not installed; see .ci/run")
+    folder = tmp_path_factory.mktemp("chroma")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [_CHROMA, "run", "--host", "127.0.0.1", "--port", str(port), "--path", folder]
+    environment = {**os.environ, "ANONYMIZED_TELEMETRY": "False"}
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment) as server,
+    ):
+        try:
+            until(lambda: _answers(port), bool)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.kill()
+
+
+def _answers(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/api/v2/heartbeat").is_success
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.fixture(
+    params=[
+        "folder",
+        "jsonl",
+        pytest.param("postgresql", marks=pytest.mark.postgres),
+        pytest.param("chroma", marks=pytest.mark.full),
+    ]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """An empty place of each kind of sink."""
     root = tmp_path / "place"
     match request.param:
         case "folder":
             return Place("folder", str(root), lambda: _in_folder(root))
+        case "chroma":
+            address = f"{request.getfixturevalue('chroma')}/copy-{next(_NUMBERS)}"
+            return Place("chroma", address, lambda: _in_chroma(address))
         case "postgresql":
             address = request.getfixturevalue("postgres").replace("postgresql+psycopg", "postgresql")
             with psycopg.connect(address, autocommit=True) as connection:

@@ -7,10 +7,12 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 
@@ -31,7 +33,7 @@ def equals(world: World, place: Place) -> bool:
         found = differences(world.ledger, opened)
     assert (found.missing, found.outdated, found.surplus) == ((), (), ())
     assert sink.waiting == 0
-    return place.read() == library(world.ledger)
+    return place.read() == {number: place.shown(document) for number, document in library(world.ledger).items()}
 
 
 def test_documents_come_change_move_and_go(supplied: World, place: Place) -> None:
@@ -122,11 +124,15 @@ def _deliver_and_die(url: str, operation: int) -> bool:
             if event in _EVENTS and next(numbers) == operation:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        def wait(connection: psycopg.Connection, *arguments: Any, **named: Any) -> Any:
-            look("open", None)
-            return waits(connection, *arguments, **named)
+        def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+            def counting(*arguments: Any, **named: Any) -> Any:
+                look("open", None)
+                return call(*arguments, **named)
 
-        waits, psycopg.Connection.wait = psycopg.Connection.wait, wait  # type: ignore[method-assign]
+            return counting
+
+        psycopg.Connection.wait = counted(psycopg.Connection.wait)  # type: ignore[method-assign]
+        httpx.Client.request = counted(httpx.Client.request)  # type: ignore[method-assign]
 
         try:
             with closing(Ledger.open(url)) as ledger:
