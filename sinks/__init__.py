@@ -18,7 +18,7 @@ class _Kind(NamedTuple):
     location: str
     """Module and class."""
     extra: str
-    """What `pip` has to install for it, or ""."""
+    """The extra that `pip` has to install for it, or ""."""
     is_folder: bool
 
 
@@ -44,7 +44,7 @@ def is_folder(kind: str) -> bool:
 def opened(kind: str, place: str, secret: str | None = None, *, create: bool = False) -> Iterator[Sink]:
     """Open a sink for the duration of the block. `secret`: the reference to its password.
 
-    `create`: make what it needs at the place. Raises BadInput for an invalid place, Refused if the place has other data,
+    `create`: make its tables or folders. Raises BadInput for an invalid place, Refused if the place has other data,
     SinkUnavailable.
     """
     found = _kind(kind)

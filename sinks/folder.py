@@ -38,7 +38,7 @@ _LONGEST = 180
 """Bytes of a name. Systems allow 255, and temporary names are longer."""
 _KEY = re.compile(r"[A-Za-z_][\w-]*\Z", re.ASCII)
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""What YAML does not allow within quotes, and JSON does."""
+"""Characters that YAML does not allow within quotes, and JSON does."""
 _FEW = 20
 _FILES = ("local_files", "obsidian")
 _GIVEN = ("created", "date", "date created", "created_at", "creation date")
@@ -169,7 +169,7 @@ class Folder:
 
 
 def require_empty(root: Path) -> None:
-    """Create the folder. Raises Refused if it has files. What an interrupted creation left is removed."""
+    """Create the folder. Raises Refused if it has files. Leftovers of an interrupted creation are removed."""
     root.mkdir(parents=True, exist_ok=True)
     if any(entry.name != MARK for entry in root.iterdir()):
         raise Refused(f"{root.name}: the folder is not empty; choose an empty or a new one")

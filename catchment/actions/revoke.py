@@ -50,7 +50,7 @@ class PurgeProof:
         passages: Number of sample passages, exclusive to the source; 0 if all texts are short.
         found: Passages that a search still finds.
         in_files: Passages whose bytes are still in the files of the ledger or the cache.
-        sinks: How many changes each sink has not received. Its next delivery deletes there what was deleted here.
+        sinks: How many changes each sink has not received. Its next delivery deletes the copies there.
         copies: Other files in the home folder (relative paths) that contain a passage or are a ledger with items of the
             source, such as a backup.
     """

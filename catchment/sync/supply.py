@@ -1,4 +1,4 @@
-"""The delivery of documents to a sink: compare it with the library once, then send what changes.
+"""The delivery of documents to a sink: compare it with the library once, then send each change.
 
 A batch counts as received when the sink has stored it, so a kill repeats one batch at most.
 """
@@ -31,7 +31,7 @@ class DeliveryCounts:
     refused: int = 0
 
     def __str__(self) -> str:
-        parts = [f"{self.sent:,} sent", *(f"{n:,} {what}" for n, what in self._others() if n)]
+        parts = [f"{self.sent:,} sent", *(f"{n:,} {verb}" for n, verb in self._others() if n)]
         return ", ".join(parts) if any((self.sent, self.removed, self.refused)) else "nothing to do"
 
     def _others(self) -> Iterator[tuple[int, str]]:

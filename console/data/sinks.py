@@ -151,7 +151,7 @@ def check(name: Name, as_json: arguments.Json = False) -> int:
 
 @app.command()
 def pause(name: Name, reason: arguments.Why = "") -> None:
-    """Send nothing to a sink until it is resumed.
+    """Stop the deliveries to a sink until it is resumed.
 
     Example: catchment sinks pause library
     """
@@ -161,14 +161,14 @@ def pause(name: Name, reason: arguments.Why = "") -> None:
 
 @app.command()
 def resume(name: Name, reason: arguments.Why = "") -> None:
-    """Compare a sink with the library, and send what differs.
+    """Compare a sink with the library, and send the differences.
 
     Also tries again after an error, and offers refused documents again.
 
     Example: catchment sinks resume library
     """
     _set(name, "active", reason)
-    render.say(f"{name}: resumed; what differs is sent")
+    render.say(f"{name}: resumed; differences are sent")
 
 
 @app.command()
@@ -183,7 +183,7 @@ def rebuild(name: Name, reason: arguments.Why = "") -> None:
 
 @app.command()
 def remove(name: Name, reason: arguments.Why = "") -> None:
-    """Send nothing to a sink any more; its copies stay there.
+    """Stop the deliveries to a sink for good; its copies stay.
 
     Example: catchment sinks remove library
     """

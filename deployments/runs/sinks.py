@@ -45,7 +45,7 @@ def add(home: Home, ledger: Ledger, kind: str, place: str, name: str, secret: st
 
 
 def remove(home: Home, ledger: Ledger, name: str, actor: str, reason: str = "") -> None:
-    """Forget a sink and delete its deployment. What it has received stays. Raises NotFound."""
+    """Forget a sink and delete its deployment. Its copies stay. Raises NotFound."""
     sink = ledger.outbox.get(name)
     if server := running(home):
         from deployments.sources.deploy import undeploy
@@ -81,7 +81,7 @@ def start_delivery(home: Home, name: str) -> None:
 
 
 def deploy_sinks(home: Home) -> None:
-    """Give each sink a deployment with its name. Does nothing if Catchment does not run."""
+    """Give each sink a deployment with its name. No effect if Catchment does not run."""
     from deployments.sources.deploy import deploy
 
     names = list[str]()

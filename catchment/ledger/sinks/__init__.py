@@ -1,1 +1,1 @@
-"""The sinks, what each has to receive, and the documents as they receive them."""
+"""The sinks, the changes that each has to receive, and the documents as they receive them."""

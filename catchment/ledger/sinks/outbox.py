@@ -1,7 +1,7 @@
 """The outbox: which documents each sink has not received yet, and the sinks themselves.
 
-Triggers on `documents` number each change, whatever causes it, and keep the last number of each document. A sink has received
-all changes up to its position. The triggers exist while there is a sink, so that a library without sinks pays nothing.
+Triggers on `documents` number each change, by any cause, and keep the last number of each document. A sink has received
+all changes up to its position. The triggers exist while there is a sink, so that a library without sinks has no cost.
 Texts are read when they are sent: a deleted text never waits here.
 """
 
@@ -122,7 +122,7 @@ class SinkRow:
 
 
 class Outbox:
-    """The sinks of one library, and what each has to receive."""
+    """The sinks of one library, and the changes that each has to receive."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -166,7 +166,7 @@ class Outbox:
         return self.get(name)
 
     def remove(self, name: str, actor: str, reason: str = "") -> None:
-        """Forget a sink. What it has received stays there. Raises NotFound."""
+        """Forget a sink. Its copies stay there. Raises NotFound."""
         sink = self.get(name)
         with self._store.write() as writing:
             writing.execute(delete(refused_documents).where(refused_documents.c.sink_id == sink.id))

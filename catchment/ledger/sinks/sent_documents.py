@@ -53,7 +53,7 @@ def copies(reading: Reading, document_ids: Collection[int], vectors: bool) -> li
 
 
 def _head(vectors: bool, *more: Any) -> Select[Any]:
-    """Select what the version of a document depends on."""
+    """Select the values that the version of a document depends on."""
     last: Any = literal(None)
     if vectors:
         # With the model that searches use: it has all vectors.
