@@ -26,6 +26,7 @@ _KINDS = {
     "folder": _Kind("sinks.folder:Folder", "", True),
     "jsonl": _Kind("sinks.shards:JsonLines", "", True),
     "postgresql": _Kind("sinks.postgresql:PostgreSQL", "postgres", False),
+    "neo4j": _Kind("sinks.graph:Graph", "graph", False),
     "chroma": _Kind("sinks.chroma:Chroma", "", False),
 }
 

@@ -35,7 +35,9 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the sink.", a
 @app.command()
 def add(
     *,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="Kind of sink: folder, jsonl, postgresql, chroma.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="Kind of sink: folder, jsonl, postgresql, chroma, neo4j.")
+    ],
     place: Annotated[str, typer.Argument(metavar="PLACE", help="An empty or new folder, or an address.")],
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Short name.")],
     secrets: Annotated[

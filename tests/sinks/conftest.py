@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import neo4j
 import orjson
 import psycopg
 import pytest
@@ -30,6 +31,19 @@ from tests.waiting import until
 __all__ = ["postgres"]
 
 _CHROMA = Path(__file__).parents[2] / "build" / "sinks" / "bin" / "chroma"
+_ARCADE = _CHROMA.with_name("python")
+GRAPH_PASSWORD = "playwithdata1"
+_SERVE_GRAPH = """
+import pathlib, sys, arcadedb_embedded
+root, http, bolt, password = sys.argv[1:]
+settings = {"http_port": int(http), "bolt_port": int(bolt), "host": "127.0.0.1"}
+settings["server_plugins"] = "Bolt:com.arcadedb.bolt.BoltProtocolPlugin"
+server = arcadedb_embedded.create_server(root, root_password=password, config=settings)
+server.start()
+server.create_database("library")
+pathlib.Path(root, "ready").touch()
+sys.stdin.read()
+"""
 _NUMBERS = itertools.count()
 _FRONT = re.compile(r"---\n(.*?)\n---\n(.*)", re.DOTALL)
 
@@ -45,7 +59,7 @@ class Place:
 
     def shown(self, document: tuple[str, str, str]) -> tuple[str, str, str]:
         """Return what `read` returns of a document."""
-        return (*document[:2], "") if self.kind == "chroma" else document
+        return (*document[:2], "") if self.kind in ("chroma", "neo4j") else document
 
     @contextmanager
     def away(self) -> Iterator[None]:
@@ -55,7 +69,11 @@ class Place:
         self._rename("away", "catchment")
 
     def _rename(self, name: str, to: str) -> None:
-        if self.kind == "chroma":
+        if self.kind == "neo4j":
+            with graph_session(self.place, GRAPH_PASSWORD) as session:
+                session.run(f"MERGE (m:{name.title()} {{key: 'sink'}})").consume()
+                session.run(f"MATCH (m:{name.title()}) REMOVE m:{name.title()} SET m:{to.title()}").consume()
+        elif self.kind == "chroma":
             base, _, collection = self.place.rpartition("/")
             api = f"{base}/api/v2/tenants/default_tenant/databases/default_database/collections"
             ending = {"catchment": "", "away": "-away"}
@@ -103,15 +121,62 @@ def _in_chroma(address: str) -> Mapping[int, tuple[str, str, str]]:
     return {row["document"]: (row["source"], row["title"], "") for row in rows}
 
 
+def _in_graph(address: str, password: str) -> Mapping[int, tuple[str, str, str]]:
+    with graph_session(address, password) as session:
+        rows = session.run("MATCH (d:Document) RETURN d.id AS id, d.source AS source, d.title AS title").data()
+        alone = session.run("MATCH (n) WHERE NOT (n)--() AND NOT n:Catchment RETURN n.key AS key").data()
+    assert alone == [], "nothing is left of deleted documents"
+    return {row["id"]: (row["source"], row["title"], "") for row in rows}
+
+
+@contextmanager
+def graph_session(address: str, password: str) -> Iterator[neo4j.Session]:
+    """Open a session with the user and the database of an address."""
+    base, _, database = address.rpartition("/")
+    with (
+        neo4j.GraphDatabase.driver(base.replace("root@", ""), auth=("root", password)) as driver,
+        driver.session(database=database) as session,
+    ):
+        yield session
+
+
+@pytest.fixture(scope="session")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real server with Bolt and an empty database; yields its address."""
+    if not _ARCADE.exists():
+        pytest.skip("ArcadeDB is not installed; see .ci/run")
+    folder = tmp_path_factory.mktemp("graph")
+    ports = [str(_free_port()), str(_free_port())]
+    with (
+        (folder / "log").open("w") as log,
+        subprocess.Popen(
+            [_ARCADE, "-c", _SERVE_GRAPH, str(folder / "data"), *ports, GRAPH_PASSWORD],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+        ) as server,
+    ):
+        try:
+            until(lambda: (folder / "data" / "ready").exists() or server.poll() is not None, bool)
+            yield f"bolt://root@127.0.0.1:{ports[1]}/library"
+        finally:
+            server.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 @pytest.fixture(scope="session")
 def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real Chroma server on a free port; yields its address."""
     if not _CHROMA.exists():
         pytest.skip("Chroma is not installed; see .ci/run")
     folder = tmp_path_factory.mktemp("chroma")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = _free_port()
     command = [_CHROMA, "run", "--host", "127.0.0.1", "--port", str(port), "--path", folder]
     environment = {**os.environ, "ANONYMIZED_TELEMETRY": "False"}
     with (
@@ -138,6 +203,7 @@ def _answers(port: int) -> bool:
         "jsonl",
         pytest.param("postgresql", marks=pytest.mark.postgres),
         pytest.param("chroma", marks=pytest.mark.full),
+        pytest.param("neo4j", marks=pytest.mark.full),
     ]
 )
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
@@ -146,6 +212,14 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     match request.param:
         case "folder":
             return Place("folder", str(root), lambda: _in_folder(root))
+        case "neo4j":
+            address = request.getfixturevalue("graph")
+            with graph_session(address, GRAPH_PASSWORD) as session:
+                session.run("MATCH (n) DETACH DELETE n").consume()
+            (tmp_path / "password").write_text(GRAPH_PASSWORD)
+            (tmp_path / "password").chmod(0o600)
+            secret = f"file:{tmp_path / 'password'}"
+            return Place("neo4j", address, lambda: _in_graph(address, GRAPH_PASSWORD), secret)
         case "chroma":
             address = f"{request.getfixturevalue('chroma')}/copy-{next(_NUMBERS)}"
             return Place("chroma", address, lambda: _in_chroma(address))

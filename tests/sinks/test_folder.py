@@ -22,11 +22,11 @@ from connectors.local_files import LocalFiles
 from connectors.obsidian import Obsidian
 
 _VAULT = Path(__file__).parents[2] / "examples" / "vault"
-_MAIL = DocumentCopy(
+MAIL = DocumentCopy(
     1, "v", "mail", "imap", "INBOX;UID=7", "Re: a/b?", "message/rfc822", None, None, datetime(2024, 3, 1, tzinfo=UTC),
     None, "Hello", {}, {}, (), (), (), ()
 )  # fmt: skip
-_NOTE = replace(_MAIL, kind="obsidian", source="notes", item="Plans/Bridge.md", title="Bridge")
+NOTE = replace(MAIL, kind="obsidian", source="notes", item="Plans/Bridge.md", title="Bridge")
 
 
 def _files(root: Path) -> set[str]:
@@ -43,13 +43,13 @@ def _read(home: Home, connector: Connector, name: str) -> None:
 
 def test_names_are_those_that_people_know(tmp_path: Path) -> None:
     with sinks.opened("folder", str(tmp_path / "f"), create=True) as folder:
-        folder.write([_MAIL, replace(_NOTE, id=2), replace(_NOTE, id=3, item="report.pdf")], [])
+        folder.write([MAIL, replace(NOTE, id=2), replace(NOTE, id=3, item="report.pdf")], [])
         assert _files(tmp_path / "f") == {
             "mail/2024/2024-03-01 Re a b.md",
             "notes/Plans/Bridge.md",
             "notes/report.pdf.md",
         }
-        folder.write([replace(_NOTE, id=2, item="Old/Viaduct.md")], [1])
+        folder.write([replace(NOTE, id=2, item="Old/Viaduct.md")], [1])
     assert _files(tmp_path / "f") == {"notes/Old/Viaduct.md", "notes/report.pdf.md"}
     assert not (tmp_path / "f" / "mail").exists()
     assert not (tmp_path / "f" / "notes" / "Plans").exists()
@@ -58,11 +58,11 @@ def test_names_are_those_that_people_know(tmp_path: Path) -> None:
 def test_documents_with_one_name_get_two_files(tmp_path: Path) -> None:
     root = tmp_path / "f"
     with sinks.opened("folder", str(root), create=True) as folder:
-        folder.write([_NOTE, replace(_NOTE, id=2, item="plans/BRIDGE.md")], [])
+        folder.write([NOTE, replace(NOTE, id=2, item="plans/BRIDGE.md")], [])
         assert _files(root) == {"notes/Plans/Bridge.md", "notes/plans/BRIDGE (2).md"}
-        folder.write([replace(_NOTE, id=2, item="plans/BRIDGE.md", version="w")], [1])
+        folder.write([replace(NOTE, id=2, item="plans/BRIDGE.md", version="w")], [1])
         assert _files(root) == {"notes/plans/BRIDGE.md"}
-        folder.write([replace(_NOTE, id=3, item="../../evil.md"), replace(_NOTE, id=4, item="/etc/" + "x" * 300)], [])
+        folder.write([replace(NOTE, id=3, item="../../evil.md"), replace(NOTE, id=4, item="/etc/" + "x" * 300)], [])
     assert all(file.startswith("notes/") for file in _files(root))
     assert len(_files(root)) == 3
 
