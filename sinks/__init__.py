@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from catchment.contracts import Sink
@@ -25,6 +25,7 @@ class _Kind(NamedTuple):
 _KINDS = {
     "folder": _Kind("sinks.folder:Folder", "", True),
     "jsonl": _Kind("sinks.shards:JsonLines", "", True),
+    "parquet": _Kind("sinks.parquet:Parquet", "parquet", True),
     "postgresql": _Kind("sinks.postgresql:PostgreSQL", "postgres", False),
     "neo4j": _Kind("sinks.graph:Graph", "graph", False),
     "chroma": _Kind("sinks.chroma:Chroma", "", False),
@@ -49,13 +50,7 @@ def opened(kind: str, place: str, secret: str | None = None, *, create: bool = F
     SinkUnavailable.
     """
     found = _kind(kind)
-    module, _, name = found.location.partition(":")
-    try:
-        sink_class = getattr(import_module(module), name)
-    except ModuleNotFoundError as error:
-        raise BadInput(
-            f'{kind}: needs {error.name}; install it with `pip install "catchment[{found.extra}]"`'
-        ) from None
+    sink_class = _importing(found.extra, found.location)
     password = secret_references.resolve(secret) if secret else ""
     with sink_class(place, password, create=create) as sink:
         yield sink
@@ -72,6 +67,9 @@ def exporting(place: Path) -> Iterator[Sink]:
 
         with writing_file(place) as sink:
             yield sink
+    elif place.suffix == ".parquet":
+        with _importing("parquet", "sinks.parquet:writing_parquet")(place) as sink:
+            yield sink
     else:
         with opened("folder", str(place), create=True) as sink:
             yield sink
@@ -81,6 +79,14 @@ def host_elsewhere(kind: str, place: str) -> str | None:
     """Return the host of a place that is not on this machine; None for other places."""
     host = None if is_folder(kind) else urlsplit(place).hostname
     return None if host is None or host == "localhost" or host.startswith("127.") or host == "::1" else host
+
+
+def _importing(extra: str, location: str) -> Any:
+    module, _, name = location.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise BadInput(f'{error.name}: not installed; run: pip install "catchment[{extra}]"') from None
 
 
 def _kind(name: str) -> _Kind:

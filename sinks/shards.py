@@ -1,4 +1,4 @@
-"""A folder of JSON Lines: a line for each document, in files of a thousand IDs each, so that a change rewrites little."""
+"""A folder of JSON Lines or Parquet: files with the documents of a thousand IDs each, so that a change rewrites little."""
 
 from __future__ import annotations
 
@@ -58,8 +58,12 @@ class JsonLines:
         with translated():
             for path in self._root.glob(f"*.{self._ending}"):
                 if path.stem.isdigit() and after // _IDS <= int(path.stem) <= last // _IDS:
-                    found |= {number: version for number, version, _ in _lines(path) if after < number <= last}
+                    found |= {number: version for number, version in self._read(path) if after < number <= last}
         return found
+
+    def _read(self, path: Path) -> Iterator[tuple[int, str]]:
+        """Yield the ID and version of each document of a file."""
+        yield from ((number, version) for number, version, _ in _lines(path))
 
     def _rewrite(self, path: Path, changes: Mapping[int, bytes | None]) -> None:
         lines: dict[int, bytes | None] = {number: text for number, _, text in _lines(path)}
@@ -101,9 +105,13 @@ class JsonFile:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
+        self.longest = 0
+        """Bytes of its longest line."""
 
     def write(self, changed: Sequence[DocumentCopy], _removed: Collection[int] = ()) -> Mapping[int, str]:
-        self._file.writelines(map(line, changed))
+        lines = [*map(line, changed)]
+        self.longest = max([self.longest, *map(len, lines)])
+        self._file.writelines(lines)
         return {}
 
     def versions(self, _after: int, _last: int) -> Mapping[int, str]:

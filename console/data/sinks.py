@@ -35,9 +35,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the sink.", a
 @app.command()
 def add(
     *,
-    kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="Kind of sink: folder, jsonl, postgresql, chroma, neo4j.")
-    ],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="folder, jsonl, parquet, postgresql, chroma or neo4j.")],
     place: Annotated[str, typer.Argument(metavar="PLACE", help="An empty or new folder, or an address.")],
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Short name.")],
     secrets: Annotated[
@@ -198,7 +196,7 @@ def remove(name: Name, reason: arguments.Why = "") -> None:
 
 
 def export(
-    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A new folder, or a new file FILE.jsonl.")],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A new folder, FILE.jsonl or FILE.parquet.")],
 ) -> None:
     """Copy all documents once: into a folder of Markdown, or a file.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import httpx
 import neo4j
 import orjson
@@ -197,10 +198,17 @@ def _answers(port: int) -> bool:
         return False
 
 
+def _in_parquet(root: Path) -> Mapping[int, tuple[str, str, str]]:
+    files = [str(file) for file in root.glob("*.parquet")]
+    query = "SELECT id, source, title, text FROM read_parquet($1)"
+    return {row[0]: row[1:] for row in duckdb.execute(query, [files]).fetchall()} if files else {}
+
+
 @pytest.fixture(
     params=[
         "folder",
         "jsonl",
+        "parquet",
         pytest.param("postgresql", marks=pytest.mark.postgres),
         pytest.param("chroma", marks=pytest.mark.full),
         pytest.param("neo4j", marks=pytest.mark.full),
@@ -212,6 +220,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     match request.param:
         case "folder":
             return Place("folder", str(root), lambda: _in_folder(root))
+        case "parquet":
+            return Place("parquet", str(root), lambda: _in_parquet(root))
         case "neo4j":
             address = request.getfixturevalue("graph")
             with graph_session(address, GRAPH_PASSWORD) as session:
