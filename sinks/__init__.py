@@ -71,8 +71,11 @@ def exporting(place: Path) -> Iterator[Sink]:
         with _importing("parquet", "sinks.parquet:writing_parquet")(place) as sink:
             yield sink
     else:
+        from sinks.folder import release
+
         with opened("folder", str(place), create=True) as sink:
             yield sink
+        release(place)
 
 
 def host_elsewhere(kind: str, place: str) -> str | None:

@@ -27,6 +27,8 @@ from catchment.runtime import atomic_files
 
 MARK = ".catchment"
 """A folder without it is not a sink: its disk may be missing."""
+_IGNORE = ".catchmentignore"
+"""A source of files above would read the copies, and have them copied again, endlessly."""
 _INDEX = "index.db"
 _TABLES = """
     CREATE TABLE IF NOT EXISTS files (id INTEGER PRIMARY KEY, version TEXT NOT NULL, name TEXT NOT NULL,
@@ -53,10 +55,7 @@ class Folder:
     def __init__(self, place: str, _password: str = "", *, create: bool = False) -> None:
         self._root = Path(place)
         with translated():
-            if create:
-                require_empty(self._root)
-                (self._root / MARK).mkdir(parents=True)
-            require_mark(self._root)
+            prepare(self._root, create=create)
             self._index = sqlite3.connect(
                 self._root / MARK / _INDEX, timeout=60, isolation_level=None, check_same_thread=False
             )
@@ -168,18 +167,26 @@ class Folder:
         return status
 
 
-def require_empty(root: Path) -> None:
-    """Create the folder. Raises Refused if it has files. Leftovers of an interrupted creation are removed."""
-    root.mkdir(parents=True, exist_ok=True)
-    if any(entry.name != MARK for entry in root.iterdir()):
-        raise Refused(f"{root.name}: the folder is not empty; choose an empty or a new one")
-    shutil.rmtree(root / MARK, ignore_errors=True)
+def prepare(root: Path, *, create: bool) -> None:
+    """Check that a folder is a sink, or make one of an empty or new folder. May be repeated after a kill.
 
-
-def require_mark(root: Path) -> None:
-    """Raise SinkUnavailable if the folder is not a sink."""
+    Raises Refused if a new one has files, SinkUnavailable if the folder is no sink.
+    """
+    if create:
+        root.mkdir(parents=True, exist_ok=True)
+        if {entry.name for entry in root.iterdir()} - {MARK, _IGNORE}:
+            raise Refused(f"{root.name}: the folder is not empty; choose an empty or a new one")
+        shutil.rmtree(root / MARK, ignore_errors=True)
+        (root / _IGNORE).write_text("*\n", encoding="utf-8")
+        (root / MARK).mkdir()
     if not (root / MARK).is_dir():
         raise SinkUnavailable("the folder or its disk is missing; connect it, or remove the sink")
+
+
+def release(root: Path) -> None:
+    """Make a sink an ordinary folder, which a source reads."""
+    (root / _IGNORE).unlink()
+    shutil.rmtree(root / MARK)
 
 
 @contextmanager

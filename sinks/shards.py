@@ -14,7 +14,7 @@ import orjson
 from catchment.errors import Refused
 from catchment.model import DocumentCopy, EntityKind
 from catchment.runtime import atomic_files
-from sinks.folder import MARK, require_empty, require_mark, translated
+from sinks.folder import MARK, prepare, translated
 
 _IDS = 1_000
 """Documents of one file at most."""
@@ -31,10 +31,7 @@ class JsonLines:
     def __init__(self, place: str, _password: str = "", *, create: bool = False) -> None:
         self._root = Path(place)
         with translated():
-            if create:
-                require_empty(self._root)
-                (self._root / MARK).mkdir(parents=True)
-            require_mark(self._root)
+            prepare(self._root, create=create)
 
     def __enter__(self) -> Self:
         return self

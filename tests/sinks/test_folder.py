@@ -67,6 +67,18 @@ def test_documents_with_one_name_get_two_files(tmp_path: Path) -> None:
     assert len(_files(root)) == 3
 
 
+def test_source_above_a_sink_does_not_read_it(home: Home, tmp_path: Path) -> None:
+    """Otherwise, every delivery would add copies of the copies."""
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A")
+    with sinks.opened("folder", str(folder / "library"), create=True) as opened:
+        opened.write([NOTE], [])
+    _read(home, LocalFiles(LocalFiles.settings(root=folder)), "documents")
+    with closing(Ledger.open(home.database_url)) as ledger:
+        assert [document.item for document in ledger.outbox.documents([1, 2])] == ["a.md"]
+
+
 def test_folder_with_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(Refused), sinks.opened("folder", str(tmp_path), create=True):
