@@ -215,12 +215,16 @@ class Sink(Protocol):
     wants_vectors: bool
     """Whether it receives embeddings, and documents again when these were made."""
 
-    def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> Mapping[int, str]:
+    def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> None:
         """Store documents in place of their earlier versions, and delete others by ID. May be repeated.
 
-        Returns the reasons for documents that the place refuses; it has no version of them then. It is no error if the place
-        does not have a removed document.
+        Raises DocumentRefused with the reason if a document cannot be stored. It is no error if the place does not have a
+        removed document.
         """
+        ...
+
+    def close(self) -> None:
+        """Close connections and files."""
         ...
 
     def versions(self, after: int, last: int) -> Mapping[int, str]:

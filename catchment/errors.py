@@ -28,6 +28,7 @@
     │   ├── Unexpected                unknown: a defect triggered by this item
     │   └── Skipped                   not a failure: excluded, with a reason
     ├── SinkUnavailable      10   a place that documents are copied to: away, full, or it refuses the login
+    ├── DocumentRefused           a sink cannot store a document; other documents are unaffected
     ├── HomeUnavailable      10   Catchment's own files: disk full, failing or read-only
     └── LedgerError               Catchment's own database
         ├── LedgerUnavailable         locked, disk full, no server
@@ -311,6 +312,12 @@ class SinkUnavailable(CatchmentError):
 
     failure_class = FailureClass.TRANSIENT
     exit_code = 10
+
+
+class DocumentRefused(CatchmentError):
+    """A sink cannot store one of the documents that it received. The others are sent again one by one."""
+
+    failure_class = FailureClass.PERMANENT
 
 
 class HomeUnavailable(CatchmentError):

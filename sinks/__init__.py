@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,7 +52,7 @@ def opened(kind: str, place: str, secret: str | None = None, *, create: bool = F
     found = _kind(kind)
     sink_class = _importing(found.extra, found.location)
     password = secret_references.resolve(secret) if secret else ""
-    with sink_class(place, password, create=create) as sink:
+    with closing(sink_class(place, password, create=create)) as sink:
         yield sink
 
 

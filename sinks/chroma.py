@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
-from catchment.errors import BadInput, Refused, SinkUnavailable
+from catchment.errors import BadInput, DocumentRefused, Refused, SinkUnavailable
 from catchment.model import DocumentCopy
 
 _API = "/api/v2/tenants/default_tenant/databases/default_database/collections"
@@ -50,29 +50,8 @@ class Chroma:
             self._client.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._client.close()
-
-    def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> Mapping[int, str]:
-        try:
-            self._put(changed, removed)
-        except _InvalidError:
-            return self._put_each(changed, removed)
-        return {}
-
-    def _put_each(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> Mapping[int, str]:
-        """Store documents one by one, to find those that the server refuses."""
-        refusals = dict[int, str]()
-        self._put((), [*removed, *(document.id for document in changed)])
-        for document in changed:
-            try:
-                self._put([document], ())
-            except _InvalidError as error:
-                refusals[document.id] = f"refused by Chroma (status {error})"
-        return refusals
 
     def versions(self, after: int, last: int) -> Mapping[int, str]:
         found = dict[int, str]()
@@ -84,7 +63,7 @@ class Chroma:
             if len(rows) < _PAGE:
                 return found
 
-    def _put(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> None:
+    def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> None:
         """Delete all earlier passages first, because a shorter document has fewer. The version comes last."""
         numbers = [*removed, *(document.id for document in changed)]
         where = {"document": {"$in": numbers}}
@@ -93,7 +72,7 @@ class Chroma:
         rows = [row for document in changed for row in _passages(document)]
         try:
             self._upsert(rows)
-        except _InvalidError:
+        except DocumentRefused:
             # Another model has other dimensions. All other passages are sent again, too.
             if not rows or self._dimension() in (None, len(rows[0]["embedding"])):
                 raise
@@ -120,7 +99,7 @@ class Chroma:
         if not create:
             try:
                 return str(self._ask("GET", f"{_API}/{name}")["id"])
-            except _InvalidError:
+            except DocumentRefused:
                 raise SinkUnavailable(f"the collection {name} is missing; restore it, or remove the sink") from None
         body = {"name": name, "get_or_create": True, "configuration": {"hnsw": {"space": "cosine"}}}
         return str(self._ask("POST", _API, body)["id"])
@@ -132,14 +111,10 @@ class Chroma:
             problem = f"the Chroma server does not respond ({type(error).__name__})"
             raise SinkUnavailable(f"{problem}; start it, or correct its address") from error
         if answer.status_code in (*_INVALID, 404):
-            raise _InvalidError(answer.status_code)
+            raise DocumentRefused(f"refused by Chroma (status {answer.status_code})")
         if not answer.is_success:
             raise SinkUnavailable(f"the Chroma server failed (status {answer.status_code}); see its log")
         return answer.json() if answer.content else None
-
-
-class _InvalidError(Exception):
-    """The server refused a request. Its argument is the status."""
 
 
 def _passages(document: DocumentCopy) -> Iterator[dict[str, Any]]:

@@ -17,11 +17,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Self
+from typing import Any
 
 import orjson
 
-from catchment.errors import Refused, SinkUnavailable
+from catchment.errors import DocumentRefused, Refused, SinkUnavailable
 from catchment.model import DocumentCopy, EntityKind, LinkKind
 from catchment.runtime import atomic_files
 
@@ -41,6 +41,7 @@ _LONGEST = 180
 _KEY = re.compile(r"[A-Za-z_][\w-]*\Z", re.ASCII)
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters that YAML does not allow within quotes, and JSON does."""
+_BAD_NAMES = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
 _FEW = 20
 _FILES = ("local_files", "obsidian")
 _GIVEN = ("created", "date", "date created", "created_at", "creation date")
@@ -61,40 +62,21 @@ class Folder:
             )
             self._index.executescript(_TABLES)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._index.close()
 
-    def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> Mapping[int, str]:
+    def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> None:
         with translated():
             with self._transaction():
                 for number in removed:
                     self._abandon(number)
                 names = {document.id: self._named(document) for document in changed}
-            refusals = dict[int, str]()
-            written = list[tuple[str, int, int, int]]()
-            for document in changed:
-                try:
-                    status = self._put(document, self._root / names[document.id], is_alone=len(changed) <= _FEW)
-                except (OSError, UnicodeError) as error:
-                    if isinstance(error, OSError) and error.errno not in (
-                        errno.ENAMETOOLONG,
-                        errno.EINVAL,
-                        errno.EILSEQ,
-                    ):
-                        raise
-                    refusals[document.id] = "its name is not possible on this disk"
-                else:
-                    written.append((document.version, status.st_size, status.st_mtime_ns, document.id))
+            written = [self._put(document, names[document.id], is_alone=len(changed) <= _FEW) for document in changed]
             if len(changed) > _FEW:
                 os.sync()
             with self._transaction():
                 self._index.executemany("UPDATE files SET version = ?, size = ?, modified = ? WHERE id = ?", written)
-                self._index.executemany("DELETE FROM files WHERE id = ?", [(number,) for number in refusals])
                 self._remove_outdated()
-        return refusals
 
     def versions(self, after: int, last: int) -> Mapping[int, str]:
         with translated():
@@ -150,8 +132,9 @@ class Folder:
                 _remove_empty(self._root / name, self._root)
         self._index.execute("DELETE FROM outdated")
 
-    def _put(self, document: DocumentCopy, path: Path, *, is_alone: bool) -> os.stat_result:
-        """Write a file atomically. Many files reach the disk together, at the end of `write`."""
+    def _put(self, document: DocumentCopy, name: str, *, is_alone: bool) -> tuple[str, int, int, int]:
+        """Write a file atomically, and return its row. Many files reach the disk together, at the end of `write`."""
+        path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._root / MARK / f"{document.id}.unfinished"
         with fresh.open("wb") as file:
@@ -164,7 +147,7 @@ class Folder:
             atomic_files.put(fresh, path)
         else:
             fresh.replace(path)
-        return status
+        return document.version, status.st_size, status.st_mtime_ns, document.id
 
 
 def prepare(root: Path, *, create: bool) -> None:
@@ -191,12 +174,14 @@ def release(root: Path) -> None:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate errors of disk and index into SinkUnavailable."""
+    """Translate errors of disk and index."""
     try:
         yield
     except sqlite3.Error as error:
         raise SinkUnavailable(f"the folder's index cannot be used ({type(error).__name__}); check the disk") from error
     except OSError as error:
+        if error.errno in _BAD_NAMES:
+            raise DocumentRefused("its name is not possible on this disk") from error
         raise SinkUnavailable(f"the folder cannot be written: {error.strerror}; check its disk") from error
 
 

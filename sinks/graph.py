@@ -12,13 +12,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from email.utils import getaddresses
 from pathlib import PurePosixPath
-from typing import Any, Self
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import neo4j
 from neo4j.exceptions import ClientError, DriverError, Neo4jError
 
-from catchment.errors import BadInput, Refused, SinkUnavailable
+from catchment.errors import BadInput, DocumentRefused, Refused, SinkUnavailable
 from catchment.model import PART, DocumentCopy, Entity, EntityKind, LinkKind
 
 _KINDS = {EntityKind.TAG: ("TAGGED", "Tag"), EntityKind.PERSON: ("MENTIONS", "Person")}
@@ -51,16 +51,10 @@ class Graph:
                 if not self._ask("MATCH (mark:Catchment) RETURN mark.key AS key"):
                     raise SinkUnavailable("the database has no sink any more; restore it, or remove the sink")
             except BaseException:
-                self._close()
+                self.close()
                 raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close()
-
-    def _close(self) -> None:
+    def close(self) -> None:
         self._session.close()
         self._driver.close()
 
@@ -72,26 +66,9 @@ class Graph:
             raise Refused("neo4j: the database has nodes Document already; choose another database")
         self._session.run("MERGE (:Catchment {key: 'sink'})").consume()
 
-    def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> Mapping[int, str]:
+    def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> None:
         with _translated():
-            try:
-                self._session.execute_write(_put, changed, removed)
-            except ClientError as error:
-                if any(part in str(error.code) for part in _NOT_HERE):
-                    raise
-                return self._put_each(changed, removed)
-        return {}
-
-    def _put_each(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> Mapping[int, str]:
-        """Store documents one by one, to find those that the database refuses."""
-        refusals = dict[int, str]()
-        self._session.execute_write(_put, (), [*removed, *(document.id for document in changed)])
-        for document in changed:
-            try:
-                self._session.execute_write(_put, [document], ())
-            except ClientError as error:
-                refusals[document.id] = f"refused by the graph database ({str(error.code).rpartition('.')[2]})"
-        return refusals
+            self._session.execute_write(_put, changed, removed)
 
     def versions(self, after: int, last: int) -> Mapping[int, str]:
         query = "MATCH (d:Document) WHERE d.id > $after AND d.id <= $last RETURN d.id AS id, d.version AS version"
@@ -104,10 +81,12 @@ class Graph:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Translate errors of driver and server into SinkUnavailable, without addresses."""
+    """Translate errors of driver and server, without addresses."""
     try:
         yield
     except (Neo4jError, DriverError) as error:
+        if isinstance(error, ClientError) and not any(part in str(error.code) for part in _NOT_HERE):
+            raise DocumentRefused(f"refused by the graph database ({str(error.code).rpartition('.')[2]})") from error
         problem = f"the graph database cannot be used ({type(error).__name__})"
         raise SinkUnavailable(f"{problem}; check its address, login and log") from error
 

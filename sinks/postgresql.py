@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
 from psycopg.types.json import Jsonb
 
-from catchment.errors import BadInput, Refused, SinkUnavailable
+from catchment.errors import BadInput, DocumentRefused, Refused, SinkUnavailable
 from catchment.model import DocumentCopy, EntityKind
 
 _CREATE = """
@@ -67,10 +67,7 @@ class PostgreSQL:
                 self._connection.close()
                 raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._connection.close()
 
     def _exists(self, table: str) -> bool:
@@ -94,24 +91,15 @@ class PostgreSQL:
             ):
                 pass  # Without the extension, there are no embeddings.
 
-    def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> Mapping[int, str]:
-        with _translated():
-            try:
-                self._put(changed, removed)
-            except psycopg.DataError:
-                return self._put_each(changed, removed)
-        return {}
-
-    def _put_each(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> Mapping[int, str]:
-        """Store documents one by one, to find those that the database refuses."""
-        refusals = dict[int, str]()
-        self._put((), [*removed, *(document.id for document in changed)])
-        for document in changed:
-            try:
-                self._put([document], ())
-            except psycopg.DataError as error:
-                refusals[document.id] = f"refused by PostgreSQL ({type(error).__name__})"
-        return refusals
+    def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> None:
+        numbers = [*removed, *(document.id for document in changed)]
+        with _translated(), self._connection.transaction():
+            self._connection.execute("DELETE FROM catchment.documents WHERE id = ANY(%s)", [numbers])
+            self._copy("documents", map(_document, changed))
+            self._copy("chunks", (row for document in changed for row in _chunks(document)))
+            self._copy("links", (row for document in changed for row in _links(document)))
+            if self._has_vectors:
+                self._copy("embeddings", (row for document in changed for row in _embeddings(document)))
 
     def versions(self, after: int, last: int) -> Mapping[int, str]:
         with _translated():
@@ -119,16 +107,6 @@ class PostgreSQL:
                 "SELECT id, version FROM catchment.documents WHERE id > %s AND id <= %s", [after, last]
             ).fetchall()
         return dict(rows)
-
-    def _put(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> None:
-        numbers = [*removed, *(document.id for document in changed)]
-        with self._connection.transaction():
-            self._connection.execute("DELETE FROM catchment.documents WHERE id = ANY(%s)", [numbers])
-            self._copy("documents", map(_document, changed))
-            self._copy("chunks", (row for document in changed for row in _chunks(document)))
-            self._copy("links", (row for document in changed for row in _links(document)))
-            if self._has_vectors:
-                self._copy("embeddings", (row for document in changed for row in _embeddings(document)))
 
     def _copy(self, table: str, rows: Iterator[tuple[Any, ...]]) -> None:
         with self._connection.cursor().copy(f"COPY catchment.{table} FROM STDIN") as copy:
@@ -138,9 +116,11 @@ class PostgreSQL:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Translate errors of the connection and the server into SinkUnavailable, without addresses."""
+    """Translate errors of the connection and the server, without addresses."""
     try:
         yield
+    except psycopg.DataError as error:
+        raise DocumentRefused(f"refused by PostgreSQL ({type(error).__name__})") from error
     except psycopg.Error as error:
         code = f", {error.sqlstate}" if error.sqlstate else ""
         raise SinkUnavailable(

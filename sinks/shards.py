@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 import orjson
 
@@ -33,13 +33,10 @@ class JsonLines:
         with translated():
             prepare(self._root, create=create)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         return
 
-    def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> Mapping[int, str]:
+    def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> None:
         shards: defaultdict[int, dict[int, bytes | None]] = defaultdict(dict)
         for number in removed:
             shards[number // _IDS][number] = None
@@ -48,7 +45,6 @@ class JsonLines:
         with translated():
             for shard, changes in shards.items():
                 self._rewrite(self._root / f"{shard:07}.{self._ending}", changes)
-        return {}
 
     def versions(self, after: int, last: int) -> Mapping[int, str]:
         found = dict[int, str]()
@@ -105,11 +101,13 @@ class JsonFile:
         self.longest = 0
         """Bytes of its longest line."""
 
-    def write(self, changed: Sequence[DocumentCopy], _removed: Collection[int] = ()) -> Mapping[int, str]:
+    def write(self, changed: Sequence[DocumentCopy], _removed: Collection[int] = ()) -> None:
         lines = [*map(line, changed)]
         self.longest = max([self.longest, *map(len, lines)])
         self._file.writelines(lines)
-        return {}
+
+    def close(self) -> None:
+        self._file.close()
 
     def versions(self, _after: int, _last: int) -> Mapping[int, str]:
         return {}

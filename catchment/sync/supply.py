@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from catchment.contracts import Sink
-from catchment.errors import LoginFailed, NotFound, SinkUnavailable, UserError
+from catchment.errors import DocumentRefused, LoginFailed, NotFound, SinkUnavailable, UserError
 from catchment.ledger import LAST_ID, Ledger, SinkRow, SinkState
 from catchment.model import DocumentCopy
 from catchment.runtime import atomic_files
@@ -83,7 +83,7 @@ def export(ledger: Ledger, place: Sink) -> DeliveryCounts:
     counts, after = DeliveryCounts(), 0
     while numbers := ledger.outbox.versions(after, place.batch):
         after = max(numbers)
-        refused = place.write(documents := ledger.outbox.documents(numbers), ())
+        refused = _written(place, documents := ledger.outbox.documents(numbers), ())
         counts.sent += len(documents) - len(refused)
         counts.refused += len(refused)
     return counts
@@ -153,11 +153,27 @@ class _Delivery:
         return self._write(place, present, set(numbers) - {document.id for document in present})
 
     def _write(self, place: Sink, changed: Sequence[DocumentCopy], removed: Collection[int]) -> dict[int, str]:
-        refusals = dict(place.write(changed, removed))
+        refusals = _written(place, changed, removed)
         self._counts.sent += len(changed) - len(refusals)
         self._counts.removed += len(removed)
         self._counts.refused += len(refusals)
         return refusals
+
+
+def _written(place: Sink, changed: Sequence[DocumentCopy], removed: Collection[int]) -> dict[int, str]:
+    """Let a sink store and delete documents. Return the reasons for those that it refuses, of which it has no version then."""
+    refusals = dict[int, str]()
+    try:
+        place.write(changed, removed)
+    except DocumentRefused:
+        place.write((), [*removed, *(document.id for document in changed)])
+        for document in changed:
+            try:
+                place.write([document], ())
+            except DocumentRefused as error:
+                refusals[document.id] = str(error)
+                place.write((), [document.id])
+    return refusals
 
 
 def _cut(numbers: list[int], size: int) -> Iterator[list[int]]:
