@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from catchment.model import Change, Item, KnownItem, RawContent
+from catchment.model import Change, DocumentCopy, Item, KnownItem, RawContent
 from catchment.pacing import HostLimits, Pace
 from catchment.settings import Policy, SourceSettings
 
@@ -226,3 +226,35 @@ class Mirrored(Protocol):
 
     folder: Path | None
     shell: Shell
+
+
+class Sink(Protocol):
+    """A place that documents are copied to. One process writes to it at a time.
+
+    Every method raises SinkUnavailable if the place cannot be reached or written now; the call is then repeated later. After a
+    kill at any moment, the next calls bring the place up to date.
+    """
+
+    batch: int
+    """Maximum number of documents in one call of `write`."""
+    wants_vectors: bool
+    """Whether it receives embeddings, and documents again when these were made."""
+
+    def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> None:
+        """Store documents in place of their earlier versions, and delete others by ID. May be repeated.
+
+        Raises DocumentRefused with the reason if a document cannot be stored. It is no error if the place does not have a
+        removed document.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close connections and files."""
+        ...
+
+    def versions(self, after: int, last: int) -> Mapping[int, str]:
+        """Return the versions of the documents that the place has, by ID, above `after` and up to `last`.
+
+        If the place can tell that a document was altered there, it has another version than it was written with.
+        """
+        ...

@@ -27,6 +27,8 @@
     │   ├── Vanished                  disappeared between listing and reading
     │   ├── Unexpected                unknown: a defect triggered by this item
     │   └── Skipped                   not a failure: excluded, with a reason
+    ├── SinkUnavailable      10   a place that documents are copied to: away, full, or it refuses the login
+    ├── DocumentRefused           a sink cannot store a document; other documents are unaffected
     ├── HomeUnavailable      10   Catchment's own files: disk full, failing or read-only
     └── LedgerError               Catchment's own database
         ├── LedgerUnavailable         locked, disk full, no server
@@ -303,6 +305,19 @@ class Skipped(ItemError):
 
     def __str__(self) -> str:
         return self.skip_reason.value
+
+
+class SinkUnavailable(CatchmentError):
+    """A sink cannot be written or read now. Its delivery is repeated, ever later."""
+
+    failure_class = FailureClass.TRANSIENT
+    exit_code = 10
+
+
+class DocumentRefused(CatchmentError):
+    """A sink cannot store one of the documents that it received. The others are sent again one by one."""
+
+    failure_class = FailureClass.PERMANENT
 
 
 class HomeUnavailable(CatchmentError):

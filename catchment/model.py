@@ -314,3 +314,50 @@ class Extraction:
     chunks: tuple[Chunk, ...]
     links: tuple[Link, ...] = ()
     entities: tuple[Entity, ...] = ()
+
+
+class ChunkVector(NamedTuple):
+    """The embedding of a part of a chunk by a model. `values`: signed bytes; only their direction has a meaning."""
+
+    chunk: int
+    part: int
+    model: str
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentCopy:
+    """A document as a sink receives it.
+
+    Attributes:
+        id: Never changes, also if the item is renamed or moves, and is never used for another document.
+        version: Differs whenever anything that a sink receives differs.
+        kind: The kind of the source.
+        modified: Of the item, or else as the content states it. Times are aware UTC.
+        vectors: Only for a sink that wants them; those that exist when it is sent.
+        properties: Of the content, such as frontmatter. `metadata`: from the source, such as `url`.
+    """
+
+    id: int
+    version: str
+    source: str
+    kind: str
+    item: str
+    title: str
+    media_type: str
+    language: str | None
+    author: str | None
+    created: datetime | None
+    modified: datetime | None
+    text: str
+    properties: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    aliases: tuple[str, ...]
+    links: tuple[Link, ...]
+    entities: tuple[Entity, ...]
+    chunks: tuple[Chunk, ...]
+    vectors: tuple[ChunkVector, ...] = ()
+
+    def named(self, *kinds: EntityKind) -> list[str]:
+        """Return the values of its entities of these kinds, sorted, each once."""
+        return sorted({entity.value for entity in self.entities if entity.kind in kinds})

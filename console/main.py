@@ -84,6 +84,8 @@ _SECTIONS: Final = {
     "Data": {
         "backup": "data.backup:backup",
         "restore": "data.backup:restore",
+        "export": "data.sinks:export",
+        "sinks": "data.sinks:app",
         "ledger": "data.upkeep:ledger_app",
     },
 }

@@ -17,7 +17,13 @@ from catchment.settings import BackfillNumber, PlanId, SourceSettings
 from flows.own_failures import cause, resumable
 from flows.slices import BATCH, work_through
 from tasks import hints
-from tasks.coalesce import another_run_waits, coalesce_into_next, complete_waiting_runs, request_run
+from tasks.coalesce import (
+    another_run_waits,
+    coalesce_into_next,
+    complete_waiting_runs,
+    request_once,
+    request_run,
+)
 from tasks.embed import request_embedding
 from tasks.open_syncs import Session, session
 from tasks.redacted_errors import Reported, finished
@@ -111,8 +117,11 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     await report(opened)
     await schedule_next(sync.source.name, await opened.call(sync.next_retry))
     await _continue_backfill(opened)
-    if deployment.id is not None and await opened.call(sync.needs_embed_run):
-        await request_embedding()
+    if deployment.id is not None:
+        for sink in await opened.call(sync.sinks_to_supply):
+            await request_once("deliver", sink)
+        if await opened.call(sync.needs_embed_run):
+            await request_embedding()
     return summary
 
 

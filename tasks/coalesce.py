@@ -28,6 +28,8 @@ from tasks.run_states import AWAITING_SLOT, COALESCED, SKIPPED
 
 _WAITED = timedelta(seconds=3)
 """If a run started this long after its scheduled time, other runs of its source may be waiting."""
+_SOON = timedelta(seconds=10)
+"""A waiting run starts within this time; the runs of a schedule are due later."""
 _ENDING = timedelta(seconds=1)
 _ORDINARY = {"deep": False, "plan": None, "backfill": None, "changed_only": False}
 
@@ -57,6 +59,28 @@ async def request_run(name: str, moment: datetime, key: str, parameters: dict[st
                 raise
             return None
     return run.id
+
+
+async def request_once(flow: str, name: str) -> None:
+    """Request a run of another deployment, unless one is waiting already, or it is paused or was deleted.
+
+    Does nothing if the server does not respond.
+    """
+    # A run that has started may have seen the library before the latest change.
+    waiting = FlowRunFilter.model_validate(
+        {
+            "state": {"type": {"any_": [StateType.SCHEDULED, StateType.PENDING]}},
+            "expected_start_time": {"before_": datetime.now(UTC) + _SOON},
+        }
+    )
+    with suppress(httpx.HTTPError, ObjectNotFound):
+        async with get_client() as client:
+            found = await client.read_deployment_by_name(f"{flow}/{name}")
+            its = DeploymentFilter(id=DeploymentFilterId(any_=[found.id]))
+            if not found.paused and not await client.read_flow_runs(
+                flow_run_filter=waiting, deployment_filter=its, limit=1
+            ):
+                await client.create_flow_run_from_deployment(found.id, name=f"{name}: waiting")
 
 
 async def complete_waiting_runs() -> None:

@@ -10,15 +10,13 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import httpx
 from prefect import task
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
-from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.objects import State
 from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 
@@ -27,10 +25,10 @@ from catchment.search.meaning import meaning_status
 from catchment.settings import Home
 from catchment.sync.fair_share import QUEUE
 from tasks.activity import ActivityStatus, registered
+from tasks.coalesce import request_once
 from tasks.report import name_run
 from tasks.run_states import CANCELLED, COMPLETED, FAILED, SKIPPED
 
-_DEPLOYMENT = "embed/embed"
 _COMMAND = (sys.executable, "-P", "-m", "catchment.search.meaning")
 _SHOW_SECONDS = 10.0
 """With 2 s, the server needed a sixth of a core for it."""
@@ -39,28 +37,11 @@ _SILENCE_SECONDS = 300.0
 _WAIT_SECONDS, _WORK_SECONDS = 5.0, 1.0
 """How long the process waits while syncs work, and how long it works then."""
 _POLL_SECONDS = 0.05
-_SOON = timedelta(seconds=10)
-"""A waiting run starts within this time; the runs of the schedule are due later."""
 
 
 async def request_embedding() -> None:
-    """Request a run of the flow `embed`, unless one is waiting already, or its deployment is paused or was deleted.
-
-    Does nothing if the server does not respond: the schedule of the deployment starts a run later.
-    """
-    # A run that has started may have seen the library before the latest change.
-    waiting = {
-        "state": {"type": {"any_": [StateType.SCHEDULED, StateType.PENDING]}},
-        "expected_start_time": {"before_": datetime.now(UTC) + _SOON},
-    }
-    with suppress(httpx.HTTPError, ObjectNotFound):
-        async with get_client() as client:
-            embed = await client.read_deployment_by_name(_DEPLOYMENT)
-            of_flow = DeploymentFilter.model_validate({"id": {"any_": [embed.id]}})
-            if not embed.paused and not await client.read_flow_runs(
-                flow_run_filter=FlowRunFilter.model_validate(waiting), deployment_filter=of_flow, limit=1
-            ):
-                await client.create_flow_run_from_deployment(embed.id, name="embed: waiting")
+    """Request a run of the flow `embed`, unless one is waiting already, or its deployment is paused or was deleted."""
+    await request_once("embed", "embed")
 
 
 @task(name="embed-passages", task_run_name="embed passages", persist_result=False)

@@ -66,14 +66,14 @@ COMPLETED = RunState(
     "COMPLETED",
     "Completed",
     "did its work; its source is under no suspicion",
-    ("flow engine", "tasks/embed.py", "tasks/sync_tasks.py", "deployments/runs/recovery.py"),
+    ("flow engine", "tasks/deliver.py", "tasks/embed.py", "tasks/sync_tasks.py", "deployments/runs/recovery.py"),
     ("deployments/worker/worker.py",),
 )
 SKIPPED = RunState(
     "COMPLETED",
     "Skipped",
-    "did nothing: the source is paused, held or throttled, consent is missing, or there is no model",
-    ("flows/sync.py", "tasks/coalesce.py", "tasks/embed.py"),
+    "did nothing: the source is paused, held or throttled, consent is missing, there is no model or no sink",
+    ("flows/sync.py", "tasks/coalesce.py", "tasks/deliver.py", "tasks/embed.py"),
     ("console/sources/syncs.py", "deployments/worker/worker.py"),
 )
 WAITING = RunState(
@@ -92,8 +92,15 @@ COALESCED = RunState(
 FAILED = RunState(
     "FAILED",
     "Failed",
-    "could not read its source, was requested with invalid parameters, or hit a defect",
-    ("flow engine", "flows/own_failures.py", "flows/sync.py", "tasks/embed.py", "tasks/redacted_errors.py"),
+    "could not read its source or write to its sink, was requested with invalid parameters, or hit a defect",
+    (
+        "flow engine",
+        "flows/own_failures.py",
+        "flows/sync.py",
+        "tasks/deliver.py",
+        "tasks/embed.py",
+        "tasks/redacted_errors.py",
+    ),
     ("tasks/sync_tasks.py",),
 )
 REFUSED = RunState(
@@ -114,6 +121,7 @@ CANCELLED = RunState(
     "was stopped by the user, or with its worker",
     (
         "flows/sync.py",
+        "tasks/deliver.py",
         "tasks/embed.py",
         "tasks/redacted_errors.py",
         "deployments/runs/live_runs.py",

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("assistant", "catchment", "connectors", "console", "deployments", "flows", "tasks", "web")
+PACKAGES = ("assistant", "catchment", "connectors", "console", "deployments", "flows", "sinks", "tasks", "web")
 MAPS = ("CONTRIBUTING.md", "docs/architecture.md")
 IMAGES = ROOT / "docs" / "images"
 

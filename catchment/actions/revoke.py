@@ -53,6 +53,7 @@ class PurgeProof:
         found: Passages that a search still finds.
         in_files: Passages whose bytes are still in the files of the ledger or the cache, and samples of the raw content,
             which is compressed, that are still in its file.
+        sinks: How many changes each sink has not received. Its next delivery deletes the copies there.
         copies: Other files in the home folder (relative paths) that contain a passage or are a ledger with items of the
             source, such as a backup.
     """
@@ -67,6 +68,7 @@ class PurgeProof:
     passages: int
     found: int
     in_files: int
+    sinks: Mapping[str, int]
     copies: tuple[str, ...]
 
     @property
@@ -197,6 +199,7 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
         # Another source may have the same passage in its own content.
         sum(not ledger.purging.said_elsewhere(passage) for passage in in_files)
         + sum(len(_in_file(file, before.samples)) for file in raw_files),
+        {sink.name: sink.waiting for sink in ledger.outbox.all()},
         tuple(sorted(copies)),
     )
 

@@ -94,6 +94,7 @@ from catchment.ledger.limits.pacing import BucketRow, Pacing
 from catchment.ledger.limits.throttles import Throttles
 from catchment.ledger.measures.incidents import Incident, Incidents, Moment
 from catchment.ledger.measures.rollups import Measures, Point
+from catchment.ledger.sinks.outbox import LAST_ID, Outbox, SinkRow, SinkState
 from catchment.pacing.boot_clock import ClockReading, boot_clock
 from catchment.runtime.home import Home
 
@@ -168,6 +169,7 @@ class Ledger:
         self.history = History(store)
         self.consents = Consents(store)
         self.purging = Purging(store)
+        self.outbox = Outbox(store)
         self.pacing = Pacing(store, clock)
         self.throttles = Throttles(store, clock)
         self.measures = Measures(store)
@@ -369,6 +371,7 @@ __all__ = [
     "FAILED_OUTCOMES",
     "FEW",
     "HAS",
+    "LAST_ID",
     "NO_TEXT",
     "OFF",
     "TASK",
@@ -418,6 +421,7 @@ __all__ = [
     "MessageBody",
     "Moment",
     "Named",
+    "Outbox",
     "Outcome",
     "Passage",
     "PathChange",
@@ -432,6 +436,8 @@ __all__ = [
     "Sample",
     "Settled",
     "Shown",
+    "SinkRow",
+    "SinkState",
     "SkippedOutcome",
     "Source",
     "SourceState",

@@ -28,7 +28,17 @@ _OK = 200
 _TIMES = frozenset(
     [
         *("acknowledged_at", "at", "began", "changed", "checked", "closed_at", "ended", "expected"),
-        *("expires", "first_failed", "first_seen", "given", "gone", "last_failed", "modified", "next_attempt"),
+        *(
+            "current",
+            "expires",
+            "first_failed",
+            "first_seen",
+            "given",
+            "gone",
+            "last_failed",
+            "modified",
+            "next_attempt",
+        ),
         *("not_before", "oldest", "opened_at", "purged", "until", "withdrawn"),
     ]
 )

@@ -222,6 +222,10 @@ class SourceSync:
         self._ledger.syncs.expect(self.sync.id, moment)
         return moment
 
+    def sinks_to_supply(self) -> list[str]:
+        """Return the sinks that have something to receive."""
+        return self._ledger.outbox.due()
+
     def needs_embed_run(self) -> bool:
         """Return whether the sync stored so much that the flow `embed` has to make the embeddings."""
         made = self.progress.succeeded > 0 or self._bench.stage is ReplayStage.EMBED

@@ -191,6 +191,20 @@ PASSAGES = Metric(
     labels={"state": ("embedded", "waiting")},
     of_source=False,
 )
+SINKS = Metric(
+    "catchment.sinks",
+    Kind.GAUGE,
+    "Places that documents are copied to, by state.",
+    labels={"state": ("active", "paused", "failing")},
+    of_source=False,
+)
+COPIES = Metric(
+    "catchment.sinks.documents",
+    Kind.GAUGE,
+    "Changed documents that a sink has not received, and those that it refused; of all sinks.",
+    labels={"state": ("waiting", "refused")},
+    of_source=False,
+)
 DISK_FREE = Metric(
     "catchment.disk.free", Kind.GAUGE, "Free space on the disk of the home.", Unit.BYTES, of_source=False
 )
@@ -234,6 +248,8 @@ CATALOGUE = (
     RUNS,
     PARSERS_BUSY,
     PASSAGES,
+    SINKS,
+    COPIES,
     DISK_FREE,
     LEDGER_SIZE,
     RAW_SIZE,

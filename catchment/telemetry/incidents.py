@@ -70,6 +70,7 @@ class ReasonCode(StrEnum):
     CONSENT_ENDING = "consent.ending", "A consent is missing, has expired or expires soon"
     WATCH_LIMITED = "watch.limited", "A source is not watched completely", 30.0
     MEANING_STALLED = "meaning.stalled", "Search by meaning is behind", 60.0
+    SINK_FAILING = "sink.failing", "A place that documents are copied to cannot be written", 60.0
     UPKEEP_FAILED = "upkeep.failed", "The daily clean-up failed"
 
 
@@ -100,7 +101,7 @@ class Condition:
     """A present problem.
 
     Attributes:
-        subject: "source:NAME", "host:NAME", or "" for the whole system.
+        subject: "source:NAME", "host:NAME", "sink:NAME", or "" for the whole system.
         message: The problem, without values that change by themselves, such as an age.
         remedy: The way to solve it.
     """

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from catchment.content.disposable_file import file_size, is_damaged
 from catchment.errors import CatchmentError, NotFound
-from catchment.ledger import OFF, Consent, Ledger, Source
+from catchment.ledger import OFF, Consent, Ledger, SinkRow, SinkState, Source
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF
@@ -289,6 +289,23 @@ def embeddings(meaning: MeaningStatus, failure: str) -> Finding:
     remedy = f"a new run continues; to start it now: catchment model {meaning.setting}"
     problem = failure.partition("; ")[0]
     return Finding("embeddings", Verdict.WARN, f"{text}; {problem}", remedy, ReasonCode.MEANING_STALLED)
+
+
+def sink(found: SinkRow, now: datetime) -> Finding:
+    """Check that a sink receives what changes."""
+    text = f"{found.waiting:,} documents wait" if found.waiting else "up to date"
+    if found.current is not None:
+        text += f"; complete {_span(now - found.current)} ago"
+    if found.refused:
+        text += f"; {found.refused:,} refused"
+    probe, again = f"sink {found.name}", f"catchment sinks resume {found.name}"
+    if found.state is SinkState.PAUSED:
+        return Finding(probe, Verdict.OK, f"paused; {text}", again)
+    if found.error:
+        return Finding(probe, Verdict.WARN, f"{found.error.partition('; ')[0]}; {text}", again)
+    if found.refused:
+        return Finding(probe, Verdict.WARN, text, f"catchment sinks show {found.name}")
+    return Finding(probe, Verdict.OK, text)
 
 
 def upkeep(failure: str) -> Finding:

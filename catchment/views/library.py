@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from catchment.content.disposable_file import file_size
-from catchment.ledger import Incident, LatestDocument, Ledger, ListPage
+from catchment.ledger import Incident, LatestDocument, Ledger, ListPage, SinkRow
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import ServerReport
 from catchment.search.meaning.meaning_status import MeaningStatus
@@ -52,6 +52,7 @@ class Overview:
     meaning_text: str = ""
     sources: tuple[SourceStanding, ...] = ()
     hosts: tuple[HostStatus, ...] = ()
+    sinks: tuple[SinkRow, ...] = ()
     incidents: tuple[IncidentView, ...] = ()
     is_restore_unfinished: bool = False
     raw_bytes: int = 0
@@ -87,6 +88,7 @@ def overview(
         meaning_text=str(meaning),
         sources=tuple(sources.standings(ledger, home, report)),
         hosts=tuple(throttling.hosts(ledger)),
+        sinks=tuple(ledger.outbox.all()),
         incidents=opened,
         is_restore_unfinished=ledger.is_restore_unfinished,
         raw_bytes=file_size(home.raw),

@@ -203,6 +203,7 @@ def _proof(name: str, extent: Extent, proof: PurgeProof) -> dict[str, Any]:
         "passages": proof.passages,
         "found": proof.found,
         "in_files": proof.in_files,
+        "sinks": dict(proof.sinks),
         "copies": list(proof.copies),
         "purged": proof.holds,
     }
@@ -225,6 +226,11 @@ def _print(name: str, home: Home, proof: PurgeProof) -> None:
         )
     else:
         render.say("The files were not searched, because no text has at least 24 bytes; only the counts were verified.")
+    for sink, waiting in proof.sinks.items():
+        if waiting:
+            render.note(
+                f"{sink}: the copies there are deleted by the next delivery; then: catchment sinks check {sink}"
+            )
     for copy in proof.copies:
         remove = shlex.join(("rm", "--", str(home.path / copy)))
         render.note(f"{copy}: older copy that still contains data of {name}; delete it with: {remove}")

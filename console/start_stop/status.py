@@ -65,7 +65,7 @@ def _is_well(as_json: bool) -> bool:
             {
                 "server": {"running": server is not None, "answers": found["answers"], "url": server and server.url},
                 "worker": _worker(worker),
-                **{name: found[name] for name in ("meaning", "sources", "hosts", "raw_bytes", "backfills")},
+                **{name: found[name] for name in ("meaning", "sources", "hosts", "sinks", "raw_bytes", "backfills")},
                 "incidents": open_now,
             }
         )
@@ -161,6 +161,12 @@ def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -
     for one in found["backfills"]:
         progress = f"{one['done']:,} of {one['total']:,} done"
         render.say(f"{one['source']}: backfill {one['id']} {one['state']}, {progress}")
+    for sink in found["sinks"]:
+        if sink["error"]:
+            text = f"Sink {sink['name']}: {render.clean(sink['error'])}"
+            render.say(render.paint(text, "yellow"))
+        elif sink["state"] == "paused" or sink["waiting"]:
+            render.say(f"Sink {sink['name']}: {sink['state']}, {render.count(sink['waiting'], 'document')} waiting")
     for warning in _warnings(found["sources"]):
         render.say(render.paint(warning, "yellow"))
 

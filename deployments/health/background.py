@@ -21,7 +21,7 @@ _ENDED = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 
 
 def examine(home: Home, state: Running | None = None) -> list[Finding]:
-    """Check the embeddings and, if the server runs, the last runs of `embed` and `upkeep`. Raises TryAgain."""
+    """Check the embeddings, the sinks and, if the server runs, the last runs of `embed` and `upkeep`. Raises TryAgain."""
     embed = upkeep = ""
     if state is not None:
         with api(state) as client:
@@ -30,6 +30,7 @@ def examine(home: Home, state: Running | None = None) -> list[Finding]:
     # Another check reports a ledger that cannot be read.
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
         findings.append(health.embeddings(MeaningStatus.read(home, ledger), embed))
+        findings += [health.sink(sink, ledger.now()) for sink in ledger.outbox.all()]
     return findings
 
 

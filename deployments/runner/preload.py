@@ -28,7 +28,7 @@ PARSERS = ("catchment.content.parsing", "connectors.local_files", "connectors.ob
 _SPOKEN = ("prefect.client.", "prefect.events.", "prefect.artifacts")
 _SETTING = "CATCHMENT_PRELOAD"
 _DEFAULT = "flows connectors fastapi.encoders"
-_PROJECT = ("catchment", "connectors", "tasks", "flows", "deployments", "console")
+_PROJECT = ("catchment", "connectors", "sinks", "tasks", "flows", "deployments", "console")
 
 
 def requested_modules() -> tuple[str, ...]:

@@ -22,9 +22,11 @@ from catchment.runtime.process import alive
 from catchment.telemetry.incidents import ReasonCode
 from connectors import connector_class, kinds
 from deployments.runs import recovery
+from deployments.runs.sinks import deploy_sinks
 from deployments.server.planned import read_report
 from deployments.server.running import running
 from deployments.sources.sources_file import SourcesFile
+from tasks.coalesce import request_once
 from tasks.embed import request_embedding
 from tasks.source_events import emit
 
@@ -81,6 +83,9 @@ class RecoveryRounds:
             if is_resumed and not self._has_requested:
                 self._has_requested = True
                 await self._request_embeddings()
+                await self._deploy_sinks()
+            if is_resumed:
+                await self._supply_sinks()
             await asyncio.sleep(_SECONDS if is_correct and is_resumed else _SOON_SECONDS)
 
     async def reclaim(self) -> None:
@@ -120,6 +125,20 @@ class RecoveryRounds:
         try:
             if await asyncio.to_thread(may_lack_embeddings, self._home):
                 await request_embedding()
+        except CatchmentError as error:
+            self._put_off(error)
+
+    async def _deploy_sinks(self) -> None:
+        try:
+            await asyncio.to_thread(deploy_sinks, self._home)
+        except CatchmentError as error:
+            self._put_off(error)
+
+    async def _supply_sinks(self) -> None:
+        """Request deliveries that no sync requested: after an undo, a revocation, a failure or a restart."""
+        try:
+            for name in await asyncio.to_thread(sinks_to_supply, self._home):
+                await request_once("deliver", name)
         except CatchmentError as error:
             self._put_off(error)
 
@@ -175,6 +194,12 @@ def may_lack_embeddings(home: Home) -> bool:
     """Return whether the library has passages and search by meaning is on. Only the model knows which ones it lacks."""
     with _opened(home) as ledger:
         return ledger is not None and ledger.embeddings.setting != OFF and ledger.embeddings.counts(None).total > 0
+
+
+def sinks_to_supply(home: Home) -> list[str]:
+    """Return the sinks that have something to receive now."""
+    with _opened(home) as ledger:
+        return [] if ledger is None else ledger.outbox.due()
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from deployments.sources.profile import job_variables
 from deployments.sources.sources_file import SourcesFile
 from tasks.artifacts import OF_SOURCE, artifact_key
 
+_OF_SOURCES = ".sync_"
 _REFUSALS = {400, 404, 409, 422}
 
 Record = dict[str, dict[str, Any]]
@@ -65,10 +66,13 @@ def switch_later(home: Home, kind: str, name: str, *, on: bool) -> None:
         record.setdefault(f"sync-{kind}/{name}", {})["on"] = on
 
 
-def undeploy(home: Home, running: Running, name: str) -> None:
-    """Delete a source's deployment with its schedules and artifacts; its past runs stay. May be called again."""
+def undeploy(home: Home, running: Running, name: str, entrypoint: str = _OF_SOURCES) -> None:
+    """Delete the deployment of a source or a sink with its schedules and artifacts; its past runs stay. May be called again.
+
+    `entrypoint`: a part of its flow's.
+    """
     with _exclusive(home) as record, api(running) as client:
-        _delete(client, _present(client, [name]), record)
+        _delete(client, _present(client, [name]), record, entrypoint)
 
 
 def is_deployed(running: Running, flow: str, name: str) -> bool:
@@ -130,10 +134,12 @@ def _flow(client: Client, name: str) -> str:
     return str(flow["id"])
 
 
-def _delete(client: Client, deployments: Collection[Mapping[str, Any]], record: Record) -> None:
-    """Delete the deployments that belong to sources; other deployments belong to the user."""
+def _delete(
+    client: Client, deployments: Collection[Mapping[str, Any]], record: Record, entrypoint: str = _OF_SOURCES
+) -> None:
+    """Delete the deployments with this part of an entrypoint; others belong to the user."""
     for row in deployments:
-        if ".sync_" in (row["entrypoint"] or ""):
+        if entrypoint in (row["entrypoint"] or ""):
             for key in [key for key in record if key.endswith(f"/{row['name']}")]:
                 del record[key]
             response = client.delete(f"/deployments/{row['id']}")

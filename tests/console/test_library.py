@@ -145,7 +145,15 @@ def test_status_before_anything_was_added_says_how_to_begin(cli: Cli, state: Pat
     assert response.code == 0
     assert "catchment sources add obsidian" in response.out
     server = {"running": False, "answers": False, "url": None}
-    nothing = {"server": server, "worker": None, "meaning": None, "sources": [], "hosts": [], "incidents": []}
+    nothing = {
+        "server": server,
+        "worker": None,
+        "meaning": None,
+        "sources": [],
+        "hosts": [],
+        "sinks": [],
+        "incidents": [],
+    }
     assert cli("status", "--json").json == nothing
     assert not state.exists(), "a question makes nothing"
 

@@ -13,6 +13,7 @@ from typing import Final
 from prefect import Flow
 from prefect.utilities.callables import parameter_schema
 
+from flows.deliver import deliver
 from flows.embed import embed
 from flows.github import sync_github
 from flows.imap import sync_imap
@@ -28,7 +29,7 @@ def flow_files() -> Mapping[Path, str]:
     """The content of each file."""
     return {
         _PROJECT / f"{flow.fn.__module__.replace('.', '/')}.json": _content(flow)
-        for flow in (embed, sync_github, sync_imap, sync_local_files, sync_obsidian, upkeep, sync_standin)
+        for flow in (deliver, embed, sync_github, sync_imap, sync_local_files, sync_obsidian, upkeep, sync_standin)
     }
 
 

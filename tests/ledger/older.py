@@ -10,6 +10,9 @@ BEFORE_0009 = (
     "ALTER TABLE jobs DROP COLUMN replay_of",
     "DROP TABLE backfills",
     "ALTER TABLE sources DROP COLUMN keep_days",
-    "DELETE FROM counters WHERE name = 'backfills'",
+    "DROP TABLE refused_documents",
+    "DROP TABLE sinks",
+    "DROP TABLE outbox",
+    "DELETE FROM counters WHERE name IN ('backfills', 'sinks', 'changes')",
 )
 """The statements that turn a ledger of revision 0009 into one of 0008."""

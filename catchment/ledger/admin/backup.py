@@ -31,6 +31,7 @@ from catchment.ledger.db.database import Reading, Store
 from catchment.ledger.db.driver_errors import translated
 from catchment.ledger.db.ownership import forget_owner
 from catchment.ledger.library.embeddings import Embeddings
+from catchment.ledger.sinks import outbox
 from catchment.runtime import atomic_files, heartbeat
 
 _PAGES_AT_ONCE = 2_000
@@ -231,6 +232,7 @@ def _copy(backup: Path, fresh: Path) -> None:
                 migrations.run(writing.connection)
         with store.write() as writing:
             forget_owner(writing.connection)
+            outbox.compare_all(writing)
     finally:
         store.close()
 

@@ -122,6 +122,8 @@ COUNTED = (
     "incidents",
     "title_embeddings",
     "backfills",
+    "sinks",
+    "changes",
 )
 
 sources = Table(
@@ -643,3 +645,38 @@ incidents = Table(
     Column("timeline", Text),
 )
 _partial("incidents_open", incidents.c.reason, incidents.c.subject, where="closed_at IS NULL", unique=True)
+
+sinks = Table(
+    "sinks",
+    metadata,
+    _id(),
+    Column("name", Text, nullable=False, unique=True),
+    Column("kind", Text, nullable=False),
+    Column("place", Text, nullable=False),
+    Column("secret", Text),
+    Column("wants_vectors", Boolean(create_constraint=False), nullable=False),
+    Column("state", Text, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("compared", BigInteger),
+    Column("failures", Integer, nullable=False),
+    Column("not_before", BigInteger, nullable=False),
+    Column("error", Text),
+    Column("current_at", BigInteger),
+    _one_of("state", "active", "paused", "emptying"),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("document_id", _Number, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, nullable=False, unique=True),
+)
+
+refused_documents = Table(
+    "refused_documents",
+    metadata,
+    Column("sink_id", ForeignKey("sinks.id"), primary_key=True, autoincrement=False),
+    Column("document_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("reason", Text, nullable=False),
+    sqlite_with_rowid=False,
+)

@@ -35,8 +35,8 @@ from catchment.runtime import heartbeat
 
 _ITEMS_AT_ONCE = 1_000
 
-_FACTS = frozenset({"consents", "history", "measures", "syncs", "turns"})
-"""Tables about a source that contain no data from it."""
+_FACTS = frozenset({"consents", "history", "measures", "outbox", "refused_documents", "syncs", "turns"})
+"""Tables about a source or its documents that contain no data from it."""
 
 _INDEXES = (
     ("chunk_index", "SELECT id FROM chunks"),

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 
 from catchment.errors import CatchmentError, ConfigError, NotFound, Reason
-from catchment.ledger import FAILED_OUTCOMES, ConsentState, Ledger, Source, SyncRow
+from catchment.ledger import FAILED_OUTCOMES, ConsentState, Ledger, SinkState, Source, SyncRow
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive
@@ -115,6 +115,10 @@ def of_ledger_each_minute(ledger: Ledger, _home: Home, _latest: LatestSyncs) -> 
     """Yield further conditions that the ledger knows of, which are slower to read, or change slowly."""
     now = ledger.now()
     yield from _consents(ledger, now)
+    for sink in ledger.outbox.all():
+        if sink.error and sink.state is not SinkState.PAUSED:
+            remedy = f"correct the cause, then: catchment sinks resume {sink.name}"
+            yield Condition(ReasonCode.SINK_FAILING, f"sink:{sink.name}", sink.error.partition("; ")[0], remedy)
 
 
 def of_objectives(ledger: Ledger, home: Home, _latest: LatestSyncs) -> Iterator[Condition]:

@@ -9,7 +9,7 @@ from itertools import chain
 
 from catchment import __version__
 from catchment.content.disposable_file import file_size
-from catchment.ledger import Incident, Ledger, sqlite_file
+from catchment.ledger import Incident, Ledger, SinkState, sqlite_file
 from catchment.model import JobState
 from catchment.pacing.breaker import Position
 from catchment.runtime.home import Home
@@ -50,6 +50,11 @@ def gauges(ledger: Ledger, home: Home, unsaved: Sequence[Incident] = ()) -> Tall
     embedded = ledger.embeddings.counts(ledger.embeddings.wanted())
     found.add(catalogue.PASSAGES, embedded.done, state="embedded")
     found.add(catalogue.PASSAGES, embedded.total - embedded.done, state="waiting")
+    for sink in ledger.outbox.all():
+        state = "paused" if sink.state is SinkState.PAUSED else "failing" if sink.error else "active"
+        found.add(catalogue.SINKS, 1, state=state)
+        found.add(catalogue.COPIES, sink.waiting, state="waiting")
+        found.add(catalogue.COPIES, sink.refused, state="refused")
     _machine(found, home)
     return found
 

@@ -1,9 +1,9 @@
-"""Make room for backfills and for how long versions are kept; search PostgreSQL as SQLite."""
+"""Make room for backfills, for how long versions are kept, and for sinks; search PostgreSQL as SQLite."""
 
 from __future__ import annotations
 
 from alembic import op
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from catchment.ledger.admin import index_check
 from catchment.ledger.db.database import Writing
@@ -14,6 +14,7 @@ revision = "0009"
 down_revision = "0008"
 
 _ID = {"sqlite": "INTEGER", "postgresql": "BIGINT"}
+_WITHOUT_ROWID = {"sqlite": " WITHOUT ROWID", "postgresql": ""}
 
 
 def upgrade() -> None:
@@ -21,6 +22,7 @@ def upgrade() -> None:
     connection = op.get_bind()
     connection.exec_driver_sql("ALTER TABLE sources ADD COLUMN keep_days INTEGER DEFAULT '30' NOT NULL")
     _backfills(connection)
+    _sinks(connection)
     if connection.dialect.name == "postgresql":
         _count_words(connection)
         for statement in LONG_TEXTS:
@@ -59,3 +61,22 @@ def _count_words(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
     word_index.create(connection)
     index_check.rebuild(Writing(connection, 0))
+
+
+def _sinks(connection: Connection) -> None:
+    """Create the tables of the outbox, empty. Its triggers come with the first sink."""
+    number, end = _ID[connection.dialect.name], _WITHOUT_ROWID[connection.dialect.name]
+    for statement in (
+        f"""CREATE TABLE sinks ( id {number} NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, place TEXT NOT NULL,
+            secret TEXT, wants_vectors BOOLEAN NOT NULL, state TEXT NOT NULL,
+            position BIGINT NOT NULL, compared BIGINT, failures INTEGER NOT NULL,
+            not_before BIGINT NOT NULL, error TEXT, current_at BIGINT, PRIMARY KEY (id),
+            CONSTRAINT state_is_known CHECK (state IN ('active', 'paused', 'emptying')), UNIQUE (name) )""",
+        f"""CREATE TABLE outbox ( document_id {number} NOT NULL, position BIGINT NOT NULL,
+            PRIMARY KEY (document_id), UNIQUE (position) )""",
+        f"""CREATE TABLE refused_documents ( sink_id {number} NOT NULL, document_id BIGINT NOT NULL,
+            reason TEXT NOT NULL, PRIMARY KEY (sink_id, document_id),
+            FOREIGN KEY(sink_id) REFERENCES sinks (id) ){end}""",
+    ):
+        connection.exec_driver_sql(statement)
+    connection.execute(text("INSERT INTO counters (name, value) VALUES ('sinks', 0), ('changes', 0)"))

@@ -1,0 +1,1 @@
+"""The sinks, the changes that each has to receive, and the documents as they receive them."""

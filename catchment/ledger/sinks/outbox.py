@@ -1,0 +1,322 @@
+"""The outbox: which documents each sink has not received yet, and the sinks themselves.
+
+Triggers on `documents` number each change, by any cause, and keep the last number of each document. A sink has received
+all changes up to its position. The triggers exist while there is a sink, so that a library without sinks has no cost.
+Texts are read when they are sent: a deleted text never waits here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from catchment.errors import BadInput, NotFound, did_you_mean
+from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, maybe_time
+from catchment.ledger.db.job_states import in_parts
+from catchment.ledger.db.schema import (
+    counters,
+    documents,
+    refused_documents,
+)
+from catchment.ledger.db.schema import outbox as table
+from catchment.ledger.db.schema import sinks as sinks_table
+from catchment.ledger.sinks import sent_documents
+from catchment.model import DocumentCopy
+
+_FIRST_WAIT = timedelta(seconds=15)
+_LONGEST_WAIT = timedelta(hours=1)
+_MOST_DOUBLINGS = 8
+LAST_ID = 2**63 - 1
+
+_NUMBER = "UPDATE counters SET value = value + 1 WHERE name = 'changes';"
+_PUT = """INSERT INTO outbox (document_id, position)
+    VALUES ({row}.id, (SELECT value FROM counters WHERE name = 'changes'))
+    ON CONFLICT (document_id) DO UPDATE SET position = excluded.position;"""
+_ROWS = {"INSERT": "NEW", "UPDATE": "NEW", "DELETE": "OLD"}
+_SQLITE = tuple(
+    f"CREATE TRIGGER IF NOT EXISTS outbox_{verb.lower()} AFTER {verb} ON documents BEGIN {_NUMBER} {_PUT.format(row=row)} END"
+    for verb, row in _ROWS.items()
+)
+_POSTGRES = (
+    f"""CREATE OR REPLACE FUNCTION put_into_outbox() RETURNS trigger LANGUAGE plpgsql AS $$
+    DECLARE changed documents%%ROWTYPE;
+    BEGIN
+        IF TG_OP = 'DELETE' THEN changed := OLD; ELSE changed := NEW; END IF;
+        {_NUMBER} {_PUT.format(row="changed")}
+        RETURN NULL;
+    END $$""",
+    "DROP TRIGGER IF EXISTS outbox_change ON documents",
+    """CREATE TRIGGER outbox_change AFTER INSERT OR UPDATE OR DELETE ON documents
+    FOR EACH ROW EXECUTE FUNCTION put_into_outbox()""",
+)
+_COMPARE = "UPDATE sinks SET compared = 0 WHERE wants_vectors;"
+_EMBEDDED = "SELECT id FROM documents WHERE content_id = NEW.content_id"
+_SQLITE_VECTORS = (
+    f"""CREATE TRIGGER IF NOT EXISTS outbox_vectors AFTER INSERT ON embeddings BEGIN
+    UPDATE documents SET content_id = content_id WHERE id IN ({_EMBEDDED}); END""",
+    f"CREATE TRIGGER IF NOT EXISTS outbox_model AFTER UPDATE OF space_id ON search_model BEGIN {_COMPARE} END",
+)
+_POSTGRES_VECTORS = (
+    f"""CREATE OR REPLACE FUNCTION put_vectors_into_outbox() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN UPDATE documents SET content_id = content_id WHERE id IN ({_EMBEDDED}); RETURN NULL; END $$""",
+    f"""CREATE OR REPLACE FUNCTION compare_vectors() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN {_COMPARE} RETURN NULL; END $$""",
+    "DROP TRIGGER IF EXISTS outbox_vectors ON embeddings",
+    "DROP TRIGGER IF EXISTS outbox_model ON search_model",
+    """CREATE TRIGGER outbox_vectors AFTER INSERT ON embeddings
+    FOR EACH ROW EXECUTE FUNCTION put_vectors_into_outbox()""",
+    """CREATE TRIGGER outbox_model AFTER UPDATE OF space_id ON search_model
+    FOR EACH ROW EXECUTE FUNCTION compare_vectors()""",
+)
+_DROP_SQLITE = tuple(f"DROP TRIGGER IF EXISTS outbox_{name}" for name in (*map(str.lower, _ROWS), "vectors", "model"))
+_DROP_POSTGRES = (
+    "DROP TRIGGER IF EXISTS outbox_change ON documents",
+    "DROP FUNCTION IF EXISTS put_into_outbox()",
+    "DROP TRIGGER IF EXISTS outbox_vectors ON embeddings",
+    "DROP TRIGGER IF EXISTS outbox_model ON search_model",
+    "DROP FUNCTION IF EXISTS put_vectors_into_outbox()",
+    "DROP FUNCTION IF EXISTS compare_vectors()",
+)
+
+
+class SinkState(StrEnum):
+    """`emptying`: everything is deleted at the sink and sent again."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    EMPTYING = "emptying"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkRow:
+    """A place that documents are copied to.
+
+    Attributes:
+        secret: The reference to its password, or None.
+        compared: Documents up to this ID were compared with the library; None once all are.
+        failures: Consecutive failed deliveries; the next is not made before `not_before`. `error`: the last one's.
+        current: When it had received everything last.
+        waiting: Number of changed documents that it has not received; while it is compared, at least the rest of the library.
+        refused: Number of documents that it did not accept.
+    """
+
+    id: int
+    name: str
+    kind: str
+    place: str
+    secret: str | None
+    state: SinkState
+    position: int
+    compared: int | None
+    failures: int
+    not_before: datetime | None
+    error: str | None
+    current: datetime | None
+    waiting: int
+    refused: int
+
+
+class Outbox:
+    """The sinks of one library, and the changes that each has to receive."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def add(
+        self,
+        name: str,
+        kind: str,
+        place: str,
+        secret: str | None,
+        actor: str,
+        reason: str = "",
+        *,
+        wants_vectors: bool = False,
+    ) -> SinkRow:
+        """Add a sink, to which the whole library is to be sent. Raises BadInput if the name is taken."""
+        with self._store.write() as writing:
+            if writing.execute(select(sinks_table.c.id).where(sinks_table.c.name == name)).first():
+                raise BadInput(f"{name}: a sink with this name exists; choose another name")
+            if writing.execute(select(sinks_table.c.id).limit(1)).first() is None:
+                _execute(writing.connection, _SQLITE if writing.sqlite else _POSTGRES)
+            if wants_vectors:
+                _execute(writing.connection, _SQLITE_VECTORS if writing.sqlite else _POSTGRES_VECTORS)
+            values: dict[str, Any] = {
+                "id": writing.ids("sinks")[0],
+                "name": name,
+                "kind": kind,
+                "place": place,
+                "secret": secret,
+            }
+            values |= {
+                "wants_vectors": wants_vectors,
+                "state": SinkState.ACTIVE.value,
+                "failures": 0,
+                "not_before": 0,
+                "position": 0,
+                "compared": 0,
+            }
+            writing.execute(insert(sinks_table).values(values))
+            writing.record("sink_added", actor=actor, reason=f"{name} ({kind}) {reason}".strip())
+        return self.get(name)
+
+    def remove(self, name: str, actor: str, reason: str = "") -> None:
+        """Forget a sink. Its copies stay there. Raises NotFound."""
+        sink = self.get(name)
+        with self._store.write() as writing:
+            writing.execute(delete(refused_documents).where(refused_documents.c.sink_id == sink.id))
+            writing.execute(delete(sinks_table).where(sinks_table.c.id == sink.id))
+            if writing.execute(select(sinks_table.c.id).limit(1)).first() is None:
+                writing.execute(delete(table))
+                _execute(writing.connection, _DROP_SQLITE if writing.sqlite else _DROP_POSTGRES)
+            writing.record("sink_removed", actor=actor, reason=f"{name} {reason}".strip())
+
+    def set_state(self, name: str, state: SinkState, actor: str, reason: str = "") -> None:
+        """Pause a sink; resume it, which compares it with the library; or have it emptied and filled. Raises NotFound."""
+        sink = self.get(name)
+        values: dict[str, Any] = {"state": state.value}
+        if state is not SinkState.PAUSED:
+            values |= {"compared": 0, "failures": 0, "not_before": 0, "error": None}
+        with self._store.write() as writing:
+            writing.execute(update(sinks_table).where(sinks_table.c.id == sink.id).values(values))
+            writing.record(f"sink_{state}", actor=actor, reason=f"{name} {reason}".strip())
+
+    def get(self, name: str) -> SinkRow:
+        """Return the sink with this name. Raises NotFound."""
+        known = {sink.name: sink for sink in self.all()}
+        if name in known:
+            return known[name]
+        raise NotFound(f"{name!r}: no such sink; {did_you_mean(name, known, 'see `catchment sinks list`')}")
+
+    def all(self) -> list[SinkRow]:
+        """Return all sinks, by name."""
+        with self._store.read() as reading:
+            return [_sink(reading, row) for row in reading.execute(select(sinks_table).order_by(sinks_table.c.name))]
+
+    def due(self) -> list[str]:
+        """Return the names of the sinks that have something to receive now."""
+        last = select(func.max(table.c.position)).scalar_subquery()
+        its = sinks_table.c
+        has_work = its.compared.is_not(None) | (func.coalesce(last, 0) > its.position)
+        with self._store.read() as reading:
+            mine = select(its.name).where(its.state != SinkState.PAUSED, its.not_before <= reading.now, has_work)
+            return list(reading.execute(mine).scalars())
+
+    def refusals(self, sink: SinkRow, limit: int = 100) -> dict[int, str]:
+        """Return documents that a sink did not accept, with its reasons."""
+        mine = select(refused_documents.c.document_id, refused_documents.c.reason)
+        mine = mine.where(refused_documents.c.sink_id == sink.id).order_by(refused_documents.c.document_id).limit(limit)
+        with self._store.read() as reading:
+            return dict(reading.execute(mine).tuples().all())
+
+    def changes(self, sink: SinkRow, limit: int) -> tuple[list[int], int]:
+        """Return the next changed documents that a sink has not received, and its position once it has."""
+        mine = select(table.c.document_id, table.c.position).where(table.c.position > sink.position)
+        with self._store.read() as reading:
+            rows = reading.execute(mine.order_by(table.c.position).limit(limit)).tuples().all()
+        return [number for number, _ in rows], rows[-1][1] if rows else sink.position
+
+    def versions(self, after: int, limit: int, *, vectors: bool = False) -> dict[int, str]:
+        """Return the versions of the next documents of the library, by ID, from `after` on (exclusive).
+
+        `vectors`: they depend on the embeddings, too.
+        """
+        with self._store.read() as reading:
+            return sent_documents.versions(reading, after, limit, vectors)
+
+    def documents(self, document_ids: Collection[int], *, vectors: bool = False) -> list[DocumentCopy]:
+        """Return those documents that are in the library now, with their embeddings if `vectors`."""
+        with self._store.read() as reading:
+            return sent_documents.copies(reading, document_ids, vectors)
+
+    def received(
+        self,
+        sink: SinkRow,
+        handled: Collection[int],
+        refusals: Mapping[int, str],
+        *,
+        position: int | None = None,
+        compared: int | None = None,
+    ) -> SinkRow:
+        """Record that a sink received or refused these documents, and how far it is: by changes, or in the comparison.
+
+        `compared`: `LAST_ID` at its end.
+        """
+        its = sinks_table.c
+        with self._store.write() as writing:
+            for part in in_parts(handled):
+                old = refused_documents.c.document_id.in_(part) & (refused_documents.c.sink_id == sink.id)
+                writing.execute(delete(refused_documents).where(old))
+            writing.insert(refused_documents, [(sink.id, number, reason) for number, reason in refusals.items()])
+            values: dict[str, Any] = {"failures": 0, "not_before": 0, "error": None}
+            if position is not None:
+                values["position"] = position
+            writing.execute(update(sinks_table).where(its.id == sink.id).values(values))
+            if compared is not None:
+                # Unless a command started another comparison meanwhile.
+                mine = (its.id == sink.id) & (its.compared == sink.compared)
+                further = None if compared == LAST_ID else compared
+                writing.execute(update(sinks_table).where(mine).values(compared=further))
+            least = select(func.min(its.position)).scalar_subquery()
+            writing.execute(delete(table).where(table.c.position <= least))
+        return self.get(sink.name)
+
+    def compare(self, sink: SinkRow) -> SinkRow:
+        """Begin a comparison: whatever changes from now on is sent after it."""
+        last = select(counters.c.value).where(counters.c.name == "changes").scalar_subquery()
+        return self._set(sink, position=last, compared=0, state=SinkState.ACTIVE.value)
+
+    def caught_up(self, sink: SinkRow) -> SinkRow:
+        """Record that a sink has everything now."""
+        return self._set(sink, current_at=self._store.now())
+
+    def failed(self, sink: SinkRow, error: str) -> None:
+        """Record a failed delivery, and put the next one off: ever longer, up to an hour."""
+        wait = min(_FIRST_WAIT * 2 ** min(sink.failures, _MOST_DOUBLINGS), _LONGEST_WAIT)
+        until = self._store.now() + wait // timedelta(microseconds=1)
+        self._set(sink, failures=sink.failures + 1, not_before=until, error=error)
+
+    def _set(self, sink: SinkRow, **values: Any) -> SinkRow:
+        with self._store.write() as writing:
+            writing.execute(update(sinks_table).where(sinks_table.c.id == sink.id).values(values))
+        return self.get(sink.name)
+
+
+def compare_all(writing: Writing) -> None:
+    """Let each sink be compared with the library, because this one takes the place of another."""
+    writing.execute(update(sinks_table).values(compared=0, not_before=0))
+
+
+def _execute(connection: Connection, statements: Sequence[str]) -> None:
+    for statement in statements:
+        connection.exec_driver_sql(statement)
+
+
+def _sink(reading: Reading, row: AnyRow) -> SinkRow:
+    behind = select(func.count()).select_from(table).where(table.c.position > row.position)
+    waiting = int(reading.execute(behind).scalar_one())
+    if row.compared is not None:
+        rest = select(func.count()).select_from(documents).where(sent_documents.LIVE, documents.c.id > row.compared)
+        waiting += int(reading.execute(rest).scalar_one())
+    refused = select(func.count()).select_from(refused_documents).where(refused_documents.c.sink_id == row.id)
+    return SinkRow(
+        row.id,
+        row.name,
+        row.kind,
+        row.place,
+        row.secret,
+        SinkState(row.state),
+        row.position,
+        row.compared,
+        row.failures,
+        maybe_time(row.not_before or None),
+        row.error,
+        maybe_time(row.current_at),
+        waiting,
+        int(reading.execute(refused).scalar_one()),
+    )

@@ -1,0 +1,181 @@
+"""The delivery of documents to a sink: compare it with the library once, then send each change.
+
+A batch counts as received when the sink has stored it, so a kill repeats one batch at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from catchment.contracts import Sink
+from catchment.errors import DocumentRefused, LoginFailed, NotFound, SinkUnavailable, UserError
+from catchment.ledger import LAST_ID, Ledger, SinkRow, SinkState
+from catchment.model import DocumentCopy
+from catchment.runtime import atomic_files
+from catchment.runtime.home import Home
+
+Opening = Callable[[str, str, str | None], AbstractContextManager[Sink]]
+"""Opens a sink by kind, place and secret."""
+_PAGE = 2_000
+"""Documents whose versions are compared at a time."""
+
+
+@dataclass(slots=True)
+class DeliveryCounts:
+    """Numbers of documents that a delivery stored at a sink, deleted there, or that the sink refused."""
+
+    sent: int = 0
+    removed: int = 0
+    refused: int = 0
+
+    def __str__(self) -> str:
+        parts = [f"{self.sent:,} sent", *(f"{n:,} {verb}" for n, verb in self._others() if n)]
+        return ", ".join(parts) if any((self.sent, self.removed, self.refused)) else "nothing to do"
+
+    def _others(self) -> Iterator[tuple[int, str]]:
+        yield self.removed, "deleted"
+        yield self.refused, "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """IDs of documents: not at the sink, there with another version, and there although the library has them no more."""
+
+    missing: tuple[int, ...]
+    outdated: tuple[int, ...]
+    surplus: tuple[int, ...]
+
+
+@contextmanager
+def alone(home: Home, sink: SinkRow) -> Iterator[None]:
+    """Hold the right to write to a sink, on this machine. Waits for another process."""
+    folder = home.run / f"sink-{sink.id}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_files.alone(folder):
+        yield
+
+
+def deliver(
+    ledger: Ledger, name: str, opened: Opening, may_continue: Callable[[], bool], counts: DeliveryCounts
+) -> None:
+    """Bring a sink up to date, until it is, or is paused, or `may_continue` returns False between two batches.
+
+    `opened` opens its place. Adds to `counts`. A sink that is away is recorded, and its next delivery put off.
+    Raises NotFound, or SinkUnavailable.
+    """
+    delivery = _Delivery(ledger, ledger.outbox.get(name), counts)
+    sink = delivery.sink
+    try:
+        with opened(sink.kind, sink.place, sink.secret) as place:
+            while may_continue() and delivery.step(place):
+                pass
+    except (SinkUnavailable, UserError, LoginFailed) as error:
+        if isinstance(error, NotFound):
+            raise
+        ledger.outbox.failed(delivery.sink, str(error))
+        raise SinkUnavailable(str(error)) from error
+
+
+def export(ledger: Ledger, place: Sink) -> DeliveryCounts:
+    """Send the whole library to a new place. Raises SinkUnavailable."""
+    counts, after = DeliveryCounts(), 0
+    while numbers := ledger.outbox.versions(after, place.batch):
+        after = max(numbers)
+        refused = _written(place, documents := ledger.outbox.documents(numbers), ())
+        counts.sent += len(documents) - len(refused)
+        counts.refused += len(refused)
+    return counts
+
+
+def differences(ledger: Ledger, place: Sink, refused: Collection[int] = ()) -> Differences:
+    """Compare a sink with the library, document by document. Raises SinkUnavailable."""
+    missing, outdated, surplus = list[int](), list[int](), list[int]()
+    after = 0
+    while after != LAST_ID:
+        here = ledger.outbox.versions(after, _PAGE, vectors=place.wants_vectors)
+        last = max(here) if len(here) == _PAGE else LAST_ID
+        there = place.versions(after, last)
+        missing += sorted(here.keys() - there.keys() - set(refused))
+        surplus += sorted(there.keys() - here.keys())
+        outdated += sorted(number for number in here.keys() & there.keys() if here[number] != there[number])
+        after = last
+    return Differences(tuple(missing), tuple(outdated), tuple(surplus))
+
+
+class _Delivery:
+    def __init__(self, ledger: Ledger, sink: SinkRow, counts: DeliveryCounts) -> None:
+        self.sink = sink
+        self._outbox = ledger.outbox
+        self._counts = counts
+
+    def step(self, place: Sink) -> bool:
+        """Send the next batch, and return whether there may be more."""
+        sink = self.sink
+        if sink.state is SinkState.PAUSED:
+            return False
+        if sink.state is SinkState.EMPTYING:
+            for part in _cut(sorted(place.versions(0, LAST_ID)), place.batch):
+                self._write(place, (), part)
+            self.sink = self._outbox.compare(sink)
+        elif sink.compared is not None:
+            self._compare(place, sink.compared)
+        else:
+            return self._send_changes(place)
+        return True
+
+    def _compare(self, place: Sink, after: int) -> None:
+        if after == 0:
+            self.sink = self._outbox.compare(self.sink)
+        here = self._outbox.versions(after, _PAGE, vectors=place.wants_vectors)
+        last = max(here) if len(here) == _PAGE else LAST_ID
+        there = place.versions(after, last)
+        differing = [number for number in here if there.get(number) != here[number]]
+        surplus = sorted(there.keys() - here.keys())
+        refusals = dict[int, str]()
+        for part in _cut([*differing, *surplus], place.batch):
+            refusals |= self._send(place, part)
+        self.sink = self._outbox.received(self.sink, [*here, *surplus], refusals, compared=last)
+
+    def _send_changes(self, place: Sink) -> bool:
+        changed, position = self._outbox.changes(self.sink, place.batch)
+        if not changed:
+            self.sink = self._outbox.caught_up(self.sink)
+            return False
+        refusals = self._send(place, changed)
+        self.sink = self._outbox.received(self.sink, changed, refusals, position=position)
+        return True
+
+    def _send(self, place: Sink, numbers: Collection[int]) -> dict[int, str]:
+        """Let the sink store those of these documents that the library has, and delete the others."""
+        present = self._outbox.documents(numbers, vectors=place.wants_vectors)
+        return self._write(place, present, set(numbers) - {document.id for document in present})
+
+    def _write(self, place: Sink, changed: Sequence[DocumentCopy], removed: Collection[int]) -> dict[int, str]:
+        refusals = _written(place, changed, removed)
+        self._counts.sent += len(changed) - len(refusals)
+        self._counts.removed += len(removed)
+        self._counts.refused += len(refusals)
+        return refusals
+
+
+def _written(place: Sink, changed: Sequence[DocumentCopy], removed: Collection[int]) -> dict[int, str]:
+    """Let a sink store and delete documents. Return the reasons for those that it refuses, of which it has no version then."""
+    refusals = dict[int, str]()
+    try:
+        place.write(changed, removed)
+    except DocumentRefused:
+        place.write((), [*removed, *(document.id for document in changed)])
+        for document in changed:
+            try:
+                place.write([document], ())
+            except DocumentRefused as error:
+                refusals[document.id] = str(error)
+                place.write((), [document.id])
+    return refusals
+
+
+def _cut(numbers: list[int], size: int) -> Iterator[list[int]]:
+    for start in range(0, len(numbers), size):
+        yield numbers[start : start + size]

@@ -1,0 +1,247 @@
+"""`catchment sinks` and `catchment export`: copies of the documents for other programs, kept up to date or made once."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catchment.errors import BadInput, NoConsent, NotFound
+from catchment.runtime.home import expanded
+from console import arguments, render, session
+from console.help_pages import CommandGroup
+
+if TYPE_CHECKING:
+    from catchment.ledger import SinkRow
+
+app = CommandGroup("Keep copies of all documents in other places.\n\nExample: catchment sinks list")
+
+_NAMED = 5
+
+
+def _names(incomplete: str) -> list[str]:
+    try:
+        with session.reading() as ledger:
+            return [sink.name for sink in ledger.outbox.all() if sink.name.startswith(incomplete)]
+    except NotFound:
+        return []
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the sink.", autocompletion=_names)]
+
+
+@app.command()
+def add(
+    *,
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="folder, jsonl, parquet, postgresql, chroma or neo4j.")],
+    place: Annotated[str, typer.Argument(metavar="PLACE", help="An empty or new folder, or an address.")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Short name.")],
+    secrets: Annotated[
+        list[str] | None,
+        typer.Option("--secret", metavar="password=REF", help="Reference: env:VAR, file:PATH, keyring:…, block:…"),
+    ] = None,
+    agreed: Annotated[bool, typer.Option("--consent", help="Agree that documents leave this machine.")] = False,
+) -> None:
+    """Copy all documents to another place, now and after each change.
+
+    Documents that leave the library are deleted there, too. A place on another machine needs consent: confirm the question
+    or pass --consent.
+
+    Example: catchment sinks add folder ~/Documents/Library --name library
+    """
+    from deployments.runs import sinks
+
+    given = arguments.secrets(secrets or [])
+    if given.keys() - {"password"}:
+        raise BadInput("--secret: a sink has only the secret password; use --secret password=REF")
+    _require_consent(kind, place, agreed=agreed)
+    with session.writing() as ledger:
+        sinks.add(session.home(), ledger, kind, place, name, given.get("password"), session.operator())
+    render.say(f"added {name}; it receives all documents, and every change")
+    if not session.running():
+        render.say("Start Catchment to fill it: `catchment up --detach`")
+
+
+@app.command("list")
+def list_sinks(as_json: arguments.Json = False) -> None:
+    """List the sinks, and whether they are up to date.
+
+    Example: catchment sinks list
+    """
+    try:
+        with session.reading() as ledger:
+            found = ledger.outbox.all()
+    except NotFound:
+        found = []
+    if as_json:
+        render.show_json([_fields(sink) for sink in found])
+    elif found:
+        headers = ("SINK", "KIND", "STATE", "WAITING", "REFUSED", "UP TO DATE", "PLACE")
+        rows = [
+            (sink.name, sink.kind, _state(sink), sink.waiting, sink.refused, render.when(sink.current), sink.place)
+            for sink in found
+        ]
+        render.show_table(headers, rows, states={"STATE"})
+    else:
+        render.note("no sinks; add one: `catchment sinks add folder ~/Documents/Library --name library`")
+
+
+@app.command()
+def show(name: Name, as_json: arguments.Json = False) -> None:
+    """Show a sink, its last error, and the documents that it refused.
+
+    Example: catchment sinks show library
+    """
+    with session.reading() as ledger:
+        sink = ledger.outbox.get(name)
+        refusals = ledger.outbox.refusals(sink)
+    if as_json:
+        render.show_json({**_fields(sink), "refusals": {str(number): reason for number, reason in refusals.items()}})
+        return
+    render.show_fields(
+        {
+            "sink": sink.name,
+            "kind": sink.kind,
+            "place": sink.place,
+            "state": _state(sink),
+            "waiting": sink.waiting,
+            "up to date": render.when(sink.current) if sink.current else "never",
+            "error": sink.error and render.clean(sink.error),
+            "next attempt": render.when(sink.not_before) if sink.not_before else None,
+            "refused": sink.refused,
+        }
+    )
+    for number, reason in refusals.items():
+        render.say(f"document {number}: {render.clean(reason)}")
+
+
+@app.command()
+def check(name: Name, as_json: arguments.Json = False) -> int:
+    """Compare a sink with the library, document by document.
+
+    Exits with 1 if they differ. `catchment sinks resume` repairs it.
+
+    Example: catchment sinks check library
+    """
+    from deployments.runs import sinks
+
+    with session.reading() as ledger:
+        found = sinks.check(ledger, name)
+        refused = ledger.outbox.get(name).refused
+    differ = any(asdict(found).values())
+    if as_json:
+        render.show_json({**asdict(found), "refused": refused})
+        return int(differ)
+    for words, numbers in (
+        ("missing there", found.missing),
+        ("differ there", found.outdated),
+        ("only there", found.surplus),
+    ):
+        if numbers:
+            more = ", …" if len(numbers) > _NAMED else ""
+            ids = ", ".join(map(str, numbers[:_NAMED]))
+            render.say(f"{name}: {render.count(len(numbers), 'document')} {words} ({ids}{more})")
+    if refused:
+        render.say(f"{name}: {render.count(refused, 'document')} refused; see `catchment sinks show {name}`")
+    render.say(f"{name}: repair it with `catchment sinks resume {name}`" if differ else f"{name}: equals the library")
+    return int(differ)
+
+
+@app.command()
+def pause(name: Name, reason: arguments.Why = "") -> None:
+    """Stop the deliveries to a sink until it is resumed.
+
+    Example: catchment sinks pause library
+    """
+    _set(name, "paused", reason)
+    render.say(f"{name}: paused; resume with `catchment sinks resume {name}`")
+
+
+@app.command()
+def resume(name: Name, reason: arguments.Why = "") -> None:
+    """Compare a sink with the library, and send the differences.
+
+    Also tries again after an error, and offers refused documents again.
+
+    Example: catchment sinks resume library
+    """
+    _set(name, "active", reason)
+    render.say(f"{name}: resumed; differences are sent")
+
+
+@app.command()
+def rebuild(name: Name, reason: arguments.Why = "") -> None:
+    """Delete all documents at a sink, and send them again.
+
+    Example: catchment sinks rebuild library
+    """
+    _set(name, "emptying", reason)
+    render.say(f"{name}: is emptied and filled again")
+
+
+@app.command()
+def remove(name: Name, reason: arguments.Why = "") -> None:
+    """Stop the deliveries to a sink for good; its copies stay.
+
+    Example: catchment sinks remove library
+    """
+    from deployments.runs import sinks
+
+    with session.writing() as ledger:
+        place = ledger.outbox.get(name).place
+        sinks.remove(session.home(), ledger, name, session.operator(), reason)
+    render.say(f"removed {name}; the copies in {render.clean(place)} stay, delete them there")
+
+
+def export(
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A new folder, FILE.jsonl or FILE.parquet.")],
+) -> None:
+    """Copy all documents once: into a folder of Markdown, or a file.
+
+    Files in the folder can be read again as a source, with the same text, tags, links and dates. See `catchment sinks` for
+    copies that are kept up to date.
+
+    Example: catchment export ~/Documents/Library
+    """
+    import sinks
+    from catchment.sync import supply
+
+    place = expanded(target).absolute()
+    with session.reading() as ledger, sinks.exporting(place) as opened:
+        counts = supply.export(ledger, opened)
+    render.say(f"exported {render.count(counts.sent, 'document')} to {place}")
+    if counts.refused:
+        render.note(f"{render.count(counts.refused, 'document')} not exported: their names are not possible there")
+
+
+def _require_consent(kind: str, place: str, *, agreed: bool) -> None:
+    import sinks
+
+    host = sinks.host_elsewhere(kind, place)
+    if host is None or agreed:
+        return
+    refusal = NoConsent(f"{host}: not this machine; pass --consent to have all documents sent there")
+    if not render.interactive():
+        raise refusal
+    render.note(f"The text of all documents is sent to {render.clean(host)}, now and after each change.")
+    if not typer.confirm("Do you agree?", err=True):
+        raise refusal
+
+
+def _set(name: str, state: str, reason: str) -> None:
+    from catchment.ledger import SinkState
+    from deployments.runs import sinks
+
+    with session.writing() as ledger:
+        sinks.set_state(session.home(), ledger, name, SinkState(state), session.operator(), reason)
+
+
+def _state(sink: SinkRow) -> str:
+    return "failing" if sink.error and sink.state == "active" else str(sink.state)
+
+
+def _fields(sink: SinkRow) -> dict[str, Any]:
+    names = ("name", "kind", "place", "waiting", "refused", "failures", "error", "current", "not_before")
+    return {**{name: getattr(sink, name) for name in names}, "state": _state(sink)}

@@ -1,0 +1,100 @@
+"""The kinds of sink and the class of each, imported when its kind is first used. No Prefect, and no SQL of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from catchment.contracts import Sink
+from catchment.errors import BadInput, did_you_mean
+from catchment.runtime import secret_references
+
+
+class _Kind(NamedTuple):
+    location: str
+    """Module and class."""
+    extra: str
+    """The extra that `pip` has to install for it, or ""."""
+    is_folder: bool
+
+
+_KINDS = {
+    "folder": _Kind("sinks.folder:Folder", "", True),
+    "jsonl": _Kind("sinks.shards:JsonLines", "", True),
+    "parquet": _Kind("sinks.parquet:Parquet", "parquet", True),
+    "postgresql": _Kind("sinks.postgresql:PostgreSQL", "postgres", False),
+    "neo4j": _Kind("sinks.graph:Graph", "graph", False),
+    "chroma": _Kind("sinks.chroma:Chroma", "", False),
+}
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the names of all kinds of sink."""
+    return tuple(_KINDS)
+
+
+def is_folder(kind: str) -> bool:
+    """Return whether the place of a sink of this kind is a folder. Raises BadInput for an unknown kind."""
+    return _kind(kind).is_folder
+
+
+@contextmanager
+def opened(kind: str, place: str, secret: str | None = None, *, create: bool = False) -> Iterator[Sink]:
+    """Open a sink for the duration of the block. `secret`: the reference to its password.
+
+    `create`: make its tables or folders. Raises BadInput for an invalid place, Refused if the place has other data,
+    SinkUnavailable.
+    """
+    found = _kind(kind)
+    sink_class = _importing(found.extra, found.location)
+    password = secret_references.resolve(secret) if secret else ""
+    with closing(sink_class(place, password, create=create)) as sink:
+        yield sink
+
+
+@contextmanager
+def exporting(place: Path) -> Iterator[Sink]:
+    """Open a new file or folder for one export, which is complete or leaves no file.
+
+    Raises Refused if it exists, SinkUnavailable if it cannot be written.
+    """
+    if place.suffix == ".jsonl":
+        from sinks.shards import writing_file
+
+        with writing_file(place) as sink:
+            yield sink
+    elif place.suffix == ".parquet":
+        with _importing("parquet", "sinks.parquet:writing_parquet")(place) as sink:
+            yield sink
+    else:
+        from sinks.folder import release
+
+        with opened("folder", str(place), create=True) as sink:
+            yield sink
+        release(place)
+
+
+def host_elsewhere(kind: str, place: str) -> str | None:
+    """Return the host of a place that is not on this machine; None for other places."""
+    host = None if is_folder(kind) else urlsplit(place).hostname
+    return None if host is None or host == "localhost" or host.startswith("127.") or host == "::1" else host
+
+
+def _importing(extra: str, location: str) -> Any:
+    module, _, name = location.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise BadInput(f'{error.name}: not installed; run: pip install "catchment[{extra}]"') from None
+
+
+def _kind(name: str) -> _Kind:
+    try:
+        return _KINDS[name]
+    except KeyError:
+        remedy = did_you_mean(name, _KINDS, f"choose one of {', '.join(_KINDS)}")
+        raise BadInput(f"unknown kind of sink {name!r}; {remedy}") from None

@@ -1,0 +1,154 @@
+"""A folder of JSON Lines or Parquet: files with the documents of a thousand IDs each, so that a change rewrites little."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from catchment.errors import Refused
+from catchment.model import DocumentCopy, EntityKind
+from catchment.runtime import atomic_files
+from sinks.folder import MARK, prepare, translated
+
+_IDS = 1_000
+"""Documents of one file at most."""
+_BEGINNING = re.compile(rb'\{"id":(\d+),"version":"(\w+)"')
+
+
+class JsonLines:
+    """A folder of JSON Lines."""
+
+    batch = _IDS
+    wants_vectors = False
+    _ending = "jsonl"
+
+    def __init__(self, place: str, _password: str = "", *, create: bool = False) -> None:
+        self._root = Path(place)
+        with translated():
+            prepare(self._root, create=create)
+
+    def close(self) -> None:
+        return
+
+    def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> None:
+        shards: defaultdict[int, dict[int, bytes | None]] = defaultdict(dict)
+        for number in removed:
+            shards[number // _IDS][number] = None
+        for document in changed:
+            shards[document.id // _IDS][document.id] = line(document)
+        with translated():
+            for shard, changes in shards.items():
+                self._rewrite(self._root / f"{shard:07}.{self._ending}", changes)
+
+    def versions(self, after: int, last: int) -> Mapping[int, str]:
+        found = dict[int, str]()
+        with translated():
+            for path in self._root.glob(f"*.{self._ending}"):
+                if path.stem.isdigit() and after // _IDS <= int(path.stem) <= last // _IDS:
+                    found |= {number: version for number, version in self._read(path) if after < number <= last}
+        return found
+
+    def _read(self, path: Path) -> Iterator[tuple[int, str]]:
+        """Yield the ID and version of each document of a file."""
+        yield from ((number, version) for number, version, _ in _lines(path))
+
+    def _rewrite(self, path: Path, changes: Mapping[int, bytes | None]) -> None:
+        lines: dict[int, bytes | None] = {number: text for number, _, text in _lines(path)}
+        lines |= changes
+        fresh = self._root / MARK / path.name
+        is_empty = True
+        with fresh.open("wb") as file:
+            for _, text in sorted(lines.items()):
+                if text is not None:
+                    file.write(text)
+                    is_empty = False
+        if is_empty:
+            path.unlink(missing_ok=True)
+        else:
+            atomic_files.put(fresh, path)
+
+
+@contextmanager
+def writing_file(path: Path) -> Iterator[JsonFile]:
+    """Write one new file of JSON Lines, which has its name when it is complete. Raises Refused if it exists."""
+    if path.exists():
+        raise Refused(f"{path.name}: exists already; choose another name")
+    with translated():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = atomic_files.unfinished(path)
+        try:
+            with fresh.open("xb") as file:
+                yield JsonFile(file)
+            atomic_files.put(fresh, path)
+        finally:
+            fresh.unlink(missing_ok=True)
+
+
+class JsonFile:
+    """A new file of JSON Lines, which receives each document once."""
+
+    batch = _IDS
+    wants_vectors = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.longest = 0
+        """Bytes of its longest line."""
+
+    def write(self, changed: Sequence[DocumentCopy], _removed: Collection[int] = ()) -> None:
+        lines = [*map(line, changed)]
+        self.longest = max([self.longest, *map(len, lines)])
+        self._file.writelines(lines)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def versions(self, _after: int, _last: int) -> Mapping[int, str]:
+        return {}
+
+
+def line(document: DocumentCopy) -> bytes:
+    """Return a document as a line of JSON. Its keys and their order are documented in docs/sinks.md."""
+    fields: dict[str, Any] = {
+        **{name: getattr(document, name) for name in _PLAIN},
+        "tags": document.named(EntityKind.TAG),
+        "people": document.named(EntityKind.PERSON),
+        "addresses": document.named(EntityKind.EMAIL),
+        "links": [link._asdict() for link in document.links],
+        "chunks": [chunk._asdict() for chunk in document.chunks],
+    }
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z, default=str)
+
+
+_PLAIN = (
+    "id",
+    "version",
+    "source",
+    "kind",
+    "item",
+    "title",
+    "media_type",
+    "language",
+    "author",
+    "created",
+    "modified",
+    "text",
+    "properties",
+    "metadata",
+    "aliases",
+)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str, bytes]]:
+    """Yield ID, version and text of each line. Lines that somebody damaged are omitted, so that they are written again."""
+    if path.exists():
+        with path.open("rb") as file:
+            for text in file:
+                if found := _BEGINNING.match(text):
+                    yield int(found[1]), found[2].decode(), text

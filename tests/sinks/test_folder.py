@@ -1,0 +1,132 @@
+"""Names of files in a folder sink, and documents that are exported and read again."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import sinks
+from catchment.contracts import Connector
+from catchment.errors import Refused
+from catchment.ledger import LAST_ID, Ledger
+from catchment.model import DocumentCopy, EntityKind, LinkKind, Priority
+from catchment.settings import Home, Policy
+from catchment.sync.source_sync import open_sync
+from catchment.sync.supply import export
+from connectors.local_files import LocalFiles
+from connectors.obsidian import Obsidian
+
+_VAULT = Path(__file__).parents[2] / "examples" / "vault"
+MAIL = DocumentCopy(
+    1, "v", "mail", "imap", "INBOX;UID=7", "Re: a/b?", "message/rfc822", None, None, datetime(2024, 3, 1, tzinfo=UTC),
+    None, "Hello", {}, {}, (), (), (), ()
+)  # fmt: skip
+NOTE = replace(MAIL, kind="obsidian", source="notes", item="Plans/Bridge.md", title="Bridge")
+
+
+def _files(root: Path) -> set[str]:
+    return {str(file.relative_to(root)) for file in root.rglob("*.md")}
+
+
+def _read(home: Home, connector: Connector, name: str) -> None:
+    with open_sync(home, connector, name, Policy(), Priority.NORMAL) as sync:
+        sync.discover()
+        while (token := sync.claim(250)) is not None:
+            sync.process(token)
+        sync.finish("completed")
+
+
+def test_names_are_those_that_people_know(tmp_path: Path) -> None:
+    with sinks.opened("folder", str(tmp_path / "f"), create=True) as folder:
+        folder.write([MAIL, replace(NOTE, id=2), replace(NOTE, id=3, item="report.pdf")], [])
+        assert _files(tmp_path / "f") == {
+            "mail/2024/2024-03-01 Re a b.md",
+            "notes/Plans/Bridge.md",
+            "notes/report.pdf.md",
+        }
+        folder.write([replace(NOTE, id=2, item="Old/Viaduct.md")], [1])
+    assert _files(tmp_path / "f") == {"notes/Old/Viaduct.md", "notes/report.pdf.md"}
+    assert not (tmp_path / "f" / "mail").exists()
+    assert not (tmp_path / "f" / "notes" / "Plans").exists()
+
+
+def test_documents_with_one_name_get_two_files(tmp_path: Path) -> None:
+    root = tmp_path / "f"
+    with sinks.opened("folder", str(root), create=True) as folder:
+        folder.write([NOTE, replace(NOTE, id=2, item="plans/BRIDGE.md")], [])
+        assert _files(root) == {"notes/Plans/Bridge.md", "notes/plans/BRIDGE (2).md"}
+        folder.write([replace(NOTE, id=2, item="plans/BRIDGE.md", version="w")], [1])
+        assert _files(root) == {"notes/plans/BRIDGE.md"}
+        folder.write([replace(NOTE, id=3, item="../../evil.md"), replace(NOTE, id=4, item="/etc/" + "x" * 300)], [])
+    assert all(file.startswith("notes/") for file in _files(root))
+    assert len(_files(root)) == 3
+
+
+def test_source_above_a_sink_does_not_read_it(home: Home, tmp_path: Path) -> None:
+    """Otherwise, every delivery would add copies of the copies."""
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A")
+    with sinks.opened("folder", str(folder / "library"), create=True) as opened:
+        opened.write([NOTE], [])
+    _read(home, LocalFiles(LocalFiles.settings(root=folder)), "documents")
+    with closing(Ledger.open(home.database_url)) as ledger:
+        assert [document.item for document in ledger.outbox.documents([1, 2])] == ["a.md"]
+
+
+def test_folder_with_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(Refused), sinks.opened("folder", str(tmp_path), create=True):
+        pass
+    assert (tmp_path / "mine.txt").exists()
+
+
+@pytest.mark.parametrize("connector", [Obsidian, LocalFiles])
+def test_exported_notes_are_read_as_the_same_documents(
+    home: Home, tmp_path: Path, connector: type[Obsidian | LocalFiles]
+) -> None:
+    vault, out = tmp_path / "vault", tmp_path / "out"
+    shutil.copytree(_VAULT, vault)
+    (vault / "odd.md").write_text(
+        '---\nquote: "a: \\"b\\" \\u2028 ]"\n"odd key:": [1, 2.5, true]\ntags: x\n---\n---\n\nText'
+    )
+    _read(home, connector(connector.settings(root=vault)), "before")
+    with closing(Ledger.open(home.database_url)) as ledger:
+        with sinks.exporting(out) as folder:
+            counts = export(ledger, folder)
+        before = _notes(ledger, "before")
+        (out / "before" / ".obsidian").mkdir()
+        _read(home, connector(connector.settings(root=out / "before")), "after")
+        after = _notes(ledger, "after")
+    assert len(before) > 60
+    assert counts.refused == 0
+    for item, document in before.items():
+        assert _facts(after[item]) == _facts(document), item
+
+
+def _notes(ledger: Ledger, source: str) -> dict[str, DocumentCopy]:
+    found = ledger.outbox.documents(ledger.outbox.versions(0, LAST_ID))
+    return {
+        one.item: one
+        for one in found
+        if one.source == source and one.media_type == "text/markdown"
+        if ".md" in one.item
+    }
+
+
+def _facts(document: DocumentCopy) -> tuple[object, ...]:
+    return (
+        document.text,
+        document.title,
+        document.created,
+        document.modified,
+        document.named(EntityKind.TAG),
+        document.aliases,
+        {(link.kind, link.target, link.anchor) for link in document.links if link.kind is not LinkKind.URL},
+        {link.target for link in document.links if link.kind is LinkKind.URL},
+    )
