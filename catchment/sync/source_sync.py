@@ -49,10 +49,9 @@ from catchment.sync.batch import Bench, OpenBatch
 from catchment.sync.discovery import Discovery
 from catchment.sync.eta import MeasuredPace, estimate
 from catchment.sync.kept_raw import raw_store, readable
-from catchment.sync.preflight import limits_of, paced
+from catchment.sync.preflight import begin, limits_of, paced
 from catchment.sync.progress import Progress, Trouble
 from catchment.sync.shared import Renewals, only_sync, shared_ledger, shared_pool
-from catchment.sync.start import begin
 from catchment.telemetry.catalogue import LIMITED
 from catchment.telemetry.incidents import reason_of
 

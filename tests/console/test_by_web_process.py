@@ -164,6 +164,8 @@ def test_commands_by_the_web_process_load_no_library(filled: Path, process: Cli)
         "sinks": [],
         "incidents": [],
         "is_restore_unfinished": False,
+        "raw_bytes": 0,
+        "backfills": [],
     }
 
     def answer(request: BaseHTTPRequestHandler) -> None:

@@ -152,6 +152,8 @@ def test_status_before_anything_was_added_says_how_to_begin(cli: Cli, state: Pat
         "sources": [],
         "hosts": [],
         "sinks": [],
+        "raw_bytes": 0,
+        "backfills": [],
         "incidents": [],
     }
     assert cli("status", "--json").json == nothing

@@ -13,8 +13,10 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
+from catchment.actions import backfills
 from catchment.errors import Reason
-from catchment.model import JobState
+from catchment.ledger import BackfillSelection
+from catchment.model import JobState, ReplayStage
 from catchment.pacing.operator_rules import Rule
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
@@ -131,6 +133,16 @@ def fields_of(name: str, desk: LocalDesk) -> tuple[dict[str, Any], str]:
             return {"number": 1}, "incident acknowledged"
         case "syncs.undo":
             return {"number": 1}, "undone"
+        case "backfills.plan":
+            return {"name": "notes", "stage": "embed", "since": "2020-01-01", "until": ""}, "backfill planned"
+        case "backfills.retry" | "backfills.undo":
+            return {"number": _backfill(desk, with_work=True)}, "pending" if name.endswith("retry") else "undone"
+        case "backfills.start" | "backfills.pause" | "backfills.resume" | "backfills.cancel":
+            verb = name.removeprefix("backfills.")
+            number = _backfill(desk, started=verb != "start", paused=verb == "resume")
+            return {
+                "number": number
+            }, "backfill cancelled" if verb == "cancel" else f"backfill {verb.removesuffix('e')}ed"
         case "jobs.cancel":
             return {"number": _job(desk, JobState.PENDING)}, "cancelled"
         case "jobs.prioritize":
@@ -147,6 +159,22 @@ def fields_of(name: str, desk: LocalDesk) -> tuple[dict[str, Any], str]:
             return {"jobs": str(_job(desk, JobState.QUARANTINED)), "text": WHY}, "noted"
     events = {"sources.pause": "paused", "sources.resume": "resumed", "syncs.cancel": "cancel requested"}
     return {"name": "notes"}, events.get(name, "sync requested")
+
+
+def _backfill(desk: LocalDesk, *, started: bool = False, paused: bool = False, with_work: bool = False) -> int:
+    """Plan a backfill, and start and pause it. `with_work`: the first sync and the quarantine are its own."""
+    planned = backfills.plan(desk, "notes", BackfillSelection(ReplayStage.EMBED), "test")
+    assert planned is not None
+    with desk.writing() as ledger:
+        if started:
+            ledger.backfills.start(planned.id, planned.survey.digest, "test")
+        if paused:
+            ledger.backfills.pause(planned.id, "test")
+    if with_work:
+        with closing(sqlite3.connect(desk.home.path / "ledger.db")) as database, database:
+            database.execute("UPDATE syncs SET backfill_id = ? WHERE id = 1", [planned.id])
+            database.execute("UPDATE jobs SET backfill_id = ? WHERE state = 'quarantined'", [planned.id])
+    return planned.id
 
 
 @pytest.mark.parametrize("name", ACTIONS)

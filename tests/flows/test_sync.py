@@ -26,9 +26,9 @@ from catchment.ledger import BackfillSelection, BackfillState, Ledger
 from catchment.ledger.jobs.queue import Queue
 from catchment.model import JobState, Priority, ReplayStage
 from catchment.settings import Home
+from catchment.sync.preflight import Begun, begin
 from catchment.sync.progress import Trouble
 from catchment.sync.source_sync import HELD_AFTER, SourceSync, open_sync
-from catchment.sync.start import Begun, begin
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from flows.local_files import sync_local_files
 from tasks.activity import stop
