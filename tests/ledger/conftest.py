@@ -8,7 +8,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -37,35 +38,56 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+class PostgresServer:
+    """A private PostgreSQL server on its own socket, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._user = "postgres" if os.geteuid() == 0 else None
+        if self._user:
+            shutil.chown(folder, self._user)
+        made = ("-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C")
+        self._run("initdb", *made).communicate()
+        self.url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
+
+    def start(self) -> None:
+        settings = ("-c", "listen_addresses=", "-k", str(self._folder), "-c", "fsync=off")
+        self._process = self._run("postgres", *settings)
+        _wait_for(self.url, self._process)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Close all connections and stop the server. With SIGQUIT, as in a crash."""
+        self._process.send_signal(how)
+        self._process.wait()
+
+    def _run(self, program: str, *options: str) -> subprocess.Popen[bytes]:
+        command = [_BINARIES / program, "-D", self._folder / "data", *options]
+        with (self._folder / "log").open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder, user=self._user)
+
+
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """A private PostgreSQL server on its own socket, with one ledger; yields its URL."""
+def new_postgres() -> Iterator[Callable[[], PostgresServer]]:
+    """Return a function that makes a server; call its `start`. All are stopped at the end."""
     if not _BINARIES.is_dir():
         pytest.skip("PostgreSQL 15 is not installed")
-    user = "postgres" if os.geteuid() == 0 else None
-    with tempfile.TemporaryDirectory(prefix="ledger-pg-") as name:
-        folder = Path(name)
-        if user:
-            shutil.chown(folder, user)
-        data = folder / "data"
-        made = ("-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C")
-        subprocess.run(
-            [_BINARIES / "initdb", "-D", data, *made], check=True, capture_output=True, cwd=folder, user=user
-        )
-        settings = ("-c", "listen_addresses=", "-k", folder, "-c", "fsync=off")
-        with (
-            (folder / "log").open("wb") as log,
-            subprocess.Popen(
-                [_BINARIES / "postgres", "-D", data, *settings], stdout=log, stderr=log, cwd=folder, user=user
-            ) as server,
-        ):
-            try:
-                url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
-                _wait_for(url, server)
-                Ledger.open(url).close()
-                yield url
-            finally:
-                server.send_signal(signal.SIGINT)
+    with ExitStack() as ends:
+
+        def make() -> PostgresServer:
+            server = PostgresServer(Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="ledger-pg-"))))
+            ends.callback(server.stop)
+            return server
+
+        yield make
+
+
+@pytest.fixture(scope="session")
+def postgres(new_postgres: Callable[[], PostgresServer]) -> str:
+    """A server with one ledger; its URL."""
+    server = new_postgres()
+    server.start()
+    Ledger.open(server.url).close()
+    return server.url
 
 
 def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
