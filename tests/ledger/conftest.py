@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
-from sqlalchemy.exc import OperationalError
 
 from catchment.ledger import Ledger
 from catchment.ledger.db.schema import metadata
 from catchment.ledger.library.word_index import INDEXES
 from tests.ledger.world import Clock, World
-from tests.waiting import PATIENCE
-
-_BINARIES = Path("/usr/lib/postgresql/15/bin")
+from tests.postgres_server import PostgresServer, is_installed
 
 
 @pytest.fixture
@@ -38,38 +31,10 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-class PostgresServer:
-    """A private PostgreSQL server on its own socket, in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._user = "postgres" if os.geteuid() == 0 else None
-        if self._user:
-            shutil.chown(folder, self._user)
-        made = ("-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C")
-        self._run("initdb", *made).communicate()
-        self.url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
-
-    def start(self) -> None:
-        settings = ("-c", "listen_addresses=", "-k", str(self._folder), "-c", "fsync=off")
-        self._process = self._run("postgres", *settings)
-        _wait_for(self.url, self._process)
-
-    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """Close all connections and stop the server. With SIGQUIT, as in a crash."""
-        self._process.send_signal(how)
-        self._process.wait()
-
-    def _run(self, program: str, *options: str) -> subprocess.Popen[bytes]:
-        command = [_BINARIES / program, "-D", self._folder / "data", *options]
-        with (self._folder / "log").open("ab") as log:
-            return subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder, user=self._user)
-
-
 @pytest.fixture(scope="session")
 def new_postgres() -> Iterator[Callable[[], PostgresServer]]:
     """Return a function that makes a server; call its `start`. All are stopped at the end."""
-    if not _BINARIES.is_dir():
+    if not is_installed():
         pytest.skip("PostgreSQL 15 is not installed")
     with ExitStack() as ends:
 
@@ -85,23 +50,9 @@ def new_postgres() -> Iterator[Callable[[], PostgresServer]]:
 def postgres(new_postgres: Callable[[], PostgresServer]) -> str:
     """A server with one ledger; its URL."""
     server = new_postgres()
-    server.start()
+    server.start("-c", "fsync=off")
     Ledger.open(server.url).close()
     return server.url
-
-
-def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    engine = create_engine(url)
-    while True:
-        try:
-            engine.connect().close()
-        except OperationalError:
-            assert server.poll() is None and time.monotonic() < deadline, "PostgreSQL did not start"
-            time.sleep(0.05)
-        else:
-            engine.dispose()
-            return
 
 
 @pytest.fixture(scope="session")

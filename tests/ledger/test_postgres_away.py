@@ -11,8 +11,8 @@ import pytest
 
 from catchment.errors import LedgerUnavailable
 from catchment.ledger import Ledger
-from tests.ledger.conftest import PostgresServer
 from tests.ledger.world import Clock, World, notes
+from tests.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres
 
