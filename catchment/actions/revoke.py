@@ -165,7 +165,7 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
         sum(ledger.purging.is_found(source.id, extent.covers, passage) for passage in passages),
         # Another source may have the same passage in its own content.
         sum(not ledger.purging.said_elsewhere(passage) for passage in in_files),
-        tuple(sorted(copies)),
+        tuple(sorted([*copies, *(f"schema {name}" for name in ledger.purging.replaced())])),
     )
 
 

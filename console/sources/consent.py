@@ -220,7 +220,10 @@ def _print(name: str, home: Home, proof: PurgeProof) -> None:
     else:
         render.say("The files were not searched, because no text has at least 24 bytes; only the counts were verified.")
     for copy in proof.copies:
+        schema = copy.removeprefix("schema ")
         remove = shlex.join(("rm", "--", str(home.path / copy)))
+        if schema != copy:
+            remove = f"psql -c 'drop schema \"{schema}\" cascade'"
         render.note(f"{copy}: older copy that still contains data of {name}; delete it with: {remove}")
     render.note("backups outside the home folder were not searched")
     if not proof.holds:

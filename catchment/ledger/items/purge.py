@@ -212,6 +212,14 @@ class Purging:
         file = self._store.file
         return [] if file is None else [there for n in ("", "-wal") if (there := Path(f"{file}{n}")).exists()]
 
+    def replaced(self) -> list[str]:
+        """Return the schemas with the tables that a restore on PostgreSQL replaced."""
+        if self._store.file is not None:
+            return []
+        schemas = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'replaced-%'"
+        with self._store.read() as reading:
+            return list(reading.execute(text(schemas)).scalars())
+
     def _mine(self, source_id: int, which: Which) -> Sequence[int]:
         with self._store.read() as reading:
             rows = reading.execute(select(items.c.id, items.c.locator).where(items.c.source_id == source_id))
