@@ -31,7 +31,7 @@ _ADDRESSES = "sqlite:////full/path/to/ledger.db or postgresql://…"
 
 
 class _Statements(LRUCache[Any, Any]):
-    """Cache of compiled SQLite statements, shared by all ledgers of a process and its forked children.
+    """Cache of compiled statements of one database, shared by all ledgers of a process and its forked children.
 
     Compiling a statement takes 1 ms.
     """
@@ -48,7 +48,7 @@ def _said(key: Any) -> Any:
     return key[1:]
 
 
-_statements = _Statements(500)
+_on_sqlite, _on_postgres = _Statements(500), _Statements(500)
 
 
 def sqlite_file(url: str | URL) -> Path | None:
@@ -89,7 +89,7 @@ def make_engine(url: URL, alone: bool, fixed: bool, patience: float) -> Engine:
     """Return the engine of a database, for the options of `Store`. Raises BadInput if the driver is not installed."""
     if url.get_backend_name() != "sqlite":
         try:
-            engine = create_engine(url, pool_pre_ping=True)
+            engine = create_engine(url, pool_pre_ping=True, execution_options={"compiled_cache": _on_postgres})
             event.listen(engine, "do_connect", partial(_connect, patience))
             return engine
         except ImportError as error:
@@ -107,7 +107,7 @@ def make_engine(url: URL, alone: bool, fixed: bool, patience: float) -> Engine:
     engine = create_engine(
         url,
         connect_args={"timeout": lock_wait},
-        execution_options={"compiled_cache": _statements},
+        execution_options={"compiled_cache": _on_sqlite},
         **only,
     )
 
