@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sqlalchemy import create_engine
 
 from benchmarks.measure import Case
 from benchmarks.notes import edit, generate
@@ -18,6 +21,7 @@ from catchment.actions.sources import NewSource
 from catchment.ledger import OFF, Ledger
 from catchment.settings import Home
 from console import session
+from tests.postgres_server import PostgresServer, is_installed
 
 _CHANGED_EVERY = 67
 """Every 67th note: 1.5 %."""
@@ -59,6 +63,7 @@ def comparisons(place: Path, *, notes: int) -> Iterator[Comparison]:
                 Case(_PREFECT, prefect, prepare=editor(vault, notes)),
             ],
         )
+    yield from _databases(vault, notes, alone)
     # `forget` replaced the ledger, and the web process of the last start still has the old one open.
     with started(home):
         yield _commands(vault, notes)
@@ -86,6 +91,39 @@ def _first(title: str, kind: str, folder: Path, name: str, home: Home, alone: Ho
             Case("at the command", by_command("sync", name, "--wait"), prepare=forget(home)),
         ],
     )
+
+
+def _databases(vault: Path, notes: int, home: Home) -> Iterator[Comparison]:
+    """Yield the same work on both databases, if PostgreSQL is installed."""
+    if not is_installed():
+        return
+    engine = python("benchmarks.engine", "obsidian", vault, home.path)
+    # The socket of a server has a short path.
+    with TemporaryDirectory(prefix="bench-", dir="/var/tmp") as folder:
+        server = PostgresServer(Path(folder))
+        server.start()
+
+        def empty() -> None:
+            database = create_engine(server.url)
+            with database.begin() as connection:
+                connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+            database.dispose()
+            Ledger.open(server.url).close()
+
+        try:
+            for title, on_sqlite, on_postgres in (
+                ("First ingest of", forget(home), empty),
+                ("Nothing changed in", home.make, home.make),
+            ):
+                yield Comparison(
+                    f"{title} {notes:,} notes, by database",
+                    [
+                        Case("SQLite", engine, on_sqlite),
+                        Case("PostgreSQL", engine, on_postgres, {"CATCHMENT_DATABASE_URL": server.url}),
+                    ],
+                )
+        finally:
+            server.stop()
 
 
 def by_command(*arguments: str) -> list[str]:

@@ -200,7 +200,7 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
         sum(not ledger.purging.said_elsewhere(passage) for passage in in_files)
         + sum(len(_in_file(file, before.samples)) for file in raw_files),
         {sink.name: sink.waiting for sink in ledger.outbox.all()},
-        tuple(sorted(copies)),
+        tuple(sorted([*copies, *(f"schema {name}" for name in ledger.purging.replaced())])),
     )
 
 

@@ -182,6 +182,7 @@ class Ledger:
         *,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], ClockReading] = boot_clock,
+        patience: float = 0.0,
     ) -> Ledger:
         """Open a ledger for use: created if missing, migrated (after a backup) if older than the program.
 
@@ -190,10 +191,11 @@ class Ledger:
                 another home.
             clock: Returns seconds since 1970.
             monotonic: Returns the monotonic clock.
+            patience: Seconds to wait for a PostgreSQL server that does not answer.
 
         Raises LedgerCorrupt (the file is left unchanged), SchemaMismatch (the ledger is newer), LedgerUnavailable or BadInput.
         """
-        return cls._opened(at, clock, opening.prepare, monotonic)
+        return cls._opened(at, clock, opening.prepare, monotonic, patience=patience)
 
     @classmethod
     def inspect(

@@ -20,6 +20,8 @@ _syncing: set[tuple[str, str]] = set()
 
 
 _pool: ParserPool | None = None
+_PATIENCE_SECONDS = 150.0
+"""How long a sync waits for a PostgreSQL server: longer than an update of the server takes."""
 
 
 def configure_gc() -> None:
@@ -35,7 +37,7 @@ def shared_ledger(home: Home) -> Iterator[Ledger]:
     """Yield the process's ledger of this home: opened by its first user, closed by its last. Raises like `Ledger.open`."""
     url = home.database_url
     with _lock:
-        ledger, users = _ledgers.get(url) or (Ledger.open(home), 0)
+        ledger, users = _ledgers.get(url) or (Ledger.open(home, patience=_PATIENCE_SECONDS), 0)
         _ledgers[url] = ledger, users + 1
     try:
         yield ledger

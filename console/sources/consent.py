@@ -232,7 +232,10 @@ def _print(name: str, home: Home, proof: PurgeProof) -> None:
                 f"{sink}: the copies there are deleted by the next delivery; then: catchment sinks check {sink}"
             )
     for copy in proof.copies:
+        schema = copy.removeprefix("schema ")
         remove = shlex.join(("rm", "--", str(home.path / copy)))
+        if schema != copy:
+            remove = f"psql -c 'drop schema \"{schema}\" cascade'"
         render.note(f"{copy}: older copy that still contains data of {name}; delete it with: {remove}")
     render.note("backups outside the home folder were not searched")
     if not proof.holds:

@@ -28,7 +28,7 @@ from catchment.search.search import search
 from console.main import main
 from tests.faults.versions import LATER, become_later, die_at, kept, kept_revisions, live_in, told
 from tests.hits import find_hits
-from tests.ledger.conftest import postgres  # noqa: F401 - a fixture
+from tests.ledger.conftest import new_postgres, postgres  # noqa: F401 - fixtures
 from tests.ledger.test_crashes import in_child
 from tests.ledger.test_file import _schema
 from tests.ledger.test_search import NOW

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
-from sqlalchemy.exc import OperationalError
 
 from catchment.ledger import Ledger
 from catchment.ledger.db.schema import metadata
 from catchment.ledger.library.word_index import INDEXES
 from tests.ledger.world import Clock, World
-from tests.waiting import PATIENCE
-
-_BINARIES = Path("/usr/lib/postgresql/15/bin")
+from tests.postgres_server import PostgresServer, is_installed
 
 
 @pytest.fixture
@@ -38,48 +32,27 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """A private PostgreSQL server on its own socket, with one ledger; yields its URL."""
-    if not _BINARIES.is_dir():
+def new_postgres() -> Iterator[Callable[[], PostgresServer]]:
+    """Return a function that makes a server; call its `start`. All are stopped at the end."""
+    if not is_installed():
         pytest.skip("PostgreSQL 15 is not installed")
-    user = "postgres" if os.geteuid() == 0 else None
-    with tempfile.TemporaryDirectory(prefix="ledger-pg-") as name:
-        folder = Path(name)
-        if user:
-            shutil.chown(folder, user)
-        data = folder / "data"
-        made = ("-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C")
-        subprocess.run(
-            [_BINARIES / "initdb", "-D", data, *made], check=True, capture_output=True, cwd=folder, user=user
-        )
-        settings = ("-c", "listen_addresses=", "-k", folder, "-c", "fsync=off")
-        with (
-            (folder / "log").open("wb") as log,
-            subprocess.Popen(
-                [_BINARIES / "postgres", "-D", data, *settings], stdout=log, stderr=log, cwd=folder, user=user
-            ) as server,
-        ):
-            try:
-                url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
-                _wait_for(url, server)
-                Ledger.open(url).close()
-                yield url
-            finally:
-                server.send_signal(signal.SIGINT)
+    with ExitStack() as ends:
+
+        def make() -> PostgresServer:
+            server = PostgresServer(Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="ledger-pg-"))))
+            ends.callback(server.stop)
+            return server
+
+        yield make
 
 
-def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    engine = create_engine(url)
-    while True:
-        try:
-            engine.connect().close()
-        except OperationalError:
-            assert server.poll() is None and time.monotonic() < deadline, "PostgreSQL did not start"
-            time.sleep(0.05)
-        else:
-            engine.dispose()
-            return
+@pytest.fixture(scope="session")
+def postgres(new_postgres: Callable[[], PostgresServer]) -> str:
+    """A server with one ledger; its URL."""
+    server = new_postgres()
+    server.start("-c", "fsync=off")
+    Ledger.open(server.url).close()
+    return server.url
 
 
 @pytest.fixture(scope="session")

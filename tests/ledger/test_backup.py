@@ -280,6 +280,7 @@ def test_backup_of_postgresql_is_restored_on_both_databases(
     with closing(Ledger.inspect(empty_database)) as ledger:
         assert rows_of(ledger) == kept
         assert not ledger.is_restore_unfinished
+        assert ledger.purging.replaced() == [str(done.aside)]
         with ledger._store.read() as reading:
             replaced = f'SELECT state FROM "{done.aside}".sources'
             assert reading.connection.exec_driver_sql(replaced).scalar_one() == "removed"

@@ -85,8 +85,8 @@ def _deliver_and_die(world: World, batch: Batch, statement: int) -> None:
 
 
 @pytest.mark.full
-def test_process_killed_during_a_delivery_leaves_it_atomic(sqlite_world: World) -> None:
-    world = sqlite_world
+@pytest.mark.databases
+def test_process_killed_during_a_delivery_leaves_it_atomic(world: World) -> None:
     world.ingest(*notes(3))
     world.see(*(note(f"n/{n}.md", "v2", f"n{n}") for n in range(3)))
     batch = world.claim()

@@ -16,7 +16,7 @@ from benchmarks.relevance.corpus import ingested, write
 from benchmarks.relevance.engines import embedded, ours
 from benchmarks.relevance.scores import Engine, answer, held_out, queries, score
 from catchment.ledger import Ledger
-from tests.ledger.conftest import empty_database, postgres  # noqa: F401 - fixtures
+from tests.ledger.conftest import empty_database, new_postgres, postgres  # noqa: F401 - fixtures
 
 pytestmark = pytest.mark.long
 

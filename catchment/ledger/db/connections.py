@@ -8,10 +8,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Dialect, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.util import LRUCache
@@ -21,6 +22,7 @@ from catchment.ledger.db.checkpoints import LONG_PAGES, log_of
 from catchment.ledger.db.folding import fold
 
 LOCK_WAIT_SECONDS = 30
+_ASK_AGAIN_SECONDS = 0.5
 _STEPS = 50_000
 """Steps of SQLite's virtual machine between two checks of a time limit: about a millisecond."""
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
@@ -29,7 +31,7 @@ _ADDRESSES = "sqlite:////full/path/to/ledger.db or postgresql://…"
 
 
 class _Statements(LRUCache[Any, Any]):
-    """Cache of compiled SQLite statements, shared by all ledgers of a process and its forked children.
+    """Cache of compiled statements of one database, shared by all ledgers of a process and its forked children.
 
     Compiling a statement takes 1 ms.
     """
@@ -46,7 +48,7 @@ def _said(key: Any) -> Any:
     return key[1:]
 
 
-_statements = _Statements(500)
+_on_sqlite, _on_postgres = _Statements(500), _Statements(500)
 
 
 def sqlite_file(url: str | URL) -> Path | None:
@@ -83,17 +85,19 @@ def parse(url: str | URL) -> URL:
     return parsed
 
 
-def make_engine(url: URL, alone: bool, fixed: bool) -> Engine:
+def make_engine(url: URL, alone: bool, fixed: bool, patience: float) -> Engine:
     """Return the engine of a database, for the options of `Store`. Raises BadInput if the driver is not installed."""
     if url.get_backend_name() != "sqlite":
         try:
-            return create_engine(url, pool_pre_ping=True)
+            engine = create_engine(url, pool_pre_ping=True, execution_options={"compiled_cache": _on_postgres})
+            event.listen(engine, "do_connect", partial(_connect, patience))
+            return engine
         except ImportError as error:
             raise BadInput(
                 "psycopg: not installed, but needed for PostgreSQL; pip install 'psycopg[binary]'"
             ) from error
     file = Path(str(url.database))
-    patience = 0 if alone else LOCK_WAIT_SECONDS
+    lock_wait = 0 if alone else LOCK_WAIT_SECONDS
     immutable = (fixed or _is_read_only(file.parent)) and _is_whole(file)
     # SQLite keeps the log's index in a file, for which there may be no space. With exclusive use, it is kept in memory.
     alone |= fixed and not immutable
@@ -102,8 +106,8 @@ def make_engine(url: URL, alone: bool, fixed: bool) -> Engine:
         url = url.set(database=file.absolute().as_uri(), query={"immutable": "1", "uri": "true"})
     engine = create_engine(
         url,
-        connect_args={"timeout": patience},
-        execution_options={"compiled_cache": _statements},
+        connect_args={"timeout": lock_wait},
+        execution_options={"compiled_cache": _on_sqlite},
         **only,
     )
 
@@ -130,6 +134,18 @@ def make_engine(url: URL, alone: bool, fixed: bool) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _connect(patience: float, dialect: Dialect, _record: object, arguments: Any, options: Any) -> Any:
+    """Connect to PostgreSQL. Waits until the server answers."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return dialect.connect(*arguments, **options)
+        except dialect.loaded_dbapi.OperationalError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_ASK_AGAIN_SECONDS)
 
 
 @contextmanager

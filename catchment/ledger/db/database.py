@@ -55,6 +55,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _OTHERS_ASK_SECONDS = 0.12
 """Slightly longer than SQLite's longest sleep between attempts to lock (`sqliteDefaultBusyCallback`)."""
 _AT_WORK_SECONDS = 0.5
+_STATISTICS_ROWS = 30_000
 _LIMITED = "catchment_limited"
 _POSTGRES_LOCK = 7_221_836
 """Advisory lock for writing; an arbitrary number, equal in all processes."""
@@ -156,6 +157,8 @@ class Writing(Reading):
         super().__init__(connection, now)
         self.tally = Tally()
         """What this transaction counts."""
+        self.inserted = 0
+        """Rows that were added on PostgreSQL."""
         self._events: list[tuple[Any, ...]] = []
         self._places: list[tuple[Any, ...]] = []
 
@@ -171,10 +174,15 @@ class Writing(Reading):
         if self.sqlite:
             marks = ", ".join("?" * len(names))
             self.connection.exec_driver_sql(f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks})", rows)
-            return
-        with self.connection.connection.cursor().copy(f"COPY {table.name} ({', '.join(names)}) FROM STDIN") as copy:
+        else:
+            self.copy(f"{table.name} ({', '.join(names)})", rows)
+
+    def copy(self, into: str, rows: Collection[tuple[Any, ...]]) -> None:
+        """Add rows to a table of PostgreSQL, with the names of the columns or all."""
+        with self.connection.connection.cursor().copy(f"COPY {into} FROM STDIN") as copy:
             for row in rows:
                 copy.write_row(row)
+        self.inserted += len(rows)
 
     def insert_named(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert rows that all have the same keys."""
@@ -255,6 +263,7 @@ class Store:
     `read_only`: refuse to write.
     `home`: the home that writes. If the database belongs to another one, every write raises Refused.
     `only`: the names of the visible sources; None: all.
+    `patience`: seconds to wait for a PostgreSQL server that does not answer.
     """
 
     def __init__(
@@ -268,6 +277,7 @@ class Store:
         read_only: bool = False,
         home: Home | None = None,
         only: Collection[str] | None = None,
+        patience: float = 0.0,
     ) -> None:
         self.url = parse(url)
         self._home = home
@@ -275,7 +285,7 @@ class Store:
         self.ownership = None if home is None else Ownership(home, is_inside=is_inside)
         self._read_only = read_only or only is not None
         self._clock = clock
-        self.engine = make_engine(self.url, alone, fixed)
+        self.engine = make_engine(self.url, alone, fixed, patience)
         limit_time(self.engine, math.inf if seconds is None else seconds)
         if only is not None:
             self.engine.update_execution_options(**{_LIMITED: True})
@@ -285,6 +295,7 @@ class Store:
         self._alone = threading.Lock()
         """Held by the writing thread. Waiting for it is faster than SQLite's polling."""
         self._rested = 0.0
+        self._inserted = self._analyzed = 0
         self._checkpoints = None if self.file is None else Checkpoints(self.file)
 
     @property
@@ -339,11 +350,22 @@ class Store:
                     yield writing
                     writing.write_history()
                     writing.write_measures()
+                    self._analyze(writing)
                 except BaseException:
                     self.tally.merge(counted)
                     raise
             if self._checkpoints:
                 self._checkpoints.committed()
+
+    def _analyze(self, writing: Writing) -> None:
+        """Renew the statistics of PostgreSQL whenever this process has trebled its rows.
+
+        PostgreSQL itself looks once a minute. Until then it takes every key for common, and reads whole tables for each batch.
+        """
+        self._inserted += writing.inserted
+        if self._inserted > 3 * self._analyzed + _STATISTICS_ROWS:
+            writing.connection.exec_driver_sql(f"ANALYZE {', '.join(schema.metadata.tables)}")
+            self._analyzed = self._inserted
 
     @contextmanager
     def _begun(self) -> Iterator[Connection]:

@@ -218,6 +218,14 @@ class Purging:
         file = self._store.file
         return [] if file is None else [there for n in ("", "-wal") if (there := Path(f"{file}{n}")).exists()]
 
+    def replaced(self) -> list[str]:
+        """Return the schemas with the tables that a restore on PostgreSQL replaced."""
+        if self._store.file is not None:
+            return []
+        schemas = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'replaced-%'"
+        with self._store.read() as reading:
+            return list(reading.execute(text(schemas)).scalars())
+
     def _sized(self, source_id: int, paths: Sequence[str]) -> list[tuple[str, int]]:
         """Return paths with the size of their stored before-images, in characters."""
         statement = (

@@ -44,11 +44,14 @@ def save_absent(writing: Writing, places: Collection[tuple[int, str]]) -> None:
         writing.execute(select(syncs.c.source_id, func.max(syncs.c.id)).where(mine).group_by(syncs.c.source_id))
     )
     rows = [(number, path, latest[number], writing.now) for number, path in places]
-    marks = ", ".join(["?" if writing.sqlite else "%s"] * 4)
     # Bypass SQLAlchemy's bookkeeping: a first sync writes one row per item.
-    writing.connection.exec_driver_sql(
-        f"INSERT INTO formers (source_id, path, sync_id, kept_at) VALUES ({marks}) ON CONFLICT DO NOTHING", rows
-    )
+    values: Any = rows
+    given = "VALUES (?, ?, ?, ?)"
+    if not writing.sqlite:
+        values = tuple(map(list, zip(*rows, strict=True)))
+        given = "SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[])"
+    into = "formers (source_id, path, sync_id, kept_at)"
+    writing.connection.exec_driver_sql(f"INSERT INTO {into} {given} ON CONFLICT DO NOTHING", values)
 
 
 def uses(content_id: ColumnElement[int]) -> ColumnElement[bool]:

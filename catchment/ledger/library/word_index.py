@@ -112,7 +112,7 @@ def add_chunks(writing: Writing, rows: Sequence[tuple[int, str, str]]) -> None:
             "INSERT INTO chunk_index (rowid, heading, text) VALUES (?, ?, ?)", _folded(rows)
         )
     else:
-        _add_to_postgres(writing, "chunk_index", rows)
+        writing.copy("chunk_index", _vectors(rows))
     word_parts.add(writing, word_parts.CHUNKS, ((number, body) for number, _, body in rows))
 
 
@@ -158,7 +158,7 @@ def add_names(writing: Writing, rows: Sequence[tuple[Any, ...]]) -> None:
             _folded(rows),
         )
     else:
-        _add_to_postgres(writing, "document_index", rows)
+        writing.copy("document_index", _vectors(rows))
     word_parts.add(writing, word_parts.DOCUMENTS, map(_as_one, rows))
     for part in in_parts([row[0] for row in rows]):
         for table, its_rows in tags_and_folders(writing, among(writing, documents.c.id, part)).items():
@@ -219,22 +219,27 @@ def as_tsquery(words: str, *, is_prefix: bool, label: str = "") -> str:
     return " <-> ".join([*(f"{word}:{label}".rstrip(":") for word in before), last + end])
 
 
-def _add_to_postgres(writing: Writing, index: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    # As literals, because a parser would split words at other places than `plain_words`, and drop symbols.
-    word_parts.add_vectors(writing, index, [(row[0], _as_tsvector(row[1:])) for row in rows], "CAST({} AS tsvector)")
+def _vectors(rows: Sequence[tuple[Any, ...]]) -> list[tuple[int, str, int]]:
+    """Return the rows of an index on PostgreSQL for rows of an ID and texts."""
+    return [(row[0], *_as_tsvector(row[1:])) for row in rows]
 
 
 def differs(reading: Reading, index: str, rows: Sequence[tuple[Any, ...]]) -> bool:
     """Return whether an index on PostgreSQL has other words than these rows of an ID and texts."""
     wanted = f"unnest(%s::bigint[], %s::text[]) AS wanted (id, words) LEFT JOIN {index} USING (id)"
     differing = f"SELECT 1 FROM {wanted} WHERE {index}.words IS DISTINCT FROM CAST(wanted.words AS tsvector) LIMIT 1"
-    values = [number for number, *_ in rows], [_as_tsvector(texts) for _, *texts in rows]
+    values = [number for number, *_ in rows], [_as_tsvector(texts)[0] for _, *texts in rows]
     return reading.connection.exec_driver_sql(differing, values).first() is not None
 
 
-def _as_tsvector(texts: Sequence[str]) -> str:
-    words = ((word, label) for value, label in zip(texts, _LABELS, strict=False) for word in plain_words(value).split())
-    return " ".join(f"'{word[:_LONGEST_WORD]}':{place}{label}" for place, (word, label) in enumerate(words, 1))
+def _as_tsvector(texts: Sequence[str]) -> tuple[str, int]:
+    """Return a literal with the words of the texts, and their number.
+
+    A parser of PostgreSQL would split words at other places than `plain_words`, and drop symbols.
+    """
+    words = [(word, label) for value, label in zip(texts, _LABELS, strict=False) for word in plain_words(value).split()]
+    vector = " ".join(f"'{word[:_LONGEST_WORD]}':{place}{label}" for place, (word, label) in enumerate(words, 1))
+    return vector, len(words)
 
 
 def _folded(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

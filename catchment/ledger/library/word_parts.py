@@ -118,8 +118,8 @@ def add(writing: Writing, table: str, rows: Iterable[tuple[int, str]]) -> None:
     if writing.sqlite:
         writing.connection.exec_driver_sql(f"INSERT INTO {table} (rowid, pairs) VALUES (?, ?)", found)
     else:
-        # Built from an array, because a parser would split some scripts at vowels.
-        add_vectors(writing, table, found, "array_to_tsvector(string_to_array({}, ' '))")
+        vectors = ((number, told.split(" ")) for number, told in found)
+        writing.copy(table, [(number, " ".join(f"'{part}'" for part in its), len(its)) for number, its in vectors])
 
 
 def forget(writing: Writing, table: str, rows: Sequence[tuple[int, str]]) -> None:
@@ -132,15 +132,6 @@ def forget(writing: Writing, table: str, rows: Sequence[tuple[int, str]]) -> Non
         writing.connection.exec_driver_sql(statement, found)
     else:
         remove_vectors(writing, table, [number for number, _ in found])
-
-
-def add_vectors(writing: Writing, table: str, rows: Sequence[tuple[int, str]], vector: str) -> None:
-    """Index texts (ID, words) on PostgreSQL, in one statement. `vector`: an expression with `{}` for the words."""
-    new = "unnest(%s::bigint[], %s::text[]) AS new (id, words)"
-    statement = (
-        f"INSERT INTO {table} SELECT id, {vector.format('words')}, cardinality(string_to_array(words, ' ')) FROM {new}"
-    )
-    writing.connection.exec_driver_sql(statement, tuple(map(list, zip(*rows, strict=True))))
 
 
 def remove_vectors(writing: Writing, table: str, ids: list[int]) -> None:

@@ -25,7 +25,7 @@ def upgrade() -> None:
     _sinks(connection)
     if connection.dialect.name == "postgresql":
         _count_words(connection)
-        for statement in LONG_TEXTS:
+        for statement in () if _has(connection, "marks_by_key") else LONG_TEXTS:
             connection.exec_driver_sql(statement)
 
 
@@ -50,7 +50,7 @@ def _backfills(connection: Connection) -> None:
 
 def _count_words(connection: Connection) -> None:
     """Make the indexes anew from the texts of the library, unless an earlier migration has just done so."""
-    if connection.exec_driver_sql("SELECT to_regclass('index_words')").scalar() is not None:
+    if _has(connection, "index_words"):
         return
     for statement in (
         "DROP VIEW chunk_text",
@@ -61,6 +61,10 @@ def _count_words(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
     word_index.create(connection)
     index_check.rebuild(Writing(connection, 0))
+
+
+def _has(connection: Connection, name: str) -> bool:
+    return connection.exec_driver_sql("SELECT to_regclass(%s)", (name,)).scalar() is not None
 
 
 def _sinks(connection: Connection) -> None:
