@@ -67,6 +67,9 @@ def test_attachments_of_an_older_ledger_get_sender_and_date(world: World) -> Non
     with world.ledger._store.write() as writing:
         writing.execute(text("UPDATE documents SET moment = NULL WHERE path LIKE '%UID=8'"))
         writing.execute(text("UPDATE revision SET version_num = '0007'"))
+        for table in ("refused_documents", "sinks", "outbox"):
+            writing.execute(text(f"DROP TABLE {table}"))
+        writing.execute(text("DELETE FROM counters WHERE name IN ('sinks', 'changes')"))
     world.reopen()
     hits = {hit.item: (hit.author, hit.moment) for hit in ask(world, "weir").hits}
     assert hits == {
