@@ -117,7 +117,8 @@ def test_library_without_parts_is_migrated_from_its_texts(tmp_path: Path) -> Non
         for index in ("documents_latest", "contents_by_type"):
             database.execute(f"DROP INDEX {index}")
         database.executescript(
-            "DROP TABLE measures; DROP TABLE incidents; DELETE FROM counters WHERE name IN ('incidents', 'title_embeddings', 'sinks', 'changes');"
+            "DROP TABLE measures; DROP TABLE incidents;"
+            "DELETE FROM counters WHERE name IN ('incidents', 'title_embeddings', 'sinks', 'changes');"
             "DROP TABLE refused_documents; DROP TABLE sinks; DROP TABLE outbox;"
             "DROP TABLE doc_tags; DROP TABLE doc_folders; DROP TABLE title_embeddings"
         )

@@ -627,7 +627,8 @@ def test_migration_adds_checksums_and_forgets_what_a_server_refused(sqlite_world
         database.execute("ALTER TABLE embeddings DROP COLUMN checksum")
         database.execute("ALTER TABLE syncs DROP COLUMN cause")
         database.executescript(
-            "DROP TABLE measures; DROP TABLE incidents; DELETE FROM counters WHERE name IN ('incidents', 'title_embeddings', 'sinks', 'changes');"
+            "DROP TABLE measures; DROP TABLE incidents;"
+            "DELETE FROM counters WHERE name IN ('incidents', 'title_embeddings', 'sinks', 'changes');"
             "DROP TABLE refused_documents; DROP TABLE sinks; DROP TABLE outbox;"
             "DROP TABLE doc_tags; DROP TABLE doc_folders; DROP TABLE title_embeddings;"
             "CREATE INDEX tags ON entities (kind, value, content_id) WHERE kind = 'tag'"

@@ -112,6 +112,14 @@ def test_paused_sink_and_failed_sink_wait(world: World) -> None:
     assert world.ledger.outbox.due() == ["copy"]
 
 
+def test_check_finds_a_sink_without_triggers(sqlite_world: World) -> None:
+    _sink(sqlite_world)
+    assert sqlite_world.ledger.check() == []
+    with sqlite_world.ledger._store.write() as writing:
+        writing.connection.exec_driver_sql("DROP TRIGGER outbox_update")
+    assert sqlite_world.ledger.check() == ["There is a sink, but changes of documents are not noted for it"]
+
+
 def test_names_are_unique_and_known(world: World) -> None:
     _sink(world)
     with pytest.raises(BadInput, match="copy: a sink with this name exists"):
