@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from catchment.contracts import Sink
-from catchment.errors import DocumentRefused, LoginFailed, NotFound, SinkUnavailable, UserError
+from catchment.errors import DocumentRefused, LedgerError, LoginFailed, NotFound, SinkUnavailable, UserError
 from catchment.ledger import LAST_ID, Ledger, SinkRow, SinkState
 from catchment.model import DocumentCopy
 from catchment.runtime import atomic_files
@@ -76,6 +76,11 @@ def deliver(
             raise
         ledger.outbox.failed(delivery.sink, str(error))
         raise SinkUnavailable(str(error)) from error
+    except LedgerError:
+        raise
+    except Exception as error:
+        ledger.outbox.failed(delivery.sink, f"unexpected {type(error).__name__}; see `catchment logs worker`")
+        raise
 
 
 def export(ledger: Ledger, place: Sink) -> DeliveryCounts:

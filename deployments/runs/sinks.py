@@ -47,6 +47,8 @@ def add(home: Home, ledger: Ledger, kind: str, place: str, name: str, secret: st
 def remove(home: Home, ledger: Ledger, name: str, actor: str, reason: str = "") -> None:
     """Forget a sink and delete its deployment. Its copies stay. Raises NotFound."""
     sink = ledger.outbox.get(name)
+    # Ends a delivery between two batches.
+    ledger.outbox.set_state(name, SinkState.PAUSED, actor, reason)
     if server := running(home):
         from deployments.sources.deploy import undeploy
 

@@ -6,9 +6,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from catchment.errors import BadInput, NotFound
 from catchment.ledger import LAST_ID, Ledger, SinkRow, SinkState
+from catchment.ledger.db.schema import search_model
+from catchment.search.meaning.fill import fill
+from tests.engine.test_purge import Hashes
 from tests.ledger.world import World, note, notes
 
 pytestmark = pytest.mark.databases
@@ -110,6 +114,30 @@ def test_paused_sink_and_failed_sink_wait(world: World) -> None:
     assert world.ledger.outbox.due() == []
     world.clock.forward(seconds=16)
     assert world.ledger.outbox.due() == ["copy"]
+
+
+def test_check_finds_a_sink_without_triggers(sqlite_world: World) -> None:
+    _sink(sqlite_world)
+    assert sqlite_world.ledger.check() == []
+    with sqlite_world.ledger._store.write() as writing:
+        writing.connection.exec_driver_sql("DROP TRIGGER outbox_update")
+    assert sqlite_world.ledger.check() == ["There is a sink, but changes of documents are not noted for it"]
+
+
+def test_embeddings_are_noted_for_a_sink_that_wants_them(world: World) -> None:
+    world.ingest(*notes(2))
+    outbox = world.ledger.outbox
+    sink = outbox.add("copy", "chroma", "http://nowhere/copy", None, "operator:anna", wants_vectors=True)
+    sink = _received(world, outbox.compare(sink))
+    before = outbox.versions(0, 10, vectors=True)
+    fill(world.ledger, Hashes())
+    assert _changed(world, sink) == {1, 2}
+    assert outbox.versions(0, 10) == before
+    assert not outbox.versions(0, 10, vectors=True).items() & before.items()
+    assert [len(document.vectors) for document in outbox.documents([1, 2], vectors=True)] == [1, 1]
+    with world.ledger._store.write() as writing:
+        writing.execute(update(search_model).values(space_id=search_model.c.space_id))
+    assert outbox.get("copy").compared == 0, "after a change of the model, all documents are compared"
 
 
 def test_names_are_unique_and_known(world: World) -> None:

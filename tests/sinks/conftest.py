@@ -208,7 +208,7 @@ def _in_parquet(root: Path) -> Mapping[int, tuple[str, str, str]]:
     params=[
         "folder",
         "jsonl",
-        "parquet",
+        pytest.param("parquet", marks=pytest.mark.full),
         pytest.param("postgresql", marks=pytest.mark.postgres),
         pytest.param("chroma", marks=pytest.mark.full),
         pytest.param("neo4j", marks=pytest.mark.full),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+import pytest
+
 from catchment.contracts import Sink
 from catchment.errors import DocumentRefused
 from catchment.model import DocumentCopy
@@ -22,7 +24,11 @@ class Choosy:
         self.stored: dict[int, str] = {}
         self.refuses = "1"
 
+    defect: Exception | None = None
+
     def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> None:
+        if self.defect is not None:
+            raise self.defect
         for number in removed:
             self.stored.pop(number, None)
         for document in changed:
@@ -37,26 +43,37 @@ class Choosy:
         return
 
 
-def test_refused_document_stops_no_other(world: World) -> None:
-    choosy, outbox = Choosy(), world.ledger.outbox
-
+def _supply(world: World, choosy: Choosy) -> DeliveryCounts:
     @contextmanager
     def opened(_kind: str, _place: str, _secret: str | None) -> Iterator[Sink]:
         yield choosy
 
-    def supply() -> DeliveryCounts:
-        counts = DeliveryCounts()
-        deliver(world.ledger, "copy", opened, lambda: True, counts)
-        return counts
+    counts = DeliveryCounts()
+    deliver(world.ledger, "copy", opened, lambda: True, counts)
+    return counts
 
+
+def test_refused_document_stops_no_other(world: World) -> None:
+    choosy, outbox = Choosy(), world.ledger.outbox
     world.ingest(*notes(3))
     outbox.add("copy", "choosy", "here", None, "operator:anna")
-    assert str(supply()) == "2 sent, 1 refused"
+    assert str(_supply(world, choosy)) == "2 sent, 1 refused"
     sink = outbox.get("copy")
     assert (choosy.stored.keys(), outbox.refusals(sink), sink.waiting) == ({1, 3}, {2: "too heavy"}, 0)
     assert differences(world.ledger, choosy, [2]).missing == ()
     assert str(export(world.ledger, choosy)) == "2 sent, 1 refused"
     choosy.refuses = ""
     world.ingest(note("n/1.md", "v2", "n1"))
-    assert str(supply()) == "1 sent"
+    assert str(_supply(world, choosy)) == "1 sent"
     assert outbox.get("copy").refused == 0
+
+
+def test_defect_of_a_sink_is_recorded_and_puts_the_next_attempt_off(world: World) -> None:
+    choosy, outbox = Choosy(), world.ledger.outbox
+    choosy.defect = ZeroDivisionError("secret text")
+    world.ingest(*notes(1))
+    outbox.add("copy", "choosy", "here", None, "operator:anna")
+    with pytest.raises(ZeroDivisionError):
+        _supply(world, choosy)
+    assert (outbox.get("copy").failures, outbox.due()) == (1, [])
+    assert "secret" not in str(outbox.get("copy").error)

@@ -1,11 +1,14 @@
-"""Health: the last run of every check with its remedy, and the backups."""
+"""Health: the last run of every check with its remedy, the sinks, and the backups."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
+from catchment.errors import CatchmentError
+from catchment.ledger import SinkRow
 from catchment.views.backups import BackupsView, backups
 from catchment.views.health import HealthReport, Verdict
 from web.site import Data, WebPage
@@ -14,24 +17,34 @@ from web.warm_library import WarmLibrary
 
 @dataclass(frozen=True, slots=True)
 class HealthAndBackups:
-    """The last report of the checks, if there is one, and the backups."""
+    """The last report of the checks, if there is one, the sinks, and the backups."""
 
     report: HealthReport | None
+    sinks: tuple[SinkRow, ...]
     backups: BackupsView
 
 
 def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     report, kept = HealthReport.read(library.home), backups(library.home)
+    sinks: tuple[SinkRow, ...] = ()
+    # The checks report a ledger that cannot be read.
+    with suppress(CatchmentError):
+        sinks = tuple(library.ledger.outbox.all())
     findings = report.findings if report else ()
     newest = shlex.quote(str(kept.files[0].file)) if kept.files else None
     return {
-        "view": HealthAndBackups(report, kept),
+        "view": HealthAndBackups(report, sinks, kept),
         "report": report,
         "failing": [finding for finding in findings if finding.verdict is not Verdict.OK],
         "fine": [finding for finding in findings if finding.verdict is Verdict.OK],
+        "sinks": sinks,
         "backups": kept,
         "restore": newest and f"catchment down && catchment restore {newest} && catchment up --detach",
     }
 
 
-PAGES = (WebPage("/health", "health.html", _data, ("checks", "backups"), needs_library=False, shared=HealthAndBackups),)
+PAGES = (
+    WebPage(
+        "/health", "health.html", _data, ("checks", "sinks", "backups"), needs_library=False, shared=HealthAndBackups
+    ),
+)

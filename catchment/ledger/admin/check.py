@@ -17,6 +17,7 @@ from catchment.ledger.jobs import history
 from catchment.ledger.jobs.queue import RUNNER_LOST
 from catchment.ledger.library import embeddings
 from catchment.ledger.library.conversation_index import MAIL
+from catchment.ledger.sinks import outbox
 
 _RESTORE = "restore a backup with `catchment restore FILE`"
 _JSON = {
@@ -162,6 +163,8 @@ def _shallow(store: Store, invariants: Sequence[tuple[str, str]]) -> list[str]:
             number = reading.execute(text(f"SELECT min(id) FROM ({_with_id(query)}) AS broken"), {"now": reading.now})
             if (first := number.scalar()) is not None:
                 findings.append(sentence.format(first))
+        if outbox.lacks_triggers(reading):
+            findings.append("There is a sink, but changes of documents are not noted for it")
         return [*findings, *_counters(reading), *index_check.check(reading), *history.verify(reading)]
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, text, update
 
 from catchment.errors import BadInput, NotFound, did_you_mean
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, maybe_time
@@ -285,6 +285,15 @@ class Outbox:
         with self._store.write() as writing:
             writing.execute(update(sinks_table).where(sinks_table.c.id == sink.id).values(values))
         return self.get(sink.name)
+
+
+def lacks_triggers(reading: Reading) -> bool:
+    """Return whether there is a sink, but no trigger that notes changes for it."""
+    if reading.execute(select(sinks_table.c.id).limit(1)).first() is None:
+        return False
+    names = "SELECT name FROM sqlite_master" if reading.sqlite else "SELECT tgname AS name FROM pg_trigger"
+    found = reading.execute(text(f"SELECT count(*) FROM ({names}) AS triggers WHERE name LIKE 'outbox!_%' ESCAPE '!'"))
+    return int(found.scalar_one()) < (len(_ROWS) if reading.sqlite else 1)
 
 
 def compare_all(writing: Writing) -> None:
