@@ -222,7 +222,7 @@ def test_sources_file_is_deployed_and_removed_sources_are_deleted(
         assert found["entrypoint"] == "flows.obsidian.sync_obsidian"
         assert found["tags"] == ["source", "obsidian", "watch"]
         assert found["concurrency_options"]["collision_strategy"] == "ENQUEUE"
-        assert {"name", "settings", "deep", "plan", "changed_only"} == set(
+        assert {"name", "settings", "deep", "plan", "backfill", "changed_only"} == set(
             found["parameter_openapi_schema"]["properties"]
         )
         deploy(server_home, server)

@@ -15,6 +15,7 @@ from catchment.ledger.db.database import Reading, Store, Writing
 from catchment.ledger.db.ownership import forget_owner
 from catchment.ledger.db.schema import chain, counters, doc_folders, doc_tags, metadata, revision, search_model
 from catchment.ledger.library.word_index import INDEXES
+from catchment.ledger.sinks import outbox
 from catchment.runtime import heartbeat
 
 _ROWS_AT_ONCE = 500
@@ -59,6 +60,7 @@ def copy(reading: Reading, writing: Writing) -> None:
             raise LedgerCorrupt(f"ledger: the copy of {table.name} is incomplete; nothing was changed")
     if reading.execute(select(chain)).all() != writing.execute(select(chain)).all():
         raise LedgerCorrupt("ledger: the history of the copy ends elsewhere; nothing was changed")
+    outbox.note_changes(writing)
     forget_owner(writing.connection)
     heartbeat.report("copying", total + 1, total + 1)
 

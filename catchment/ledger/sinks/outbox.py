@@ -142,10 +142,6 @@ class Outbox:
         with self._store.write() as writing:
             if writing.execute(select(sinks_table.c.id).where(sinks_table.c.name == name)).first():
                 raise BadInput(f"{name}: a sink with this name exists; choose another name")
-            if writing.execute(select(sinks_table.c.id).limit(1)).first() is None:
-                _execute(writing.connection, _SQLITE if writing.sqlite else _POSTGRES)
-            if wants_vectors:
-                _execute(writing.connection, _SQLITE_VECTORS if writing.sqlite else _POSTGRES_VECTORS)
             values: dict[str, Any] = {
                 "id": writing.ids("sinks")[0],
                 "name": name,
@@ -162,6 +158,7 @@ class Outbox:
                 "compared": 0,
             }
             writing.execute(insert(sinks_table).values(values))
+            note_changes(writing)
             writing.record("sink_added", actor=actor, reason=f"{name} ({kind}) {reason}".strip())
         return self.get(name)
 
@@ -294,6 +291,15 @@ def lacks_triggers(reading: Reading) -> bool:
     names = "SELECT name FROM sqlite_master" if reading.sqlite else "SELECT tgname AS name FROM pg_trigger"
     found = reading.execute(text(f"SELECT count(*) FROM ({names}) AS triggers WHERE name LIKE 'outbox!_%' ESCAPE '!'"))
     return int(found.scalar_one()) < (len(_ROWS) if reading.sqlite else 1)
+
+
+def note_changes(writing: Writing) -> None:
+    """Create the triggers that the sinks of this database need. May be called again."""
+    wants_vectors = writing.execute(select(sinks_table.c.wants_vectors)).scalars().all()
+    if wants_vectors:
+        _execute(writing.connection, _SQLITE if writing.sqlite else _POSTGRES)
+    if any(wants_vectors):
+        _execute(writing.connection, _SQLITE_VECTORS if writing.sqlite else _POSTGRES_VECTORS)
 
 
 def compare_all(writing: Writing) -> None:
