@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import BadInput
+from catchment.errors import BadInput, UserError
 from catchment.model import ReplayStage
 from catchment.runtime.home import expanded
 from console import arguments, render, session
@@ -62,8 +62,7 @@ def new(
     from catchment.actions import backfills
 
     paths = None if items is None else _paths(items)
-    chosen = None if stage is None else stage
-    what = backfills.window(session.desk(), name, since, until, chosen, paths)
+    what = backfills.window(session.desk(), name, since, until, stage, paths)
     _plan([(name, what)], dry_run=dry_run, wait=wait, reason=reason, as_json=as_json)
 
 
@@ -302,7 +301,14 @@ def _plan(
         return False
     if not dry_run:
         desk.require_running()
-    planned = [one for name, what in wanted if (one := backfills.plan(desk, name, what, operator, reason))]
+    planned: list[Backfill] = []
+    for name, what in wanted:
+        try:
+            planned += filter(None, [backfills.plan(desk, name, what, operator, reason)])
+        except UserError as error:
+            if len(wanted) == 1:
+                raise
+            render.note(f"left out: {error}")
     if not dry_run:
         for one in planned:
             backfills.start(desk, one.id, operator, reason)
@@ -311,7 +317,7 @@ def _plan(
     if as_json:
         render.show_json([_plain(one) for one in planned])
     elif not planned:
-        render.say("nothing to do: all of it is in the library, as the present code reads it")
+        render.say("nothing to do: all of it is in the library, as the present code reads it, or on its way")
     elif dry_run:
         _table(planned)
         render.say("Start it: `catchment backfill start NUMBER`.")
