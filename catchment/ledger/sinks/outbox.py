@@ -162,7 +162,7 @@ class Outbox:
                 "compared": 0,
             }
             writing.execute(insert(sinks_table).values(values))
-            writing.record("sink_added", actor=actor, reason=f"{name} ({kind}) {reason}".strip())
+            writing.record("sink added", actor=actor, reason=f"{name} ({kind}) {reason}".strip())
         return self.get(name)
 
     def remove(self, name: str, actor: str, reason: str = "") -> None:
@@ -174,7 +174,7 @@ class Outbox:
             if writing.execute(select(sinks_table.c.id).limit(1)).first() is None:
                 writing.execute(delete(table))
                 _execute(writing.connection, _DROP_SQLITE if writing.sqlite else _DROP_POSTGRES)
-            writing.record("sink_removed", actor=actor, reason=f"{name} {reason}".strip())
+            writing.record("sink removed", actor=actor, reason=f"{name} {reason}".strip())
 
     def set_state(self, name: str, state: SinkState, actor: str, reason: str = "") -> None:
         """Pause a sink; resume it, which compares it with the library; or have it emptied and filled. Raises NotFound."""
@@ -184,7 +184,7 @@ class Outbox:
             values |= {"compared": 0, "failures": 0, "not_before": 0, "error": None}
         with self._store.write() as writing:
             writing.execute(update(sinks_table).where(sinks_table.c.id == sink.id).values(values))
-            writing.record(f"sink_{state}", actor=actor, reason=f"{name} {reason}".strip())
+            writing.record(f"sink {state}", actor=actor, reason=f"{name} {reason}".strip())
 
     def get(self, name: str) -> SinkRow:
         """Return the sink with this name. Raises NotFound."""
