@@ -403,7 +403,8 @@ def test_finished_job_is_neither_cancelled_nor_prioritized(
 
 def test_a_backfill_of_a_paused_source_is_not_stored(desk: LocalDesk, server: Standin) -> None:
     again = BackfillSelection(ReplayStage.EMBED)
-    assert (paused := backfills.plan(desk, "notes", again, WHO)) is not None
+    paused = backfills.plan(desk, "notes", again, WHO)
+    assert paused is not None
     backfills.start(desk, paused.id, WHO)
     backfills.pause(desk, paused.id, WHO)
     sources.pause(desk, "notes", WHO)
