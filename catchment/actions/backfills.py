@@ -75,9 +75,15 @@ def survey(desk: Desk[E], name: str, what: BackfillSelection) -> Survey:
 
 
 def plan(desk: Desk[E], name: str, what: BackfillSelection, actor: str, reason: str = "") -> Backfill | None:
-    """Store a plan and return it; None if there is nothing to do. Raises the exceptions of `survey` and `require_runnable`."""
+    """Store a plan and return it; None if there is nothing to do.
+
+    Raises the exceptions of `survey` and `require_runnable`, and NotFound if no content is kept.
+    """
     syncs.require_runnable(desk, desk.entry(name))
     if not (work := survey(desk, name, what)).total:
+        if work.unreadable:
+            unkept = f"the content of {work.unreadable:,} documents is not kept"
+            raise NotFound(f"{name}: {unkept}; fetch them again with `catchment backfill {name} --items FILE`")
         return None
     with desk.writing() as ledger:
         return ledger.backfills.get(ledger.backfills.plan(known(desk, ledger, name).id, what, work, actor, reason))

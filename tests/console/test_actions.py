@@ -21,7 +21,7 @@ from catchment.actions.desk import Timing
 from catchment.actions.quarantine import Selection
 from catchment.content.raw_store import RawStore
 from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
-from catchment.ledger import BackfillSelection, BackfillState, FailureInfo, Incident, Moment
+from catchment.ledger import BackfillSelection, BackfillState, FailureInfo, Incident, Moment, Survey
 from catchment.model import Item, JobState, RawContent, ReplayStage, Tombstone, Upsert
 from catchment.runtime.process import alive, identity
 from console import session
@@ -414,3 +414,11 @@ def test_a_backfill_of_a_paused_source_is_not_stored(desk: LocalDesk, server: St
         backfills.resume(desk, paused.id, WHO)
     with desk.reading() as ledger:
         assert [(one.id, one.state) for one in ledger.backfills.page().rows] == [(paused.id, BackfillState.PAUSED)]
+
+
+def test_documents_whose_content_is_not_kept_are_not_called_up_to_date(
+    desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfills, "survey", lambda *_: Survey(0, 3, ""))
+    with pytest.raises(NotFound, match=r"3 documents is not kept; .*--items FILE"):
+        backfills.plan(desk, "notes", BackfillSelection(ReplayStage.NORMALIZE), WHO)
