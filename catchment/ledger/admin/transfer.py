@@ -15,6 +15,7 @@ from catchment.ledger.db.database import Reading, Store, Writing
 from catchment.ledger.db.ownership import forget_owner
 from catchment.ledger.db.schema import chain, counters, doc_folders, doc_tags, metadata, revision, search_model
 from catchment.ledger.library.word_index import INDEXES
+from catchment.ledger.sinks import outbox
 from catchment.runtime import heartbeat
 
 _ROWS_AT_ONCE = 500
@@ -60,11 +61,13 @@ def copy(reading: Reading, writing: Writing) -> None:
     if reading.execute(select(chain)).all() != writing.execute(select(chain)).all():
         raise LedgerCorrupt("ledger: the history of the copy ends elsewhere; nothing was changed")
     forget_owner(writing.connection)
+    outbox.compare_all(writing)
     heartbeat.report("copying", total + 1, total + 1)
 
 
 def set_aside(connection: Connection, schema: str) -> None:
     """Move the tables of a ledger on PostgreSQL into a new schema, where the database owner can read or drop them."""
+    outbox.unwatch(connection)
     run = connection.exec_driver_sql
     run(f'CREATE SCHEMA "{schema}"')
     for view in ("chunk_text", "document_names"):

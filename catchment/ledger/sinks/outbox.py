@@ -142,10 +142,6 @@ class Outbox:
         with self._store.write() as writing:
             if writing.execute(select(sinks_table.c.id).where(sinks_table.c.name == name)).first():
                 raise BadInput(f"{name}: a sink with this name exists; choose another name")
-            if writing.execute(select(sinks_table.c.id).limit(1)).first() is None:
-                _execute(writing.connection, _SQLITE if writing.sqlite else _POSTGRES)
-            if wants_vectors:
-                _execute(writing.connection, _SQLITE_VECTORS if writing.sqlite else _POSTGRES_VECTORS)
             values: dict[str, Any] = {
                 "id": writing.ids("sinks")[0],
                 "name": name,
@@ -162,6 +158,7 @@ class Outbox:
                 "compared": 0,
             }
             writing.execute(insert(sinks_table).values(values))
+            _watch(writing)
             writing.record("sink added", actor=actor, reason=f"{name} ({kind}) {reason}".strip())
         return self.get(name)
 
@@ -173,7 +170,7 @@ class Outbox:
             writing.execute(delete(sinks_table).where(sinks_table.c.id == sink.id))
             if writing.execute(select(sinks_table.c.id).limit(1)).first() is None:
                 writing.execute(delete(table))
-                _execute(writing.connection, _DROP_SQLITE if writing.sqlite else _DROP_POSTGRES)
+                unwatch(writing.connection)
             writing.record("sink removed", actor=actor, reason=f"{name} {reason}".strip())
 
     def set_state(self, name: str, state: SinkState, actor: str, reason: str = "") -> None:
@@ -288,8 +285,23 @@ class Outbox:
 
 
 def compare_all(writing: Writing) -> None:
-    """Let each sink be compared with the library, because this one takes the place of another."""
+    """Let each sink be compared with the library, because this one takes the place of another, and note its changes."""
     writing.execute(update(sinks_table).values(compared=0, not_before=0))
+    _watch(writing)
+
+
+def unwatch(connection: Connection) -> None:
+    """Note no changes any more."""
+    _execute(connection, _DROP_SQLITE if connection.dialect.name == "sqlite" else _DROP_POSTGRES)
+
+
+def _watch(writing: Writing) -> None:
+    """Make the triggers that the sinks need, unless they are there."""
+    sinks = writing.execute(select(sinks_table.c.wants_vectors)).scalars().all()
+    if sinks:
+        _execute(writing.connection, _SQLITE if writing.sqlite else _POSTGRES)
+    if any(sinks):
+        _execute(writing.connection, _SQLITE_VECTORS if writing.sqlite else _POSTGRES_VECTORS)
 
 
 def _execute(connection: Connection, statements: Sequence[str]) -> None:
