@@ -199,7 +199,7 @@ def undo(number: Number, reason: arguments.Why = "") -> None:
 
     undone = backfills.undo(session.desk(), number, session.operator(), reason)
     changed = sum(len(one.actions) for one in undone)
-    render.say(f"{render.count(changed, 'document')} restored" if changed else "it changed nothing that can be undone")
+    render.say(f"{render.count(changed, 'document')} as before the backfill" if changed else "it changed nothing that can be undone")
 
 
 def replay(
