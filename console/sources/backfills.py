@@ -16,6 +16,7 @@ from catchment.runtime.home import expanded
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 from console.library import documents, versions
+from console.trouble.undo import show_counts
 
 if TYPE_CHECKING:
     from catchment.ledger import Backfill, BackfillSelection
@@ -197,9 +198,11 @@ def undo(number: Number, reason: arguments.Why = "") -> None:
     """
     from catchment.actions import backfills
 
-    undone = backfills.undo(session.desk(), number, session.operator(), reason)
-    changed = sum(len(one.actions) for one in undone)
-    render.say(f"{render.count(changed, 'document')} as before the backfill" if changed else "it changed nothing that can be undone")
+    undone = [one for one in backfills.undo(session.desk(), number, session.operator(), reason) if one.actions]
+    for one in undone:
+        show_counts(one)
+    if not undone:
+        render.say("it changed nothing that can be undone")
 
 
 def replay(
@@ -317,7 +320,7 @@ def _plan(
     if as_json:
         render.show_json([_plain(one) for one in planned])
     elif not planned:
-        render.say("nothing to do: all of it is in the library, as the present code reads it, or on its way")
+        render.say("nothing to do: no item is new, and none was read by an earlier version")
     elif dry_run:
         _table(planned)
         render.say("Start it: `catchment backfill start NUMBER`.")
