@@ -210,7 +210,7 @@ def _plan_backfill(desk: Desk[Any], given: PlanFields, actor: str) -> Done:
     what = backfills.window(desk, given.name, *given.window, given.stage)
     planned = backfills.plan(desk, given.name, what, actor, given.reason)
     if planned is None:
-        return Done(f"{given.name}: nothing to do; all of it is in the library, as the present code reads it", 0)
+        return Done(f"{given.name}: nothing to do; no item is new, and none was read by an earlier version", 0)
     return Done(f"{count(planned.survey.total, 'item')} of {given.name}; start it", planned.id)
 
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from catchment.actions import consents, syncs
+from catchment.actions import syncs
 from catchment.actions.desk import Desk, E, known
 from catchment.content.parsing import CODE
 from catchment.contracts import Windowed
@@ -75,9 +75,15 @@ def survey(desk: Desk[E], name: str, what: BackfillSelection) -> Survey:
 
 
 def plan(desk: Desk[E], name: str, what: BackfillSelection, actor: str, reason: str = "") -> Backfill | None:
-    """Store a plan and return it; None if there is nothing to do. Raises the exceptions of `survey`, and NoConsent."""
-    consents.require(desk, desk.entry(name))
+    """Store a plan and return it; None if there is nothing to do.
+
+    Raises the exceptions of `survey` and `require_runnable`, and NotFound if no content is kept.
+    """
+    syncs.require_runnable(desk, desk.entry(name))
     if not (work := survey(desk, name, what)).total:
+        if work.unreadable:
+            unkept = f"the content of {work.unreadable:,} documents is not kept"
+            raise NotFound(f"{name}: {unkept}; fetch them again with `catchment backfill {name} --items FILE`")
         return None
     with desk.writing() as ledger:
         return ledger.backfills.get(ledger.backfills.plan(known(desk, ledger, name).id, what, work, actor, reason))
@@ -107,10 +113,12 @@ def pause(desk: Desk[E], number: int, actor: str, reason: str = "") -> None:
 
 def resume(desk: Desk[E], number: int, actor: str, reason: str = "") -> str:
     """Continue a paused backfill. Return the ID of its run. Raises NotFound, Refused, TryAgain."""
+    with desk.reading() as ledger:
+        found = ledger.backfills.get(number)
+    syncs.require_runnable(desk, desk.entry(found.source))
     desk.require_running()
     with desk.writing() as ledger:
         ledger.backfills.resume(number, actor, reason)
-        found = ledger.backfills.get(number)
     return _run(desk, found)
 
 

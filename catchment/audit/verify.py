@@ -29,7 +29,8 @@ ERASED = ""
 """The event of a row that was erased except for its number and its hash."""
 ORIGIN = "catchment.localhost/audit"
 """The name of the log in its checkpoints, which have the form of a C2SP signed note."""
-FIRST = "pending"
+FIRST = frozenset({"pending", "skipped", "retrying", "quarantined", "succeeded", "cancelled"})
+"""The states in which a job may begin: a listing can end or fail it at once, and an undo makes it with its result."""
 TRANSITIONS: dict[str, frozenset[str]] = {
     "pending": frozenset({"running", "cancelled", "superseded"}),
     "running": frozenset({"succeeded", "skipped", "retrying", "quarantined", "pending", "cancelled", "superseded"}),
@@ -138,7 +139,7 @@ class Replay:
             self._states.extend(bytes(job - len(self._states) + 1_024))
         before = _STATES[self._states[job]]
         self._states[job] = _STATES.index(event)
-        if event in TRANSITIONS[before] if before else event == FIRST or not self._is_whole:
+        if event in TRANSITIONS[before] if before else event in FIRST or not self._is_whole:
             return None
         return f"row {row[0]}: job {job} went from {before or 'nothing'} to {event}, which is not permitted"
 

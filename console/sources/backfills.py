@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import BadInput
+from catchment.errors import BadInput, UserError
 from catchment.model import ReplayStage
 from catchment.runtime.home import expanded
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 from console.library import documents, versions
+from console.trouble.undo import show_counts
 
 if TYPE_CHECKING:
     from catchment.ledger import Backfill, BackfillSelection
@@ -62,8 +63,7 @@ def new(
     from catchment.actions import backfills
 
     paths = None if items is None else _paths(items)
-    chosen = None if stage is None else stage
-    what = backfills.window(session.desk(), name, since, until, chosen, paths)
+    what = backfills.window(session.desk(), name, since, until, stage, paths)
     _plan([(name, what)], dry_run=dry_run, wait=wait, reason=reason, as_json=as_json)
 
 
@@ -198,9 +198,11 @@ def undo(number: Number, reason: arguments.Why = "") -> None:
     """
     from catchment.actions import backfills
 
-    undone = backfills.undo(session.desk(), number, session.operator(), reason)
-    changed = sum(len(one.actions) for one in undone)
-    render.say(f"{render.count(changed, 'document')} restored" if changed else "it changed nothing that can be undone")
+    undone = [one for one in backfills.undo(session.desk(), number, session.operator(), reason) if one.actions]
+    for one in undone:
+        show_counts(one)
+    if not undone:
+        render.say("it changed nothing that can be undone")
 
 
 def replay(
@@ -302,7 +304,14 @@ def _plan(
         return False
     if not dry_run:
         desk.require_running()
-    planned = [one for name, what in wanted if (one := backfills.plan(desk, name, what, operator, reason))]
+    planned: list[Backfill] = []
+    for name, what in wanted:
+        try:
+            planned += filter(None, [backfills.plan(desk, name, what, operator, reason)])
+        except UserError as error:
+            if len(wanted) == 1:
+                raise
+            render.note(f"left out: {error}")
     if not dry_run:
         for one in planned:
             backfills.start(desk, one.id, operator, reason)
@@ -311,7 +320,7 @@ def _plan(
     if as_json:
         render.show_json([_plain(one) for one in planned])
     elif not planned:
-        render.say("nothing to do: all of it is in the library, as the present code reads it")
+        render.say("nothing to do: no item is new, and none was read by an earlier version")
     elif dry_run:
         _table(planned)
         render.say("Start it: `catchment backfill start NUMBER`.")

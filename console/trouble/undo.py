@@ -50,8 +50,6 @@ def undo(
 
 
 def _show(undone: Undone) -> None:
-    from catchment.ledger import UndoAction
-
     if not undone.actions:
         render.say(f"{undone.source}: sync {undone.sync_id} changed nothing that could be undone")
         return
@@ -59,6 +57,13 @@ def _show(undone: Undone) -> None:
     render.show_table(("ACTION", "ITEM"), [(_ACTIONS[action.value], path) for path, action in shown])
     if len(undone.actions) > len(shown):
         render.say(f"… and {len(undone.actions) - len(shown)} more; --json lists all")
+    show_counts(undone)
+
+
+def show_counts(undone: Undone) -> None:
+    """Say what an undo did, or its preview would do, in one line."""
+    from catchment.ledger import UndoAction
+
     words = {
         UndoAction.BRING_BACK: "restored",
         UndoAction.SET_BACK: "reverted",

@@ -38,6 +38,7 @@ _PAGES = (
     "/sources/new",
     "/sources/limits",
     "/syncs",
+    "/backfills",
     "/syncs/1",
     "/jobs",
     "/audit",

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catchment.actions import backups, consents, incidents, jobs, limits, quarantine, sources, syncs
+from catchment.actions import backfills, backups, consents, incidents, jobs, limits, quarantine, sources, syncs
 from catchment.actions.desk import Timing
 from catchment.actions.quarantine import Selection
 from catchment.content.raw_store import RawStore
 from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
-from catchment.ledger import FailureInfo, Incident, Moment
-from catchment.model import Item, JobState, RawContent, Tombstone, Upsert
+from catchment.ledger import BackfillSelection, BackfillState, FailureInfo, Incident, Moment, Survey
+from catchment.model import Item, JobState, RawContent, ReplayStage, Tombstone, Upsert
 from catchment.runtime.process import alive, identity
 from console import session
 from deployments.runs.desk import LocalDesk
@@ -399,3 +399,26 @@ def test_finished_job_is_neither_cancelled_nor_prioritized(
     with pytest.raises(NotFound):
         action(desk, 999, WHO)
     assert _history(filled) == before
+
+
+def test_a_backfill_of_a_paused_source_is_not_stored(desk: LocalDesk, server: Standin) -> None:
+    again = BackfillSelection(ReplayStage.EMBED)
+    paused = backfills.plan(desk, "notes", again, WHO)
+    assert paused is not None
+    backfills.start(desk, paused.id, WHO)
+    backfills.pause(desk, paused.id, WHO)
+    sources.pause(desk, "notes", WHO)
+    with pytest.raises(Refused, match="sources resume notes"):
+        backfills.plan(desk, "notes", again, WHO)
+    with pytest.raises(Refused, match="sources resume notes"):
+        backfills.resume(desk, paused.id, WHO)
+    with desk.reading() as ledger:
+        assert [(one.id, one.state) for one in ledger.backfills.page().rows] == [(paused.id, BackfillState.PAUSED)]
+
+
+def test_documents_whose_content_is_not_kept_are_not_called_up_to_date(
+    desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfills, "survey", lambda *_: Survey(0, 3, ""))
+    with pytest.raises(NotFound, match=r"3 documents is not kept; .*--items FILE"):
+        backfills.plan(desk, "notes", BackfillSelection(ReplayStage.NORMALIZE), WHO)

@@ -122,5 +122,8 @@ def test_the_undo_of_a_replay_restores_each_document(papers: Papers) -> None:
 
 def test_new_embeddings_are_made_of_the_same_texts(papers: Papers) -> None:
     number = started(papers, ReplayStage.EMBED)
+    planned = papers.ledger.backfills.get(number)
+    assert (planned.done, planned.total) == (0, 5)
     assert work(papers, number)["jobs"] == 0
-    assert papers.ledger.backfills.get(number).state is BackfillState.DONE
+    found = papers.ledger.backfills.get(number)
+    assert (found.state, found.done, found.total) == (BackfillState.DONE, 5, 5)

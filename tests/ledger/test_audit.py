@@ -15,15 +15,17 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy import func, select
 from sqlalchemy.exc import DBAPIError
 
 from catchment.audit import chain, comparison, export, verify
 from catchment.audit.comparison import Fate, compare
 from catchment.audit.signing import Signer
-from catchment.errors import BadInput, NotFound, Refused
+from catchment.errors import AccessDenied, BadInput, FetchFailed, NotFound, Refused, SkipReason
 from catchment.ledger.db.database import link
 from catchment.ledger.db.job_states import ARROWS
-from catchment.model import Priority
+from catchment.ledger.db.schema import history
+from catchment.model import Failure, Priority, Skip
 from catchment.runtime.home import Home
 from tests.ledger.world import World, note, notes
 
@@ -57,6 +59,23 @@ def test_the_verifier_knows_the_states_and_the_hashes_of_the_ledger() -> None:
     assert {state.value: {to.value for to in after} for state, after in ARROWS.items()} == verify.TRANSITIONS
     row = [1, 2, 'Ü\u2028"\\\n\x01\x7f', "e", None, None, 3, None, None, "\U0001f600"]
     assert verify.link(b"previous", row) == link(b"previous", row)
+
+
+def test_a_listing_and_an_undo_may_begin_a_job_with_its_result(sqlite_world: World, home: Home) -> None:
+    world = sqlite_world
+    world.ingest(*notes(3))
+    world.record(
+        Skip(note("large.md"), SkipReason.TOO_LARGE),
+        Failure(note("denied.md"), AccessDenied("denied.md")),
+        Failure(note("slow.md"), FetchFailed("slow.md")),
+    )
+    world.ledger.syncs.end(world.sync.id, "completed", {})
+    assert world.ledger.undo.undo(world.sync.id, "anna", "", lambda _: False).actions
+    with world.ledger._store.read() as reading:
+        begun = select(func.min(history.c.id)).where(history.c.job_id.is_not(None)).group_by(history.c.job_id)
+        first = set(reading.execute(select(history.c.event).where(history.c.id.in_(begun))).scalars())
+    assert first == verify.FIRST - {"succeeded"}
+    assert chain.verify(home, world.ledger, sign=True).problems == ()
 
 
 def test_signatures_are_those_of_ed25519() -> None:

@@ -171,3 +171,15 @@ def test_a_window_adds_its_jobs_to_the_backfill(world: World) -> None:
     assert world.ledger.backfills.cancel(number, "anna") == 1
     world.record(Upsert(note("old.md")))
     assert world.ledger.backfills.get(number).left == 1
+
+
+def test_a_purge_is_complete_and_ends_what_a_backfill_has_not_listed(world: World) -> None:
+    world.ingest(*notes(3))
+    done, _ = started(world)
+    assert replay(world, done) == 3
+    waiting = planned(world, BackfillSelection(ReplayStage.FETCH))
+    sum(world.ledger.purging.items(world.source.id, lambda _: True))
+    world.ledger.purging.rest(world.source.id)
+    assert set(world.ledger.purging.left(world.source.id, lambda _: True, whole=True).values()) == {0}
+    assert world.ledger.backfills.get(done).state is BackfillState.DONE
+    assert world.ledger.backfills.get(waiting).state is BackfillState.CANCELLED

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import select
 
 from catchment.errors import BadInput, LedgerCorrupt, NotFound, Refused, SchemaMismatch, TryAgain
-from catchment.ledger import Ledger
+from catchment.ledger import LAST_ID, Ledger
 from catchment.ledger.admin import backup, migrations
 from catchment.ledger.db.schema import metadata
 from catchment.ledger.library.embeddings import Embedding
@@ -284,6 +284,29 @@ def test_backup_of_postgresql_is_restored_on_both_databases(
         with ledger._store.read() as reading:
             replaced = f'SELECT state FROM "{done.aside}".sources'
             assert reading.connection.exec_driver_sql(replaced).scalar_one() == "removed"
+
+
+@pytest.mark.postgres
+def test_moved_and_restored_library_continues_to_note_changes_for_its_sinks(
+    sqlite_world: World, empty_database: str, tmp_path: Path
+) -> None:
+    world = sqlite_world
+    world.ingest(*notes(3))
+    sink = world.ledger.outbox.add("copies", "chroma", "http://localhost/c", None, "anna", wants_vectors=True)
+    world.ledger.outbox.received(world.ledger.outbox.compare(sink), [], {}, compared=LAST_ID)
+    world.ledger.move(empty_database)
+    for copy in (tmp_path / "1.db", tmp_path / "2.db"):
+        with closing(Ledger.open(empty_database, clock=world.clock, monotonic=world.clock.steady)) as ledger:
+            moved = ledger.outbox.get("copies")
+            assert (moved.compared, moved.waiting) == (0, 3)
+            assert ledger.outbox.received(ledger.outbox.compare(moved), [], {}, compared=LAST_ID).waiting == 0
+            ledger.back_up(copy, FILES)
+            ledger.sources.remove("notes", "anna", "")
+            assert ledger.outbox.get("copies").waiting == 3
+        backup.restore(empty_database, copy)
+    with closing(Ledger.open(empty_database)) as ledger:
+        assert ledger.outbox.get("copies").compared == 0
+        ledger.outbox.remove("copies", "anna")
 
 
 @pytest.mark.postgres

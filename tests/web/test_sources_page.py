@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import re
+import sqlite3
 import stat
+import sys
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -347,10 +351,19 @@ def test_scope_without_documents_can_be_withdrawn_alone(home: Home, client: Test
     page = client.get("/sources/plots/consent?scope=discussions").text
     assert "<strong>0 documents</strong> would be deleted" in page
     at, page = post(client, "consents.revoke", name="plots", confirm="plots", scope="discussions")
-    assert "consent withdrawn, 0 items deleted" in said(page)
+    assert "consent withdrawn, 0 items deleted" in said(page), readers()
     page = client.get(at).text
     assert page.count("Withdrawn") == 1
     assert client.get("/sources/plots/consent?scope=nope").status_code == 404
+
+
+def readers() -> str:
+    """Return the open transactions of this process with what refers to them, and what its threads are doing."""
+    found = [one for one in gc.get_objects() if isinstance(one, sqlite3.Connection) and one.in_transaction]
+    lines = [f"{one}: {[repr(each)[:200] for each in gc.get_referrers(one)]}" for one in found]
+    for number, frame in sys._current_frames().items():
+        lines += [f"thread {number}", *traceback.format_stack(frame)[-8:]]
+    return "\n".join(lines)
 
 
 def limits_of(home: Home, where: str) -> dict[str, Any]:

@@ -60,13 +60,14 @@ def copy(reading: Reading, writing: Writing) -> None:
             raise LedgerCorrupt(f"ledger: the copy of {table.name} is incomplete; nothing was changed")
     if reading.execute(select(chain)).all() != writing.execute(select(chain)).all():
         raise LedgerCorrupt("ledger: the history of the copy ends elsewhere; nothing was changed")
-    outbox.note_changes(writing)
     forget_owner(writing.connection)
+    outbox.compare_all(writing)
     heartbeat.report("copying", total + 1, total + 1)
 
 
 def set_aside(connection: Connection, schema: str) -> None:
     """Move the tables of a ledger on PostgreSQL into a new schema, where the database owner can read or drop them."""
+    outbox.unwatch(connection)
     run = connection.exec_driver_sql
     run(f'CREATE SCHEMA "{schema}"')
     for view in ("chunk_text", "document_names"):

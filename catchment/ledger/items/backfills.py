@@ -156,13 +156,14 @@ class Backfill:
 
     @property
     def done(self) -> int:
-        """Number of finished jobs."""
-        return sum(self.jobs.values()) - self.left
+        """Number of finished jobs, or of items whose embeddings were deleted to be made anew."""
+        return self.total - self.left if self.is_listed else sum(self.jobs.values()) - self.left
 
     @property
     def total(self) -> int:
         """Number of jobs, as planned until all are known."""
-        return sum(self.jobs.values()) if self.is_listed and self.jobs else self.survey.total
+        has_jobs = self.selection.stage is not ReplayStage.EMBED
+        return sum(self.jobs.values()) if self.is_listed and has_jobs else self.survey.total
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Table, delete, exists, func, literal, sele
 from catchment.ledger.db.database import Reading, Store, Writing, among
 from catchment.ledger.db.job_states import in_parts, in_small_parts
 from catchment.ledger.db.schema import (
+    backfills,
     before_images,
     chunks,
     contents,
@@ -35,7 +36,7 @@ from catchment.runtime import heartbeat
 
 _ITEMS_AT_ONCE = 1_000
 
-_FACTS = frozenset({"consents", "history", "measures", "outbox", "refused_documents", "syncs", "turns"})
+_FACTS = frozenset({"backfills", "consents", "history", "measures", "outbox", "refused_documents", "syncs", "turns"})
 """Tables about a source or its documents that contain no data from it."""
 
 _INDEXES = (
@@ -105,7 +106,7 @@ class Purging:
             self._store.let_others_write()
 
     def rest(self, source_id: int) -> None:
-        """Delete the source's data outside items: its cursor, held deletions, root and error messages."""
+        """Delete the source's data outside items: its cursor, held deletions, root and error messages. End its backfills."""
         with self._store.write() as writing:
             _forget_rest(writing, source_id)
 
@@ -270,6 +271,8 @@ def items_in_copy(file: Path, source: str, which: Which) -> int:
 def _forget_rest(writing: Writing, source_id: int) -> None:
     for table in (marks, holds):
         writing.execute(delete(table).where(table.c.source_id == source_id))
+    unlisted = (backfills.c.source_id == source_id) & backfills.c.listed_at.is_(None)
+    writing.execute(update(backfills).where(unlisted).values(wish="cancel"))
     writing.execute(update(syncs).where(syncs.c.source_id == source_id, syncs.c.error.is_not(None)).values(error=None))
     writing.execute(update(sources).where(sources.c.id == source_id).values(root=None, seen_root=None))
     held = (sources.c.id == source_id) & (sources.c.state == "held")

@@ -158,8 +158,8 @@ class Outbox:
                 "compared": 0,
             }
             writing.execute(insert(sinks_table).values(values))
-            note_changes(writing)
-            writing.record("sink_added", actor=actor, reason=f"{name} ({kind}) {reason}".strip())
+            _watch(writing)
+            writing.record("sink added", actor=actor, reason=f"{name} ({kind}) {reason}".strip())
         return self.get(name)
 
     def remove(self, name: str, actor: str, reason: str = "") -> None:
@@ -170,8 +170,8 @@ class Outbox:
             writing.execute(delete(sinks_table).where(sinks_table.c.id == sink.id))
             if writing.execute(select(sinks_table.c.id).limit(1)).first() is None:
                 writing.execute(delete(table))
-                _execute(writing.connection, _DROP_SQLITE if writing.sqlite else _DROP_POSTGRES)
-            writing.record("sink_removed", actor=actor, reason=f"{name} {reason}".strip())
+                unwatch(writing.connection)
+            writing.record("sink removed", actor=actor, reason=f"{name} {reason}".strip())
 
     def set_state(self, name: str, state: SinkState, actor: str, reason: str = "") -> None:
         """Pause a sink; resume it, which compares it with the library; or have it emptied and filled. Raises NotFound."""
@@ -181,7 +181,7 @@ class Outbox:
             values |= {"compared": 0, "failures": 0, "not_before": 0, "error": None}
         with self._store.write() as writing:
             writing.execute(update(sinks_table).where(sinks_table.c.id == sink.id).values(values))
-            writing.record(f"sink_{state}", actor=actor, reason=f"{name} {reason}".strip())
+            writing.record(f"sink {state}", actor=actor, reason=f"{name} {reason}".strip())
 
     def get(self, name: str) -> SinkRow:
         """Return the sink with this name. Raises NotFound."""
@@ -293,18 +293,24 @@ def lacks_triggers(reading: Reading) -> bool:
     return int(found.scalar_one()) < (len(_ROWS) if reading.sqlite else 1)
 
 
-def note_changes(writing: Writing) -> None:
-    """Create the triggers that the sinks of this database need. May be called again."""
-    wants_vectors = writing.execute(select(sinks_table.c.wants_vectors)).scalars().all()
-    if wants_vectors:
-        _execute(writing.connection, _SQLITE if writing.sqlite else _POSTGRES)
-    if any(wants_vectors):
-        _execute(writing.connection, _SQLITE_VECTORS if writing.sqlite else _POSTGRES_VECTORS)
-
-
 def compare_all(writing: Writing) -> None:
-    """Let each sink be compared with the library, because this one takes the place of another."""
+    """Let each sink be compared with the library, because this one takes the place of another, and note its changes."""
     writing.execute(update(sinks_table).values(compared=0, not_before=0))
+    _watch(writing)
+
+
+def unwatch(connection: Connection) -> None:
+    """Note no changes any more."""
+    _execute(connection, _DROP_SQLITE if connection.dialect.name == "sqlite" else _DROP_POSTGRES)
+
+
+def _watch(writing: Writing) -> None:
+    """Make the triggers that the sinks need, unless they are there."""
+    sinks = writing.execute(select(sinks_table.c.wants_vectors)).scalars().all()
+    if sinks:
+        _execute(writing.connection, _SQLITE if writing.sqlite else _POSTGRES)
+    if any(sinks):
+        _execute(writing.connection, _SQLITE_VECTORS if writing.sqlite else _POSTGRES_VECTORS)
 
 
 def _execute(connection: Connection, statements: Sequence[str]) -> None:

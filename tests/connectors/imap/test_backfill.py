@@ -66,7 +66,11 @@ def test_a_period_is_fetched_once_and_ordinary_syncs_keep_it(home: Home, recent:
     assert full_sync(home, recent)["jobs"] == 0
     assert backfill(home, recent, number)["succeeded"] == 3
     assert len(before := documents(home)) == 8
-    assert backfill(home, recent, started(home, recent, YEAR))["jobs"] == 0
+    again = started(home, recent, YEAR)
+    assert backfill(home, recent, again)["jobs"] == 0
+    with closing(Ledger.open(home.database_url)) as ledger:
+        found = ledger.backfills.get(again)
+        assert (found.state, found.done, found.total) == (BackfillState.DONE, 0, 0)
     assert full_sync(home, recent)["jobs"] == 0
     assert documents(home) == before
 
