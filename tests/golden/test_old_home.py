@@ -44,6 +44,7 @@ def test_old_history_is_chained_by_sha256_of_previous_hash_and_row(home: Path) -
 
 def test_old_home_passes_deep_ledger_check(home: Path) -> None:
     _succeed(home, "ledger check --deep")
+    _succeed(home, "audit verify")
     assert json.loads(_succeed(home, "ledger check --json").out) == {"holds": True, "broken": []}
 
 
@@ -83,6 +84,7 @@ def test_last_sync_of_old_home_can_be_undone(home: Path) -> None:
     assert json.loads(_succeed(home, "undo 9 --json").out)["deeds"] == [{"do": "take out", "item": "later.md"}]
     assert json.loads(_succeed(home, "search undo --source papers --json").out) == []
     _succeed(home, "ledger check --deep")
+    _succeed(home, "audit verify")
     assert facts_of(home)["history"][: len(RECORDED["history"])] == RECORDED["history"]
 
 
@@ -96,6 +98,7 @@ def test_old_home_has_valid_sources_file_and_changes_states(home: Path) -> None:
     ):
         _succeed(home, command)
     _succeed(home, "ledger check --deep")
+    _succeed(home, "audit verify")
 
 
 def _succeed(home: Path, command: str) -> Result:

@@ -75,12 +75,7 @@ _POSTGRES_VECTORS = (
 )
 _DROP_SQLITE = tuple(f"DROP TRIGGER IF EXISTS outbox_{name}" for name in (*map(str.lower, _ROWS), "vectors", "model"))
 _DROP_POSTGRES = (
-    "DROP TRIGGER IF EXISTS outbox_change ON documents",
-    "DROP FUNCTION IF EXISTS put_into_outbox()",
-    "DROP TRIGGER IF EXISTS outbox_vectors ON embeddings",
-    "DROP TRIGGER IF EXISTS outbox_model ON search_model",
-    "DROP FUNCTION IF EXISTS put_vectors_into_outbox()",
-    "DROP FUNCTION IF EXISTS compare_vectors()",
+    "DROP FUNCTION IF EXISTS put_into_outbox(), put_vectors_into_outbox(), compare_vectors() CASCADE",  # with their triggers
 )
 
 
