@@ -50,6 +50,11 @@ def has_masked_secrets(document: Document) -> bool:
     return any(warning.startswith(_WARNING) for warning in document.warnings)
 
 
+def tells_of_secrets(document: bytes) -> bool:
+    """Return whether an encoded document has the warning about masked secrets, or its words in the text."""
+    return _WARNING.encode() in document
+
+
 def mask(text: str, counts: Counter[str] | None = None) -> str:
     """Replace the secrets in a text and count them by kind. Linear in the text's length.
 

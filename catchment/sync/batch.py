@@ -39,7 +39,7 @@ from catchment.runtime.heartbeat import ProgressDeadline
 from catchment.runtime.redaction import redact
 from catchment.settings import Policy
 from catchment.sync import backoff
-from catchment.sync.kept_raw import keep
+from catchment.sync.kept_raw import has_no_secret, keep
 from catchment.sync.preflight import Permit, scopes_of
 from catchment.sync.progress import Progress, Trouble
 from catchment.telemetry.catalogue import BYTES_READ, CACHE, JOB_DURATION, SAVE_TO_FOUND, Metric
@@ -303,13 +303,17 @@ class OpenBatch:
     def _parse(self, jobs: Sequence[ClaimedJob]) -> None:
         """Fetch and parse the jobs. Large items are hashed first and parsed only if their content is new."""
         tasks = list(self._tasks(jobs))
-        if self._bench.raw is not None:
-            fetched = ((job.item_id, job.item, task.raw) for job, task in tasks if task.raw is not None)
-            keep(self._bench.raw, self._bench.ledger, fetched)
         large = [(job, task) for job, task in tasks if (job.item.size or 0) > _WORTH_HASHING_FIRST]
         reads = self._known_content(dict(self._run(digest, large)))
         out = reads.keys() | self._failed
         reads |= self._run(read, [(job, task) for job, task in tasks if job.id not in out])
+        if self._bench.raw is not None:
+            fetched = [
+                (job.item_id, job.item, task.raw)
+                for job, task in tasks
+                if task.raw is not None and job.id in reads and has_no_secret(task.raw, reads[job.id])
+            ]
+            keep(self._bench.raw, self._bench.ledger, fetched)
         fates = Counter(reading.fate for reading in reads.values())
         self._bench.add(parsed=fates["parsed"], reused=fates["stored"])
         for job_id, reading in reads.items():

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import closing, suppress
 
+import orjson
+
+from catchment.content.parsing import Read
 from catchment.content.raw_store import RawStore
+from catchment.content.secret_masking import tells_of_secrets
 from catchment.contracts import Connector
 from catchment.errors import HomeUnavailable
 from catchment.ledger import Ledger, Readable
@@ -27,6 +31,13 @@ def readable(connector: Connector, raw: RawStore | None, stage: ReplayStage) -> 
     if stage is not ReplayStage.NORMALIZE or not scopes_of(connector):
         return None
     return raw.holds if raw else lambda _: ()
+
+
+def has_no_secret(raw: RawContent, reading: Read) -> bool:
+    """Return whether a parse has shown that there is no secret in raw content: only then may it be kept unmasked."""
+    if reading.document is None or tells_of_secrets(reading.document) or raw.title not in (None, "", reading.title):
+        return False
+    return bool(orjson.loads(orjson.dumps(raw.metadata)) == reading.metadata)
 
 
 def keep(raw: RawStore, ledger: Ledger, fetched: Iterable[tuple[int, Item, RawContent]]) -> None:

@@ -25,11 +25,11 @@ import sinks
 from catchment.ledger import Ledger
 from catchment.ledger.sinks.outbox import LAST_ID
 from catchment.sync.supply import DeliveryCounts, deliver
-from tests.ledger.conftest import postgres
+from tests.ledger.conftest import new_postgres, postgres
 from tests.ledger.world import Clock, World
 from tests.waiting import until
 
-__all__ = ["postgres"]
+__all__ = ["new_postgres", "postgres"]
 
 _CHROMA = Path(__file__).parents[2] / "build" / "sinks" / "bin" / "chroma"
 _ARCADE = _CHROMA.with_name("python")
