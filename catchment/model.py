@@ -219,6 +219,19 @@ class ReplayStage(StrEnum):
     EXTRACT = "extract"
     EMBED = "embed"
 
+    @property
+    def words(self) -> str:
+        """What it does, for people."""
+        return _STAGES[self]
+
+
+_STAGES = {
+    ReplayStage.FETCH: "fetch from the source",
+    ReplayStage.NORMALIZE: "read again",
+    ReplayStage.EXTRACT: "extract again",
+    ReplayStage.EMBED: "make embeddings again",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:

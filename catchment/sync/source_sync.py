@@ -254,8 +254,9 @@ class SourceSync:
     def backfill_to_continue(self) -> tuple[int, int] | None:
         """Return the number of the source's next backfill with work left, and that of its latest sync, or 0; None if none."""
         backfills = self._ledger.backfills
-        for one in backfills.running(self.source.id):
-            return one.id, next(iter(backfills.syncs(one.id)), 0)
+        for one in backfills.unfinished(self.source.id):
+            if one.is_running:
+                return one.id, next(iter(backfills.syncs(one.id)), 0)
         return None
 
     # Internals

@@ -5,13 +5,13 @@ A batch counts as received when the sink has stored it, so a kill repeats one ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from catchment.contracts import Sink
 from catchment.errors import DocumentRefused, LedgerError, LoginFailed, NotFound, SinkUnavailable, UserError
-from catchment.ledger import LAST_ID, Ledger, SinkRow, SinkState
+from catchment.ledger import LAST_ID, Ledger, Outbox, SinkRow, SinkState, in_parts
 from catchment.model import DocumentCopy
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
@@ -99,14 +99,19 @@ def differences(ledger: Ledger, place: Sink, refused: Collection[int] = ()) -> D
     missing, outdated, surplus = list[int](), list[int](), list[int]()
     after = 0
     while after != LAST_ID:
-        here = ledger.outbox.versions(after, _PAGE, vectors=place.wants_vectors)
-        last = max(here) if len(here) == _PAGE else LAST_ID
-        there = place.versions(after, last)
+        here, there, last = _page(ledger.outbox, place, after)
         missing += sorted(here.keys() - there.keys() - set(refused))
         surplus += sorted(there.keys() - here.keys())
         outdated += sorted(number for number in here.keys() & there.keys() if here[number] != there[number])
         after = last
     return Differences(tuple(missing), tuple(outdated), tuple(surplus))
+
+
+def _page(outbox: Outbox, place: Sink, after: int) -> tuple[Mapping[int, str], Mapping[int, str], int]:
+    """Return the versions of the next documents of the library and of a sink, and the last ID that they cover."""
+    here = outbox.versions(after, _PAGE, vectors=place.wants_vectors)
+    last = max(here) if len(here) == _PAGE else LAST_ID
+    return here, place.versions(after, last), last
 
 
 class _Delivery:
@@ -121,7 +126,7 @@ class _Delivery:
         if sink.state is SinkState.PAUSED:
             return False
         if sink.state is SinkState.EMPTYING:
-            for part in _cut(sorted(place.versions(0, LAST_ID)), place.batch):
+            for part in in_parts(sorted(place.versions(0, LAST_ID)), place.batch):
                 self._write(place, (), part)
             self.sink = self._outbox.compare(sink)
         elif sink.compared is not None:
@@ -133,13 +138,11 @@ class _Delivery:
     def _compare(self, place: Sink, after: int) -> None:
         if after == 0:
             self.sink = self._outbox.compare(self.sink)
-        here = self._outbox.versions(after, _PAGE, vectors=place.wants_vectors)
-        last = max(here) if len(here) == _PAGE else LAST_ID
-        there = place.versions(after, last)
+        here, there, last = _page(self._outbox, place, after)
         differing = [number for number in here if there.get(number) != here[number]]
         surplus = sorted(there.keys() - here.keys())
         refusals = dict[int, str]()
-        for part in _cut([*differing, *surplus], place.batch):
+        for part in in_parts([*differing, *surplus], place.batch):
             refusals |= self._send(place, part)
         self.sink = self._outbox.received(self.sink, [*here, *surplus], refusals, compared=last)
 
@@ -179,8 +182,3 @@ def _written(place: Sink, changed: Sequence[DocumentCopy], removed: Collection[i
                 refusals[document.id] = str(error)
                 place.write((), [document.id])
     return refusals
-
-
-def _cut(numbers: list[int], size: int) -> Iterator[list[int]]:
-    for start in range(0, len(numbers), size):
-        yield numbers[start : start + size]

@@ -260,13 +260,7 @@ def replay(
 
 def described(what: BackfillSelection) -> str:
     """Return a selection in words."""
-    words = {
-        "fetch": "fetch from the source",
-        "normalize": "read again",
-        "extract": "extract again",
-        "embed": "make embeddings again",
-    }
-    parts = [words[what.stage.value]]
+    parts = [what.stage.words]
     if what.items is not None:
         parts.append(render.count(len(what.items), "item"))
     if what.since is not None:

@@ -7,15 +7,9 @@ from dataclasses import dataclass
 
 from catchment.content.parsing import CODE
 from catchment.ledger import Backfill, ListPage, TextChange
+from catchment.model import ReplayStage
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
-
-WORDS = {
-    "fetch": "Fetch from the source",
-    "normalize": "Read again",
-    "extract": "Extract again",
-    "embed": "Make embeddings again",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +39,7 @@ def _list(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "source": source,
         "names": [one.name for one in ledger.sources.all()],
         "query": {"source": source},
-        "words": WORDS,
+        "stages": [stage for stage in ReplayStage if stage is not ReplayStage.FETCH],
     }
 
 
@@ -53,7 +47,7 @@ def _one(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     number = int(parameters["number"])
     backfills = library.ledger.backfills
     view = BackfillAndChanges(backfills.get(number), *backfills.changes(number))
-    return {"view": view, "one": view.backfill, "words": WORDS}
+    return {"view": view, "one": view.backfill}
 
 
 PAGES = (

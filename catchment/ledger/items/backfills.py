@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, insert, not_, or_, select, true, update
+from sqlalchemy import ColumnElement, Select, exists, func, insert, not_, or_, select, true, update
 from sqlalchemy.orm import aliased
 
 from catchment.errors import NotFound, Refused
@@ -323,19 +323,15 @@ class Backfills:
             )
             return ListPage(tuple(_backfills(reading, page.rows)), page.total, page.next)
 
-    def running(self, source_id: int | None = None) -> list[Backfill]:
-        """Return the running backfills of a source or of all, oldest first."""
+    def unfinished(self, source_id: int | None = None) -> list[Backfill]:
+        """Return the backfills of a source or of all that run or are paused, oldest first."""
         of_source = true() if source_id is None else backfills.c.source_id == source_id
+        # Every sync asks for this, so the jobs of the many that are done are not counted.
+        left = exists(select(jobs.c.id).where(jobs.c.backfill_id == backfills.c.id, states(UNFINISHED)))
+        open_ones = backfills.c.wish.in_(("run", "hold")) & (backfills.c.listed_at.is_(None) | left)
         with self._store.read() as reading:
-            rows = reading.execute(_rows().where(of_source, backfills.c.wish == "run").order_by(backfills.c.id)).all()
-            return [one for one in _backfills(reading, rows) if one.is_running]
-
-    def unfinished(self) -> list[Backfill]:
-        """Return the backfills that run or are paused, oldest first."""
-        with self._store.read() as reading:
-            chosen = _rows().where(backfills.c.wish.in_(("run", "hold"))).order_by(backfills.c.id)
-            found = _backfills(reading, reading.execute(chosen).all())
-        return [one for one in found if one.state is not BackfillState.DONE]
+            chosen = _rows().where(of_source, open_ones).order_by(backfills.c.id)
+            return _backfills(reading, reading.execute(chosen).all())
 
     def syncs(self, number: int) -> list[int]:
         """Return the syncs of a backfill, latest first."""
