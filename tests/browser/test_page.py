@@ -257,7 +257,6 @@ def _in_trouble(folder: Path) -> Home:
 
 def _open(page: Page, title: str) -> None:
     """Open a problem with the keys of the list."""
-    # The keys work when the scripts have been executed, which may be after the text is visible.
     page.wait_for_load_state()
     _press(page, "g", "t")
     expect(page).to_have_url(re.compile("/trouble$"))
@@ -268,6 +267,8 @@ def _open(page: Page, title: str) -> None:
             break
     _press(page, "Enter")
     expect(page.locator("#case h1")).to_contain_text(title)
+    # The keys work when the scripts have been executed, which may be after the text is visible.
+    page.wait_for_load_state()
 
 
 def _confirm(page: Page, reason: str) -> None:
