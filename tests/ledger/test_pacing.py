@@ -428,6 +428,22 @@ def test_host_is_never_asked_sooner_than_it_wants(pacing: Pacing, scattered: Met
     assert pacing.places() == []
 
 
+def test_hosts_that_were_not_asked_for_a_day_are_forgotten_unless_they_demand_a_pause(
+    pacing: Pacing, uptime: Uptime
+) -> None:
+    for host in ("old", "busy", "asked"):
+        pacing.failed(HostLimits(host), None, login=False)
+        take(pacing, limits=HostLimits(host, "ada"))
+    pacing.report(HostLimits("busy", "ada"), Report(rates=[RateReport(retry_after=90_000)]))
+    uptime.seconds += 86_399
+    take(pacing, limits=HostLimits("asked", "ada"))
+    assert pacing.purge() == 0
+    uptime.seconds += 2
+    assert pacing.purge() == 1
+    assert [row.key.partition("#")[0] for row in pacing.buckets()] == ["asked", "busy"]
+    assert [row.key for row in pacing.breakers()] == ["host:asked", "host:busy"]
+
+
 @pytest.mark.full
 def test_host_is_never_above_its_rate_whoever_asks(sqlite_url: str) -> None:
     """Two processes of three threads each ask a real server, which may be asked every tenth of a second."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import bindparam, delete, insert, select
 
-from catchment.ledger.db.database import Reading, Writing, from_micros
+from catchment.ledger.db.database import Reading, Writing, among, from_micros
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import breakers, sources
 from catchment.pacing.breaker import REST, Breaker, Position
@@ -82,6 +82,11 @@ def reset(writing: Writing, key: str, actor: str, reason: str = "") -> bool:
     if existed:
         _tell(writing, "breaker reset", key, reason, actor)
     return existed
+
+
+def forget(writing: Writing, hosts: Iterable[str]) -> None:
+    """Delete the breakers of hosts."""
+    writing.execute(delete(breakers).where(among(writing, breakers.c.key, [of_host(host) for host in hosts])))
 
 
 def every(reading: Reading, now: int, monotonic: MonotonicClock) -> list[BreakerRow]:

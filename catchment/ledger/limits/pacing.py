@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, from_micros
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import buckets, sources
 from catchment.ledger.limits import breakers, host_slots, throttles
 from catchment.pacing.adaptive import EVERY, Adaptive
-from catchment.pacing.bucket import TOKEN, Bucket, Budget
+from catchment.pacing.bucket import HOUR, TOKEN, Bucket, Budget
 from catchment.pacing.limits import HostLimits
 from catchment.pacing.metered import Answer, Ask, Charge, Report
 from catchment.runtime import process
@@ -154,6 +154,15 @@ class Pacing:
         """Reset a breaker, given its key ("source:NAME" or "host:HOST"). Return whether it had failures."""
         with self._store.write() as writing:
             return breakers.reset(writing, key, actor, reason)
+
+    def purge(self) -> int:
+        """Forget the hosts that were not asked for a day and demand no pause, with their breakers. Returns their number."""
+        with self._store.write() as writing:
+            now = self._monotonic.now(writing)
+            rested = (buckets.c.at < now - 24 * HOUR) & (buckets.c.not_before < now)
+            keys = list(writing.execute(delete(buckets).where(rested).returning(buckets.c.key)).scalars())
+            breakers.forget(writing, {key.partition("#")[0] for key in keys})
+            return len(keys)
 
     # Status
 
