@@ -25,7 +25,8 @@ from tests.ledger.world import PARSE_ERROR, Clock, World, note, notes
 from tests.web.conftest import fill, served
 
 pytestmark = [pytest.mark.browser]
-expect.set_options(timeout=120_000)
+_PATIENCE = 120_000
+expect.set_options(timeout=_PATIENCE)
 
 _AXE = PROJECT / "build" / "node_modules" / "axe-core" / "axe.min.js"
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -239,7 +240,9 @@ def test_source_is_added_by_keyboard_alone(page: Page, url: str, tmp_path: Path)
 
 def _context(browser: Browser) -> BrowserContext:
     """A browser in which nothing moves: in the middle of a transition, colours have too little contrast."""
-    return browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    context.set_default_timeout(_PATIENCE)
+    return context
 
 
 def _in_trouble(folder: Path) -> Home:
