@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from html import escape, unescape
 from typing import Any
-from urllib.parse import urljoin
 
 import feedparser
 import orjson
@@ -221,7 +220,7 @@ def _html(contents: list[Any], feed: str) -> str:
         for content in contents:
             if kind in content.get("type", "text/html"):
                 value = _UNPRINTABLE.sub("", content["value"])
-                base = escape(urljoin(feed, content.get("base") or ""))
+                base = escape(_link(content.get("base"), feed) or feed)
                 return f'<base href="{base}">{_paragraphs(value) if kind == "text/plain" else value}'
     return ""
 

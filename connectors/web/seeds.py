@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
-from urllib.parse import urljoin
 
 import orjson
 from lxml import etree, html
@@ -199,4 +198,7 @@ def _page(data: bytes) -> etree._Element:
 
 
 def _base(page: etree._Element, address: str) -> str:
-    return next((urljoin(address, base.get("href", "")) for base in page.iter("base")), address)
+    for base in page.iter("base"):
+        with suppress(BadInput):
+            return normalized(base.get("href", ""), address)
+    return address
