@@ -1,6 +1,6 @@
 """Read a feed: RSS 0.90 to 2.0, Atom 0.3 and 1.0, CDF and JSON Feed.
 
-feedparser does the XML formats, also when they are not well-formed. It is slow, so what it is given is bounded.
+feedparser reads XML, well-formed or not. It is slow, so its input is bounded.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 class FeedEntry:
     """An entry of a feed. `html` is as the feed has it, scripts included, with a `<base>` for its relative links.
 
-    `is_full` tells that `html` is the article, or all that there is of it, and not a summary of the page at `address`.
+    `is_full`: `html` is the whole article, and not a summary of the page at `address`.
     """
 
     id: str
@@ -71,21 +71,21 @@ class WebFeed:
 def read_feed(data: bytes, address: str, charset: str | None = None) -> WebFeed:
     """Read the feed that `address` answered with. At most 5,000 entries are returned.
 
-    `charset` is the one that the answer names. Raises ParseError if the data is not a feed, or is too complex.
+    `charset` comes from the answer. Raises ParseError if the data is not a feed, or has too many tags.
     """
     loaded = _loaded(data)
     if loaded is not None:
         return _json_feed(loaded, address)
-    # The order of bytes at the beginning of a file is surer than what a server says about all its files.
+    # A byte order mark is more reliable than the charset that a server names for all its files.
     named = f"; charset={charset}" if charset and not data.startswith(_BOMS) else ""
     data = convert_to_utf8({"content-type": f"application/xml{named}"}, data, {})
     match = _ROOT.match(data[:_MOST_HEAD])
     root = match and match["name"].lower()
     if match is None or root not in _ROOTS:
         raise ParseError("not a feed")
-    # What precedes the feed may declare entities that expand to gigabytes.
+    # A document type may declare entities that expand to gigabytes.
     data = data[match.start("element") :]
-    # Without an address, feedparser leaves relative links alone: it would take any ID for a link.
+    # feedparser gets no address: it would resolve any ID to a link.
     parsed = feedparser.parse(
         io.BytesIO(_bounded(data, root)),
         response_headers={"content-type": "application/xml; charset=utf-8"},

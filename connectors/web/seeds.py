@@ -1,4 +1,4 @@
-"""Tell what a seed is, and read the addresses that it lists."""
+"""Recognize seeds by their content, and read the addresses in them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FEED_TYPE = re.compile(r"application/(rss|atom|rdf|feed)\+(xml|json)", re.IGNOR
 
 
 class SeedKind(StrEnum):
-    """What a seed is, recognized by its content."""
+    """The kinds of seed, recognized by content."""
 
     FEED = "feed"
     SITEMAP = "sitemap"
@@ -55,7 +55,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An address in a list, with what the list tells of it."""
+    """An address in a list, with its title and time if the list has them."""
 
     address: str
     title: str = ""
