@@ -31,6 +31,7 @@ from connectors.web.network import AllowedHosts, CheckedNetwork, HostNotAllowed,
 
 RESPONSE_SECONDS = 30.0
 """Time limit of a whole response, from the resolution of the name to the last byte."""
+_CONNECT_SECONDS = 10.0
 MOST_BYTES = 20_000_000
 """Size limit of a response in bytes, before and after decompression."""
 _REDIRECTS = 5
@@ -117,8 +118,8 @@ class WebClient:
         The request is conditional if `etag` or `modified` are given: those of an earlier response, whose final address was
         `validated` (default: `address`). They are sent to that address only.
 
-        Raises HostNotAllowed before a request to another host, and Skipped for a response above the size limit. SourceUnavailable
-        and RateLimited concern the host, AccessDenied, TimedOut and FetchFailed the address.
+        Raises HostNotAllowed before a request to another host, and Skipped for a response above the size limit.
+        SourceUnavailable and RateLimited concern the host, AccessDenied, TimedOut and FetchFailed the address.
         """
         url, conditions = _url(address), {"If-None-Match": etag, "If-Modified-Since": modified}
         target = validated or str(url)
@@ -177,7 +178,8 @@ class WebClient:
             with self._connections.stream(
                 "GET",
                 httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
-                headers={"Host": host, **self._headers, **conditions},
+                headers=[("Host", host), *self._headers.items(), *conditions.items()],
+                extensions={"timeout": {"connect": _CONNECT_SECONDS}},
             ) as response:
                 has_begun = True
                 headers = _joined(response.headers)

@@ -20,7 +20,6 @@ import httpx
 from catchment.errors import Skipped, SkipReason
 
 Resolve = Callable[[str, int], list[str]]
-_CONNECT_SECONDS = 10.0
 _ADDRESSES = 4
 """Addresses of a host that are tried."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -99,12 +98,12 @@ class CheckedNetwork(httpcore.NetworkBackend):
         """Limit everything that this thread does from now on to this time in total."""
         self._thread.ends = time.monotonic() + seconds
 
-    def remaining(self) -> float:
-        """Return the seconds until the deadline of this thread. Raises httpcore.ReadTimeout after it."""
+    def remaining(self, most: float | None = None) -> float:
+        """Return the seconds until the deadline of this thread, or `most`. Raises httpcore.ReadTimeout after it."""
         seconds = float(self._thread.ends) - time.monotonic()
         if seconds <= 0:
             raise httpcore.ReadTimeout
-        return seconds
+        return seconds if most is None else min(seconds, most)
 
     def connect_tcp(
         self,
@@ -118,8 +117,9 @@ class CheckedNetwork(httpcore.NetworkBackend):
         failure: Exception = httpcore.ConnectError()
         for address in self._checked(host, port):
             try:
-                seconds = min(_CONNECT_SECONDS, self.remaining())
-                return _TimedStream(self, self._sockets.connect_tcp(address, port, seconds))
+                seconds = self.remaining(timeout)
+                stream = self._sockets.connect_tcp(address, port, seconds, local_address, socket_options)
+                return _TimedStream(self, stream)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure
@@ -142,15 +142,15 @@ class _TimedStream(httpcore.NetworkStream):
         self._stream = stream
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._network.remaining())
+        return self._stream.read(max_bytes, self._network.remaining(timeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, self._network.remaining())
+        self._stream.write(buffer, self._network.remaining(timeout))
 
     def start_tls(
         self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        encrypted = self._stream.start_tls(ssl_context, server_hostname, self._network.remaining())
+        encrypted = self._stream.start_tls(ssl_context, server_hostname, self._network.remaining(timeout))
         return _TimedStream(self._network, encrypted)
 
     def get_extra_info(self, info: str) -> Any:

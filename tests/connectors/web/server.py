@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
+from itertools import pairwise
 from typing import Self
 
 
@@ -102,7 +103,7 @@ class Host:
     def shortest_gap(self) -> float:
         """Return the shortest time between two requests, in seconds."""
         times = sorted(request.at for request in self.requests)
-        return min((b - a for a, b in zip(times, times[1:], strict=False)), default=float("inf"))
+        return min((b - a for a, b in pairwise(times)), default=float("inf"))
 
 
 class SmallWeb:
