@@ -249,7 +249,7 @@ class _ConnectionLost(SourceUnavailable):
 
 def _url(address: str) -> httpx.URL:
     try:
-        return httpx.URL(address)
+        return httpx.URL(address).copy_with(fragment=None)
     except httpx.InvalidURL:
         raise FetchFailed("invalid address") from None
 
