@@ -41,7 +41,7 @@ _RETURNED = frozenset({200, 304, 404, 410})
 _DENIED = frozenset({401, 403, 407, 451})
 _HOST_FAILED = frozenset({502, 503, 504, 511, *range(520, 531)})
 """Failures of a host and of the proxies before it (52x: Cloudflare), or a login page of the network (511)."""
-_IDLE = 32
+_IDLE = 100
 """Idle connections that are kept."""
 _IDLE_SECONDS = 15.0
 _VALIDATOR = 1_000
@@ -290,7 +290,9 @@ def _validator(value: str | None) -> str | None:
 
 def _known_charset(name: str | None) -> str | None:
     try:
-        return codecs.lookup(name).name if name else None
+        # Python also has codecs that are no text encodings, such as `hex`.
+        b"x".decode(name or "", "ignore")
+        return codecs.lookup(name or "").name
     except (LookupError, ValueError):
         return None
 

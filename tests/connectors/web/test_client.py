@@ -127,9 +127,15 @@ def test_response_has_its_type_charset_and_validators(client: WebClient, host: H
     response = client.get(host.address("/#part"))
     assert response[:4] == (200, host.address("/"), 'W/"1"', "Sun, 06 Nov 1994 08:49:37 GMT")
     assert response[4:] == ("text/html", "iso8859-1", b"x", False)
-    host.pages["/"] = Page(b"x", "text/plain; charset=nonsense", etag="\xe9" * 9)
+
+
+@pytest.mark.parametrize(
+    "value", ["charset=nonsense", "charset=hex", "charset=", "charset", "charset*=x''%ff", 'charset="', "charset=\xe9"]
+)
+def test_unusable_charset_and_validators_are_ignored(client: WebClient, host: Host, value: str) -> None:
+    host.pages["/"] = Page(b"x", f"text/plain; {value}", etag="\xe9", modified="x" * 2_000)
     response = client.get(host.address())
-    assert (response.media_type, response.charset, response.etag) == ("text/plain", None, None)
+    assert response[2:6] == (None, None, "text/plain", None)
 
 
 @pytest.mark.parametrize(
@@ -292,6 +298,7 @@ def test_lost_connection_is_retried_once(client: WebClient, host: Host, pace: Re
         (Page(raw=b"HTTP/1.1 200 OK\r\nA: " + b"b" * 200_000 + b"\r\n\r\n"), SourceUnavailable),
         (Page(raw=b"HTTP/1.1 200 OK\r\nA: " + b"b" * 500, trickle=0.1), SourceUnavailable),
         (Page(raw=b"garbage\r\n\r\n"), SourceUnavailable),
+        (Page(raw=b"HTTP/1.1 101 Other\r\nUpgrade: x\r\n\r\nabc"), SourceUnavailable),
         (Page(b"x", headers={"Content-Encoding": "br"}), FetchFailed),
         (Page(gzip.compress(gzip.compress(b"x")), headers={"Content-Encoding": "gzip, gzip"}), FetchFailed),
         (Page(b"x", headers={"Content-Encoding": "gzip"}), FetchFailed),
