@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from catchment import __version__
 from catchment.errors import (
@@ -361,6 +363,17 @@ def test_body_is_decoded_in_any_pieces(encoding: str, data: bytes) -> None:
         assert decoded(pieces, encoding, most=3_996) == b"text" * 999
     with pytest.raises(Skipped):
         decoded([data], encoding, most=3_995)
+
+
+@given(
+    st.lists(st.binary(max_size=40) | st.sampled_from([gzip.compress(b"text"), zlib.compress(b"text")])),
+    st.sampled_from(["gzip", "deflate", "", "br", "gzip, gzip"]),
+)
+def test_any_body_is_decoded_within_its_limit_or_refused(parts: list[bytes], encoding: str) -> None:
+    try:
+        assert len(decoded(parts, encoding, most=64)) <= 64
+    except (Skipped, ValueError, zlib.error):
+        pass
 
 
 # TLS
