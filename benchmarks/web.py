@@ -30,7 +30,7 @@ from catchment.model import Priority
 from catchment.settings import Home
 from catchment.sync.source_sync import open_sync
 from connectors.web import connector
-from connectors.web.connector import Web
+from connectors.web.connector import WebConnector
 from connectors.web.settings import WebSettings
 from tests.connectors.web.server import Host, Page, SmallWeb
 
@@ -141,7 +141,7 @@ def _sync(place: Path, every: float) -> None:
     """List the source: all requests happen there. The documents are made by jobs, as for any other source."""
     located = WebSettings.located(str(place / "list.txt"))
     settings = WebSettings(**located, every_seconds=every)
-    web = Web(settings)
+    web = WebConnector(settings)
     home = Home(place / "home").make()
     ledger = Ledger.open(home.database_url)
     ledger.consents.give(ledger.sources.put("web", web.kind, Priority.NORMAL).id, set(web.scopes()), "benchmark", None)
