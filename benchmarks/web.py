@@ -30,13 +30,13 @@ from catchment.model import Priority
 from catchment.settings import Home
 from catchment.sync.source_sync import open_sync
 from connectors.web import connector
+from connectors.web.client import RESPONSE_SECONDS
 from connectors.web.connector import WebConnector
 from connectors.web.settings import WebSettings
 from tests.connectors.web.server import Host, Page, SmallWeb
 
 _POLITE, _FAST = 1.0, 0.02
 """Seconds between two requests to a host."""
-_RESPONSE_SECONDS = 30.0
 _WORDS = ("gauge", "weir", "water", "high", "sticks", "nobody", "after")
 
 
@@ -57,7 +57,7 @@ def main() -> None:
         for host in web.hosts:
             host.make = _page
         slow, refusing = web.hosts[:2]
-        slow.always = Page(delay=_RESPONSE_SECONDS * 2, etag="")
+        slow.always = Page(delay=RESPONSE_SECONDS * 2, etag="")
         refusing.always = Page(status=429, headers={"Retry-After": "3600"}, etag="")
         healthy = web.hosts[2:]
         web.dead()
@@ -123,7 +123,7 @@ async def _bare_loop(addresses: list[str], every: float) -> None:
     for address in addresses:
         by_host.setdefault(address.split("/")[2], []).append(address)
     limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(limits=limits, timeout=_RESPONSE_SECONDS, trust_env=False) as client:
+    async with httpx.AsyncClient(limits=limits, timeout=RESPONSE_SECONDS, trust_env=False) as client:
 
         async def read(pages: list[str]) -> None:
             for address in pages:
