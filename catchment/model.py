@@ -177,6 +177,7 @@ class RawContent:
         metadata: JSON-compatible; becomes the `source` metadata of the document. `from` and `sent` (ISO 8601) are the sender
             and the date of the message that a file is attached to; `sent` precedes all other dates.
         encoding: Encoding of text that is not UTF-8 and does not declare one.
+        address: The address of a web page. It makes the links absolute; only the main text of the page is read.
     """
 
     data: bytes
@@ -186,6 +187,7 @@ class RawContent:
     modified: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     encoding: str | None = None
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
