@@ -29,11 +29,11 @@ from connectors.web.address import host_of
 from connectors.web.entries import page_of, version_of
 from connectors.web.feeds import read_feed
 from connectors.web.hosts import Hosts, PageRequest
-from connectors.web.listing import WebListing
 from connectors.web.seed_reading import Seed, listed_by, seed_in_file, seed_of
 from connectors.web.seeds import SeedKind
 from connectors.web.settings import WebSettings
 from connectors.web.store import ResponseStore, StoredResponse
+from connectors.web.web_listing import WebListing
 
 _SUFFIXES = {"text/html": ".html", "application/xhtml+xml": ".html", "text/plain": ".txt", "application/pdf": ".pdf"}
 
@@ -43,7 +43,7 @@ def present() -> datetime:
     return datetime.now(UTC)
 
 
-class Web:
+class WebConnector:
     """The connector for the web: one item for each address, and for each entry of a feed."""
 
     kind: ClassVar[str] = "web"
@@ -61,8 +61,8 @@ class Web:
         self.pace = Pace()
         self.folder: Path | None = None
 
-    def __reduce__(self) -> tuple[type[Web], tuple[Any, ...]]:
-        return Web, (self._settings,)
+    def __reduce__(self) -> tuple[type[WebConnector], tuple[Any, ...]]:
+        return WebConnector, (self._settings,)
 
     def limits(self) -> None:
         """Each request names its host."""

@@ -20,7 +20,7 @@ from connectors.web import looks
 from connectors.web.address import host_of
 from connectors.web.client import WebResponse
 from connectors.web.entries import date_of, page_of, version_of
-from connectors.web.feeds import Entry, read_feed
+from connectors.web.feeds import FeedEntry, read_feed
 from connectors.web.hosts import HostAway, HostQueues, Hosts, PageRequest, RobotsForbid
 from connectors.web.looks import PageState
 from connectors.web.seed_reading import Seed, Seeds, listed_by
@@ -62,7 +62,7 @@ class Wanted:
 
     locator: str
     container: str
-    entry: Entry | None = None
+    entry: FeedEntry | None = None
     feed: str = ""
     id: str = ""
     url: str = ""
@@ -282,20 +282,20 @@ class WebListing:
         yield from self._left(of_feed, named)
         self._parsed[seed.name] = mark, list(named)
 
-    def _place(self, entry: Entry, feed: str) -> str:
+    def _place(self, entry: FeedEntry, feed: str) -> str:
         """Return the locator of an entry: its address, if we may ask its host for it."""
         if entry.address and self.settings.host_for(entry.address):
             return entry.address
         return f"{feed}#{entry.id}"
 
-    def _left(self, of_feed: dict[str, KnownItem], named: dict[str, Entry]) -> Iterator[Change]:
+    def _left(self, of_feed: dict[str, KnownItem], named: dict[str, FeedEntry]) -> Iterator[Change]:
         """Keep the entries that left their feed as they are, and look at their pages no more."""
         for locator, item in of_feed.items():
             if locator not in named and "next" in item.attributes and not item.version.startswith("+"):
                 facts = {name: item.attributes.get(name, "") for name in ("feed", "id", "url", "size", "dated")}
                 yield Upsert(_item(Wanted(locator, host_of(locator)), item.version, None, facts))
 
-    def _entry(self, wanted: Wanted, entry: Entry, state: PageState | None = None) -> Iterator[Change]:
+    def _entry(self, wanted: Wanted, entry: FeedEntry, state: PageState | None = None) -> Iterator[Change]:
         """Take the content of an entry from its feed. `state`: of its page, which could not be read."""
         known, version, body = self._items.get(wanted.locator), version_of(entry), page_of(entry)
         attributes = {**wanted.attributes(), **(state.attributes() if state else {})}
