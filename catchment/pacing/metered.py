@@ -216,7 +216,7 @@ class Metered(Pace):
         """Take the tokens from the meter, or return the seconds to wait."""
         with self._lock:
             report = host.take_report()
-        ask = Ask(host.limits, self._source, self._owner, cost, self._is_intake(), host.is_only)
+        ask = Ask(host.limits, self._source, self._owner, cost, self._is_intake(host), host.is_only)
         answer = self._meter.take(ask, report, self._fill)
         if answer.charge is None:
             is_patient = answer.why == "rate" and host.limits.every is None
@@ -227,9 +227,9 @@ class Metered(Pace):
             self.requests += cost
         return answer
 
-    def _is_intake(self) -> bool:
-        """Return whether this thread is discovering new work."""
-        return getattr(self._thread, "intake", False)
+    def _is_intake(self, host: _Host) -> bool:
+        """Return whether this is discovery of new work. A connector asks several hosts in threads of its own."""
+        return not host.is_only or getattr(self._thread, "intake", False)
 
     # Outcomes
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 
 from catchment import __version__
 from catchment.contracts import Connected, Connector, Guarded, Keeping, Paced
@@ -33,6 +34,8 @@ from catchment.telemetry.catalogue import LIMITED
 
 _FULL_QUEUE = 10_000
 """Number of waiting jobs at which discovery slows down."""
+_FILL_SECONDS = 5.0
+"""Time for which their number is used."""
 
 
 WHOLE = "content"
@@ -195,8 +198,13 @@ def paced(
         yield
         return
 
-    def fill() -> float:
+    @lru_cache(maxsize=1)
+    def level(_period: int) -> float:
         return ledger.queue.waiting(source.id).ready / _FULL_QUEUE
+
+    def fill() -> float:
+        # Each host asks on its own, and counting 10,000 jobs takes as long as several requests.
+        return level(int(time.monotonic() / _FILL_SECONDS))
 
     pace = Metered(ledger.pacing, connector.limits(), source.name, process.identity(), fill=fill, sleep=sleep)
     connector.pace = pace

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import bindparam, delete, insert, select
 
-from catchment.ledger.db.database import Reading, Writing, from_micros
+from catchment.ledger.db.database import Reading, Writing, among, from_micros
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import breakers, sources
 from catchment.pacing.breaker import REST, Breaker, Position
+
+_ALL = select(breakers.c.key, breakers.c.failures, breakers.c.opened, breakers.c.locked, breakers.c.prober)
+# Built once, because each request executes it.
+_THESE = _ALL.where(breakers.c.key.in_(bindparam("keys", expanding=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,11 @@ def reset(writing: Writing, key: str, actor: str, reason: str = "") -> bool:
     return existed
 
 
+def forget(writing: Writing, hosts: Iterable[str]) -> None:
+    """Delete the breakers of hosts."""
+    writing.execute(delete(breakers).where(among(writing, breakers.c.key, [of_host(host) for host in hosts])))
+
+
 def every(reading: Reading, now: int, monotonic: MonotonicClock) -> list[BreakerRow]:
     """Return all breakers with failures, by key."""
     return [
@@ -98,10 +107,8 @@ def every(reading: Reading, now: int, monotonic: MonotonicClock) -> list[Breaker
 
 
 def _load(reading: Reading, keys: Sequence[str] | None = None) -> dict[str, Breaker]:
-    statement = select(breakers.c.key, breakers.c.failures, breakers.c.opened, breakers.c.locked, breakers.c.prober)
-    if keys is not None:
-        statement = statement.where(breakers.c.key.in_(keys))
-    return {key: Breaker(*fields) for key, *fields in reading.execute(statement)}
+    rows = reading.execute(_ALL) if keys is None else reading.execute(_THESE, {"keys": keys})
+    return {key: Breaker(*fields) for key, *fields in rows}
 
 
 def _save(writing: Writing, key: str, breaker: Breaker) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, from_micros
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import buckets, sources
 from catchment.ledger.limits import breakers, host_slots, throttles
 from catchment.pacing.adaptive import EVERY, Adaptive
-from catchment.pacing.bucket import TOKEN, Bucket, Budget
+from catchment.pacing.bucket import HOUR, TOKEN, Bucket, Budget
 from catchment.pacing.limits import HostLimits
 from catchment.pacing.metered import Answer, Ask, Charge, Report
 from catchment.runtime import process
@@ -21,6 +21,9 @@ from catchment.telemetry.catalogue import LIMITED
 
 _PER_SECOND = 1_000
 """A bucket with seconds between two requests is stored with them, in thousandths and negative, in place of its rate."""
+# Built once: each request executes them, and building them takes longer.
+_STORED = select(buckets).where(buckets.c.key == bindparam("its"))
+_CHANGED = update(buckets).where(buckets.c.key == bindparam("its"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,15 @@ class Pacing:
         with self._store.write() as writing:
             return breakers.reset(writing, key, actor, reason)
 
+    def purge(self) -> int:
+        """Forget the hosts that were not asked for a day and demand no pause, with their breakers. Returns their number."""
+        with self._store.write() as writing:
+            now = self._monotonic.now(writing)
+            rested = (buckets.c.at < now - 24 * HOUR) & (buckets.c.not_before < now)
+            keys = list(writing.execute(delete(buckets).where(rested).returning(buckets.c.key)).scalars())
+            breakers.forget(writing, {key.partition("#")[0] for key in keys})
+            return len(keys)
+
     # Status
 
     def not_before(self, source: str, limits: HostLimits | None, owner: str) -> tuple[datetime, str] | None:
@@ -243,7 +255,7 @@ def _count(writing: Writing, source: str, limit: str, times: int = 1) -> None:
 
 def _load(reading: Reading, limits: HostLimits, now: int) -> tuple[Bucket, Adaptive]:
     """Return the stored state, or a full bucket for an unknown host."""
-    row = reading.execute(select(buckets).where(buckets.c.key == limits.key)).first()
+    row = reading.execute(_STORED, {"its": limits.key}).first()
     if row is None:
         budget = Budget(limits.per_hour) if limits.per_hour else None
         return Bucket(limits.burst * TOKEN, now, budget=budget), Adaptive(since=now)
@@ -277,5 +289,5 @@ def _save(writing: Writing, limits: HostLimits, bucket: Bucket, adaptive: Adapti
         "rate": limits.rate if limits.every is None else -max(1, round(limits.every * _PER_SECOND)),
         "burst": limits.burst,
     }
-    if not writing.execute(update(buckets).where(buckets.c.key == limits.key).values(values)).rowcount:
+    if not writing.execute(_CHANGED, values | {"its": limits.key}).rowcount:
         writing.execute(insert(buckets).values(key=limits.key, **values))
