@@ -41,11 +41,14 @@ _RETURNED = frozenset({200, 304, 404, 410})
 _DENIED = frozenset({401, 403, 407, 451})
 _HOST_FAILED = frozenset({502, 503, 504, 511, *range(520, 531)})
 """Failures of a host and of the proxies before it (52x: Cloudflare), or a login page of the network (511)."""
-_IDLE = 32
+_IDLE = 100
 """Idle connections that are kept."""
 _IDLE_SECONDS = 15.0
 _VALIDATOR = 1_000
 """Maximum length of an ETag or date; longer ones are ignored."""
+
+
+_Exchanged = tuple[int, Mapping[str, str], bytes]
 
 
 class WebResponse(NamedTuple):
@@ -121,7 +124,11 @@ class WebClient:
         Raises HostNotAllowed before a request to another host, and Skipped for a response above the size limit.
         SourceUnavailable and RateLimited concern the host, AccessDenied, TimedOut and FetchFailed the address.
         """
-        url, conditions = _url(address), {"If-None-Match": etag, "If-Modified-Since": modified}
+        try:
+            url = httpx.URL(address).copy_with(fragment=None)
+        except httpx.InvalidURL:
+            raise FetchFailed("invalid address") from None
+        conditions = {"If-None-Match": etag, "If-Modified-Since": modified}
         target = validated or str(url)
         statuses: list[int] = []
         while len(statuses) <= _REDIRECTS:
@@ -142,24 +149,21 @@ class WebClient:
     def _redirected(self, url: httpx.URL, headers: Mapping[str, str]) -> httpx.URL:
         """Return the address of a redirect. An unencrypted one after an encrypted one needs consent to exactly that service."""
         try:
-            location = headers["location"].encode("latin-1").decode("utf-8", "replace")
-            target = url.join(location).copy_with(fragment=None)
+            target = url.join(headers["location"]).copy_with(fragment=None)
         except (KeyError, httpx.InvalidURL):
             raise FetchFailed(f"{_host(url)}: redirects to an invalid address") from None
         if url.scheme == "https" and target.scheme == "http" and not self._hosts.allows(str(target), exactly=True):
             raise HostNotAllowed(f"{target.host}:{target.port or 80}")
         return target
 
-    def _request_with_retry(
-        self, url: httpx.URL, conditions: Mapping[str, str]
-    ) -> tuple[int, Mapping[str, str], bytes]:
+    def _request_with_retry(self, url: httpx.URL, conditions: Mapping[str, str]) -> _Exchanged:
         """Retry once if the connection was lost: servers close idle connections."""
         try:
             return self._request(url, conditions)
         except _ConnectionLost:
             return self._request(url, conditions)
 
-    def _request(self, url: httpx.URL, conditions: Mapping[str, str]) -> tuple[int, Mapping[str, str], bytes]:
+    def _request(self, url: httpx.URL, conditions: Mapping[str, str]) -> _Exchanged:
         if not self._hosts.allows(str(url)):
             raise HostNotAllowed(_host(url))
         limits = self._limits(str(url))
@@ -169,9 +173,7 @@ class WebClient:
                 raise error
         return status, headers, body
 
-    def _exchange(
-        self, url: httpx.URL, conditions: Mapping[str, str], transfer: Transfer
-    ) -> tuple[int, Mapping[str, str], bytes]:
+    def _exchange(self, url: httpx.URL, conditions: Mapping[str, str], transfer: Transfer) -> _Exchanged:
         host = _host(url)
         self._network.set_deadline(self._seconds)
         has_begun = False
@@ -183,13 +185,18 @@ class WebClient:
                 extensions={"timeout": {"connect": _CONNECT_SECONDS}},
             ) as response:
                 has_begun = True
-                headers = _joined(response.headers)
+                headers = httpx.Headers(response.headers)
                 transfer.report(read_headers(headers))
                 return response.status, headers, self._body(host, headers, response.iter_stream())
         except (HostNotAllowed, httpcore.ConnectError, httpcore.ConnectTimeout) as error:
             # No request was sent.
             transfer.refund()
-            raise _connection_error(host, error) from None
+            if isinstance(error, HostNotAllowed):
+                raise
+            problem = "cannot connect; check address and network"
+            if reason := certificate_error(error):
+                problem = f"invalid certificate ({reason}); check the address, or set SSL_CERT_FILE"
+            raise SourceUnavailable(f"{host}: {problem}") from None
         except httpcore.TimeoutException:
             problem = f"{host}: no complete response within {self._seconds:.0f} s; it is requested again later"
             raise (TimedOut if has_begun else SourceUnavailable)(problem) from None
@@ -247,24 +254,8 @@ class _ConnectionLost(SourceUnavailable):
     """The connection was closed before a response; a retry over a new one may succeed at once."""
 
 
-def _url(address: str) -> httpx.URL:
-    try:
-        return httpx.URL(address).copy_with(fragment=None)
-    except httpx.InvalidURL:
-        raise FetchFailed("invalid address") from None
-
-
 def _host(url: httpx.URL) -> str:
     return url.netloc.decode("ascii")
-
-
-def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return headers by lower-case name; the values of repeated ones joined."""
-    joined: dict[str, str] = {}
-    for name, value in headers:
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        joined[key] = f"{joined[key]}, {text}" if key in joined else text
-    return joined
 
 
 def _response(
@@ -290,7 +281,9 @@ def _validator(value: str | None) -> str | None:
 
 def _known_charset(name: str | None) -> str | None:
     try:
-        return codecs.lookup(name).name if name else None
+        # Python also has codecs that are no text encodings, such as `hex`.
+        b"x".decode(name or "", "ignore")
+        return codecs.lookup(name or "").name
     except (LookupError, ValueError):
         return None
 
@@ -306,16 +299,6 @@ def _error_of_status(host: str, status: int, headers: Mapping[str, str]) -> Catc
     if status not in _RETURNED | _REDIRECTED:
         return FetchFailed(f"{host}: HTTP status {status}; check the address in a browser")
     return None
-
-
-def _connection_error(host: str, error: Exception) -> Exception:
-    if isinstance(error, HostNotAllowed):
-        return error
-    if certificate := certificate_error(error):
-        return SourceUnavailable(
-            f"{host}: invalid certificate ({certificate}); check the address, or set SSL_CERT_FILE"
-        )
-    return SourceUnavailable(f"{host}: cannot connect; check address and network")
 
 
 def _damaged(host: str) -> FetchFailed:

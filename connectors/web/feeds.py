@@ -1,6 +1,6 @@
 """Read a feed: RSS 0.90 to 2.0, Atom 0.3 and 1.0, CDF and JSON Feed.
 
-feedparser does the XML formats, also when they are not well-formed. It is slow, so what it is given is bounded.
+feedparser reads XML, well-formed or not. It is slow, so its input is bounded.
 """
 
 from __future__ import annotations
@@ -8,34 +8,37 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+from calendar import timegm
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from html import escape, unescape
-from time import struct_time
 from typing import Any
-from urllib.parse import urljoin
 
 import feedparser
 import orjson
+from feedparser.encodings import convert_to_utf8
 
 from catchment.errors import BadInput, ParseError
 from connectors.web.address import normalized
 
 MOST_ENTRIES = 5_000
-MOST_TAGS = 250_000
+MOST_TAGS = 200_000
 """feedparser reads 50,000 tags in a second. A feed of 5,000 entries has about 100,000."""
 _MOST_TITLE = 1_000
+_MOST_DATE = 100
 _BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _MOST_HEAD = 1 << 16
 _ROOT = re.compile(
     rb"[\s\xef\xbb\xbf\xfe\xff]*(?><(?>\?.*?\?|!--.*?--|!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?)>\s*)*"
-    rb"<(?:[a-z_][\w.-]*:)?([a-z][\w.-]*)",
+    rb"(?P<element><)(?:[a-z_][\w.-]*:)?(?P<name>[a-z][\w.-]*)",
     re.IGNORECASE | re.DOTALL,
 )
 _ROOTS = (b"rss", b"feed", b"rdf", b"channel")
 _ENTRY_END = re.compile(rb"</(?:\w+:)?(?:item|entry)\s*>", re.IGNORECASE)
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_EMAIL = re.compile(r"[^\s()<>@]+@[^\s()<>]+")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 
 
@@ -43,7 +46,7 @@ _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 class FeedEntry:
     """An entry of a feed. `html` is as the feed has it, scripts included, with a `<base>` for its relative links.
 
-    `is_full` tells that `html` is the article, or all that there is of it, and not a summary of the page at `address`.
+    `is_full`: `html` is the whole article, and not a summary of the page at `address`.
     """
 
     id: str
@@ -68,21 +71,24 @@ class WebFeed:
 def read_feed(data: bytes, address: str, charset: str | None = None) -> WebFeed:
     """Read the feed that `address` answered with. At most 5,000 entries are returned.
 
-    `charset` is the one that the answer names. Raises ParseError if the data is not a feed, or is too complex.
+    `charset` comes from the answer. Raises ParseError if the data is not a feed, or has too many tags.
     """
     loaded = _loaded(data)
     if loaded is not None:
         return _json_feed(loaded, address)
-    root = root_element(data)
-    if root not in _ROOTS:
-        raise ParseError("not a feed")
-    data = _bounded(data, root)
-    # The order of bytes at the beginning of a file is surer than what a server says about all its files.
+    # A byte order mark is more reliable than the charset that a server names for all its files.
     named = f"; charset={charset}" if charset and not data.startswith(_BOMS) else ""
-    # Without an address, feedparser leaves relative links alone: it would take any ID for a link.
+    data = convert_to_utf8({"content-type": f"application/xml{named}"}, data, {})
+    match = _ROOT.match(data[:_MOST_HEAD])
+    root = match and match["name"].lower()
+    if match is None or root not in _ROOTS:
+        raise ParseError("not a feed")
+    # A document type may declare entities that expand to gigabytes.
+    data = data[match.start("element") :]
+    # feedparser gets no address: it would resolve any ID to a link.
     parsed = feedparser.parse(
-        io.BytesIO(data),
-        response_headers={"content-type": f"application/xml{named}"},
+        io.BytesIO(_bounded(data, root)),
+        response_headers={"content-type": "application/xml; charset=utf-8"},
         resolve_relative_uris=False,
         sanitize_html=False,
     )
@@ -103,7 +109,7 @@ def root_element(data: bytes) -> bytes | None:
     if b"\0" in head[:8]:
         head = head.replace(b"\0", b"")  # UTF-16 or UTF-32
     match = _ROOT.match(head)
-    return match and match[1].lower()
+    return match and match["name"].lower()
 
 
 def _bounded(data: bytes, root: bytes) -> bytes:
@@ -118,28 +124,25 @@ def _bounded(data: bytes, root: bytes) -> bytes:
 
 
 def _entry(entry: Any, feed: str) -> FeedEntry:
-    given = str(entry.get("id") or "").strip()
-    alternate = (link.get("href") for link in entry.get("links", ()) if link.get("rel") == "alternate")
-    link = entry.get("feedburner_origlink") or entry.get("link") or next(alternate, None)
-    # An ID is a link by default, also if it is only a number.
-    address = _link(link, "" if entry.get("guidislink") else feed)
-    contents = [content for content in entry.get("content", ()) if content.get("value", "").strip()]
+    links = entry.get("links", ())
+    alternates = [link.get("href") for link in links if link.get("rel") == "alternate"]
+    link = entry.get("feedburner_origlink") or entry.get("link") or next(iter(alternates), None)
+    contents = [content for content in entry.get("content", ()) if content["value"].strip()]
     is_full = bool(contents)
     if not is_full and entry.get("summary"):
         contents = [entry.get("summary_detail") or {"type": "text/html", "value": entry["summary"]}]
     enclosures = [
-        (link.get("href"), link.get("title") or link.get("type"))
-        for link in entry.get("links", ())
-        if link.get("rel") == "enclosure"
+        (link.get("href"), link.get("title") or link.get("type")) for link in links if link.get("rel") == "enclosure"
     ]
-    authors = [author.get("name") or author.get("email") for author in entry.get("authors", ()) if author]
+    authors = (_name(_words(author.get("name"))) for author in entry.get("authors", ()))
     return _made(
-        given,
-        address,
+        str(entry.get("id") or ""),
+        # Without a link, feedparser takes the ID for one, also if it is only a number.
+        _link(link, feed if alternates else ""),
         title=_plain(entry, "title"),
-        author=", ".join(filter(None, authors)) or entry.get("author") or "",
-        published=_time(entry.get("published_parsed") or entry.get("created_parsed")),
-        updated=_time(dict.get(entry, "updated_parsed")),
+        author=", ".join(filter(None, authors)),
+        published=_time(entry, "published") or _time(entry, "created"),
+        updated=_time(entry, "updated"),
         html=_html(contents, feed) + _attached(enclosures, feed),
         is_full=is_full,
     )
@@ -217,7 +220,7 @@ def _html(contents: list[Any], feed: str) -> str:
         for content in contents:
             if kind in content.get("type", "text/html"):
                 value = _UNPRINTABLE.sub("", content["value"])
-                base = escape(urljoin(feed, content.get("base") or ""))
+                base = escape(_link(content.get("base"), feed) or feed)
                 return f'<base href="{base}">{_paragraphs(value) if kind == "text/plain" else value}'
     return ""
 
@@ -249,12 +252,33 @@ def _words(text: Any) -> str:
     return " ".join(_UNPRINTABLE.sub("", text).split())[:_MOST_TITLE] if isinstance(text, str) else ""
 
 
-def _time(parsed: struct_time | None) -> datetime | None:
-    """Return a time, which is UTC already."""
+def _keep_author(parser: Any, key: str = "author") -> None:
+    """Keep the text of an author. feedparser searches it for an e-mail address, in quadratic time."""
+    context = parser._get_context()
+    authors = context.get(f"{key}s")
+    if authors and not authors[-1] and context.get(key):
+        authors[-1]["name"] = context[key]
+
+
+feedparser.mixin._FeedParserMixin._sync_author_detail = _keep_author
+
+
+def _name(author: str) -> str:
+    """Return an author without the e-mail address, if that is not all."""
+    name = _EMAIL.sub(" ", author).strip(" ()<>")
+    return name if name and "@" in author else author
+
+
+def _time(entry: Any, name: str) -> datetime | None:
+    parsed = dict.get(entry, f"{name}_parsed")
     try:
-        return datetime(*parsed[:5], min(parsed[5], 59), tzinfo=UTC) if parsed else None
-    except ValueError:
+        if parsed:
+            return datetime.fromtimestamp(timegm(parsed), UTC)
+        # feedparser fails on times without a zone.
+        time = parsedate_to_datetime((dict.get(entry, name) or "")[:_MOST_DATE])
+    except (ValueError, OverflowError):
         return None
+    return time.replace(tzinfo=time.tzinfo or UTC).astimezone(UTC)
 
 
 def iso_time(text: Any) -> datetime | None:

@@ -1,4 +1,4 @@
-"""Tell what a seed is, and read the addresses that it lists."""
+"""Recognize seeds by their content, and read the addresses in them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import io
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
-from urllib.parse import urljoin
 
 import orjson
 from lxml import etree, html
@@ -32,7 +32,7 @@ _FEED_TYPE = re.compile(r"application/(rss|atom|rdf|feed)\+(xml|json)", re.IGNOR
 
 
 class SeedKind(StrEnum):
-    """What a seed is, recognized by its content."""
+    """The kinds of seed, recognized by content."""
 
     FEED = "feed"
     SITEMAP = "sitemap"
@@ -55,7 +55,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An address in a list, with what the list tells of it."""
+    """An address in a list, with its title and time if the list has them."""
 
     address: str
     title: str = ""
@@ -81,7 +81,7 @@ def kind_of_seed(data: bytes, media_type: str | None, name: str) -> SeedKind:
 
 
 def listed(data: bytes, kind: SeedKind, base: str) -> list[Listed]:
-    """Return the addresses in a list or the links of a page: normalized, each once, at most 50,000.
+    """Return the addresses in a list or the links of a page: normalized, each once, of the first 50,000.
 
     `base` is the address of the seed. Invalid addresses are left out. Feeds are read by `read_feed`.
     Raises ParseError if the seed is broken, or larger than 50 MB when unpacked.
@@ -95,7 +95,8 @@ def listed(data: bytes, kind: SeedKind, base: str) -> list[Listed]:
         case SeedKind.ADDRESSES:
             found, base = _lines(data), ""
         case SeedKind.PAGE:
-            found = _links(data, base)
+            page = _page(data)
+            found, base = _links(page), _base(page, base)
         case SeedKind.FEED:
             raise ValueError(kind)
     return _distinct(found, base)
@@ -114,14 +115,11 @@ def feeds_of(data: bytes, base: str) -> list[Listed]:
 
 def _distinct(found: Iterator[Listed], base: str) -> list[Listed]:
     distinct: dict[str, Listed] = {}
-    for listing in found:
-        try:
-            address = normalized(listing.address, base)
-        except BadInput:
-            continue
-        distinct.setdefault(address, replace(listing, address=address))
-        if len(distinct) == MOST_ADDRESSES:
-            break
+    for listing in islice(found, MOST_ADDRESSES):
+        with suppress(BadInput):
+            if listing.address:
+                address = normalized(listing.address, base)
+                distinct.setdefault(address, replace(listing, address=address))
     return list(distinct.values())
 
 
@@ -186,12 +184,10 @@ def _json_line(line: str) -> Listed:
     return Listed(address if isinstance(address, str) else "", title if isinstance(title, str) else "")
 
 
-def _links(data: bytes, base: str) -> Iterator[Listed]:
-    page = _page(data)
-    base = _base(page, base)
+def _links(page: etree._Element) -> Iterator[Listed]:
     for link in page.iter("a"):
         if "nofollow" not in link.get("rel", "").lower():
-            yield Listed(urljoin(base, link.get("href", "")))
+            yield Listed(link.get("href", ""))
 
 
 def _page(data: bytes) -> etree._Element:
@@ -202,4 +198,7 @@ def _page(data: bytes) -> etree._Element:
 
 
 def _base(page: etree._Element, address: str) -> str:
-    return next((urljoin(address, base.get("href", "")) for base in page.iter("base")), address)
+    for base in page.iter("base"):
+        with suppress(BadInput):
+            return normalized(base.get("href", ""), address)
+    return address

@@ -8,13 +8,15 @@ import ssl
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from catchment import __version__
 from catchment.errors import (
@@ -127,9 +129,15 @@ def test_response_has_its_type_charset_and_validators(client: WebClient, host: H
     response = client.get(host.address("/#part"))
     assert response[:4] == (200, host.address("/"), 'W/"1"', "Sun, 06 Nov 1994 08:49:37 GMT")
     assert response[4:] == ("text/html", "iso8859-1", b"x", False)
-    host.pages["/"] = Page(b"x", "text/plain; charset=nonsense", etag="\xe9" * 9)
+
+
+@pytest.mark.parametrize(
+    "value", ["charset=nonsense", "charset=hex", "charset=", "charset", "charset*=x''%ff", 'charset="', "charset=\xe9"]
+)
+def test_unusable_charset_and_validators_are_ignored(client: WebClient, host: Host, value: str) -> None:
+    host.pages["/"] = Page(b"x", f"text/plain; {value}", etag="\xe9", modified="x" * 2_000)
     response = client.get(host.address())
-    assert (response.media_type, response.charset, response.etag) == ("text/plain", None, None)
+    assert response[2:6] == (None, None, "text/plain", None)
 
 
 @pytest.mark.parametrize(
@@ -292,6 +300,7 @@ def test_lost_connection_is_retried_once(client: WebClient, host: Host, pace: Re
         (Page(raw=b"HTTP/1.1 200 OK\r\nA: " + b"b" * 200_000 + b"\r\n\r\n"), SourceUnavailable),
         (Page(raw=b"HTTP/1.1 200 OK\r\nA: " + b"b" * 500, trickle=0.1), SourceUnavailable),
         (Page(raw=b"garbage\r\n\r\n"), SourceUnavailable),
+        (Page(raw=b"HTTP/1.1 101 Other\r\nUpgrade: x\r\n\r\nabc"), SourceUnavailable),
         (Page(b"x", headers={"Content-Encoding": "br"}), FetchFailed),
         (Page(gzip.compress(gzip.compress(b"x")), headers={"Content-Encoding": "gzip, gzip"}), FetchFailed),
         (Page(b"x", headers={"Content-Encoding": "gzip"}), FetchFailed),
@@ -354,6 +363,15 @@ def test_body_is_decoded_in_any_pieces(encoding: str, data: bytes) -> None:
         assert decoded(pieces, encoding, most=3_996) == b"text" * 999
     with pytest.raises(Skipped):
         decoded([data], encoding, most=3_995)
+
+
+@given(
+    st.lists(st.binary(max_size=40) | st.sampled_from([gzip.compress(b"text"), zlib.compress(b"text")])),
+    st.sampled_from(["gzip", "deflate", "", "br", "gzip, gzip"]),
+)
+def test_any_body_is_decoded_within_its_limit_or_refused(parts: list[bytes], encoding: str) -> None:
+    with suppress(Skipped, ValueError, zlib.error):
+        assert len(decoded(parts, encoding, most=64)) <= 64
 
 
 # TLS
