@@ -34,7 +34,11 @@ class WebSettings(SourceSettings):
         description="Hosts to ask besides those of the addresses: example.org (public), or nas.local:8080 (also at home)",
     )
     depth: int = Field(
-        0, title="Depth", description="Links to follow from a page within its own host; 0 reads only the page", ge=0, le=5
+        0,
+        title="Depth",
+        description="Links to follow from a page within its own host; 0 reads only the page",
+        ge=0,
+        le=5,
     )
     most_pages: int = Field(
         1_000, title="Most pages", description="Pages to read at most from the links of one page", ge=1, le=50_000

@@ -27,10 +27,12 @@ def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timin
         # An empty path would mean the current folder.
         raise BadInput("LOCATION: empty; see `catchment sources add --help`")
     located = connector.settings.located(location)
-    for key in located:
-        if key in given:
+    joined = {}
+    for key in located.keys() & given.keys():
+        if not isinstance(located[key], tuple) or not isinstance(given[key], list):
             raise BadInput(f"{key}: already given by LOCATION; remove --set {key}=…")
-    settings = typed(connector.settings, {**given, **located})
+        joined[key] = [*located[key], *given[key]]
+    settings = typed(connector.settings, {**given, **located, **joined})
     return _timed(SourceEntry(name, kind, settings), timing)
 
 
