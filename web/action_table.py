@@ -153,12 +153,12 @@ def _remove(desk: Desk[Any], given: RemoveFields, actor: str) -> Done:
 
 def _give(desk: Desk[Any], given: ConsentFields, actor: str) -> Done:
     scopes = consents.give(desk, given.name, actor, given.reason, until=given.end)
-    return Done(f"{given.name} may be read: {', '.join(sorted(scopes))}", len(scopes))
+    return Done(f"{given.name} may be read: {consents.named(sorted(scopes))}", len(scopes))
 
 
 def _allow_hosts(desk: Desk[Any], given: HostsFields, actor: str) -> Done:
     scopes = sources.allow_hosts(desk, given.name, given.hosts, actor, given.reason, until=given.end)
-    return Done(f"{given.name} may ask: {', '.join(sorted(scopes)) or 'no further host'}", len(scopes))
+    return Done(f"{given.name} may ask: {consents.named(sorted(scopes)) or 'no further host'}", len(scopes))
 
 
 def _enqueue(desk: Desk[Any], given: InboxFields, actor: str) -> Done:

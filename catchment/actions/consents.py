@@ -15,6 +15,9 @@ from catchment.errors import BadInput, NotFound
 from catchment.ledger import Ledger
 from catchment.sync.preflight import WHOLE, consented, scopes_of
 
+MOST_NAMED = 10
+"""Number of scopes that a message or a question names."""
+
 
 def requested(desk: Desk[E], entry: E) -> Mapping[str, str]:
     """Return descriptions of what a source is set to read, by scope."""
@@ -32,6 +35,12 @@ def unread_hosts(desk: Desk[E], ledger: Ledger, entry: E) -> Mapping[str, int]:
         return {}
     scopes = connector.scopes()
     return dict(Counter(scope for scope in map(connector.scope_of, excluded) if scope not in scopes).most_common())
+
+
+def named(scopes: Collection[str]) -> str:
+    """Return the names of scopes in one line: of more than ten, the first ten and the number of the others."""
+    more = f" and {len(scopes) - MOST_NAMED:,} more" if len(scopes) > MOST_NAMED else ""
+    return f"{', '.join(list(scopes)[:MOST_NAMED])}{more}"
 
 
 def require(desk: Desk[E], entry: E) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from catchment.actions import sources, syncs
+from catchment.actions import consents, sources, syncs
 from catchment.actions.desk import Desk, E
 from catchment.actions.sources import NewSource
 from catchment.errors import BadInput, NoConsent, NotFound, Refused, TryAgain
@@ -15,7 +15,6 @@ from catchment.settings import Home
 
 INBOX = "inbox"
 """The name of the source."""
-_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +87,7 @@ def enqueue(
     asked = new_hosts(desk, given)
     allowed = [*dict.fromkeys([*hosts, *(asked if consented else ())])]
     if asked and not allowed:
-        more = f" and {len(asked) - _NAMED:,} more hosts" if len(asked) > _NAMED else ""
-        raise NoConsent(f"{INBOX}: no consent to read {', '.join(asked[:_NAMED])}{more}; pass --consent to give it")
+        raise NoConsent(f"{INBOX}: no consent to read {consents.named(asked)}; pass --consent to give it")
     if INBOX not in desk.entries():
         _append(desk.home, ())
         sources.add(

@@ -87,7 +87,7 @@ def add(
         connector = desk.connector(entry)
         scopes = scopes_of(connector)
         if scopes and not consented:
-            raise NoConsent(f"{entry.name}: no consent to read {', '.join(scopes)}; pass --consent to give it")
+            raise NoConsent(f"{entry.name}: no consent to read {consents.named(scopes)}; pass --consent to give it")
         description = connector.probe()
         with desk.writing() as ledger:
             consents.require_later(ledger, until)

@@ -25,8 +25,6 @@ HowLong = Annotated[
     str | None, typer.Option("--for", metavar="DURATION", help="Let the consent expire, for example after 90d.")
 ]
 
-_NAMED = 10
-"""Number of scopes that the question names."""
 _KEPT = """\
 The data stays in the library on this machine; nothing at the source is changed.
 To withdraw consent and delete the data: `catchment consent revoke {name}`."""
@@ -97,7 +95,7 @@ def give(
     else:
         scopes = consents.give(desk, name, session.operator(), reason, until=until)
     end = f" until {render.local(until)}" if until else ""
-    render.say(f"{name}: consent given{end} ({', '.join(sorted(scopes))})")
+    render.say(f"{name}: consent given{end} ({consents.named(sorted(scopes))})")
 
 
 @app.command()
@@ -162,11 +160,13 @@ def is_agreed(entry: SourceEntry, *, given: bool = False, until: datetime | None
 
 def confirm(name: str, scopes: Mapping[str, str], until: datetime | None = None) -> None:
     """Ask on the terminal whether a source may read these scopes. Raises NoConsent if the operator declines."""
+    from catchment.actions.consents import MOST_NAMED
+
     render.note(f"{name} regularly reads{f' until {render.local(until)}' if until else ''}:")
-    for scope, description in list(scopes.items())[:_NAMED]:
+    for scope, description in list(scopes.items())[:MOST_NAMED]:
         render.note(f"  {scope}: {description}")
-    if len(scopes) > _NAMED:
-        render.note(f"  and {len(scopes) - _NAMED:,} more; once it is added: catchment consent show {name}")
+    if len(scopes) > MOST_NAMED:
+        render.note(f"  and {len(scopes) - MOST_NAMED:,} more; once it is added: catchment consent show {name}")
     render.note(_KEPT.format(name=name))
     if not typer.confirm("Do you agree?", err=True):
         raise NoConsent(f"{name}: no consent given; nothing was added")

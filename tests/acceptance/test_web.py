@@ -1,4 +1,4 @@
-"""Feeds and pages as a user reads them: the OPML of a reader, hosts that need consent, the inbox, and the commands of docs/web.md."""
+"""Feeds and pages as a user reads them: the OPML of a reader, consent to hosts, and the commands of docs/web.md."""
 
 from __future__ import annotations
 

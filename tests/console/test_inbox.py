@@ -48,7 +48,7 @@ def test_addresses_of_other_hosts_are_listed_and_not_allowed(cli: Cli, tmp_path:
     file = tmp_path / "list.jsonl"
     file.write_text("".join(json.dumps({"url": f"https://h{number}.example/p"}) + "\n" for number in range(30)))
     refused = cli("queue", "import", str(file))
-    assert (refused.code, "h9.example and 20 more hosts" in refused.err) == (5, True)
+    assert (refused.code, "h9.example and 20 more" in refused.err) == (5, True)
     said = cli("queue", "import", str(file), "--allow-host", "h3.example", "--allow-host", "nas.local:8080")
     assert said.out.splitlines()[:2] == [
         "inbox: 30 added, 0 known",
@@ -91,7 +91,7 @@ def test_hosts_of_a_file_are_proposed_and_more_can_be_allowed(cli: Cli, tmp_path
     opml.write_text(f'<opml version="2.0"><body>{feeds}</body></opml>')
     words = ("sources", "add", "web", str(opml), "--name", "feeds", "--allow-host", "cdn.example")
     refused = cli(*words)
-    assert (refused.code, "h0.example, h1.example, h2.example, cdn.example" in refused.err) == (5, True)
+    assert (refused.code, "cdn.example, h0.example, h1.example, h2.example" in refused.err) == (5, True)
     wrong = cli("sources", "add", "local_files", str(tmp_path), "--name", "files", "--allow-host", "cdn.example")
     assert (wrong.code, "hosts: unknown setting" in wrong.err) == (2, True)
 
