@@ -32,6 +32,7 @@ MAY_IMPORT = {
     "catchment": {"catchment"},
     "connectors": {
         "connectors",
+        "catchment.__version__",
         "catchment.model",
         "catchment.errors",
         "catchment.contracts",

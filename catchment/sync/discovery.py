@@ -35,6 +35,8 @@ class Discovery:
         """Paths changed since the previous sync, or None to compare everything. Ignored if the previous sync was incomplete."""
         self.window: tuple[datetime, datetime] | None = None
         """Compare only the items of this window, without deletions."""
+        self.again: datetime | None = None
+        """When the source should be listed again; None if the listing did not tell."""
         self._bench = bench
         self._intake = bench.ledger.intake
         self._sync = sync
@@ -69,7 +71,7 @@ class Discovery:
                     self._roots = identities
                     self._changed_roots = self._bench.ledger.sources.changed_roots(self._sync.id, identities)
                 case Checkpoint(marks=marks):
-                    self._is_torn = change.is_torn
+                    self._is_torn, self.again = change.is_torn, change.again
                     if not self._permit.holds():
                         return
                     now, maybe_moved = self._split(pending)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from catchment import __version__
-from catchment.contracts import Connected, Connector, Guarded, Mirrored, Paced
+from catchment.contracts import Connected, Connector, Guarded, Keeping, Paced
 from catchment.errors import NoConsent, NotNow, Reason, Stopped
 from catchment.ledger import (
     Backfill,
@@ -151,15 +151,15 @@ def _unread(name: str, states: Mapping[str, ConsentState]) -> str:
 
 
 def limits_of(connector: Connector) -> HostLimits | None:
-    """Return the limits of the connector's host, or None without a host."""
+    """Return the limits of the connector's only host, or None if it has none, or several."""
     return connector.limits() if isinstance(connector, Paced) else None
 
 
 def admitted(home: Home, ledger: Ledger, source: Source, connector: Connector, *, asks_host: bool = True) -> None:
-    """Check that the source may be synced now, and set the folder of its local copy. Raises NotNow."""
+    """Check that the source may be synced now, and set the folder of its own files. Raises NotNow."""
     if (reason := gate(ledger, source, limits_of(connector) if asks_host else None)) is not None:
         raise reason
-    if isinstance(connector, Mirrored):
+    if isinstance(connector, Keeping):
         connector.folder = home.copies(source.name)
 
 

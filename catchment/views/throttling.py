@@ -138,7 +138,7 @@ class HostRate:
     """
 
     host: str
-    rate: int
+    rate: float
     burst: int
     tokens: float
     multiplier: float

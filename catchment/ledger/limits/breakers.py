@@ -37,14 +37,12 @@ def of_host(host: str) -> str:
 
 
 def ask(
-    writing: Writing, now: int, names: tuple[str, str | None], who: str, alive: Callable[[str], bool]
+    writing: Writing, now: int, keys: Sequence[str], who: str, alive: Callable[[str], bool]
 ) -> tuple[int | None, bool]:
-    """Return the microseconds to wait (None if both breakers permit requests), and whether either has failures.
+    """Return the microseconds to wait (None if all breakers permit requests), and whether one has failures.
 
-    If a breaker is half open and both permit it, `who` becomes the prober.
+    If a breaker is half open and all permit it, `who` becomes the prober.
     """
-    source, host = names
-    keys = [of_source(source), *([of_host(host)] if host else [])]
     found = _load(writing, keys)
     results = {key: breaker.ask(now, who, alive) for key, breaker in found.items()}
     waits = [until - now for _, until in results.values() if until is not None]
