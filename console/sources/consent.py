@@ -65,16 +65,19 @@ def show(name: session.SourceName, as_json: arguments.Json = False) -> None:
     if as_json:
         render.show_json(rows)
         return
-    for row in rows:
-        reads = row["reads"] or "no longer read with the current settings"
-        until = {"until": row.get("until"), "given": row.get("given"), "by": row.get("by")}
-        render.show_fields({"scope": row["scope"], "reads": reads, "consent": row.get("consent", "asked"), **until})
-        render.say()
+    cells = [
+        (
+            *(row["scope"], row.get("consent", "asked"), row.get("until"), row.get("given"), row.get("by")),
+            row["reads"] or "no longer read with the current settings",
+        )
+        for row in rows
+    ]
+    render.show_table(("SCOPE", "CONSENT", "UNTIL", "GIVEN", "BY", "READS"), cells, states={"CONSENT"})
     if unread:
-        render.say("Hosts that its addresses name, and that it may not ask:")
+        render.say("\nHosts that its addresses name, and that it may not ask:")
         render.show_table(("HOST", "ADDRESSES"), list(unread.items()))
-        render.say(f"To read them: catchment consent give {name} --allow-host {next(iter(unread))}\n")
-    render.say(_KEPT.format(name=name))
+        render.say(f"To read them: catchment consent give {name} --allow-host {next(iter(unread))}")
+    render.say(f"\n{_KEPT.format(name=name)}")
 
 
 @app.command()

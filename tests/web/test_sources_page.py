@@ -103,7 +103,7 @@ def github(hub: GitHubServer, **more: str) -> dict[str, str]:
 
 def test_form_offers_each_kind_and_reads_nothing(home: Home, client: TestClient) -> None:
     page = client.get("/sources/new").text
-    for kind in ("obsidian", "local_files", "imap", "github"):
+    for kind in ("obsidian", "local_files", "imap", "github", "web"):
         assert f'name="kind" value="{kind}"' in page
     assert "/actions/sources.add" not in page
     assert not (home.path / "ledger.db").exists()
