@@ -142,7 +142,8 @@ class WebClient:
     def _redirected(self, url: httpx.URL, headers: Mapping[str, str]) -> httpx.URL:
         """Return the address of a redirect. An unencrypted one after an encrypted one needs consent to exactly that service."""
         try:
-            target = url.join(headers["location"]).copy_with(fragment=None)
+            location = headers["location"].encode("latin-1").decode("utf-8", "replace")
+            target = url.join(location).copy_with(fragment=None)
         except (KeyError, httpx.InvalidURL):
             raise FetchFailed(f"{_host(url)}: redirects to an invalid address") from None
         if url.scheme == "https" and target.scheme == "http" and not self._hosts.allows(str(target), exactly=True):
@@ -248,7 +249,7 @@ class _ConnectionLost(SourceUnavailable):
 
 def _url(address: str) -> httpx.URL:
     try:
-        return httpx.URL(address)
+        return httpx.URL(address).copy_with(fragment=None)
     except httpx.InvalidURL:
         raise FetchFailed("invalid address") from None
 

@@ -6,15 +6,15 @@ Files are not flushed to the disk: after a power cut a damaged one counts as mis
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
 import orjson
+
+from catchment.runtime import atomic_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +43,27 @@ class StoredResponse:
 
 
 class ResponseStore:
-    """A folder of responses by key. Created on first use. Not thread-safe."""
+    """A folder of responses by key. Created on first use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.bytes = 0
-        """Bytes written by this object."""
+        """Bytes that are stored, as far as the user of this object counted them; `put` adds its own."""
 
     def put(self, response: StoredResponse) -> None:
-        """Store a response in place of an earlier one with its key."""
+        """Store a response in place of an earlier one with its key. Raises HomeUnavailable."""
         head = asdict(response)
         body = head.pop("body")
         line = orjson.dumps({**head, "length": len(body)})
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor, name = tempfile.mkstemp(dir=self._folder, prefix="~")
-        try:
-            with open(descriptor, "wb") as file:
-                file.writelines((line, b"\n", body))
-            os.replace(name, self._path(response.key))
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(name)
-            raise
+        with atomic_files.explained():
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fresh = self._folder / f"~{threading.get_ident()}"
+            try:
+                with fresh.open("wb") as file:
+                    file.writelines((line, b"\n", body))
+                fresh.replace(self._path(response.key))
+            finally:
+                fresh.unlink(missing_ok=True)
         self.bytes += len(body)
 
     def get(self, key: str) -> StoredResponse | None:
@@ -76,14 +75,14 @@ class ResponseStore:
         """Delete the response with this key, if there is one."""
         self._path(key).unlink(missing_ok=True)
 
-    def __iter__(self) -> Iterator[StoredResponse]:
-        """Yield all responses without their bodies, and delete damaged and unfinished files."""
+    def __iter__(self) -> Iterator[tuple[StoredResponse, int]]:
+        """Yield all responses without their bodies, and their sizes. Deletes damaged and unfinished files."""
         for path in sorted(self._folder.glob("*")):
             found = None if path.name.startswith("~") else _read(path, with_body=False)
             if found is None:
                 path.unlink(missing_ok=True)
             else:
-                yield found
+                yield found, path.stat().st_size
 
     def _path(self, key: str) -> Path:
         return self._folder / hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=16).hexdigest()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -24,7 +25,7 @@ class Page:
 
     Attributes:
         delay: Seconds before the response.
-        trickle: Seconds between each two bytes of the body.
+        trickle: Seconds after each byte of the body, or of `raw`.
         raw: The whole response as it is sent, instead of all other attributes.
     """
 
@@ -80,9 +81,10 @@ class Host:
     always: Page | None = None
     make: Callable[[str], Page | None] | None = None
     requests: list[Request] = field(default_factory=list)
+    scheme: str = "http"
 
     def address(self, path: str = "/") -> str:
-        return f"http://{self.name}{path}"
+        return f"{self.scheme}://{self.name}{path}"
 
     def put(self, path: str, text: str, media_type: str = "text/html; charset=utf-8") -> str:
         """Set the text of a page and return its address."""
@@ -114,6 +116,7 @@ class SmallWeb:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._tasks: set[asyncio.Task[None]] = set()
         self._by_name: dict[str, Host] = {}
+        self._at: dict[str, str] = {}
         self._listening: list[asyncio.Server] = []
         self.port = 0
         self.hosts: list[Host] = []
@@ -131,16 +134,17 @@ class SmallWeb:
         self._thread.join(10)
         self._loop.close()
 
-    def add(self) -> Host:
+    def add(self, tls: ssl.SSLContext | None = None) -> Host:
         """Add a host that serves."""
         host = self._new()
         address = host.name.partition(":")[0] if self.port else "127.0.1.1"
         server = asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self._serve, address, self.port), self._loop
+            asyncio.start_server(self._serve, address, self.port, ssl=tls), self._loop
         ).result(10)
         self._listening.append(server)
         self.port = server.sockets[0].getsockname()[1]
         host.name = f"{address}:{self.port}"
+        host.scheme = "https" if tls else "http"
         self._by_name[host.name] = host
         return host
 
@@ -148,17 +152,18 @@ class SmallWeb:
         """Add a host that refuses connections."""
         return self._new()
 
-    def named(self, name: str) -> Host:
-        """Add a host that is known by name; it shares the address of the first one."""
-        host = Host(f"{name}:{self.port}")
-        self._by_name[host.name] = host
-        return host
+    def named(self, name: str, host: Host | None = None) -> Host:
+        """Add a host that is known by name, at the address of the first one; or a name of `host`, with its pages."""
+        added = Host(f"{name}:{self.port}") if host is None else replace(host, name=f"{name}:{self.port}")
+        self._by_name[added.name] = added
+        self._at[name] = host.name.partition(":")[0] if host else "127.0.1.1"
+        return added
 
     def resolve(self, name: str, port: int) -> list[str]:
-        """Resolve names of hosts of this web, and no others."""
-        if f"{name}:{port}" in self._by_name or name.startswith("127."):
-            return [name if name.startswith("127.") else "127.0.1.1"]
-        raise socket.gaierror(socket.EAI_NONAME, "unknown name")
+        """Resolve names of hosts of this web, and IP addresses."""
+        if name not in self._at and not name.startswith("127."):
+            raise socket.gaierror(socket.EAI_NONAME, "unknown name")
+        return [self._at.get(name, name)]
 
     @property
     def requests(self) -> list[Request]:
@@ -208,8 +213,7 @@ class SmallWeb:
         if page.delay:
             await asyncio.sleep(page.delay)
         if page.raw is not None:
-            writer.write(page.raw)
-            await writer.drain()
+            await _send(writer, page.raw, page.trickle)
             return False
         body = b"" if is_same else page.body
         lines = [f"HTTP/1.1 {status} X", f"Content-Type: {page.media_type}"]
@@ -219,15 +223,15 @@ class SmallWeb:
         if status != 304 and "Content-Length" not in page.headers:
             lines.append(f"Content-Length: {len(body)}")
         writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
-        if page.trickle:
-            for byte in body:
-                writer.write(bytes([byte]))
-                await writer.drain()
-                await asyncio.sleep(page.trickle)
-        else:
-            writer.write(body)
-        await writer.drain()
+        await _send(writer, body, page.trickle)
         return "Content-Length" not in page.headers
+
+
+async def _send(writer: asyncio.StreamWriter, data: bytes, trickle: float) -> None:
+    for part in [data[i : i + 1] for i in range(len(data))] if trickle else [data]:
+        writer.write(part)
+        await writer.drain()
+        await asyncio.sleep(trickle)
 
 
 def _is_same(page: Page, headers: Mapping[str, str]) -> bool:
