@@ -95,7 +95,10 @@ def enqueue(
         )
     elif allowed:
         sources.allow_hosts(desk, INBOX, allowed, actor, reason)
-    added = _append(desk.home, given.hosts)
+    if added := _append(desk.home, given.hosts):
+        with desk.writing() as ledger:
+            text = f"{added:,} {'address' if added == 1 else 'addresses'}"
+            ledger.sources.note(INBOX, "changed", actor, f"{text}; {reason}" if reason else text)
     left = set(new_hosts(desk, given))
     waiting = sum(host in left for host in given.hosts.values())
     run = None

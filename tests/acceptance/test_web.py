@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.connectors.web.server import Host, SmallWeb
 
 from tests.acceptance import document
 from tests.acceptance.person import COMMAND, PROJECT, Person
+from tests.connectors.web.server import Host, SmallWeb
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.long]
