@@ -15,6 +15,8 @@ from catchment.settings import Home
 
 INBOX = "inbox"
 """The name of the source."""
+MOST, _MOST_BYTES = 200_000, 20_000_000
+"""Addresses of the inbox at most, and the size of its list. The connector reads no longer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,5 +116,8 @@ def _append(home: Home, addresses: Collection[str]) -> int:
         present = set(before or ())
         fresh = [address for address in addresses if address not in present]
         if fresh or before is None:
-            atomic_files.write(home.inbox, "".join(f"{line}\n" for line in [*(before or ()), *fresh]).encode())
+            data = "".join(f"{line}\n" for line in [*(before or ()), *fresh]).encode()
+            if len(present) + len(fresh) > MOST or len(data) > _MOST_BYTES:
+                raise BadInput(f"{INBOX}: holds at most {MOST:,} addresses and 20 MB; add this file as a source of its own")
+            atomic_files.write(home.inbox, data)
     return len(fresh)

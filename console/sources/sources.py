@@ -196,6 +196,8 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
         render.show_json({**shown, "next_run": next_run, "settings": settings, "syncs": [plain(row) for row in recent]})
         return
     render.show_fields({**shown, "next run": planned and planned.at, **arguments.flat(settings)})
+    if entry.kind == "web" and (away := _away(name)):
+        render.say(f"Waits for {render.count(len(away), 'host')}: {'; '.join(away)}")
     if unread:
         named = f"{render.count(len(unread), 'host')} ({render.count(sum(unread.values()), 'address', 'addresses')})"
         render.say(f"Not read without consent: {named}; see `catchment consent show {name}`")
@@ -311,6 +313,16 @@ def _states(report: ServerReport | None) -> dict[str, str]:
             return {source.name: state_of(source.name, source, report)[0] for source in ledger.sources.all()}
     except NotFound:
         return {}
+
+
+def _away(name: str) -> list[str]:
+    """Return the hosts of a web source that do not answer, with the time of the next attempt."""
+    from connectors.web.hosts import MARK, Deferral
+
+    with session.reading() as ledger:
+        marks = ledger.intake.known(ledger.sources.get(name).id).marks()
+    waits = {key.removeprefix(MARK): Deferral.of(mark) for key, mark in marks.items() if key.startswith(MARK)}
+    return [f"{host} until {render.clock(wait.until)}" for host, wait in sorted(waits.items())]
 
 
 def _recent(name: str) -> list[SyncRow]:
