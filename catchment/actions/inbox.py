@@ -118,6 +118,8 @@ def _append(home: Home, addresses: Collection[str]) -> int:
         if fresh or before is None:
             data = "".join(f"{line}\n" for line in [*(before or ()), *fresh]).encode()
             if len(present) + len(fresh) > MOST or len(data) > _MOST_BYTES:
-                raise BadInput(f"{INBOX}: holds at most {MOST:,} addresses and 20 MB; add this file as a source of its own")
+                raise BadInput(
+                    f"{INBOX}: holds at most {MOST:,} addresses and 20 MB; add this file as a source of its own"
+                )
             atomic_files.write(home.inbox, data)
     return len(fresh)

@@ -128,7 +128,8 @@ def _one(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -
 
 def _new(desk: Desk[Any], _library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     typed = {name: parameters.get(name, "").strip() for name in ("kind", "location", "name", "every", "cron")}
-    watch = bool(parameters.get("watch"))
+    # The box is checked until a place was typed.
+    watch = bool(parameters.get("watch")) and typed["kind"] != "web"
     found, problem = None, None
     if typed["location"]:
         timing = Timing(typed["every"] or None, typed["cron"] or None, watch=watch)
