@@ -70,7 +70,7 @@ class WebSettings(SourceSettings):
         if not path.is_file():
             remedy = "write an address as https://example.org, or correct the path of the file"
             raise BadInput(f"{path.name!r}: not an address, and no such file; {remedy}")
-        hosts = {}
+        hosts: dict[str, None] = {}
         for text in addresses_in(path):
             with suppress(BadInput):
                 hosts[name_of(host_of(normalized(text)))] = None
