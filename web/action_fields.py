@@ -115,7 +115,7 @@ class SourceFields(_Timed, _Ending):
 
 
 class HostsFields(_Ending):
-    """Hosts that a web source may ask from now on, or lines of them."""
+    """Hosts that a web source may contact from now on, or lines of them."""
 
     name: _Name
     hosts: _Lines

@@ -158,7 +158,7 @@ def _give(desk: Desk[Any], given: ConsentFields, actor: str) -> Done:
 
 def _allow_hosts(desk: Desk[Any], given: HostsFields, actor: str) -> Done:
     scopes = sources.allow_hosts(desk, given.name, given.hosts, actor, given.reason, until=given.end)
-    return Done(f"{given.name} may ask: {consents.named(sorted(scopes)) or 'no further host'}", len(scopes))
+    return Done(f"{given.name} may contact: {consents.named(sorted(scopes)) or 'no further host'}", len(scopes))
 
 
 def _enqueue(desk: Desk[Any], given: InboxFields, actor: str) -> Done:

@@ -25,7 +25,7 @@ def requested(desk: Desk[E], entry: E) -> Mapping[str, str]:
 
 
 def unread_hosts(desk: Desk[E], ledger: Ledger, entry: E) -> Mapping[str, int]:
-    """Return the hosts that the items of a web source name and it may not ask, with the number of these items; most first."""
+    """Return the hosts that a web source may not contact, with the number of its items there; most first."""
     connector = desk.connector(entry)
     if not isinstance(connector, Guarded) or not hasattr(entry.settings, "hosts"):
         return {}

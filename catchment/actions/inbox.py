@@ -35,7 +35,7 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Addresses in their one spelling, with the host of each, and the number of texts that are none."""
+    """Addresses in their one spelling, with the host of each, and the number of texts that are not valid."""
 
     hosts: Mapping[str, str]
     refused: int
@@ -57,7 +57,7 @@ def listed(desk: Desk[E], addresses: Iterable[str]) -> Listed:
 
 
 def new_hosts(desk: Desk[E], addresses: Listed) -> list[str]:
-    """Return the hosts of these addresses that the inbox may not ask yet, in their order.
+    """Return the hosts of these addresses that the inbox may not contact yet, in their order.
 
     Raises Refused if another source has the name of the inbox.
     """
@@ -80,8 +80,8 @@ def enqueue(
     """Add addresses to the list of the inbox, and sync it. The first call creates the source.
 
     Args:
-        hosts: Hosts that may be asked from now on. Addresses of other new hosts are listed and not read.
-        consented: All hosts of the addresses may be asked.
+        hosts: Hosts that may be contacted from now on. Addresses of other new hosts are listed and not read.
+        consented: All hosts of the addresses may be contacted.
 
     Raises BadInput if no address is valid, NoConsent if new hosts need consent and none is given, or as `sources.add`.
     """

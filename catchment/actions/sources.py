@@ -151,7 +151,7 @@ def allow_hosts(
     *,
     until: datetime | None = None,
 ) -> frozenset[str]:
-    """Let a source ask more hosts, with consent to what they add. Return the new scopes. Idempotent.
+    """Let a source contact more hosts, with consent to them. Return the new scopes. Idempotent.
 
     Raises NotFound, BadInput if the kind of the source has no hosts or the end is past, Refused or TryAgain.
     """

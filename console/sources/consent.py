@@ -74,7 +74,7 @@ def show(name: session.SourceName, as_json: arguments.Json = False) -> None:
     ]
     render.show_table(("SCOPE", "CONSENT", "UNTIL", "GIVEN", "BY", "READS"), cells, states={"CONSENT"})
     if unread:
-        render.say("\nHosts that its addresses name, and that it may not ask:")
+        render.say("\nHosts of its addresses that it may not contact:")
         render.show_table(("HOST", "ADDRESSES"), list(unread.items()))
         render.say(f"To read them: catchment consent give {name} --allow-host {next(iter(unread))}")
     render.say(f"\n{_KEPT.format(name=name)}")
@@ -176,7 +176,7 @@ def confirm(name: str, scopes: Mapping[str, str], until: datetime | None = None)
 
 
 def unread_hosts(entry: SourceEntry) -> Mapping[str, int]:
-    """Return the hosts that the addresses of a web source name and that it may not ask, with the number of addresses."""
+    """Return the hosts that a web source may not contact, with the number of its addresses there."""
     from catchment.actions import consents
 
     try:

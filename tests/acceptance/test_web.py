@@ -95,7 +95,7 @@ def test_new_host_in_a_list_asks_for_consent_once(reader: Person, web: SmallWeb,
     assert f"catchment consent give pages --allow-host {further.name}" in reader("consent", "show", "pages").ok().out
     reader("consent", "give", "pages", "--allow-host", further.name).ok()
     assert reader.sync("pages")["succeeded"] == 1
-    assert further.name not in reader("sources", "show", "pages").ok().out.partition("may not ask")[2]
+    assert further.name not in reader("sources", "show", "pages").ok().out.partition("may not contact")[2]
     assert reader.hits("wick")[0]["item"] == page
 
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from catchment.actions import inbox
+from catchment.errors import SkipReason
+from catchment.ledger import Ledger
+from catchment.model import Item, Skip
+from catchment.runtime.home import Home
+from catchment.runtime.process import alive, identity
+from connectors.web.hosts import Deferral
+from connectors.web.seeds import MOST_ADDRESSES
 from tests.console.conftest import Cli
 
 PAGE = "https://example.org/article"
@@ -66,6 +75,26 @@ def test_a_withdrawn_host_is_not_given_again_with_another(cli: Cli) -> None:
     assert "other.example" not in hosts(cli)
 
 
+def test_hosts_without_consent_are_listed_with_their_addresses(cli: Cli, state: Path) -> None:
+    cli("queue", "enqueue", PAGE, "--consent")
+    places = ["https://a.example/1", "https://a.example/2", "https://b.example/1", f"{PAGE}/forbidden"]
+    with closing(Ledger.open(Home(state).database_url)) as ledger:
+        sync = ledger.syncs.begin(
+            ledger.sources.get("inbox").id, run=None, owner=identity(), code_version="1", alive=alive
+        )
+        skips = [Skip(Item(place, "", "v1"), SkipReason.EXCLUDED) for place in places]
+        ledger.intake.record(sync.id, skips, {"host:c.example": Deferral.after(None, ledger.now(), None).mark()})
+    shown = cli("consent", "show", "inbox").out.splitlines()
+    start = next(number for number, line in enumerate(shown) if line.split() == ["HOST", "ADDRESSES"])
+    assert [line.split() for line in shown[start + 1 : start + 3]] == [["a.example", "2"], ["b.example", "1"]]
+    assert shown[start + 3] == "To read them: catchment consent give inbox --allow-host a.example"
+    source = cli("sources", "show", "inbox").out
+    assert "Not read without consent: 2 hosts (3 addresses); see `catchment consent show inbox`" in source
+    assert "Waits for 1 host: c.example until " in source
+    cli("consent", "give", "inbox", "--allow-host", "a.example", "--allow-host", "b.example")
+    assert "HOST" not in cli("consent", "show", "inbox").out
+
+
 def test_removed_inbox_takes_its_list_along(cli: Cli, state: Path) -> None:
     cli("queue", "enqueue", PAGE, "--consent")
     assert cli("sources", "remove", "inbox", "--yes").code == 0
@@ -102,3 +131,7 @@ def test_what_is_no_host_is_refused(cli: Cli, host: str) -> None:
     before = hosts(cli)
     assert cli("consent", "give", "inbox", "--allow-host", host).code == 2
     assert hosts(cli) == before
+
+
+def test_inbox_holds_no_more_addresses_than_are_read() -> None:
+    assert inbox.MOST <= MOST_ADDRESSES

@@ -51,7 +51,7 @@ class SettingsTrial:
 class ConsentView:
     """The scopes of a source. `documents`: that a withdrawal deletes, of the chosen scope or of all.
 
-    `unread_hosts`: of a web source, hosts that its addresses name and it may not ask, with the number of these addresses.
+    `unread_hosts`: of a web source, the hosts that it may not contact, with the number of its addresses there.
     """
 
     source: str
