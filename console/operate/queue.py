@@ -158,7 +158,8 @@ def _enqueue(addresses: Iterable[str], hosts: list[str], agreed: bool, reason: s
             f"Not read without consent to their hosts: {done.waiting:,}; see `catchment consent show {inbox.INBOX}`"
         )
     if done.run is None:
-        render.say("Start Catchment to read them: `catchment up --detach`")
+        starts = "see `catchment status`" if session.running() else "start Catchment: `catchment up --detach`"
+        render.say(f"No sync was started; {starts}")
 
 
 def _due() -> int:
