@@ -85,18 +85,17 @@ def test_article_of_a_feed_is_found_by_meaning(reader: Person, web: SmallWeb, tm
 
 def test_new_host_in_a_list_asks_for_consent_once(reader: Person, web: SmallWeb, tmp_path: Path) -> None:
     allowed, further = web.hosts[0], web.hosts[-1]
-    page = further.put("/page.html", "<html><title>Lamp</title><body><p>The keeper trims the wick.</p></body></html>")
-    addresses = tmp_path / "list.txt"
-    addresses.write_text(f"{allowed.address('/0.html')}\n")
-    reader("sources", "add", "web", addresses, "--name", "pages", "--consent", "--set", "every_seconds=0.05").ok()
-    addresses.write_text(f"{allowed.address('/0.html')}\n{page}\n")
-    assert reader.sync("pages") | {"skipped": 1} == reader.sync("pages") | {"succeeded": 1, "skipped": 1}
+    _publish(further, FEEDS)
+    opml = _opml(tmp_path / "feeds.opml", [allowed])
+    reader("sources", "add", "web", opml, "--name", "feeds", "--consent", "--set", "every_seconds=0.05").ok()
+    _opml(opml, [allowed, further])
+    assert {"succeeded": 2, "skipped": 1}.items() <= reader.sync("feeds").items()
     assert not further.requests
-    assert f"catchment consent give pages --allow-host {further.name}" in reader("consent", "show", "pages").ok().out
-    reader("consent", "give", "pages", "--allow-host", further.name).ok()
-    assert reader.sync("pages")["succeeded"] == 1
-    assert further.name not in reader("sources", "show", "pages").ok().out.partition("may not contact")[2]
-    assert reader.hits("wick")[0]["item"] == page
+    assert f"catchment consent give feeds --allow-host {further.name}" in reader("consent", "show", "feeds").ok().out
+    reader("consent", "give", "feeds", "--allow-host", further.name).ok()
+    assert reader.sync("feeds")["succeeded"] == 2
+    assert "Not read without consent" not in reader("sources", "show", "feeds").ok().out
+    assert reader.hits(f"Notes {FEEDS}.0", "feeds")[0]["item"] == further.address("/0.html")
 
 
 def test_every_command_of_the_page_about_the_web_works_as_documented(
