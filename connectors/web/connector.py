@@ -30,7 +30,7 @@ from connectors.web.entries import page_of, version_of
 from connectors.web.feeds import read_feed
 from connectors.web.hosts import Hosts, PageRequest
 from connectors.web.seed_reading import Seed, listed_by, seed_in_file, seed_of
-from connectors.web.seeds import SeedKind
+from connectors.web.seeds import SeedKind, feeds_of
 from connectors.web.settings import WebSettings
 from connectors.web.store import ResponseStore, StoredResponse
 from connectors.web.web_listing import WebListing
@@ -187,7 +187,8 @@ def _described(seed: Seed) -> str:
     """Return what a seed is, in a few words."""
     place = host_of(seed.name) or seed.name
     if seed.kind is SeedKind.PAGE:
-        return f"{place}: a page"
+        feeds = feeds_of(seed.response.body, seed.response.address)
+        return f"{place}: a page" + (f"; its site has a feed, which can be added: {feeds[0].address}" if feeds else "")
     if seed.kind is SeedKind.FEED:
         try:
             feed = read_feed(seed.response.body, seed.response.address, seed.response.charset)

@@ -10,12 +10,11 @@ from connectors.web.feeds import FeedEntry
 
 
 def page_of(entry: FeedEntry) -> bytes:
-    """Return the content of an entry as HTML, with its title, author and dates."""
+    """Return the content of an entry as HTML with its author and dates. It has no tags of a whole page: all of it counts."""
     dates = {"article:published_time": entry.published, "article:modified_time": entry.updated}
     meta = [f'<meta name="author" content="{escape(entry.author)}">'] if entry.author else []
     meta += [f'<meta property="{name}" content="{day.isoformat()}">' for name, day in dates.items() if day]
-    title = f"<title>{escape(entry.title)}</title>"
-    return f"{title}{''.join(meta)}<article>{entry.html}</article>".encode(errors="replace")
+    return f"{''.join(meta)}<article>{entry.html}</article>".encode(errors="replace")
 
 
 def version_of(entry: FeedEntry) -> str:
