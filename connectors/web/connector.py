@@ -26,7 +26,7 @@ from catchment.pacing import Pace
 from catchment.settings import Limits, Policy, Resources, RetryPolicy, SourceSettings
 from connectors.web import looks
 from connectors.web.address import host_of
-from connectors.web.entries import page_of, version_of
+from connectors.web.entries import stored_entry, version_of
 from connectors.web.feeds import read_feed
 from connectors.web.hosts import Hosts, PageRequest
 from connectors.web.seed_reading import Seed, listed_by, seed_in_file, seed_of
@@ -169,10 +169,7 @@ class WebConnector:
             entries = ()
         for entry in entries:
             if entry.id == item.attributes["id"] and version_of(entry) == item.version:
-                body, title = page_of(entry), entry.title or None
-                return StoredResponse(
-                    item.locator, present(), body, item.version, media_type="text/html", charset="utf-8", title=title
-                )
+                return stored_entry(entry, item.locator, seed.response.address, present(), None)
         raise StillChanging("the entry changed or left its feed since it was listed; the next sync reads it")
 
     def _store(self, name: str) -> ResponseStore:
