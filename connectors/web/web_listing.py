@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 import orjson
 
 from catchment.contracts import Known
-from catchment.errors import FetchFailed, ItemError, ParseError, Skipped, SkipReason
+from catchment.errors import ItemError, ParseError, Skipped, SkipReason
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Skip, Tombstone, Upsert
 from connectors.web import looks
 from connectors.web.address import host_of
 from connectors.web.client import WebResponse
-from connectors.web.entries import date_of, page_of, version_of
-from connectors.web.feeds import Entry, read_feed
-from connectors.web.hosts import HostAway, HostQueues, Hosts, PageRequest, RobotsForbid
+from connectors.web.entries import stored_entry
+from connectors.web.feeds import FeedEntry, read_feed
+from connectors.web.hosts import HostAway, HostQueues, Hosts, NoSuchAddress, PageRequest, RobotsForbid
 from connectors.web.looks import PageState
 from connectors.web.seed_reading import Seed, Seeds, listed_by
 from connectors.web.seeds import SeedKind, listed
@@ -62,7 +62,7 @@ class Wanted:
 
     locator: str
     container: str
-    entry: Entry | None = None
+    entry: FeedEntry | None = None
     feed: str = ""
     id: str = ""
     url: str = ""
@@ -282,41 +282,30 @@ class WebListing:
         yield from self._left(of_feed, named)
         self._parsed[seed.name] = mark, list(named)
 
-    def _place(self, entry: Entry, feed: str) -> str:
+    def _place(self, entry: FeedEntry, feed: str) -> str:
         """Return the locator of an entry: its address, if we may ask its host for it."""
         if entry.address and self.settings.host_for(entry.address):
             return entry.address
         return f"{feed}#{entry.id}"
 
-    def _left(self, of_feed: dict[str, KnownItem], named: dict[str, Entry]) -> Iterator[Change]:
+    def _left(self, of_feed: dict[str, KnownItem], named: dict[str, FeedEntry]) -> Iterator[Change]:
         """Keep the entries that left their feed as they are, and look at their pages no more."""
         for locator, item in of_feed.items():
             if locator not in named and "next" in item.attributes and not item.version.startswith("+"):
                 facts = {name: item.attributes.get(name, "") for name in ("feed", "id", "url", "size", "dated")}
                 yield Upsert(_item(Wanted(locator, host_of(locator)), item.version, None, facts))
 
-    def _entry(self, wanted: Wanted, entry: Entry, state: PageState | None = None) -> Iterator[Change]:
+    def _entry(self, wanted: Wanted, entry: FeedEntry, state: PageState | None = None) -> Iterator[Change]:
         """Take the content of an entry from its feed. `state`: of its page, which could not be read."""
-        known, version, body = self._items.get(wanted.locator), version_of(entry), page_of(entry)
+        known, now = self._items.get(wanted.locator), self.clock()
+        kept = stored_entry(entry, wanted.locator, wanted.feed, now, known.content_hash if known else None)
         attributes = {**wanted.attributes(), **(state.attributes() if state else {})}
-        if known is not None and known.version == version and known.attributes == attributes:
+        if known is None or known.version != kept.version:
+            self.store.put(kept)
+        elif known.attributes == attributes:
             return
-        if known is None or known.version != version:
-            title, replaces = entry.title or None, known.content_hash if known else None
-            self.store.put(
-                StoredResponse(
-                    wanted.locator,
-                    self.clock(),
-                    body,
-                    version,
-                    media_type="text/html",
-                    charset="utf-8",
-                    title=title,
-                    replaces=replaces,
-                )
-            )
-        size, date = len(body), date_of(entry)
-        item = Item(wanted.locator, wanted.container, version, size=size, modified=date, attributes=attributes)
+        size, date = len(kept.body), entry.updated or entry.published
+        item = Item(wanted.locator, wanted.container, kept.version, size=size, modified=date, attributes=attributes)
         yield from self._upsert(wanted, item)
 
     def _follow(self, address: str, site: str, depth: int, queues: HostQueues) -> Iterator[Change]:
@@ -344,7 +333,7 @@ class WebListing:
         if self.settings.host_for(wanted.locator) is None:
             yield from self._skipped(wanted, SkipReason.EXCLUDED, _EXCLUDED)
             return
-        if wanted.locator in self._ready and (kept := self.store.get(wanted.locator)) and kept.address:
+        if wanted.locator in self._ready and (kept := self._stored_page(wanted.locator)):
             yield from self._reused(wanted, kept, queues)
             return
         gone = self._stored_marks.get(_GONE + wanted.locator)
@@ -358,6 +347,10 @@ class WebListing:
         has_content = known is not None and not known.version.startswith("+") and not self.deep
         conditions = (state.etag, state.modified, state.validated) if state and has_content else ()
         queues.add(PageRequest(wanted.locator, *conditions))
+
+    def _stored_page(self, locator: str) -> StoredResponse | None:
+        kept = self.store.get(locator)
+        return kept if kept and kept.title is None else None
 
     def _outcome(self, request: PageRequest, result: WebResponse | ItemError, queues: HostQueues) -> Iterator[Change]:
         wanted = self._wanted[request.address]
@@ -373,21 +366,23 @@ class WebListing:
             yield from self._same_as_before(wanted, known.version, state.unchanged(now, result))
         else:
             host = host_of(wanted.locator)
-            yield from self._missing(wanted, FetchFailed(f"{host}: no such address (HTTP status {result.status})"))
+            yield from self._missing(wanted, NoSuchAddress(f"{host}: no such address (HTTP status {result.status})"))
 
     def _page(self, wanted: Wanted, response: WebResponse, queues: HostQueues) -> Iterator[Change]:
         known, now = self._items.get(wanted.locator), self.clock()
         before = PageState.of(known.attributes) if known else None
         version = looks.digest(response.body, response.media_type)
         if known is not None and before is not None and known.version == version:
-            yield from self._same_as_before(wanted, version, before.unchanged(now, response))
+            # A proof or deep listing that finds the same leaves the time of the next look.
+            if not self.deep or before.missing:
+                yield from self._same_as_before(wanted, version, before.unchanged(now, response))
             yield from self._links(wanted, response, queues)
             return
         if known is not None and not known.version.startswith("+"):
             self._same[wanted.container, version] += 1
             if self._same[wanted.container, version] > _SAME_ANSWERS:
                 yield from self._missing(
-                    wanted, FetchFailed(f"{wanted.container}: answers with the same text for many addresses")
+                    wanted, NoSuchAddress(f"{wanted.container}: answers with the same text for many addresses")
                 )
                 return
         if not wanted.site and self._seeds.became(wanted.locator, response):
