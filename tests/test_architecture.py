@@ -37,6 +37,7 @@ MAY_IMPORT = {
         "catchment.errors",
         "catchment.contracts",
         "catchment.pacing",
+        "catchment.runtime.atomic_files",
         "catchment.runtime.secret_references",
         "catchment.runtime.files_below",
         "catchment.content.normalize.mail.attachments",

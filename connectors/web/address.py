@@ -1,4 +1,4 @@
-"""One spelling for each web address, and the host that it belongs to.
+"""One spelling for each web address, and its host.
 
 Follows the URL standard of browsers where feeds and pages need it; a dubious address is invalid instead of repaired.
 """
@@ -30,7 +30,7 @@ _TRACKING = re.compile(
     r"|(pk|mtm|piwik|matomo)_\w+|vero_(id|conv)|oly_(anon|enc)_id|wt_mc|at_(medium|campaign)|yclid|srsltid",
     re.IGNORECASE,
 )
-"""Names of query parameters that identify the reader or the way to the page, never the page."""
+"""Names of query parameters that describe the visit and not the page."""
 
 
 def normalized(text: str, base: str = "") -> str:

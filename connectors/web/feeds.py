@@ -1,6 +1,6 @@
 """Read a feed: RSS 0.90 to 2.0, Atom 0.3 and 1.0, CDF and JSON Feed.
 
-feedparser does the XML formats, also when they are not well-formed. It is slow, so what it is given is bounded.
+feedparser reads XML, well-formed or not. It is slow, so its input is bounded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from html import escape, unescape
 from typing import Any
-from urllib.parse import urljoin
 
 import feedparser
 import orjson
@@ -25,7 +24,7 @@ from catchment.errors import BadInput, ParseError
 from connectors.web.address import normalized
 
 MOST_ENTRIES = 5_000
-MOST_TAGS = 250_000
+MOST_TAGS = 200_000
 """feedparser reads 50,000 tags in a second. A feed of 5,000 entries has about 100,000."""
 _MOST_TITLE = 1_000
 _MOST_DATE = 100
@@ -33,11 +32,10 @@ _BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _MOST_HEAD = 1 << 16
 _ROOT = re.compile(
     rb"[\s\xef\xbb\xbf\xfe\xff]*(?><(?>\?.*?\?|!--.*?--|!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?)>\s*)*"
-    rb"<(?:[a-z_][\w.-]*:)?([a-z][\w.-]*)",
+    rb"(?P<element><)(?:[a-z_][\w.-]*:)?(?P<name>[a-z][\w.-]*)",
     re.IGNORECASE | re.DOTALL,
 )
 _ROOTS = (b"rss", b"feed", b"rdf", b"channel")
-_ENTITY = re.compile(rb"<!ENTITY[^>]*>")
 _ENTRY_END = re.compile(rb"</(?:\w+:)?(?:item|entry)\s*>", re.IGNORECASE)
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _EMAIL = re.compile(r"[^\s()<>@]+@[^\s()<>]+")
@@ -48,7 +46,7 @@ _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 class FeedEntry:
     """An entry of a feed. `html` is as the feed has it, scripts included, with a `<base>` for its relative links.
 
-    `is_full` tells that `html` is the article, or all that there is of it, and not a summary of the page at `address`.
+    `is_full`: `html` is the whole article, and not a summary of the page at `address`.
     """
 
     id: str
@@ -73,19 +71,21 @@ class WebFeed:
 def read_feed(data: bytes, address: str, charset: str | None = None) -> WebFeed:
     """Read the feed that `address` answered with. At most 5,000 entries are returned.
 
-    `charset` is the one that the answer names. Raises ParseError if the data is not a feed, or is too complex.
+    `charset` comes from the answer. Raises ParseError if the data is not a feed, or has too many tags.
     """
     loaded = _loaded(data)
     if loaded is not None:
         return _json_feed(loaded, address)
-    # The order of bytes at the beginning of a file is surer than what a server says about all its files.
+    # A byte order mark is more reliable than the charset that a server names for all its files.
     named = f"; charset={charset}" if charset and not data.startswith(_BOMS) else ""
-    # A few bytes can declare entities that expand to gigabytes.
-    data = _ENTITY.sub(b" ", convert_to_utf8({"content-type": f"application/xml{named}"}, data, {}))
-    root = root_element(data)
-    if root not in _ROOTS:
+    data = convert_to_utf8({"content-type": f"application/xml{named}"}, data, {})
+    match = _ROOT.match(data[:_MOST_HEAD])
+    root = match and match["name"].lower()
+    if match is None or root not in _ROOTS:
         raise ParseError("not a feed")
-    # Without an address, feedparser leaves relative links alone: it would take any ID for a link.
+    # A document type may declare entities that expand to gigabytes.
+    data = data[match.start("element") :]
+    # feedparser gets no address: it would resolve any ID to a link.
     parsed = feedparser.parse(
         io.BytesIO(_bounded(data, root)),
         response_headers={"content-type": "application/xml; charset=utf-8"},
@@ -109,7 +109,7 @@ def root_element(data: bytes) -> bytes | None:
     if b"\0" in head[:8]:
         head = head.replace(b"\0", b"")  # UTF-16 or UTF-32
     match = _ROOT.match(head)
-    return match and match[1].lower()
+    return match and match["name"].lower()
 
 
 def _bounded(data: bytes, root: bytes) -> bytes:
@@ -220,7 +220,7 @@ def _html(contents: list[Any], feed: str) -> str:
         for content in contents:
             if kind in content.get("type", "text/html"):
                 value = _UNPRINTABLE.sub("", content["value"])
-                base = escape(urljoin(feed, content.get("base") or ""))
+                base = escape(_link(content.get("base"), feed) or feed)
                 return f'<base href="{base}">{_paragraphs(value) if kind == "text/plain" else value}'
     return ""
 

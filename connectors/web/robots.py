@@ -1,4 +1,4 @@
-"""What a site's robots.txt allows us (RFC 9309)."""
+"""The rules of a site for robots (RFC 9309)."""
 
 from __future__ import annotations
 

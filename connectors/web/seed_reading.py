@@ -53,6 +53,8 @@ class Seeds:
     ) -> None:
         self.failed: dict[str, ItemError] = {}
         """Seeds that were never read, with the reason."""
+        self.excluded: set[str] = set()
+        """Feeds and lists that others name, and whose host is not allowed."""
         self.pages: dict[str, WebResponse] = {}
         """Seeds that turned out to be pages in this listing."""
         self._settings = settings
@@ -130,6 +132,8 @@ class Seeds:
             is_seed = seed.kind in _LISTS or self.is_list(found.address)
             if is_seed and self._settings.host_for(found.address):
                 self._open(found.address)
+            elif is_seed:
+                self.excluded.add(found.address)
 
     def _take(self, address: str, result: WebResponse | ItemError) -> None:
         known = self._known.get(address)

@@ -1,4 +1,4 @@
-"""Tell what a seed is, and read the addresses that it lists."""
+"""Recognize seeds by their content, and read the addresses in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
-from urllib.parse import urljoin
 
 import orjson
 from lxml import etree, html
@@ -21,7 +20,7 @@ from catchment.errors import BadInput, ParseError
 from connectors.web.address import normalized
 from connectors.web.feeds import is_json_feed, iso_time, root_element
 
-MOST_ADDRESSES = 50_000
+MOST_ADDRESSES = 200_000
 _MOST_BYTES = 50 << 20
 _SAMPLE = 20
 """Lines that decide whether a text is a list of addresses."""
@@ -33,7 +32,7 @@ _FEED_TYPE = re.compile(r"application/(rss|atom|rdf|feed)\+(xml|json)", re.IGNOR
 
 
 class SeedKind(StrEnum):
-    """What a seed is, recognized by its content."""
+    """The kinds of seed, recognized by content."""
 
     FEED = "feed"
     SITEMAP = "sitemap"
@@ -56,7 +55,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An address in a list, with what the list tells of it."""
+    """An address in a list, with its title and time if the list has them."""
 
     address: str
     title: str = ""
@@ -82,7 +81,7 @@ def kind_of_seed(data: bytes, media_type: str | None, name: str) -> SeedKind:
 
 
 def listed(data: bytes, kind: SeedKind, base: str) -> list[Listed]:
-    """Return the addresses in a list or the links of a page: normalized, each once, of the first 50,000.
+    """Return the addresses in a list or the links of a page: normalized, each once, of the first 200,000.
 
     `base` is the address of the seed. Invalid addresses are left out. Feeds are read by `read_feed`.
     Raises ParseError if the seed is broken, or larger than 50 MB when unpacked.
@@ -101,6 +100,11 @@ def listed(data: bytes, kind: SeedKind, base: str) -> list[Listed]:
         case SeedKind.FEED:
             raise ValueError(kind)
     return _distinct(found, base)
+
+
+def texts_of(data: bytes) -> list[str]:
+    """Return the entries of a list of addresses as they are written, also those that are none. Raises ParseError."""
+    return [listing.address for listing in _lines(_unpacked(data))]
 
 
 def feeds_of(data: bytes, base: str) -> list[Listed]:
@@ -199,4 +203,7 @@ def _page(data: bytes) -> etree._Element:
 
 
 def _base(page: etree._Element, address: str) -> str:
-    return next((urljoin(address, base.get("href", "")) for base in page.iter("base")), address)
+    for base in page.iter("base"):
+        with suppress(BadInput):
+            return normalized(base.get("href", ""), address)
+    return address

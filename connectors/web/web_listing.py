@@ -19,8 +19,8 @@ from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, 
 from connectors.web import looks
 from connectors.web.address import host_of
 from connectors.web.client import WebResponse
-from connectors.web.entries import date_of, page_of, version_of
-from connectors.web.feeds import Entry, read_feed
+from connectors.web.entries import stored_entry
+from connectors.web.feeds import FeedEntry, read_feed
 from connectors.web.hosts import HostAway, HostQueues, Hosts, PageRequest, RobotsForbid
 from connectors.web.looks import PageState
 from connectors.web.seed_reading import Seed, Seeds, listed_by
@@ -62,7 +62,7 @@ class Wanted:
 
     locator: str
     container: str
-    entry: Entry | None = None
+    entry: FeedEntry | None = None
     feed: str = ""
     id: str = ""
     url: str = ""
@@ -282,41 +282,30 @@ class WebListing:
         yield from self._left(of_feed, named)
         self._parsed[seed.name] = mark, list(named)
 
-    def _place(self, entry: Entry, feed: str) -> str:
+    def _place(self, entry: FeedEntry, feed: str) -> str:
         """Return the locator of an entry: its address, if we may ask its host for it."""
         if entry.address and self.settings.host_for(entry.address):
             return entry.address
         return f"{feed}#{entry.id}"
 
-    def _left(self, of_feed: dict[str, KnownItem], named: dict[str, Entry]) -> Iterator[Change]:
+    def _left(self, of_feed: dict[str, KnownItem], named: dict[str, FeedEntry]) -> Iterator[Change]:
         """Keep the entries that left their feed as they are, and look at their pages no more."""
         for locator, item in of_feed.items():
             if locator not in named and "next" in item.attributes and not item.version.startswith("+"):
                 facts = {name: item.attributes.get(name, "") for name in ("feed", "id", "url", "size", "dated")}
                 yield Upsert(_item(Wanted(locator, host_of(locator)), item.version, None, facts))
 
-    def _entry(self, wanted: Wanted, entry: Entry, state: PageState | None = None) -> Iterator[Change]:
+    def _entry(self, wanted: Wanted, entry: FeedEntry, state: PageState | None = None) -> Iterator[Change]:
         """Take the content of an entry from its feed. `state`: of its page, which could not be read."""
-        known, version, body = self._items.get(wanted.locator), version_of(entry), page_of(entry)
+        known, now = self._items.get(wanted.locator), self.clock()
+        kept = stored_entry(entry, wanted.locator, wanted.feed, now, known.content_hash if known else None)
         attributes = {**wanted.attributes(), **(state.attributes() if state else {})}
-        if known is not None and known.version == version and known.attributes == attributes:
+        if known is None or known.version != kept.version:
+            self.store.put(kept)
+        elif known.attributes == attributes:
             return
-        if known is None or known.version != version:
-            title, replaces = entry.title or None, known.content_hash if known else None
-            self.store.put(
-                StoredResponse(
-                    wanted.locator,
-                    self.clock(),
-                    body,
-                    version,
-                    media_type="text/html",
-                    charset="utf-8",
-                    title=title,
-                    replaces=replaces,
-                )
-            )
-        size, date = len(body), date_of(entry)
-        item = Item(wanted.locator, wanted.container, version, size=size, modified=date, attributes=attributes)
+        size, date = len(kept.body), entry.updated or entry.published
+        item = Item(wanted.locator, wanted.container, kept.version, size=size, modified=date, attributes=attributes)
         yield from self._upsert(wanted, item)
 
     def _follow(self, address: str, site: str, depth: int, queues: HostQueues) -> Iterator[Change]:
@@ -344,7 +333,7 @@ class WebListing:
         if self.settings.host_for(wanted.locator) is None:
             yield from self._skipped(wanted, SkipReason.EXCLUDED, _EXCLUDED)
             return
-        if wanted.locator in self._ready and (kept := self.store.get(wanted.locator)) and kept.address:
+        if wanted.locator in self._ready and (kept := self._stored_page(wanted.locator)):
             yield from self._reused(wanted, kept, queues)
             return
         gone = self._stored_marks.get(_GONE + wanted.locator)
@@ -358,6 +347,10 @@ class WebListing:
         has_content = known is not None and not known.version.startswith("+") and not self.deep
         conditions = (state.etag, state.modified, state.validated) if state and has_content else ()
         queues.add(PageRequest(wanted.locator, *conditions))
+
+    def _stored_page(self, locator: str) -> StoredResponse | None:
+        kept = self.store.get(locator)
+        return kept if kept and kept.title is None else None
 
     def _outcome(self, request: PageRequest, result: WebResponse | ItemError, queues: HostQueues) -> Iterator[Change]:
         wanted = self._wanted[request.address]
