@@ -32,14 +32,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 _PROJECT = Path(__file__).parents[1]
 _ONE_SERVER = {
     "tests/acceptance/shared": "person",
-    "tests/flows": "server",
+    "tests/flows": "server of the flows",
     "tests/console/test_running.py": "server",
     "tests/deployments/test_deploy.py": "server",
     "tests/deployments/test_server.py": "server",
     "tests/deployments/watch/test_on_server.py": "server",
     "tests/deployments/worker": "server",
 }
-"""Files and folders whose tests share one server, by the fixture that starts it: a start takes 8 s of processor time."""
+"""Files and folders whose tests share one server, by its name: a start takes 8 s of processor time.
+
+The longest of these groups takes as long as all tests, so that the fixture `server` serves two.
+"""
 _MARK = re.compile(r"\bmark\.(\w+)")
 
 

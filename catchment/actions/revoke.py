@@ -179,7 +179,9 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
     own_files = [*ledger.purging.files(), *_with_log(home.cache), *raw_files]
     encoded = {passage.encode(): passage for passage in passages}
     in_files = {encoded[found] for file in own_files for found in _in_file(file, encoded)}
-    other_files = (file for file in home.path.rglob("*") if file.is_file() and file not in own_files)
+    others = (file for file in home.path.rglob("*") if file.is_file() and file not in own_files)
+    # To close a file releases all locks that this process has on it, and those of SQLite are on `-shm`, which has no content.
+    other_files = (file for file in others if not file.name.endswith("-shm"))
     copies = (
         str(file.relative_to(home.path))
         for file in other_files

@@ -18,6 +18,7 @@ from deployments.server.client import api
 from deployments.server.running import Running
 from tests.acceptance.person import Person
 from tests.connectors.imap.dovecot import USER, Dovecot, serving
+from tests.waiting import PATIENCE
 
 _PAGE = 50
 
@@ -82,7 +83,7 @@ def running(person: Person) -> Running:
 def _get(person: Person, path: str, token_file: str) -> httpx.Response:
     headers = {"Authorization": f"Bearer {_read(person, token_file)}"}
     address = f"http://127.0.0.1:{running(person).page_port}{path}"
-    return httpx.get(address, headers=headers, trust_env=False, timeout=30).raise_for_status()
+    return httpx.get(address, headers=headers, trust_env=False, timeout=PATIENCE).raise_for_status()
 
 
 def _read(person: Person, file: str) -> str:

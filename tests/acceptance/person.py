@@ -176,7 +176,7 @@ class Person:
 
     def left(self) -> list[str]:
         """Return the processes that still run for this home shortly after a shutdown."""
-        return until(lambda: commands(self.processes()), lambda found: not found, seconds=20, must=False)
+        return until(lambda: commands(self.processes()), lambda found: not found, seconds=120, must=False)
 
 
 def commands(processes: Iterable[psutil.Process]) -> list[str]:

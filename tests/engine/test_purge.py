@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import pytest
 
+from catchment.actions import revoke as revoking
 from catchment.actions.revoke import Extent, PurgeProof, revoke
 from catchment.content.cache import Cache
 from catchment.errors import NoConsent, TryAgain
@@ -109,6 +114,27 @@ def names_of_other(ledger: Ledger) -> list[bytes]:
     """Return the vectors of the names that the other source has."""
     titles = [named.title for named in ledger.library.names(ledger.sources.get("other").id)]
     return [vector for vector in Hashes().passages(titles) if isinstance(vector, bytes)]
+
+
+def test_proof_leaves_the_locks_of_its_process(
+    home: Home, ledger: Ledger, mine: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prove, file = revoking._prove, str(home.path / "ledger.db")
+    written_by_others: list[int] = []
+
+    def prove_while_writing(*given: Any) -> PurgeProof:
+        with closing(sqlite3.connect(file, isolation_level=None)) as writer:
+            writer.execute("BEGIN IMMEDIATE")
+            found = prove(*given)
+            other = "import sqlite3, sys; sqlite3.connect(sys.argv[1], 0, 0, None).execute('BEGIN IMMEDIATE')"
+            command = [sys.executable, "-c", other, file]
+            written_by_others.append(subprocess.run(command, capture_output=True, check=False).returncode)
+            writer.execute("ROLLBACK")
+        return found
+
+    monkeypatch.setattr(revoking, "_prove", prove_while_writing)
+    assert purge(home, ledger, mine).holds
+    assert written_by_others == [1]
 
 
 def test_purge_empties_the_home_but_keeps_shared_content(home: Home, ledger: Ledger, mine: Source) -> None:

@@ -8,12 +8,14 @@ import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from catchment.contracts import Ended, Shell
 from catchment.errors import HomeUnavailable
 from connectors.github.git.plain_shell import run
 from tasks.shell import run_in_flow
+from tests.waiting import until
 
 pytestmark = pytest.mark.full
 
@@ -51,25 +53,20 @@ def test_environment_extends_that_of_the_process(shell: Shell, monkeypatch: pyte
 
 @EITHER
 def test_program_over_its_time_limit_is_killed_with_descendants(shell: Shell, tmp_path: Path) -> None:
-    held, kept = tmp_path / "began", tmp_path / "ended"
-    inner = (
-        f"import pathlib, time; pathlib.Path({str(held)!r}).touch(); time.sleep(3); pathlib.Path({str(kept)!r}).touch()"
-    )
+    number = tmp_path / "number"
+    inner = f"import os, pathlib, time; pathlib.Path({str(number)!r}).write_text(str(os.getpid())); time.sleep(600)"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
-    assert shell(_python(code), {}, 1.5).code is None
-    assert held.exists()
-    # Run another program, which outlasts the killed one.
-    shell(_python("import time; time.sleep(2)"), {}, 20)
-    assert not kept.exists()
+    assert shell(_python(code), {}, 4).code is None
+    until(lambda: not psutil.pid_exists(int(number.read_text())))
 
 
 @EITHER
 def test_silent_program_is_killed_and_one_with_progress_is_not(shell: Shell) -> None:
     talking = "import time\nfor _ in range(8): print('on', flush=True); time.sleep(0.4)"
-    assert shell(_python(talking), {}, 60, 2.5) == Ended(0, "on\n" * 8)
+    assert shell(_python(talking), {}, 60, 10) == Ended(0, "on\n" * 8)
     before = time.monotonic()
     assert shell(_python("import time; print('on', flush=True); time.sleep(60)"), {}, 60, 1.0).code is None
-    assert time.monotonic() - before < 10
+    assert time.monotonic() - before < 50
 
 
 @EITHER

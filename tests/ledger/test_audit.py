@@ -29,7 +29,7 @@ from catchment.model import Failure, Priority, Skip
 from catchment.runtime.home import Home
 from tests.ledger.world import World, note, notes
 
-CHANGES = 1_000
+CHANGES = pytest.mark.parametrize("changes", [200, pytest.param(1_000, marks=pytest.mark.long)])
 
 
 @pytest.fixture
@@ -117,8 +117,9 @@ def _forge(rows: list[list[Any]], chance: random.Random) -> None:
         row[0] = number
 
 
+@CHANGES
 @pytest.mark.full
-def test_no_change_of_a_signed_history_stays_unseen(signed: World, home: Home) -> None:
+def test_no_change_of_a_signed_history_stays_unseen(signed: World, home: Home, changes: int) -> None:
     file = signed.url.removeprefix("sqlite:///")
     columns = "id, at, actor, event, source_id, item_id, job_id, sync_id, attempt, reason"
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
@@ -126,7 +127,7 @@ def test_no_change_of_a_signed_history_stays_unseen(signed: World, home: Home) -
         original = connection.execute(f"SELECT {columns} FROM history ORDER BY id").fetchall()
         covered = json.loads(home.checkpoints.read_text())["note"].split("\n")[1]
         chance, unseen, tried = random.Random(42), [], 0
-        while tried < CHANGES:
+        while tried < changes:
             rows = [list(row) for row in original]
             of_signed, rest = rows[: int(covered)], rows[int(covered) :]
             _forge(of_signed, chance)
@@ -196,13 +197,14 @@ def test_a_bundle_is_verified_with_python_alone(
     assert "What 0 says" not in shown
 
 
+@CHANGES
 @pytest.mark.full
-def test_no_changed_byte_of_a_bundle_stays_unseen(two_sources: World, home: Home, tmp_path: Path) -> None:
+def test_no_changed_byte_of_a_bundle_stays_unseen(two_sources: World, home: Home, tmp_path: Path, changes: int) -> None:
     made = export.export(home, two_sources.ledger, tmp_path / "bundle.tar", "notes")
     folder = unpack(made, tmp_path / "unpacked")
     files = sorted(path for path in folder.iterdir() if path.stat().st_size)
     chance, unseen = random.Random(7), []
-    for _ in range(CHANGES):
+    for _ in range(changes):
         file = chance.choice(files)
         kept = file.read_bytes()
         changed = bytearray(kept)

@@ -86,12 +86,13 @@ def _deliver_and_die(world: World, batch: Batch, statement: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.databases
-def test_process_killed_during_a_delivery_leaves_it_atomic(world: World) -> None:
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.long)])
+def test_process_killed_during_a_delivery_leaves_it_atomic(world: World, step: int) -> None:
     world.ingest(*notes(3))
     world.see(*(note(f"n/{n}.md", "v2", f"n{n}") for n in range(3)))
     batch = world.claim()
     world.ledger.close()
-    for statement in range(200):
+    for statement in range(0, 200, step):
         end = in_child(lambda at=statement: _deliver_and_die(world, batch, at))()  # type: ignore[misc]
         world.reopen()
         assert world.ledger.check(deep=True) == []
@@ -107,8 +108,9 @@ def test_process_killed_during_a_delivery_leaves_it_atomic(world: World) -> None
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.long)])
 def test_killed_removal_is_consistent_and_finished_by_the_next(
-    sqlite_world: World, monkeypatch: pytest.MonkeyPatch
+    sqlite_world: World, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     world = sqlite_world
     monkeypatch.setattr(purge, "_ITEMS_AT_ONCE", 2)
@@ -120,7 +122,7 @@ def test_killed_removal_is_consistent_and_finished_by_the_next(
         _kill_at(ledger, statement)
         ledger.sources.remove("notes", "anna", "not wanted")
 
-    for statement in range(500):
+    for statement in range(0, 500, step):
         world.ledger.close()
         end = in_child(lambda at=statement: remove_and_die(at))()  # type: ignore[misc]
         world.reopen()

@@ -128,10 +128,10 @@ def test_silent_process_costs_a_search_only_the_time_for_a_sign_of_life(
 def test_answer_of_a_live_process_is_awaited(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(request: BaseHTTPRequestHandler) -> None:
         if request.path != "/live":
-            time.sleep(0.5)
+            time.sleep(1.5)
         respond(request, results())
 
-    monkeypatch.setattr(remote, "_LIVE_SECONDS", 0.25)
+    monkeypatch.setattr(remote, "_LIVE_SECONDS", 1.0)
     with answering(answer) as port:
         remote.token(home)
         WebAddress.record(home, port)

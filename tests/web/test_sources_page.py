@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import re
-import sqlite3
 import stat
-import sys
 import time
-import traceback
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,11 +14,13 @@ from urllib.parse import urlencode
 
 import httpx
 import pytest
+from sqlalchemy import Engine, event
 from starlette.testclient import TestClient
 
 from catchment.actions import previews, sources
 from catchment.actions.sources import NewSource
 from catchment.ledger import Ledger
+from catchment.ledger.db import vacuum
 from catchment.runtime.home import Home
 from connectors.obsidian import Obsidian
 from tests.connectors.github.server import TOKEN as SECRET
@@ -346,24 +344,30 @@ def test_consent_ends_with_the_day(notes: Home, client: TestClient) -> None:
     assert (ends.date(), ends.hour) == (day, 23)
 
 
+@pytest.fixture
+def nothing_collected(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Keep all cursors, as frames in a cycle may: SQLite counts a result that is not read to its end as a reader."""
+    kept: list[object] = []
+
+    def keep(_connection: object, cursor: object, *_: object) -> None:
+        kept.append(cursor)
+
+    monkeypatch.setattr(vacuum, "_LOG_SECONDS", 0.0)
+    event.listen(Engine, "after_cursor_execute", keep)
+    yield
+    event.remove(Engine, "after_cursor_execute", keep)
+
+
+@pytest.mark.usefixtures("nothing_collected")
 def test_scope_without_documents_can_be_withdrawn_alone(home: Home, client: TestClient, hub: GitHubServer) -> None:
     post(client, "sources.add", **github(hub, settings="include=[issues, code]", secret=""))
     page = client.get("/sources/plots/consent?scope=discussions").text
     assert "<strong>0 documents</strong> would be deleted" in page
     at, page = post(client, "consents.revoke", name="plots", confirm="plots", scope="discussions")
-    assert "consent withdrawn, 0 items deleted" in said(page), readers()
+    assert "consent withdrawn, 0 items deleted" in said(page)
     page = client.get(at).text
     assert page.count("Withdrawn") == 1
     assert client.get("/sources/plots/consent?scope=nope").status_code == 404
-
-
-def readers() -> str:
-    """Return the open transactions of this process with what refers to them, and what its threads are doing."""
-    found = [one for one in gc.get_objects() if isinstance(one, sqlite3.Connection) and one.in_transaction]
-    lines = [f"{one}: {[repr(each)[:200] for each in gc.get_referrers(one)]}" for one in found]
-    for number, frame in sys._current_frames().items():
-        lines += [f"thread {number}", *traceback.format_stack(frame)[-8:]]
-    return "\n".join(lines)
 
 
 def limits_of(home: Home, where: str) -> dict[str, Any]:

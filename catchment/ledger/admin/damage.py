@@ -17,7 +17,7 @@ def require_undamaged(store: Store) -> None:
         return
     try:
         with store.read() as reading:
-            reading.connection.exec_driver_sql("SELECT count(*) FROM sqlite_master")
+            reading.connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one()
         if is_cut(store):
             raise LedgerCorrupt(DAMAGED)
     except LedgerError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sqlite3
 import time
@@ -78,8 +77,6 @@ def _write_anew(file: Path) -> None:
     os.environ["SQLITE_TMPDIR"] = str(file.parent)
     with closing(sqlite3.connect(file, timeout=_LOG_SECONDS, isolation_level=None)) as database:
         database.execute("VACUUM")
-        # A result of this process that nobody read to its end is a reader until it is collected.
-        gc.collect()
         deadline = time.monotonic() + _LOG_SECONDS
         while database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
             if time.monotonic() > deadline:

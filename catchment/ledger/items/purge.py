@@ -181,8 +181,9 @@ class Purging:
             .limit(10 * limit)
         )
         found: list[str] = []
-        with self._store.read() as reading:
-            for path, words in reading.execute(statement):
+        # Until a result is read to its end or closed, SQLite counts it as a reader, for which `erase` would wait.
+        with self._store.read() as reading, reading.execute(statement) as rows:
+            for path, words in rows:
                 if which(path) and (passage := _passage(words)):
                     found.append(passage)
                 if len(found) == limit:
@@ -201,7 +202,7 @@ class Purging:
                 documents.c.removed_at.is_(None),
                 among(reading, documents.c.content_id, contents_found),
             )
-            return any(which(path) for path in reading.execute(rows).scalars())
+            return any(map(which, reading.execute(rows).scalars().all()))
 
     def said_elsewhere(self, passage: str) -> bool:
         """Return whether any content in the library has this passage. Reads every text."""

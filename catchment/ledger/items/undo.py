@@ -239,10 +239,11 @@ def _parts(reading: Reading, source_id: int, sync_id: int) -> list[int]:
     """Return the sync and the yielded syncs directly before it."""
     parts = [sync_id]
     earlier = select(syncs.c.id, syncs.c.outcome).where(syncs.c.source_id == source_id, syncs.c.id < sync_id)
-    for number, outcome in reading.execute(earlier.order_by(syncs.c.id.desc())):
-        if outcome != "yielded":
-            break
-        parts.append(number)
+    with reading.execute(earlier.order_by(syncs.c.id.desc())) as rows:
+        for number, outcome in rows:
+            if outcome != "yielded":
+                break
+            parts.append(number)
     return parts
 
 

@@ -112,7 +112,7 @@ def test_webhook_delivery_ingests_a_comment(person: Person, repo: Repo) -> None:
             "X-GitHub-Delivery": "1",
             "X-GitHub-Event": "issue_comment",
         }
-        with closing(http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", int(port), timeout=PATIENCE)) as connection:
             connection.request("POST", "/github", body, headers)
             assert connection.getresponse().status == 202
         assert until(lambda: items(person, "pear"), bool)
