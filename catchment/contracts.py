@@ -147,7 +147,7 @@ class Movable(Protocol):
 
 @runtime_checkable
 class Paced(Protocol):
-    """A connector that sends requests to a host. It performs each exchange inside `with self.pace.transfer()`.
+    """A connector that sends requests to one or several hosts, each inside `with self.pace.transfer()`.
 
     The initial `Pace` is unlimited; the engine replaces it with a metered one before a sync. A pickled connector carries an
     unlimited pace.
@@ -155,8 +155,8 @@ class Paced(Protocol):
 
     pace: Pace
 
-    def limits(self) -> HostLimits:
-        """Return the host and its limits, derived from the settings alone."""
+    def limits(self) -> HostLimits | None:
+        """Return the host and its limits, derived from the settings alone. None: each transfer names its host."""
         ...
 
 
@@ -217,14 +217,19 @@ MOST_OUTPUT = 64_000_000
 
 
 @runtime_checkable
-class Mirrored(Protocol):
-    """A connector that keeps a local copy of its source, made by another program.
+class Keeping(Protocol):
+    """A connector that keeps files of its source in `folder`, which the engine assigns and deletes together with the source.
 
-    The engine assigns `folder`, which is deleted together with the source. `shell` runs the programs and can be replaced.
-    Neither is included when the connector is pickled.
+    It is not included when the connector is pickled.
     """
 
     folder: Path | None
+
+
+@runtime_checkable
+class Mirrored(Keeping, Protocol):
+    """A connector whose files are made by other programs. `shell` runs them, can be replaced, and is not pickled."""
+
     shell: Shell
 
 

@@ -186,10 +186,20 @@ class SourceError(CatchmentError):
 
 
 class SourceUnavailable(SourceError):
-    """The source is unavailable: missing root, unmounted disk or unreachable host."""
+    """The source is unavailable: missing root, unmounted disk or unreachable host.
+
+    `retry_after`: seconds after which it may be tried again; None if unknown.
+    """
 
     failure_class = FailureClass.TRANSIENT
     exit_code = 10
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message, retry_after)
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class SourceInvalid(SourceError):

@@ -147,10 +147,13 @@ class Checkpoint:
 
     If the last checkpoint of a listing `is_torn`, items moved all the time and may have been missed: those that went missing
     lately are not deleted yet. Such a listing has no versioned tombstones.
+
+    `again`: when the source should be listed again (aware UTC), if not sooner for another reason. The last one counts.
     """
 
     marks: Mapping[str, str | None] = field(default_factory=dict)
     is_torn: bool = False
+    again: datetime | None = None
 
 
 Change = Root | Upsert | Tombstone | Skip | Failure | Checkpoint
@@ -163,6 +166,7 @@ class KnownItem:
     version: str
     identity: str | None
     content_hash: str | None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,7 @@ class RawContent:
         metadata: JSON-compatible; becomes the `source` metadata of the document. `from` and `sent` (ISO 8601) are the sender
             and the date of the message that a file is attached to; `sent` precedes all other dates.
         encoding: Encoding of text that is not UTF-8 and does not declare one.
+        address: Of a web page. Its links are resolved against it, and only its main text is read. "" for anything else.
     """
 
     data: bytes
@@ -186,6 +191,7 @@ class RawContent:
     modified: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     encoding: str | None = None
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)

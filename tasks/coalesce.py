@@ -108,12 +108,22 @@ async def complete_waiting_runs() -> None:
 
 async def another_run_waits() -> bool:
     """Whether an ordinary run of this source waits for this one to end."""
+    return await _is_any_ordinary(FlowRunFilterState(name=FlowRunFilterStateName(any_=[AWAITING_SLOT.name])))
+
+
+async def another_run_starts_by(moment: datetime) -> bool:
+    """Whether an ordinary run of this source is scheduled to start at this time or before."""
+    scheduled = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED]))
+    return await _is_any_ordinary(scheduled, FlowRunFilterExpectedStartTime(before_=moment))
+
+
+async def _is_any_ordinary(state: FlowRunFilterState, start: FlowRunFilterExpectedStartTime | None = None) -> bool:
     if deployment.id is None:
         return False
-    waiting = FlowRunFilter(state=FlowRunFilterState(name=FlowRunFilterStateName(any_=[AWAITING_SLOT.name])))
     of_source = DeploymentFilter(id=DeploymentFilterId(any_=[UUID(deployment.id)]))
+    those = FlowRunFilter(state=state, expected_start_time=start)
     async with get_client() as client:
-        found = await client.read_flow_runs(flow_run_filter=waiting, deployment_filter=of_source)
+        found = await client.read_flow_runs(flow_run_filter=those, deployment_filter=of_source)
     return any(run.parameters.get("backfill") is None for run in found)
 
 

@@ -26,7 +26,7 @@ from catchment.sync.progress import NOTHING_TO_DO
 from catchment.sync.source_sync import SourceSync
 from catchment.telemetry.incidents import reason_of
 from tasks.artifacts import DONE, ENDED_EARLY, NOTHING, SHOWN, artifact_key, quarantine
-from tasks.coalesce import request_run
+from tasks.coalesce import another_run_starts_by, request_run
 from tasks.open_syncs import Session
 from tasks.redacted_errors import Reported
 
@@ -141,7 +141,7 @@ async def name_run(name: str) -> None:
 
 
 async def schedule_next(name: str, moment: datetime | None) -> None:
-    """Schedule the next sync of a source at `moment`, unless one is scheduled then already.
+    """Schedule the next sync of a source at `moment`, unless one is scheduled by then: that one looks for the next moment anew.
 
     Does nothing if `moment` is None or the deployment was deleted.
     """
@@ -149,4 +149,5 @@ async def schedule_next(name: str, moment: datetime | None) -> None:
         return
     # One run for all items due within a second, at its end: this run does not cover items due later in its own second.
     second = moment.replace(microsecond=0) + timedelta(seconds=moment.microsecond > 0)
-    await request_run(f"{name}: retries", second, f"{name}:{second.isoformat()}", {})
+    if not await another_run_starts_by(second):
+        await request_run(f"{name}: retries", second, f"{name}:{second.isoformat()}", {})

@@ -28,7 +28,8 @@ _RESULTS = timedelta(days=CachePolicy.model_fields["days"].default)
 async def forget_deleted() -> int:
     """Delete items that were deleted longer ago than `keep_days` of their source. Returns the number of items.
 
-    Also deletes undo data of that age, cached texts that no job needs, and raw content of purged items or above its limit.
+    Also deletes undo data of that age, cached texts that no job needs, raw content of purged items or above its limit, and the
+    rates of hosts that were not asked for a day.
     """
     return await in_thread(_forget_deleted)
 
@@ -53,6 +54,7 @@ def _forget_deleted() -> int:
     with closing(Ledger.open(home)) as ledger, closing(Cache(home.cache)) as cache:
         forgotten = ledger.intake.purge()
         ledger.undo.purge(_MOST_TEXT)
+        ledger.pacing.purge()
         forget_done(cache, ledger)
         forget_raw(home, ledger)
         return forgotten

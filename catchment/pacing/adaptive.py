@@ -50,7 +50,7 @@ class Adaptive:
             multiplier *= 1.2
         return Adaptive(min(HIGHEST, max(LOWEST, multiplier)), now)
 
-    def rate(self, rate: int) -> float:
+    def rate(self, rate: float) -> float:
         """Return the refill rate in tokens per second. Multipliers below 1 affect the price of intake instead."""
         return rate * max(1.0, self.multiplier)
 

@@ -48,6 +48,7 @@ class HostLimits:
         per_hour: Requests that the host permits per hour; nine tenths of them are used.
         slow: Seconds above which a response counts as slow.
         wait: Seconds to pause if the host reports a rate limit without a duration.
+        every: Seconds between the beginnings of two requests, also of different sources. Replaces `profile` and `at_once`.
     """
 
     host: str
@@ -57,6 +58,17 @@ class HostLimits:
     per_hour: int | None = None
     slow: float = 5.0
     wait: float = 600.0
+    every: float | None = None
+
+    @property
+    def rate(self) -> float:
+        """Requests per second."""
+        return self.profile.rate if self.every is None else 1 / self.every
+
+    @property
+    def burst(self) -> int:
+        """Number of requests permitted at once after a pause."""
+        return self.profile.burst if self.every is None else 1
 
     @property
     def key(self) -> str:

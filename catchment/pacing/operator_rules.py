@@ -30,7 +30,9 @@ class Rule:
     def on(self, limits: HostLimits) -> HostLimits:
         """Return `limits`, tightened by this rule."""
         profile = min(filter(None, (limits.profile, self.profile)), key=lambda profile: profile.rate)
-        return replace(limits, profile=profile, at_once=min(limits.at_once, self.at_once or limits.at_once))
+        every = limits.every and max(limits.every, 1 / self.profile.rate if self.profile else 0)
+        at_once = min(limits.at_once, self.at_once or limits.at_once)
+        return replace(limits, profile=profile, every=every, at_once=at_once)
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that are set."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from catchment.pacing.limits import RateReport
+from catchment.pacing.limits import HostLimits, RateReport
 
 
 class Transfer:
@@ -32,18 +32,25 @@ class Pace:
     """Requests made so far, if counted."""
 
     @contextmanager
-    def transfer(self, cost: int = 1) -> Iterator[Transfer]:
+    def transfer(self, cost: int = 1, at: HostLimits | None = None) -> Iterator[Transfer]:
         """Perform one exchange of `cost` requests inside the block. Parse the response after leaving it.
+
+        `at`: the host and its limits, if the connector declares none. What fails there concerns this host alone.
 
         Waits for tokens and a host slot. Exceptions that leave the block are recorded: RateLimited as a requested pause,
         SourceUnavailable as a failure of the host, LoginFailed as permanent.
 
-        Raises RateLimited if the wait would exceed the limit for a run, SourceUnavailable if the circuit breaker is open.
+        Raises RateLimited if the wait would exceed the limit for a run, SourceUnavailable if the circuit breaker is open; both
+        with `retry_after`.
         """
+        del at
         yield Transfer(cost)
 
     def intake(self) -> AbstractContextManager[None]:
-        """Mark this thread's transfers as discovery of new work, which slows down when the queue is full. For the engine."""
+        """Mark this thread's transfers as discovery of new work, which slows down when the queue is full. For the engine.
+
+        Those that name their host always count as discovery.
+        """
         return nullcontext()
 
     def close(self) -> None:

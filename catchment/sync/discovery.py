@@ -35,6 +35,8 @@ class Discovery:
         """Paths changed since the previous sync, or None to compare everything. Ignored if the previous sync was incomplete."""
         self.window: tuple[datetime, datetime] | None = None
         """Compare only the items of this window, without deletions."""
+        self.again: datetime | None = None
+        """When the source should be listed again; None if that has no time of its own, or the listing is unfinished."""
         self._bench = bench
         self._intake = bench.ledger.intake
         self._sync = sync
@@ -61,6 +63,7 @@ class Discovery:
         pending: list[Change] = []
         late: list[Upsert] = []
         late_marks: dict[str, str | None] = {}
+        again: datetime | None = None
         for change in self._changes(known, deep):
             self._bench.deadline.beat()
             self._permit.check()
@@ -69,7 +72,7 @@ class Discovery:
                     self._roots = identities
                     self._changed_roots = self._bench.ledger.sources.changed_roots(self._sync.id, identities)
                 case Checkpoint(marks=marks):
-                    self._is_torn = change.is_torn
+                    self._is_torn, again = change.is_torn, change.again
                     if not self._permit.holds():
                         return
                     now, maybe_moved = self._split(pending)
@@ -82,6 +85,7 @@ class Discovery:
                 case _:
                     pending.append(change)
         self._record(self._confirmed(late), late_marks)
+        self.again = again
         if self.window is None:
             self.settle()
 

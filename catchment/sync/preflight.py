@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 
 from catchment import __version__
-from catchment.contracts import Connected, Connector, Guarded, Mirrored, Paced
+from catchment.contracts import Connected, Connector, Guarded, Keeping, Paced
 from catchment.errors import NoConsent, NotNow, Reason, Stopped
 from catchment.ledger import (
     Backfill,
@@ -33,6 +34,8 @@ from catchment.telemetry.catalogue import LIMITED
 
 _FULL_QUEUE = 10_000
 """Number of waiting jobs at which discovery slows down."""
+_FILL_SECONDS = 5.0
+"""Time for which their number is used."""
 
 
 WHOLE = "content"
@@ -151,15 +154,15 @@ def _unread(name: str, states: Mapping[str, ConsentState]) -> str:
 
 
 def limits_of(connector: Connector) -> HostLimits | None:
-    """Return the limits of the connector's host, or None without a host."""
+    """Return the limits of the connector's only host, or None if it has none, or several."""
     return connector.limits() if isinstance(connector, Paced) else None
 
 
 def admitted(home: Home, ledger: Ledger, source: Source, connector: Connector, *, asks_host: bool = True) -> None:
-    """Check that the source may be synced now, and set the folder of its local copy. Raises NotNow."""
+    """Check that the source may be synced now, and set the folder of its own files. Raises NotNow."""
     if (reason := gate(ledger, source, limits_of(connector) if asks_host else None)) is not None:
         raise reason
-    if isinstance(connector, Mirrored):
+    if isinstance(connector, Keeping):
         connector.folder = home.copies(source.name)
 
 
@@ -195,8 +198,13 @@ def paced(
         yield
         return
 
-    def fill() -> float:
+    @lru_cache(maxsize=1)
+    def level(_period: int) -> float:
         return ledger.queue.waiting(source.id).ready / _FULL_QUEUE
+
+    def fill() -> float:
+        # Each host asks on its own, and counting 10,000 jobs takes as long as several requests.
+        return level(int(time.monotonic() / _FILL_SECONDS))
 
     pace = Metered(ledger.pacing, connector.limits(), source.name, process.identity(), fill=fill, sleep=sleep)
     connector.pace = pace

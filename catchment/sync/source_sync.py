@@ -240,7 +240,7 @@ class SourceSync:
         return connector.pace.requests if isinstance(connector, Paced) else 0
 
     def next_retry(self) -> datetime | None:
-        """Return when more work is possible (a retry, a quota or the host permits it), or None.
+        """Return when more work is possible (a retry, a quota or the host permits it, or its listing told it), or None.
 
         Returns the present time if more retries are due than one sync processes.
         """
@@ -249,7 +249,8 @@ class SourceSync:
         left, room = self._ledger.pacing.room(self._limits) if waiting.ready and self._limits else (None, None)
         forbidden = left == 0 or any((quota, room, self._asked_back))
         now = self._ledger.now() if waiting.ready and not forbidden and self.jobs_to_process_alone(1) else None
-        return min(filter(None, (now, waiting.next_at, quota, room, self._asked_back)), default=None)
+        moments = now, waiting.next_at, quota, room, self._asked_back, self.discovery.again
+        return min(filter(None, moments), default=None)
 
     def backfill_to_continue(self) -> tuple[int, int] | None:
         """Return the number of the source's next backfill with work left, and that of its latest sync, or 0; None if none."""

@@ -138,7 +138,7 @@ class HostRate:
     """
 
     host: str
-    rate: int
+    rate: float
     burst: int
     tokens: float
     multiplier: float
@@ -210,7 +210,12 @@ def overview(ledger: Ledger) -> Throttling:
         places.setdefault(place.host, Counter())[place.held] += 1
         at_once.setdefault(place.host, place.at_once)
     hosts = (
-        replace(HostRate(*astuple(row)), tokens=round(row.tokens, 1), multiplier=round(row.multiplier, 2))
+        replace(
+            HostRate(*astuple(row)),
+            rate=round(row.rate, 3),
+            tokens=round(row.tokens, 1),
+            multiplier=round(row.multiplier, 2),
+        )
         for row in ledger.pacing.buckets()
     )
     return Throttling(

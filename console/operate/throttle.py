@@ -217,7 +217,7 @@ def _host(row: Mapping[str, Any], busy: Mapping[str, dict[str, Any]]) -> tuple[o
     place = busy.get(row["host"].partition("#")[0])
     left = "-" if row["allowed"] is None else f"{row['left']} of {row['allowed']}"
     transfers = f"{place['transferring']} of {place['at_once']}, {place['waiting']} waiting" if place else "-"
-    return (row["host"], row["rate"], row["tokens"], row["multiplier"], left, transfers, row["not_before"])
+    return (row["host"], f"{row['rate']:g}", row["tokens"], row["multiplier"], left, transfers, row["not_before"])
 
 
 def _until(row: Mapping[str, Any]) -> object:

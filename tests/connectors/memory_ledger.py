@@ -64,7 +64,7 @@ class Snapshot:
     def within(self, container: str) -> Mapping[str, KnownItem]:
         self.asked.append(container)
         return {
-            locator: KnownItem(row.item.version, row.item.identity, row.content_hash)
+            locator: KnownItem(row.item.version, row.item.identity, row.content_hash, row.item.attributes)
             for locator, row in self.rows.items()
             if row.state == "present" and row.item.container == container
         }

@@ -84,6 +84,18 @@ def test_hosts_places_and_breakers_are_shown_and_a_breaker_is_reset(asked: Path,
     assert cli("throttle", "show", "--json").json["breakers"] == []
 
 
+def test_a_host_with_seconds_between_two_requests_is_shown_with_its_rate(filled: Path, cli: Cli) -> None:
+    with closing(Ledger.open(Home(filled).database_url)) as ledger:
+        for host, every in (("rare.example.org", 30.0), ("often.example.org", 0.5)):
+            ledger.pacing.take(Ask(HostLimits(host, every=every), "notes", identity(), 1, True), Report(), None)
+    assert [row["rate"] for row in cli("throttle", "show", "--json").json["hosts"]] == [2.0, 0.033]
+    lines = cli("throttle", "show").out.splitlines()
+    assert [line.split()[:2] for line in lines if "example.org" in line] == [
+        ["often.example.org", "2"],
+        ["rare.example.org", "0.033"],
+    ]
+
+
 def test_who_ruled_what_and_which_breakers_opened_is_in_the_history(asked: Path, cli: Cli) -> None:
     cli("throttle", "set", "all", "--blackout", "22:00-06:00", "--reason", "the line is slow at night")
     cli("throttle", "clear", "all")

@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import ClassVar
 
 import pytest
 
-from catchment.errors import LoginFailed, NotNow, RateLimited, SourceError, SourceUnavailable
+from catchment.errors import FetchFailed, LoginFailed, NotNow, RateLimited, SourceError, SourceUnavailable
 from catchment.ledger import BucketRow, Ledger
-from catchment.model import Change, Item, Priority, RawContent
+from catchment.model import Change, Checkpoint, Item, Priority, RawContent
 from catchment.pacing import HostLimits, Pace
 from catchment.pacing.operator_rules import Rule
 from catchment.settings import Home, Policy
@@ -22,7 +22,7 @@ from catchment.sync.eta import MeasuredPace as Measured
 from catchment.sync.eta import completion_time, estimate
 from catchment.sync.preflight import WHOLE
 from catchment.sync.source_sync import SourceSync, open_sync
-from catchment.views.throttling import Pause, paused_sources
+from catchment.views.throttling import Pause, hosts, paused_sources
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -200,6 +200,49 @@ def test_refused_login_is_not_retried_until_the_source_is_resumed(home: Home, re
     remote.trouble = None
     ledger.sources.resume("papers", "operator")
     assert full_sync(home, remote)["succeeded"] == 20
+
+
+class Scattered(Remote):
+    """Notes at a host each. One of the hosts asks for a pause."""
+
+    def limits(self) -> None:  # type: ignore[override]
+        return None
+
+    def changes(self, known: object, *, deep: bool = False) -> Iterator[Change]:
+        yield from LocalFiles.changes(self, known, deep=deep)  # type: ignore[arg-type]
+        yield Checkpoint(again=NOW)
+
+    def fetch(self, item: Item) -> RawContent:
+        host = f"{PurePath(item.locator).stem.replace(' ', '')}.example.org"
+        try:
+            with self.pace.transfer(at=HostLimits(host, every=0.001)):
+                if host == "note7.example.org":
+                    raise RateLimited(host, 3_600)
+                return LocalFiles.fetch(self, item)
+        except RateLimited as error:
+            raise FetchFailed("try later") from error
+
+
+def test_source_of_several_hosts_completes_without_the_one_that_asks_for_a_pause(
+    home: Home, remote: Remote, ledger: Ledger, tmp_path: Path
+) -> None:
+    scattered = Scattered(remote.settings(root=tmp_path / "folder"))
+    with syncing(home, scattered) as sync:
+        sync.discover()
+        while (token := sync.claim(250)) is not None:
+            sync.process(token)
+        assert sync.update_eta() is None
+        assert sync.next_retry() == NOW
+        summary = sync.finish("completed")
+        assert sync.next_retry() == NOW
+    assert (summary["succeeded"], summary["requests"], summary["retrying"]) == (19, 20, 1)
+    assert [(one.host, one.rests and one.rests.why) for one in hosts(ledger)] == [
+        ("note7.example.org", "requested by the host")
+    ]
+    assert paused_sources(ledger) == {} and len(ledger.pacing.buckets()) == 20
+    # Neither a listing that ends early nor the pause of a host keeps the next sync from its start.
+    with syncing(home, scattered) as sync:
+        sync.finish("completed")
 
 
 def test_blackout_reports_the_earliest_sync_time(home: Home, remote: Remote, ledger: Ledger) -> None:

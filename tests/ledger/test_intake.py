@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -67,7 +68,7 @@ def test_failed_recording_is_rolled_back(world: World) -> None:
 def test_connector_receives_the_known_items_of_its_source(world: World) -> None:
     other = world.ledger.sources.put("other", "local_files", Priority.LOW)
     world.ledger.intake.record(world.begin(other).id, [Upsert(note("x/other.md"))], {"x": "1"})
-    world.ingest(note("x/a.md", identity="i1"))
+    world.ingest(replace(note("x/a.md", identity="i1"), attributes={"etag": "7"}))
     world.record(
         Upsert(note("x/y/b.md")), Skip(note("x/c.bin"), SkipReason.UNSUPPORTED), Tombstone("nothing.md"), m="1"
     )
@@ -76,7 +77,8 @@ def test_connector_receives_the_known_items_of_its_source(world: World) -> None:
     assert known.containers() == {"x", "x/y"}
     within = known.within("x")
     assert set(within) == {"x/a.md", "x/c.bin"}
-    assert within["x/a.md"] == KnownItem("v1", "i1", document_named(world.ledger, "x/a.md").content_hash)
+    stored = document_named(world.ledger, "x/a.md").content_hash
+    assert within["x/a.md"] == KnownItem("v1", "i1", stored, {"etag": "7"})
     assert world.ledger.intake.places(world.source.id, ["i1", "i2"]) == [("i1", "x/a.md")]
 
 

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -354,6 +356,125 @@ def test_failure_of_one_item_does_not_count_against_the_host(pacing: Pacing, pac
         with pytest.raises(KeyError), pace.transfer():
             raise KeyError
     assert pacing.breakers() == []
+
+
+# Several hosts of one source
+
+
+@pytest.fixture
+def scattered(pacing: Pacing, uptime: Uptime) -> Iterator[Metered]:
+    """The pace of a source whose transfers name their hosts. Its waits advance the clock."""
+
+    def sleep(seconds: float) -> None:
+        uptime.seconds += seconds
+
+    with closing(Metered(pacing, None, "notes", ME, sleep=sleep)) as pace:
+        yield pace
+
+
+def test_trouble_of_one_host_leaves_the_others_and_the_source_alone(
+    pacing: Pacing, scattered: Metered, uptime: Uptime
+) -> None:
+    gone, busy, well = (HostLimits(f"{name}.example.org", every=0.5) for name in ("gone", "busy", "well"))
+    for _ in range(5):
+        with pytest.raises(SourceUnavailable, match="away"), scattered.transfer(at=gone):
+            raise SourceUnavailable("away")
+    with pytest.raises(SourceUnavailable, match="repeated") as refused, scattered.transfer(at=gone):
+        pass
+    assert refused.value.retry_after == pytest.approx(60, abs=0.01)
+    with pytest.raises(RateLimited), scattered.transfer(at=busy):
+        raise RateLimited("busy.example.org", 90)
+    with pytest.raises(RateLimited) as told, scattered.transfer(at=busy):
+        pass
+    assert (told.value.host, told.value.retry_after) == ("busy.example.org", pytest.approx(90, abs=0.01))
+    with pytest.raises(LoginFailed), scattered.transfer(at=well):
+        raise LoginFailed("not for us")
+    with scattered.transfer(at=well):
+        pass
+    assert pacing.not_before("notes", None, ME) is None
+    assert [row.key for row in pacing.breakers()] == ["host:gone.example.org"]
+    uptime.seconds += 60
+    with scattered.transfer(at=gone):
+        pass
+    assert pacing.breakers() == []
+
+
+def test_host_is_never_asked_sooner_than_it_wants(pacing: Pacing, scattered: Metered, uptime: Uptime) -> None:
+    calm = HostLimits("calm.example.org", every=2.5)
+    begun = []
+    # Good answers for a minute: another host would be asked faster by now.
+    for _ in range(25):
+        with scattered.transfer(at=calm):
+            begun.append(uptime.seconds)
+    apart = [later - earlier for earlier, later in pairwise(begun)]
+    assert apart == [pytest.approx(2.5, abs=0.001)] * 24
+    assert [row.multiplier > 1 for row in pacing.buckets()] == [True]
+    # What was not sent may be sent, and nobody waits in a thread for a host that wants a minute.
+    with pytest.raises(SourceUnavailable), scattered.transfer(at=calm) as transfer:
+        transfer.refund()
+        raise SourceUnavailable("no such name")
+    with scattered.transfer(at=calm):
+        assert uptime.seconds == pytest.approx(begun[-1] + 2.5, abs=0.001)
+    # Refusals slow it down, in threads of the connector, too.
+    pacing.report(slow := HostLimits("slow.example.org", every=1.0), Report(throttled=1))
+    uptime.seconds += 5
+    began = uptime.seconds
+    for _ in range(3):
+        with scattered.transfer(at=slow):
+            pass
+    assert uptime.seconds - began == pytest.approx(4, abs=0.01)
+    rare = HostLimits("rare.example.org", every=60)
+    for wait in (None, 60, 48):
+        before = uptime.seconds
+        if wait is None:
+            with scattered.transfer(at=rare):
+                pass
+            continue
+        with pytest.raises(RateLimited) as told, scattered.transfer(at=rare):
+            pass
+        assert (told.value.retry_after, uptime.seconds) == (pytest.approx(wait, abs=0.01), before)
+        uptime.seconds += 12
+    assert pacing.places() == []
+
+
+def test_hosts_that_were_not_asked_for_a_day_are_forgotten_unless_they_demand_a_pause(
+    pacing: Pacing, uptime: Uptime
+) -> None:
+    for host in ("old", "busy", "asked"):
+        pacing.failed(HostLimits(host), None, login=False)
+        take(pacing, limits=HostLimits(host, "ada"))
+    pacing.report(HostLimits("busy", "ada"), Report(rates=[RateReport(retry_after=90_000)]))
+    uptime.seconds += 86_399
+    take(pacing, limits=HostLimits("asked", "ada"))
+    assert pacing.purge() == 0
+    uptime.seconds += 2
+    assert pacing.purge() == 1
+    assert [row.key.partition("#")[0] for row in pacing.buckets()] == ["asked", "busy"]
+    assert [row.key for row in pacing.breakers()] == ["host:asked", "host:busy"]
+
+
+@pytest.mark.full
+def test_host_is_never_above_its_rate_whoever_asks(sqlite_url: str) -> None:
+    """Two processes of three threads each ask a real server, which may be asked every tenth of a second."""
+    seen: list[float] = []
+
+    class Asked(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(time.monotonic())
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Asked) as server:
+        threading.Thread(target=server.serve_forever).start()
+        command = [sys.executable, "-m", "tests.ledger.asking", sqlite_url, str(server.server_port), "3", "5", "0.1"]
+        askers = [subprocess.Popen(command, cwd=ROOT) for _ in range(2)]
+        assert [asker.wait(PATIENCE) for asker in askers] == [0, 0]
+        server.shutdown()
+    assert len(seen) == 30
+    # Without a common limit, it would take half as long. A delay on the way of the first request shortens it.
+    assert max(seen) - min(seen) > 0.75 * 29 * 0.1
 
 
 # Rules

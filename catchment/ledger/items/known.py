@@ -7,7 +7,7 @@ from collections.abc import Mapping, Set
 import orjson
 from sqlalchemy import Select, select
 
-from catchment.ledger.db.database import Reading, Store, among, as_map
+from catchment.ledger.db.database import Reading, Store, among, as_map, from_json
 from catchment.ledger.db.schema import items, marks, sources
 from catchment.model import KnownItem
 
@@ -45,13 +45,13 @@ class KnownSource:
 
     def within(self, container: str) -> Mapping[str, KnownItem]:
         """Return the present items of one container, by locator."""
-        columns = items.c.locator, items.c.version, items.c.identity, items.c.content_hash
+        columns = items.c.locator, items.c.version, items.c.identity, items.c.content_hash, items.c.attributes
         with self._store.read() as reading:
             its = among(reading, items.c.container, [container])
             statement = select(*columns).where(items.c.source_id == self._source_id, its, items.c.state == "present")
             return {
-                locator: KnownItem(version, identity, content_hash)
-                for locator, version, identity, content_hash in reading.execute(statement).all()
+                locator: KnownItem(version, identity, content_hash, from_json(attributes))
+                for locator, version, identity, content_hash, attributes in reading.execute(statement).all()
             }
 
     def containers(self) -> frozenset[str]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import bindparam, delete, insert, select
 
-from catchment.ledger.db.database import Reading, Writing, from_micros
+from catchment.ledger.db.database import Reading, Writing, among, from_micros
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import breakers, sources
 from catchment.pacing.breaker import REST, Breaker, Position
+
+_ALL = select(breakers.c.key, breakers.c.failures, breakers.c.opened, breakers.c.locked, breakers.c.prober)
+# Built once, because each request executes it.
+_THESE = _ALL.where(breakers.c.key.in_(bindparam("keys", expanding=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +41,12 @@ def of_host(host: str) -> str:
 
 
 def ask(
-    writing: Writing, now: int, names: tuple[str, str | None], who: str, alive: Callable[[str], bool]
+    writing: Writing, now: int, keys: Sequence[str], who: str, alive: Callable[[str], bool]
 ) -> tuple[int | None, bool]:
-    """Return the microseconds to wait (None if both breakers permit requests), and whether either has failures.
+    """Return the microseconds to wait (None if all breakers permit requests), and whether one has failures.
 
-    If a breaker is half open and both permit it, `who` becomes the prober.
+    If a breaker is half open and all permit it, `who` becomes the prober.
     """
-    source, host = names
-    keys = [of_source(source), *([of_host(host)] if host else [])]
     found = _load(writing, keys)
     results = {key: breaker.ask(now, who, alive) for key, breaker in found.items()}
     waits = [until - now for _, until in results.values() if until is not None]
@@ -82,6 +84,11 @@ def reset(writing: Writing, key: str, actor: str, reason: str = "") -> bool:
     return existed
 
 
+def forget(writing: Writing, hosts: Iterable[str]) -> None:
+    """Delete the breakers of hosts."""
+    writing.execute(delete(breakers).where(among(writing, breakers.c.key, [of_host(host) for host in hosts])))
+
+
 def every(reading: Reading, now: int, monotonic: MonotonicClock) -> list[BreakerRow]:
     """Return all breakers with failures, by key."""
     return [
@@ -100,10 +107,8 @@ def every(reading: Reading, now: int, monotonic: MonotonicClock) -> list[Breaker
 
 
 def _load(reading: Reading, keys: Sequence[str] | None = None) -> dict[str, Breaker]:
-    statement = select(breakers.c.key, breakers.c.failures, breakers.c.opened, breakers.c.locked, breakers.c.prober)
-    if keys is not None:
-        statement = statement.where(breakers.c.key.in_(keys))
-    return {key: Breaker(*fields) for key, *fields in reading.execute(statement)}
+    rows = reading.execute(_ALL) if keys is None else reading.execute(_THESE, {"keys": keys})
+    return {key: Breaker(*fields) for key, *fields in rows}
 
 
 def _save(writing: Writing, key: str, breaker: Breaker) -> None:

@@ -6,18 +6,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, from_micros
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import buckets, sources
 from catchment.ledger.limits import breakers, host_slots, throttles
 from catchment.pacing.adaptive import EVERY, Adaptive
-from catchment.pacing.bucket import TOKEN, Bucket, Budget
-from catchment.pacing.limits import HostLimits, RateProfile
+from catchment.pacing.bucket import HOUR, TOKEN, Bucket, Budget
+from catchment.pacing.limits import HostLimits
 from catchment.pacing.metered import Answer, Ask, Charge, Report
 from catchment.runtime import process
 from catchment.telemetry.catalogue import LIMITED
+
+_PER_SECOND = 1_000
+"""A bucket with seconds between two requests is stored with them, in thousandths and negative, in place of its rate."""
+# Built once: each request executes them, and building them takes longer.
+_STORED = select(buckets).where(buckets.c.key == bindparam("its"))
+_CHANGED = update(buckets).where(buckets.c.key == bindparam("its"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class BucketRow:
     """State of a host's bucket. `left` of `allowed` requests remain until `until`. Times are aware UTC."""
 
     key: str
-    rate: int
+    rate: float
     burst: int
     tokens: float
     multiplier: float
@@ -58,13 +64,14 @@ class Pacing:
             bucket, adaptive = self._apply(writing, limits, report, now)
             if now - adaptive.since >= EVERY:
                 adaptive = adaptive.judged(now, fill() if fill else None)
-            wait, failing = breakers.ask(writing, now, (ask.source, limits.host), ask.owner, self._alive)
+            keys = _breakers_of(ask.source if ask.is_only_host else None, limits)
+            wait, failing = breakers.ask(writing, now, keys, ask.owner, self._alive)
             if wait is not None:
                 _save(writing, limits, bucket, adaptive)
                 _count(writing, ask.source, "breaker")
                 return Answer(None, wait / TOKEN, "breaker")
-            rate, price = adaptive.rate(limits.profile.rate), adaptive.price(intake=ask.intake)
-            bucket, grant = bucket.take(ask.cost, price, rate, limits.profile.burst)
+            price = adaptive.price(intake=ask.intake)
+            bucket, grant = bucket.take(ask.cost, price, _rate(limits, adaptive), limits.burst)
             _save(writing, limits, bucket, adaptive)
             if grant.number:
                 return Answer(Charge(grant.number, price, grant.until), failing=failing)
@@ -79,9 +86,9 @@ class Pacing:
 
     def _apply(self, writing: Writing, limits: HostLimits, report: Report, now: int) -> tuple[Bucket, Adaptive]:
         bucket, adaptive = _load(writing, limits, now)
-        bucket = bucket.settled(now, adaptive.rate(limits.profile.rate), limits.profile.burst)
+        bucket = bucket.settled(now, _rate(limits, adaptive), limits.burst)
         for charge in report.refunds:
-            bucket = bucket.put_back(charge.number, charge.price, limits.profile.burst, charge.window)
+            bucket = bucket.put_back(charge.number, charge.price, limits.burst, charge.window)
         for rates in report.rates:
             bucket = bucket.reported(rates)
         if report.throttled:
@@ -93,7 +100,7 @@ class Pacing:
         with self._store.read() as reading:
             bucket, _ = _load(reading, limits, self._monotonic.now(reading))
             wait = self._bucket_wait(reading, limits)
-            left = bucket.settled(self._monotonic.now(reading), 0, limits.profile.burst).budget
+            left = bucket.settled(self._monotonic.now(reading), 0, limits.burst).budget
             return (0, wait[0]) if wait else (left.left if left else None, None)
 
     # Host slots
@@ -125,27 +132,37 @@ class Pacing:
 
     # Breakers
 
-    def failed(self, limits: HostLimits, source: str, *, login: bool) -> None:
-        """Record a failure of the host. A refused login counts as a failure of the source only."""
+    def failed(self, limits: HostLimits, source: str | None, *, login: bool) -> None:
+        """Record a failure of the host, and of the source if one is given. A refused login is a failure of the source only."""
         with self._store.write() as writing:
             now = self._monotonic.now(writing)
-            breakers.failed(writing, now, breakers.of_source(source), login=login)
+            if source is not None:
+                breakers.failed(writing, now, breakers.of_source(source), login=login)
             if login:
                 breakers.succeeded(writing, now, breakers.of_host(limits.host))
             else:
                 breakers.failed(writing, now, breakers.of_host(limits.host))
 
-    def succeeded(self, limits: HostLimits, source: str) -> None:
+    def succeeded(self, limits: HostLimits, source: str | None) -> None:
         """Record a successful response after failures."""
         with self._store.write() as writing:
             now = self._monotonic.now(writing)
-            for key in (breakers.of_source(source), breakers.of_host(limits.host)):
+            for key in _breakers_of(source, limits):
                 breakers.succeeded(writing, now, key)
 
     def reset(self, key: str, actor: str, reason: str = "") -> bool:
         """Reset a breaker, given its key ("source:NAME" or "host:HOST"). Return whether it had failures."""
         with self._store.write() as writing:
             return breakers.reset(writing, key, actor, reason)
+
+    def purge(self) -> int:
+        """Forget the hosts that were not asked for a day and demand no pause, with their breakers. Returns their number."""
+        with self._store.write() as writing:
+            now = self._monotonic.now(writing)
+            rested = (buckets.c.at < now - 24 * HOUR) & (buckets.c.not_before < now)
+            keys = list(writing.execute(delete(buckets).where(rested).returning(buckets.c.key)).scalars())
+            breakers.forget(writing, {key.partition("#")[0] for key in keys})
+            return len(keys)
 
     # Status
 
@@ -160,8 +177,7 @@ class Pacing:
                 return None
         with self._store.write() as writing:
             now = self._monotonic.now(writing)
-            names = (source, limits.host if limits else None)
-            wait, _ = breakers.ask(writing, now, names, owner, self._alive)
+            wait, _ = breakers.ask(writing, now, _breakers_of(source, limits), owner, self._alive)
             if wait is not None:
                 _count(writing, source, "breaker")
                 of_host = " of its host" if any(key.startswith("host:") for key in found) else ""
@@ -187,7 +203,7 @@ class Pacing:
             return [self._row(reading, row, now) for row in reading.execute(select(buckets).order_by(buckets.c.key))]
 
     def _open_breakers(self, reading: Reading, source: str, limits: HostLimits | None) -> list[str]:
-        mine = {breakers.of_source(source), breakers.of_host(limits.host) if limits else None}
+        mine = _breakers_of(source, limits)
         rows = breakers.every(reading, self._monotonic.now(reading), self._monotonic)
         return [row.key for row in rows if row.key in mine and row.opened]
 
@@ -196,8 +212,8 @@ class Pacing:
             return None
         now = self._monotonic.now(reading)
         bucket, _ = _load(reading, limits, now)
-        bucket = bucket.settled(now, 0, limits.profile.burst)
-        _, grant = bucket.take(1, TOKEN, 1, limits.profile.burst)
+        bucket = bucket.settled(now, 0, limits.burst)
+        _, grant = bucket.take(1, TOKEN, 1, limits.burst)
         if grant.number or grant.of_rate or grant.until is None:
             return None
         why = "requested by the host" if bucket.not_before > now else "hourly quota of the host used up"
@@ -205,12 +221,13 @@ class Pacing:
 
     def _row(self, reading: Reading, row: AnyRow, now: int) -> BucketRow:
         bucket, adaptive = _of_row(row)
-        bucket = bucket.settled(now, adaptive.rate(row.rate), row.burst)
+        rate = row.rate if row.rate > 0 else -_PER_SECOND / row.rate
+        bucket = bucket.settled(now, adaptive.rate(row.rate) if row.rate > 0 else rate, row.burst)
         budget = bucket.budget
         until = budget.until if budget else None
         return BucketRow(
             row.key,
-            row.rate,
+            rate,
             row.burst,
             bucket.tokens / TOKEN,
             adaptive.multiplier,
@@ -221,6 +238,16 @@ class Pacing:
         )
 
 
+def _breakers_of(source: str | None, limits: HostLimits | None) -> list[str]:
+    own = [] if source is None else [breakers.of_source(source)]
+    return own if limits is None else [*own, breakers.of_host(limits.host)]
+
+
+def _rate(limits: HostLimits, adaptive: Adaptive) -> float:
+    """Return the tokens per second. Good answers are no reason to ask sooner than the seconds that a host wants."""
+    return adaptive.rate(limits.rate) if limits.every is None else limits.rate
+
+
 def _count(writing: Writing, source: str, limit: str, times: int = 1) -> None:
     source_id = writing.execute(select(sources.c.id).where(sources.c.name == source)).scalar()
     writing.tally.add(LIMITED, times, source_id or 0, limit=limit)
@@ -228,10 +255,10 @@ def _count(writing: Writing, source: str, limit: str, times: int = 1) -> None:
 
 def _load(reading: Reading, limits: HostLimits, now: int) -> tuple[Bucket, Adaptive]:
     """Return the stored state, or a full bucket for an unknown host."""
-    row = reading.execute(select(buckets).where(buckets.c.key == limits.key)).first()
+    row = reading.execute(_STORED, {"its": limits.key}).first()
     if row is None:
         budget = Budget(limits.per_hour) if limits.per_hour else None
-        return Bucket(limits.profile.burst * TOKEN, now, budget=budget), Adaptive(since=now)
+        return Bucket(limits.burst * TOKEN, now, budget=budget), Adaptive(since=now)
     bucket, adaptive = _of_row(row)
     if bucket.budget is None and limits.per_hour:
         bucket = Bucket(bucket.tokens, bucket.at, bucket.not_before, Budget(limits.per_hour))
@@ -246,7 +273,6 @@ def _of_row(row: AnyRow) -> tuple[Bucket, Adaptive]:
 
 def _save(writing: Writing, limits: HostLimits, bucket: Bucket, adaptive: Adaptive) -> None:
     budget = bucket.budget or Budget(0)
-    profile: RateProfile = limits.profile
     values = {
         "tokens": bucket.tokens,
         "at": bucket.at,
@@ -260,8 +286,8 @@ def _save(writing: Writing, limits: HostLimits, bucket: Bucket, adaptive: Adapti
         "answers": adaptive.answers,
         "slow": adaptive.slow,
         "throttled": adaptive.throttled,
-        "rate": profile.rate,
-        "burst": profile.burst,
+        "rate": limits.rate if limits.every is None else -max(1, round(limits.every * _PER_SECOND)),
+        "burst": limits.burst,
     }
-    if not writing.execute(update(buckets).where(buckets.c.key == limits.key).values(values)).rowcount:
+    if not writing.execute(_CHANGED, values | {"its": limits.key}).rowcount:
         writing.execute(insert(buckets).values(key=limits.key, **values))

@@ -19,6 +19,7 @@ from catchment.pacing.windows import parse
 
 _SOON = 60_000_000
 """Interval, in microseconds, after which a pause or a limit on active jobs is checked again, since neither has a known end."""
+_FIRST = select(throttles.c.scope).limit(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ def blocked_until(rule: Rule, now: int) -> int | None:
 
 
 def _any(reading: Reading) -> bool:
-    return reading.execute(select(throttles.c.scope).limit(1)).first() is not None
+    return reading.execute(_FIRST).first() is not None
 
 
 def _scopes(kind: str | None, source: str) -> list[str]:
