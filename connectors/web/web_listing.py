@@ -204,6 +204,9 @@ class WebListing:
         for seed in self._seeds.walk():
             yield from self._named_by(seed, queues)
             yield from self._checkpoint(queues)
+        for address in self._seeds.excluded:
+            if (wanted := self._want(Wanted(address, host_of(address)))) is not None:
+                yield from self._skipped(wanted, SkipReason.EXCLUDED, _EXCLUDED)
         for address, error in self._seeds.failed.items():
             if (wanted := self._want(Wanted(address, host_of(address)))) is not None:
                 yield from self._without_page(wanted, error)
