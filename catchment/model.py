@@ -181,7 +181,7 @@ class RawContent:
         metadata: JSON-compatible; becomes the `source` metadata of the document. `from` and `sent` (ISO 8601) are the sender
             and the date of the message that a file is attached to; `sent` precedes all other dates.
         encoding: Encoding of text that is not UTF-8 and does not declare one.
-        address: The address of a web page. It makes the links absolute; only the main text of the page is read.
+        address: Of a web page. Its links are resolved against it, and only its main text is read. "" for anything else.
     """
 
     data: bytes

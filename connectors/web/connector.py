@@ -28,7 +28,7 @@ from connectors.web import looks
 from connectors.web.address import host_of
 from connectors.web.entries import stored_entry, version_of
 from connectors.web.feeds import read_feed
-from connectors.web.hosts import Hosts, PageRequest
+from connectors.web.hosts import Hosts, NoSuchAddress, PageRequest
 from connectors.web.seed_reading import Seed, listed_by, seed_in_file, seed_of
 from connectors.web.seeds import SeedKind, feeds_of
 from connectors.web.settings import WebSettings
@@ -152,7 +152,7 @@ class WebConnector:
             raise FetchFailed(str(error)) from error
         version = looks.digest(response.body, response.media_type)
         if response.status != 200:
-            raise FetchFailed(f"{host_of(item.locator)}: no such address (HTTP status {response.status})")
+            raise NoSuchAddress(f"{host_of(item.locator)}: no such address (HTTP status {response.status})")
         if version != item.version and not item.version.startswith("+"):
             raise StillChanging("the page changed since it was listed; the next sync reads it")
         return StoredResponse(

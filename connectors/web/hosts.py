@@ -22,6 +22,7 @@ import orjson
 from catchment.errors import (
     AccessDenied,
     CatchmentError,
+    FailureClass,
     FetchFailed,
     ItemError,
     RateLimited,
@@ -76,6 +77,12 @@ class HostAway(FetchFailed):
 
     def __str__(self) -> str:
         return f"{self.host}: does not answer since {self.failing:%Y-%m-%d}; it is asked again, ever later"
+
+
+class NoSuchAddress(FetchFailed):
+    """The host has no such address: status 404 or 410, or an error page that says so with status 200."""
+
+    failure_class = FailureClass.PERMANENT
 
 
 Outcome = tuple[PageRequest, WebResponse | ItemError]

@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from catchment.errors import FetchFailed, ItemError, ParseError, SourceUnavailable
+from catchment.errors import ItemError, ParseError, SourceUnavailable
 from connectors.web.client import MOST_BYTES, WebResponse
-from connectors.web.hosts import HostQueues, PageRequest
+from connectors.web.hosts import HostQueues, NoSuchAddress, PageRequest
 from connectors.web.seeds import Listed, SeedKind, kind_of_seed, listed
 from connectors.web.settings import WebSettings
 from connectors.web.store import ResponseStore, StoredResponse
@@ -142,7 +142,7 @@ class Seeds:
             if known is None or kind is not SeedKind.PAGE:
                 self._keep(address, result)
         elif known is None:
-            missing = FetchFailed(f"{urlsplit(address).netloc}: no such address; correct it, or remove it")
+            missing = NoSuchAddress(f"{urlsplit(address).netloc}: no such address; correct it, or remove it")
             self.failed[address] = missing if isinstance(result, WebResponse) else result
             return
         self._open_named(self.seed(address))

@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 import orjson
 
 from catchment.contracts import Known
-from catchment.errors import FetchFailed, ItemError, ParseError, Skipped, SkipReason
+from catchment.errors import ItemError, ParseError, Skipped, SkipReason
 from catchment.model import Change, Checkpoint, Failure, Item, KnownItem, Root, Skip, Tombstone, Upsert
 from connectors.web import looks
 from connectors.web.address import host_of
 from connectors.web.client import WebResponse
 from connectors.web.entries import stored_entry
 from connectors.web.feeds import FeedEntry, read_feed
-from connectors.web.hosts import HostAway, HostQueues, Hosts, PageRequest, RobotsForbid
+from connectors.web.hosts import HostAway, HostQueues, Hosts, NoSuchAddress, PageRequest, RobotsForbid
 from connectors.web.looks import PageState
 from connectors.web.seed_reading import Seed, Seeds, listed_by
 from connectors.web.seeds import SeedKind, listed
@@ -369,21 +369,23 @@ class WebListing:
             yield from self._same_as_before(wanted, known.version, state.unchanged(now, result))
         else:
             host = host_of(wanted.locator)
-            yield from self._missing(wanted, FetchFailed(f"{host}: no such address (HTTP status {result.status})"))
+            yield from self._missing(wanted, NoSuchAddress(f"{host}: no such address (HTTP status {result.status})"))
 
     def _page(self, wanted: Wanted, response: WebResponse, queues: HostQueues) -> Iterator[Change]:
         known, now = self._items.get(wanted.locator), self.clock()
         before = PageState.of(known.attributes) if known else None
         version = looks.digest(response.body, response.media_type)
         if known is not None and before is not None and known.version == version:
-            yield from self._same_as_before(wanted, version, before.unchanged(now, response))
+            # A proof or deep listing that finds the same leaves the time of the next look.
+            if not self.deep or before.missing:
+                yield from self._same_as_before(wanted, version, before.unchanged(now, response))
             yield from self._links(wanted, response, queues)
             return
         if known is not None and not known.version.startswith("+"):
             self._same[wanted.container, version] += 1
             if self._same[wanted.container, version] > _SAME_ANSWERS:
                 yield from self._missing(
-                    wanted, FetchFailed(f"{wanted.container}: answers with the same text for many addresses")
+                    wanted, NoSuchAddress(f"{wanted.container}: answers with the same text for many addresses")
                 )
                 return
         if not wanted.site and self._seeds.became(wanted.locator, response):
