@@ -256,4 +256,5 @@ class WebListing:
         """Report the items that nothing names any more, except entries of feeds."""
         for locator, item in self._pages.items.items():
             if locator not in self._pages.wanted and item.attributes.get("feed") not in self._feeds:
-                yield Tombstone(locator)
+                # The guard need not hold what the library never had, such as a feed before the consent to its host.
+                yield Tombstone(locator, versioned=item.content_hash is None)

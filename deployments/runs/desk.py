@@ -59,7 +59,6 @@ class LocalDesk:
 
     def web_address(self, text: str) -> tuple[str, str]:
         from connectors.web.address import host_of, normalized
-
         from connectors.web.settings import name_of
 
         address = normalized(text)
