@@ -15,13 +15,12 @@ from catchment.model import Change, Failure, Item, KnownItem, Skip, Tombstone, U
 from connectors.web import looks
 from connectors.web.address import host_of
 from connectors.web.client import WebResponse
-from connectors.web.entries import stored_entry
 from connectors.web.feeds import FeedEntry
 from connectors.web.hosts import HostAway, HostQueues, NoSuchAddress, PageRequest, RobotsForbid
 from connectors.web.looks import PageState
 from connectors.web.seeds import SeedKind, listed
 from connectors.web.settings import WebSettings
-from connectors.web.store import ResponseStore, StoredResponse
+from connectors.web.store import ResponseStore, StoredResponse, stored_entry
 
 GONE = "gone:"
 """Begin of the marks of addresses that were deleted, with the time of the next look."""

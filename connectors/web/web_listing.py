@@ -168,6 +168,9 @@ class WebListing:
         for seed in self._seeds.walk():
             yield from self._named_by(seed)
             yield from self._checkpoint(queues)
+        for address in self._seeds.excluded:
+            if (wanted := self._pages.want(Wanted(address, host_of(address)))) is not None:
+                yield from self._pages.consider(wanted)
         for address, error in self._seeds.failed.items():
             if (wanted := self._pages.want(Wanted(address, host_of(address)))) is not None:
                 yield from self._pages.without_page(wanted, error)
