@@ -34,14 +34,14 @@ class Enqueued:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class WebAddresses:
     """Addresses in their one spelling, with the host of each, and the number of texts that are not valid."""
 
     hosts: Mapping[str, str]
     refused: int
 
 
-def listed(desk: Desk[E], addresses: Iterable[str]) -> Listed:
+def listed(desk: Desk[E], addresses: Iterable[str]) -> WebAddresses:
     """Return the addresses that are valid. Raises BadInput if none is, with the problem of the first."""
     hosts: dict[str, str] = {}
     problems = []
@@ -53,10 +53,10 @@ def listed(desk: Desk[E], addresses: Iterable[str]) -> Listed:
             problems.append(problem)
     if not hosts:
         raise problems[0] if problems else BadInput("no address; give one such as https://example.org/page")
-    return Listed(hosts, len(problems))
+    return WebAddresses(hosts, len(problems))
 
 
-def new_hosts(desk: Desk[E], addresses: Listed) -> list[str]:
+def new_hosts(desk: Desk[E], addresses: WebAddresses) -> list[str]:
     """Return the hosts of these addresses that the inbox may not contact yet, in their order.
 
     Raises Refused if another source has the name of the inbox.
@@ -70,7 +70,7 @@ def new_hosts(desk: Desk[E], addresses: Listed) -> list[str]:
 
 def enqueue(
     desk: Desk[E],
-    addresses: Sequence[str] | Listed,
+    addresses: Sequence[str] | WebAddresses,
     actor: str,
     reason: str = "",
     *,
@@ -85,7 +85,7 @@ def enqueue(
 
     Raises BadInput if no address is valid, NoConsent if new hosts need consent and none is given, or as `sources.add`.
     """
-    given = addresses if isinstance(addresses, Listed) else listed(desk, addresses)
+    given = addresses if isinstance(addresses, WebAddresses) else listed(desk, addresses)
     asked = new_hosts(desk, given)
     allowed = [*dict.fromkeys([*hosts, *(asked if consented else ())])]
     if asked and not allowed:

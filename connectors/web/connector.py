@@ -26,13 +26,12 @@ from catchment.pacing import Pace
 from catchment.settings import Limits, Policy, Resources, RetryPolicy, SourceSettings
 from connectors.web import looks
 from connectors.web.address import host_of
-from connectors.web.entries import stored_entry, version_of
 from connectors.web.feeds import read_feed
 from connectors.web.hosts import Hosts, NoSuchAddress, PageRequest
 from connectors.web.seed_reading import Seed, listed_by, seed_in_file, seed_of
 from connectors.web.seeds import SeedKind, feeds_of
 from connectors.web.settings import WebSettings
-from connectors.web.store import ResponseStore, StoredResponse
+from connectors.web.store import ResponseStore, StoredResponse, stored_entry, version_of
 from connectors.web.web_listing import WebListing
 
 _SUFFIXES = {"text/html": ".html", "application/xhtml+xml": ".html", "text/plain": ".txt", "application/pdf": ".pdf"}

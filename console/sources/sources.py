@@ -180,6 +180,7 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
 
     Example: catchment sources show notes
     """
+    from catchment.actions.consents import named
     from deployments.server.planned import latest_report
 
     entry = session.desk().entry(name)
@@ -197,10 +198,10 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
         return
     render.show_fields({**shown, "next run": planned and planned.at, **arguments.flat(settings)})
     if entry.kind == "web" and (away := _away(name)):
-        render.say(f"Waits for {render.count(len(away), 'host')}: {'; '.join(away)}")
+        render.say(f"Waits for {render.count(len(away), 'host')}: {named(away)}")
     if unread:
-        named = f"{render.count(len(unread), 'host')} ({render.count(sum(unread.values()), 'address', 'addresses')})"
-        render.say(f"Not read without consent: {named}; see `catchment consent show {name}`")
+        number = f"{render.count(len(unread), 'host')} ({render.count(sum(unread.values()), 'address', 'addresses')})"
+        render.say(f"Not read without consent: {number}; see `catchment consent show {name}`")
     if recent:
         render.say()
         headers = ("SYNC", "STARTED", "OUTCOME", "SUMMARY")

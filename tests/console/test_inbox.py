@@ -18,6 +18,7 @@ from catchment.runtime.process import alive, identity
 from connectors.web.hosts import Deferral
 from connectors.web.seeds import MOST_ADDRESSES
 from tests.console.conftest import Cli
+from web.__main__ import desk_of
 
 PAGE = "https://example.org/article"
 
@@ -107,11 +108,12 @@ def test_another_source_of_this_name_is_left_alone(cli: Cli, vault: Path) -> Non
     assert (said.code, "another source has this name" in said.err) == (5, True)
 
 
-def test_concurrent_calls_lose_no_address(process: Cli, state: Path) -> None:
-    process("queue", "enqueue", PAGE, "--consent")
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda n: process("queue", "enqueue", f"{PAGE}/{n}"), range(4)))
-    assert sorted((state / "inbox.txt").read_text().splitlines()) == [PAGE, *(f"{PAGE}/{n}" for n in range(4))]
+def test_concurrent_calls_lose_no_address(cli: Cli, state: Path) -> None:
+    cli("queue", "enqueue", PAGE, "--consent")
+    desk = desk_of(Home(state))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: inbox.enqueue(desk, [f"{PAGE}/{number}"], "test"), range(16)))
+    assert sorted((state / "inbox.txt").read_text().splitlines()) == sorted([PAGE, *(f"{PAGE}/{n}" for n in range(16))])
 
 
 def test_hosts_of_a_file_are_proposed_and_more_can_be_allowed(cli: Cli, tmp_path: Path) -> None:

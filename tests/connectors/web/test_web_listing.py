@@ -321,7 +321,10 @@ def test_opml_reads_its_feeds_and_a_list_may_name_feeds(small_web: SmallWeb, rea
     feeds = [host.put("/feed", rss(entry(1, full=host.name))) for host in (one, two)]
     outlines = "".join(f'<outline xmlUrl="{feed}"/>' for feed in feeds)
     opml = one.put("/reader.opml", f"<opml><body>{outlines}</body></opml>", "text/xml")
-    reader.sync(reader.connector(opml, hosts=[two.name]))
+    report = reader.sync(reader.connector(opml))
+    assert report.skipped == {feeds[1]: SkipReason.EXCLUDED}
+    assert two.requests == []
+    assert reader.sync(reader.connector(opml, hosts=[two.name])).deleted == {feeds[1]}
     assert set(reader.ledger.documents()) == {f"{feed}#1" for feed in feeds}
     other = Reader(small_web, reader.clock, reader.folder / "other")
     source = other.connector(put_list(one, *feeds), hosts=[two.name])
@@ -374,6 +377,8 @@ def test_probe_describes_the_first_address(small_web: SmallWeb, reader: Reader, 
     host = small_web.hosts[0]
     feed = host.put("/feed", rss(entry(1), entry(2), title="A blog"))
     assert reader.connector(feed).probe() == "A blog: feed with 2 entries"
+    front = host.put("/", '<html><head><link rel="alternate" type="application/rss+xml" href="/feed"></head></html>')
+    assert reader.connector(front).probe().endswith(f": a page; its site has a feed, which can be added: {feed}")
     file = tmp_path / "list.txt"
     file.write_text(f"{feed}\nhttp://one.example/\nhttp://two.example/a\n")
     assert reader.connector(str(file), feed).probe() == "list.txt: 3 addresses of 3 hosts, and 1 more"
