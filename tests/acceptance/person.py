@@ -63,10 +63,11 @@ class Person:
     home: Path
     before: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
+    command: Path = COMMAND
 
     def __call__(self, *arguments: str | Path) -> Said:
         """Run a command and wait for it. `before`: arguments that precede it."""
-        words = [*self.before, str(COMMAND), *map(str, arguments)]
+        words = [*self.before, str(self.command), *map(str, arguments)]
         if arguments[0] == "up":
             lay_tables(self.home)
         done = subprocess.run(
