@@ -66,6 +66,7 @@ bench: setup     ## speed and memory beside a bare loop, what search finds, and 
 	$(BIN)/python -m benchmarks.imap
 	$(BIN)/python -m benchmarks.github_files
 	$(BIN)/python -m benchmarks.github_api
+	$(BIN)/python -m benchmarks.web $(ARGS)
 	$(BIN)/python -m benchmarks.telemetry $(ARGS)
 	$(BIN)/python -m benchmarks.alarms
 	$(BIN)/python -m benchmarks.rollups 60

@@ -181,7 +181,7 @@ class RawContent:
         metadata: JSON-compatible; becomes the `source` metadata of the document. `from` and `sent` (ISO 8601) are the sender
             and the date of the message that a file is attached to; `sent` precedes all other dates.
         encoding: Encoding of text that is not UTF-8 and does not declare one.
-        address: Of a web page, against which its links are resolved; "" for anything else.
+        address: Of a web page. Its links are resolved against it, and only its main text is read. "" for anything else.
     """
 
     data: bytes

@@ -31,10 +31,12 @@ MAY_IMPORT = {
     "catchment": {"catchment"},
     "connectors": {
         "connectors",
+        "catchment.__version__",
         "catchment.model",
         "catchment.errors",
         "catchment.contracts",
         "catchment.pacing",
+        "catchment.runtime.atomic_files",
         "catchment.runtime.secret_references",
         "catchment.runtime.files_below",
         "catchment.content.normalize.mail.attachments",
@@ -134,6 +136,7 @@ ROOMS = {
 LEDGER = ROOT / "catchment" / "ledger"
 _MOST_FILES = 14
 NAMED_TWICE = {
+    "client": "of the server of Prefect, and of the hosts of the web",
     "connector": "one for each kind of source",
     "errors": "the engine's and those of each kind of source",
     "names": "one for each kind of source",
@@ -150,6 +153,7 @@ NAMED_TWICE = {
     "app": "the two applications that serve HTTP",
     "desk": "what actions need, and what gives it on this machine",
     "entries": "of the sources file, and of GitHub's API",
+    "web": "the page and what serves it, and the web as a kind of source",
     "tree": "the folders of a source as they are read, and as they are watched",
 }
 """Names of modules and rooms that occur more than once, with the reason."""

@@ -126,7 +126,11 @@ def _fetch(task: ReadTask) -> RawContent:
 
 
 def _hash(raw: RawContent) -> str:
-    return hashlib.sha256(raw.data).hexdigest()
+    """Hash the bytes, and the address of a web page: its links depend on it."""
+    digest = hashlib.sha256(raw.data)
+    if raw.address:
+        digest.update(f"\0{raw.address}".encode(errors="surrogatepass"))
+    return digest.hexdigest()
 
 
 def _read(task: ReadTask, raw: RawContent, content_hash: str, document: Document | None) -> Read:

@@ -106,12 +106,12 @@ class RawStore(DisposableFile):
 
 
 def _header(raw: RawContent) -> bytes:
-    return orjson.dumps((raw.name, raw.title, raw.media_type, raw.modified, raw.metadata, raw.encoding))
+    return orjson.dumps((raw.name, raw.title, raw.media_type, raw.modified, raw.metadata, raw.encoding, raw.address))
 
 
 def _raw(header: bytes, data: bytes) -> RawContent:
-    name, title, media_type, modified, metadata, encoding = orjson.loads(header)
-    return RawContent(data, name, title, media_type, modified and datetime.fromisoformat(modified), metadata, encoding)
+    name, title, media_type, modified, *rest = orjson.loads(header)  # `address` is missing in older rows
+    return RawContent(data, name, title, media_type, modified and datetime.fromisoformat(modified), *rest)
 
 
 def _hash(data: bytes) -> bytes:

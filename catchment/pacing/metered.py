@@ -147,7 +147,7 @@ class Metered(Pace):
         self._clock = clock
         self._sleep = sleep
         self._hosts: dict[HostLimits, _Host] = {}
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._thread = threading.local()
 
     @contextmanager
@@ -163,6 +163,7 @@ class Metered(Pace):
                 self._throttled(host, transfer, answer, error)
                 raise
             except (SourceUnavailable, LoginFailed) as error:
+                self._record(host, transfer, answer)
                 self._meter.failed(host.limits, self._breaks(host), login=isinstance(error, LoginFailed))
                 raise
             except BaseException:
@@ -181,7 +182,7 @@ class Metered(Pace):
 
     def close(self) -> None:
         """Release all slots and write pending refunds. Idempotent."""
-        for host in self._hosts.values():
+        for host in list(self._hosts.values()):
             if host.slots:
                 host.slots.close()
             # Refunds that cannot be written are lost. The host then receives fewer requests than permitted.
@@ -216,7 +217,7 @@ class Metered(Pace):
         """Take the tokens from the meter, or return the seconds to wait."""
         with self._lock:
             report = host.take_report()
-        ask = Ask(host.limits, self._source, self._owner, cost, self._is_intake(), host.is_only)
+        ask = Ask(host.limits, self._source, self._owner, cost, self._is_intake(host), host.is_only)
         answer = self._meter.take(ask, report, self._fill)
         if answer.charge is None:
             is_patient = answer.why == "rate" and host.limits.every is None
@@ -227,9 +228,9 @@ class Metered(Pace):
             self.requests += cost
         return answer
 
-    def _is_intake(self) -> bool:
-        """Return whether this thread is discovering new work."""
-        return getattr(self._thread, "intake", False)
+    def _is_intake(self, host: _Host) -> bool:
+        """Return whether this is discovery of new work. A connector asks several hosts in threads of its own."""
+        return not host.is_only or getattr(self._thread, "intake", False)
 
     # Outcomes
 

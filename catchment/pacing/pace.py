@@ -47,7 +47,10 @@ class Pace:
         yield Transfer(cost)
 
     def intake(self) -> AbstractContextManager[None]:
-        """Mark this thread's transfers as discovery of new work, which slows down when the queue is full. For the engine."""
+        """Mark this thread's transfers as discovery of new work, which slows down when the queue is full. For the engine.
+
+        Those that name their host always count as discovery.
+        """
         return nullcontext()
 
     def close(self) -> None:

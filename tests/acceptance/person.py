@@ -166,6 +166,14 @@ class Person:
         assert found is not None
         return found
 
+    def files(self) -> Iterator[tuple[Path, bytes]]:
+        """Yield the files of the home with their bytes, by relative path. A running system deletes some meanwhile."""
+        for folder, _, names in os.walk(self.home):
+            for file in (Path(folder, name) for name in names):
+                with contextlib.suppress(FileNotFoundError):
+                    if file.is_file():
+                        yield file.relative_to(self.home), file.read_bytes()
+
     def processes(self) -> list[psutil.Process]:
         """Return all processes that run for this home."""
         mine = []

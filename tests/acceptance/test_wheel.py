@@ -88,11 +88,11 @@ def test_wheel_is_the_same_when_it_is_built_again(clone: Path, with_wheel: Perso
 
 def test_installed_wheel_has_what_the_demo_and_every_home_needs(installed: Person) -> None:
     with upright(installed) as person:
-        assert person.sync("vault")["unchanged"] > 80
+        person("sync", "vault", "--wait").ok()
+        assert len(person.documents("vault")) > 80
         assert [hit["item"] for hit in person.hits("rating curve", "vault")] != []
         assert {"upkeep", "embed"} <= {each["name"] for each in person.found("deployments", {})}
-        pages = person("web", "--no-browser").ok().out
-        assert pages.startswith("http://127.0.0.1:")
+        assert person("web", "--no-browser").ok().out.startswith("http://127.0.0.1:")
     assert installed.left() == []
 
 
@@ -100,7 +100,7 @@ def test_service_unit_starts_the_installed_program(installed: Person) -> None:
     unit = installed("service", "install", "--print").ok().out
     (command,) = [line.partition("=")[2] for line in unit.splitlines() if line.startswith("ExecStart=")]
     words = shlex.split(command)
-    assert words[0] == str(installed.command.with_name("python3")), command
+    assert Path(words[0]).parent == installed.command.parent
     done = subprocess.run([*words[:-1], "--version"], cwd="/", env={}, capture_output=True, text=True, check=True)
     assert done.stdout == installed("--version").ok().out
 

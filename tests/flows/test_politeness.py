@@ -14,12 +14,14 @@ from uuid import UUID, uuid4
 import pytest
 from prefect.client.schemas.objects import State
 
+from catchment.contracts import Known
 from catchment.errors import LedgerUnavailable
 from catchment.ledger import Ledger
+from catchment.model import Change, Checkpoint
 from catchment.pacing import HostLimits
 from catchment.pacing.operator_rules import Rule
 from catchment.settings import Home
-from connectors.local_files import LocalFilesSettings
+from connectors.local_files import LocalFiles, LocalFilesSettings
 from flows.local_files import sync_local_files
 from tasks import report
 from tasks.open_syncs import Session
@@ -124,17 +126,43 @@ async def test_pending_progress_update_does_not_follow_the_final_one(monkeypatch
     assert shown == ["papers", "papers: done"]
 
 
-def test_next_run_is_requested_unless_one_starts_by_then(window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def deployment(window: Window, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The ID of a deployment, whose runs these are."""
     flow = window.client.post("/flows/", json={"name": "again"}).raise_for_status().json()["id"]
-    made = window.client.post("/deployments/", json={"name": "papers", "flow_id": flow}).raise_for_status().json()["id"]
+    body = {"name": f"papers {uuid4()}", "flow_id": flow}
+    made: str = window.client.post("/deployments/", json=body).raise_for_status().json()["id"]
     monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", made)
+    return made
+
+
+def planned(window: Window, deployment: str) -> list[datetime]:
+    runs = window.ask("flow_runs", deployments={"id": {"any_": [deployment]}})
+    return sorted(datetime.fromisoformat(run["expected_start_time"]) for run in runs)
+
+
+def test_listing_that_ended_early_is_continued_at_once(
+    window: Window, folder: Path, deployment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, changes = datetime.now(UTC), LocalFiles.changes
+
+    def cut_short(self: LocalFiles, known: Known, *, deep: bool = False) -> Iterator[Change]:
+        yield from changes(self, known, deep=deep)
+        yield Checkpoint(again=datetime.now(UTC))
+
+    monkeypatch.setattr(LocalFiles, "changes", cut_short)
+    assert sync("short", folder).is_completed()
+    [start] = planned(window, deployment)
+    assert began < start < datetime.now(UTC) + timedelta(seconds=1)
+
+
+def test_next_run_is_requested_unless_one_starts_by_then(window: Window, deployment: str) -> None:
     noon = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=12)
 
     def starts(*moments: datetime) -> list[timedelta]:
         for moment in moments:
             asyncio.run(report.schedule_next("papers", moment))
-        runs = window.ask("flow_runs", deployments={"id": {"any_": [made]}})
-        return sorted(datetime.fromisoformat(run["expected_start_time"]) - noon for run in runs)
+        return [start - noon for start in planned(window, deployment)]
 
     # Items that are due later in the second of a run get another one.
     second, hour = timedelta(seconds=1), timedelta(hours=1)
@@ -145,7 +173,7 @@ def test_next_run_is_requested_unless_one_starts_by_then(window: Window, monkeyp
         "parameters": {"backfill": 1},
         "state": {"type": "SCHEDULED", "state_details": {"scheduled_time": str(noon - 2 * hour)}},
     }
-    window.client.post(f"/deployments/{made}/create_flow_run", json=body).raise_for_status()
+    window.client.post(f"/deployments/{deployment}/create_flow_run", json=body).raise_for_status()
     assert starts(noon - hour) == [-2 * hour, -hour, timedelta(), second]
 
 

@@ -20,7 +20,7 @@ import orjson
 from imapclient.response_parser import parse_fetch_response
 
 from catchment.content.normalize import normalize
-from catchment.errors import CatchmentError, ItemError, MeaningOff, SkipReason, SourceError
+from catchment.errors import CatchmentError, ItemError, MeaningOff, ParseError, SkipReason, SourceError
 from catchment.pacing import Pace, read_headers
 from catchment.pacing.bucket import TOKEN
 from catchment.search.meaning.choice import load
@@ -39,6 +39,10 @@ from connectors.imap.bodystructure import files
 from connectors.imap.errors import translate_errors
 from connectors.imap.mail_folders import MailboxMark as FolderMark
 from connectors.imap.responses import Message, parse_folders, parse_messages, parse_statuses, parse_vanished
+from connectors.web.address import normalized
+from connectors.web.feeds import read_feed
+from connectors.web.robots import Robots
+from connectors.web.seeds import SeedKind, feeds_of, kind_of_seed, listed
 from deployments.watch.webhook import Gate, repository_of
 from tests.fuzz.promises import storable
 from tests.fuzz.target import Target, shaped, woven
@@ -184,6 +188,65 @@ linguist-generated
 """
 
 
+_SEEDS = """
+<rss version="2.0"><channel>
+<feed xmlns="http://www.w3.org/2005/Atom" xml:base="b/">
+<item>
+</item>
+<entry>
+</entry>
+<title>
+</title>
+<link>
+<link href="/a" rel="alternate"/>
+<guid>
+<pubDate>
+<author>ada@river.example (Ada)
+<content type="xhtml"><div>
+<description>
+<enclosure url="/a.mp3" type="audio/mpeg"/>
+<urlset><url><loc>
+<lastmod>2024-02-30T25:00:00Z
+</loc></url></urlset>
+<sitemapindex><sitemap>
+<opml><body><outline text="a" xmlUrl="
+<html><head><base href="http://[
+<a href="
+https://river.example/
+javascript:
+{"version":"https://jsonfeed.org/version/1","items":[
+{"id":1,"url":"/a","authors":[null,{"name":7}],"date_published":"0001-01-01T00:00:00+14:00"
+"attachments":{},"content_text":"a"
+]}
+<![CDATA[
+]]>
+<!--
+-->
+<?xml version="1.0" encoding="utf-16"?>
+<!DOCTYPE a [<!ENTITY b "c">
+&b;
+&#0;
+&lt;
+\x1f\x8b
+"
+>
+# c␤
+"""
+_ROBOTS = """
+User-agent: *␤
+User-agent: catchment␤
+Disallow: /
+Allow: /
+Crawl-delay: 1e309
+*
+$
+%
+é
+#
+␤
+"""
+
+
 def targets() -> Iterator[Target]:
     """Return the targets for all responses of other machines and programs."""
     yield Target("http-answer", _http_answer, woven(_ANSWER, most=12))
@@ -199,6 +262,8 @@ def targets() -> Iterator[Target]:
     yield Target("api-repository", _repository, shaped(_REPOSITORY, [_REPOSITORY]))
     yield Target("model-answer", _model_answer, shaped(*_EMBEDDED))
     yield Target("model-http", _model_http, woven(_ANSWER + _EMBEDDINGS.strip(), most=12))
+    yield Target("web-seed", _web_seed, woven(_SEEDS))
+    yield Target("web-robots", _web_robots, woven(_ROBOTS))
     yield Target("webhook", _webhook, shaped(_DELIVERY))
     yield Target(
         "access-token", _access_token, woven("e30\n.\neyJleHAiOjF9\neyJleHAiOjFlMzAwfQ\neyJleHAiOiJ4In0\n=\n-_")
@@ -214,6 +279,31 @@ def targets() -> Iterator[Target]:
     )
 
 
+def _web_seed(data: bytes) -> None:
+    """Any seed is recognized, and read or refused; what it lists can be stored, and lists the same again."""
+    kind_of_seed(data, "", "")
+    links = feeds_of(data, _SEED)
+    for kind in set(SeedKind) - {SeedKind.FEED}:
+        with suppress(ParseError):
+            links += listed(data, kind, _SEED)
+    for link in links:
+        assert normalized(link.address) == link.address
+    for charset in (None, "utf-16", "cp500", "nonsense"):
+        with suppress(ParseError):
+            for entry in read_feed(data, _SEED, charset).entries:
+                assert entry.id
+                assert entry.address is None or normalized(entry.address) == entry.address
+                for text in (entry.id, entry.title, entry.author, entry.html):
+                    storable(text)
+
+
+def _web_robots(data: bytes) -> None:
+    robots = Robots.of(200, data)
+    assert robots.allows(_SEED) in (True, False)
+    assert robots.delay is None or 0 <= robots.delay <= _SECONDS
+
+
+_SEED = "https://river.example/feeds/all"
 _STRUCTURE = [
     ["text", "plain", ["charset", "utf-8"], None, None, "7bit", 10, 1, None, ["attachment", ["filename", "x"]]],
     ["image", "png", ["name", "x"], None, None, "base64", 10],

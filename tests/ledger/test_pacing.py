@@ -408,12 +408,21 @@ def test_host_is_never_asked_sooner_than_it_wants(pacing: Pacing, scattered: Met
             begun.append(uptime.seconds)
     apart = [later - earlier for earlier, later in pairwise(begun)]
     assert apart == [pytest.approx(2.5, abs=0.001)] * 24
-    assert pacing.buckets()[0].multiplier > 1
-    # A free answer may return its token, and nobody waits in a thread for a host that wants a minute.
-    with scattered.transfer(at=calm) as transfer:
+    assert [row.multiplier > 1 for row in pacing.buckets()] == [True]
+    # What was not sent may be sent, and nobody waits in a thread for a host that wants a minute.
+    with pytest.raises(SourceUnavailable), scattered.transfer(at=calm) as transfer:
         transfer.refund()
+        raise SourceUnavailable("no such name")
     with scattered.transfer(at=calm):
         assert uptime.seconds == pytest.approx(begun[-1] + 2.5, abs=0.001)
+    # Refusals slow it down, in threads of the connector, too.
+    pacing.report(slow := HostLimits("slow.example.org", every=1.0), Report(throttled=1))
+    uptime.seconds += 5
+    began = uptime.seconds
+    for _ in range(3):
+        with scattered.transfer(at=slow):
+            pass
+    assert uptime.seconds - began == pytest.approx(4, abs=0.01)
     rare = HostLimits("rare.example.org", every=60)
     for wait in (None, 60, 48):
         before = uptime.seconds

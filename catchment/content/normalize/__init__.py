@@ -23,13 +23,13 @@ _MAX_DEPTH = 2
 
 
 def normalize(raw: RawContent) -> Document:
-    """Read content into a document. The same bytes with the same type of name always give the same document.
+    """Read content into a document. The same bytes with the same type of name and address always give the same document.
 
     Ignores `title`, `modified` and `metadata`: they belong to the item, and several items may share a content. Raises
     ParseError if the content is damaged or encrypted, ResourceExhausted for a decompression bomb, and Skipped (unsupported)
     for a type without text.
     """
-    return _read(raw.data, raw.name, raw.media_type, raw.encoding, 0)
+    return _read(raw.data, raw.name, raw.media_type, raw.encoding, raw.address, 0)
 
 
 def kind_of(raw: RawContent) -> str:
@@ -50,7 +50,7 @@ def _kind(data: bytes, name: str, hint: str | None) -> str:
     return hint if kind == "text/plain" and "." not in name and hint in READERS else kind
 
 
-def _read(data: bytes, name: str, hint: str | None, encoding: str | None, depth: int) -> Document:
+def _read(data: bytes, name: str, hint: str | None, encoding: str | None, address: str, depth: int) -> Document:
     kind = _kind(data, name, hint)
     reader = READERS.get(kind)
     if reader is None:
@@ -63,7 +63,11 @@ def _read(data: bytes, name: str, hint: str | None, encoding: str | None, depth:
         case Reader.TEXT:
             return _text(data, kind, encoding)
         case Reader.ARCHIVE if kind == "application/gzip":
-            return _compressed(data, name, encoding, depth)
+            return _compressed(data, name, encoding, address, depth)
+        case Reader.HTML if address:
+            from catchment.content.normalize.web_page import web_page
+
+            return web_page(data, address, kind, encoding=encoding)
         case Reader.HTML:
             from catchment.content.normalize.html import html
 
@@ -107,10 +111,10 @@ def _text(data: bytes, kind: str, encoding: str | None) -> Document:
     )
 
 
-def _compressed(data: bytes, name: str, encoding: str | None, depth: int) -> Document:
+def _compressed(data: bytes, name: str, encoding: str | None, address: str, depth: int) -> Document:
     """Read the content of a gzip file like an uncompressed file."""
     from catchment.content.normalize.archives import inflated
 
     if depth >= _MAX_DEPTH:
         raise Skipped(SkipReason.UNSUPPORTED)
-    return _read(inflated(data), uncompressed(name), None, encoding, depth + 1)
+    return _read(inflated(data), uncompressed(name), None, encoding, address, depth + 1)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Collection
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from catchment.content.normalize.decode import declared_encoding, decode
 from catchment.content.normalize.language_detection import language
@@ -18,7 +19,7 @@ _DROPPED = frozenset(_DROPPED_NAMES.split())
 _BLOCK_NAMES = """
     address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form header hr
     html legend li main nav ol p pre section summary table tbody tfoot thead tr ul h1 h2 h3 h4 h5 h6"""
-_BLOCKS = frozenset(_BLOCK_NAMES.split())
+BLOCKS = frozenset(_BLOCK_NAMES.split())
 _LEAVES = frozenset({"-text", "img"})
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _SPACE = re.compile(r"[ \t\n\r\f\xa0]+")
@@ -29,7 +30,7 @@ _BETWEEN_CELLS = " |\xa0\t\n\r\f"
 _NUMBER = re.compile(r"[0-9]{1,9}\Z")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*(?!utf-?16)([\w.:-]{2,40})", re.IGNORECASE)
-_LARGE = 1_000_000
+LARGE = 1_000_000
 """Bytes; larger pages are reduced before parsing, because the tree takes twelve times the memory of the page."""
 _SPANS = re.compile(rb"""<(?:/span\s*|span(?:\s(?:[^<>"']|"[^"<>]*"|'[^'<>]*')*)?)>""", re.IGNORECASE)
 """Tags without meaning in Markdown. In a manual with highlighted code they are two fifths of the tree."""
@@ -42,26 +43,22 @@ _MODIFIED = ("article:modified_time", "last-modified", "dcterms.modified")
 def html(data: bytes, media_type: str = "text/html", encoding: str | None = None) -> Document:
     """Read a page into a document, repairing it as browsers do. `encoding` applies if the page declares none."""
     text, warnings, guess = decode(data, charset_of(data) or encoding)
-    from selectolax.lexbor import LexborHTMLParser
-
     page = text.encode("utf-8", "replace")
     del text  # free it early: a large page and its tree set the peak of memory
-    is_large = len(page) >= _LARGE
-    if is_large:
-        page = _without_spans(page)
-    tree = LexborHTMLParser(flattened(page))
+    is_large = len(page) >= LARGE
+    tree = tree_of(page)
     del page
     writer = _written(tree, frozenset())
-    fields = _meta(tree)
+    fields = meta(tree)
     heading = tree.css_first("h1")
     title = tree.css_first("title")
     for line_end in heading.css("br") if heading else ():
         line_end.replace_with(" ")
     words = (title.text() if title else "") or (heading.text() if heading else "")
-    named = _language(tree)
+    named = named_language(tree)
     del heading, title, tree
     if is_large:
-        _release_memory()
+        release_memory()
     body = writer.text()
     return Document(
         text=body,
@@ -82,30 +79,49 @@ def charset_of(data: bytes) -> str | None:
     return hint[1].decode("ascii") if hint else declared_encoding(data)
 
 
+def tree_of(page: bytes) -> Any:
+    """Parse a page in UTF-8."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    return LexborHTMLParser(flattened(_without_spans(page) if len(page) >= LARGE else page))
+
+
 def markdown_of(tree: Any, unseen: frozenset[int] = frozenset()) -> str:
     """Return the body as Markdown, without the elements whose `mem_id` is in `unseen`."""
     return _written(tree, unseen).text()
 
 
 def _written(tree: Any, unseen: frozenset[int]) -> _Writer:
-    """Walk the tree without recursion: a page may nest deeper than Python's stack."""
     writer = _Writer()
+    walk(tree, writer, unseen)
+    return writer
+
+
+class Visitor(Protocol):
+    """What `walk` calls for each element and text of a tree."""
+
+    def enter(self, node: Any) -> None: ...
+
+    def leave(self, node: Any) -> None: ...
+
+
+def walk(tree: Any, visitor: Visitor, unseen: Collection[int]) -> None:
+    """Visit the body without recursion: a page may nest deeper than Python's stack."""
     root = tree.body or tree.root
     top = root.mem_id if root is not None else 0
     node = root
     while node is not None:
         if node.tag not in _DROPPED and node.mem_id not in unseen:
-            writer.enter(node)
+            visitor.enter(node)
             if node.child is not None and node.tag not in _LEAVES:
                 node = node.child
                 continue
-            writer.leave(node)
+            visitor.leave(node)
         while node is not None and node.mem_id != top and node.next is None:
             node = node.parent
             if node is not None:
-                writer.leave(node)
+                visitor.leave(node)
         node = node.next if node is not None and node.mem_id != top else None
-    return writer
 
 
 def _without_spans(page: bytes) -> bytes:
@@ -115,7 +131,7 @@ def _without_spans(page: bytes) -> bytes:
     return page[:start] + _SPANS.sub(b"", page[start:])
 
 
-def _release_memory() -> None:
+def release_memory() -> None:
     """Return the memory of a large tree to the system; the glibc allocator would keep it for reuse."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
@@ -168,7 +184,7 @@ class _Writer:
             self._close(tag)
 
     def _is_block(self, node: Any) -> bool:
-        return node.tag in _BLOCKS and not (self._seamless and node.mem_id in self._seamless)
+        return node.tag in BLOCKS and not (self._seamless and node.mem_id in self._seamless)
 
     def _open(self, node: Any) -> None:
         self._end_line()
@@ -306,7 +322,7 @@ def _destination(address: str) -> str:
     return f"<{address}>" if re.search(r"[\s()]", address) else address
 
 
-def _meta(tree: Any) -> dict[str, str]:
+def meta(tree: Any) -> dict[str, str]:
     fields: dict[str, str] = {}
     for node in tree.css("meta"):
         key = (node.attributes.get("name") or node.attributes.get("property") or "").strip().lower()
@@ -320,7 +336,7 @@ def _moment(fields: dict[str, str], keys: tuple[str, ...]) -> datetime | None:
     return next((moment for key in keys if key in fields and (moment := iso_moment(fields[key]))), None)
 
 
-def _language(tree: Any) -> str | None:
+def named_language(tree: Any) -> str | None:
     root = tree.css_first("html")
     code = (root.attributes.get("lang") or "") if root else ""
     return code[:2].lower() if re.match(r"[A-Za-z]{2}(?:[-_]|$)", code) else None

@@ -6,11 +6,9 @@ The token is sent to this host only, and never appears in messages, logs or pick
 from __future__ import annotations
 
 import re
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -30,6 +28,7 @@ from connectors.github.api.errors import (
 )
 from connectors.github.settings import GitHubSettings
 from connectors.loopback import is_loopback
+from connectors.tls import authorities
 
 PAGE = 100
 """Entries per page, the API's maximum."""
@@ -226,14 +225,6 @@ def body_of(host: str, response: httpx.Response) -> bytes:
         else:
             return bytes(body)
     raise OversizedResponse(f"{host}: response exceeds {_MAX_RESPONSE_BYTES} bytes; check for a proxy in between")
-
-
-@lru_cache(maxsize=1)
-def authorities() -> ssl.SSLContext:
-    """Return a TLS context with the system's authorities (including private ones) and httpx's. Loading takes 30 ms."""
-    context = httpx.create_ssl_context()
-    context.load_default_certs()
-    return context
 
 
 def _token(reference: str) -> str:

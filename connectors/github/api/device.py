@@ -14,8 +14,9 @@ import httpx
 import orjson
 
 from catchment.errors import LoginFailed, SourceUnavailable
-from connectors.github.api.api_client import authorities, body_of
+from connectors.github.api.api_client import body_of
 from connectors.github.api.errors import connection_error, malformed_response
+from connectors.tls import authorities
 
 _SECONDS = 20.0
 _INTERVAL = 5

@@ -5,7 +5,6 @@ No other module interprets status codes, rate-limit headers or messages.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
 
 import httpx
@@ -13,6 +12,7 @@ import orjson
 
 from catchment.errors import AccessDenied, CatchmentError, LoginFailed, RateLimited, SourceUnavailable, Vanished
 from catchment.pacing import RateReport
+from connectors.tls import certificate_error
 
 UNSTATED_WAIT_SECONDS = 900.0
 """Wait after a secondary limit without a stated time. GitHub asks for at least a minute, and longer if it repeats."""
@@ -60,10 +60,8 @@ def malformed_response(host: str) -> SourceUnavailable:
 
 def connection_error(host: str, error: httpx.HTTPError) -> SourceUnavailable:
     """Translate an error of httpx."""
-    if (verification := _verification(error)) is not None:
-        return SourceUnavailable(
-            f"{host}: invalid certificate ({verification.verify_message}); correct address, or set SSL_CERT_FILE"
-        )
+    if certificate := certificate_error(error):
+        return SourceUnavailable(f"{host}: invalid certificate ({certificate}); correct address, or set SSL_CERT_FILE")
     if isinstance(error, httpx.TimeoutException):
         return SourceUnavailable(
             f"{host}: no response within the time limit; the next sync continues from the last checkpoint"
@@ -89,10 +87,3 @@ def _message(body: bytes) -> str:
     except orjson.JSONDecodeError:
         return ""
     return str(content.get("message", "")) if isinstance(content, Mapping) else ""
-
-
-def _verification(error: BaseException) -> ssl.SSLCertVerificationError | None:
-    found: BaseException | None = error
-    while found is not None and not isinstance(found, ssl.SSLCertVerificationError):
-        found = found.__cause__ or found.__context__
-    return found

@@ -1,0 +1,222 @@
+"""Read the main text of a web page, without its navigation, comments and advertisements.
+
+trafilatura selects the text, and `html` writes the selected part of the page as Markdown: trafilatura's own output loses the
+numbers of lists, nested tables and code. Pages without main text are read whole, except for the navigation.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import Any
+from unicodedata import normalize
+from urllib.parse import urljoin
+
+from catchment.content.normalize.decode import decode
+from catchment.content.normalize.html import (
+    BLOCKS,
+    LARGE,
+    charset_of,
+    markdown_of,
+    meta,
+    named_language,
+    release_memory,
+    tree_of,
+    walk,
+)
+from catchment.content.normalize.language_detection import language
+from catchment.content.normalize.web_page.facts import facts_of
+from catchment.model import Document
+
+_WHOLE = re.compile(rb"<(?:!doctype|html|head|body|title)\b", re.IGNORECASE)
+"""A page has one of these tags. Markup without them, such as the content of a feed entry, has no navigation."""
+_SELECTED_BYTES, _SELECTED_LINES, _SELECTED_NODES = 3_000_000, 10_000, 40_000
+"""Larger pages, which are manuals and lists, are read whole: the time for a selection grows with the square of the lines."""
+_NAVIGATION = """
+    nav, aside, footer, form, body > header, [hidden], [aria-hidden=true], [role=navigation], [role=banner], [role=contentinfo],
+    [role=complementary], [role=search]"""
+_LAZY = ("data-src", "data-lazy-src", "data-original")
+"""The address of a picture that a script loads late; its `src` is a placeholder."""
+_LEAVES = frozenset({"-text", "img", "hr", "br"})
+_BREAKS = BLOCKS | {"br", "td", "th"}
+_WORD = re.compile(r"\w+")
+_BETWEEN_LINES = re.compile(r"\n| \| ")
+_GRAM = 4
+"""Words. Shorter lines are common in navigation too; they count only between lines of the main text."""
+_LEAST_SHARE = 0.6
+"""Share of the word sequences of a line that are in the selected text."""
+_LEAST_WRITTEN = 0.33
+"""Share of the selected words below which it is used as it is: it was in elements that `html` omits, such as `noscript`."""
+_LOGIN_CHARACTERS = 500
+
+
+def web_page(data: bytes, address: str, media_type: str = "text/html", encoding: str | None = None) -> Document:
+    """Read the main text of the page at this address. Markup that is no whole page is taken as it is, with absolute links."""
+    text, warnings, guess = decode(data, charset_of(data) or encoding)
+    page = text.encode("utf-8", "replace")
+    tree = tree_of(page)
+    base = _made_absolute(tree, address)
+    is_large, is_whole = len(page) >= LARGE, bool(_WHOLE.search(page))
+    if len(page) > _SELECTED_BYTES:
+        text = ""  # free it early
+    del page
+    unseen, selected = _unseen(tree, text) if is_whole else (set[int](), "")
+    body = markdown_of(tree, frozenset(unseen)).replace("\xad", "")
+    if selected and len(_words(selected)) * _LEAST_WRITTEN > len(_words(body)):
+        body = selected
+    facts = facts_of(tree, meta(tree), base)
+    named = named_language(tree)
+    asks_for_login = len(body) < _LOGIN_CHARACTERS and tree.css_first("input[type=password]") is not None
+    del tree
+    if is_large:
+        release_memory()
+    return Document(
+        text=body,
+        media_type=media_type,
+        title=facts.title,
+        language=named or language(body),
+        author=facts.author,
+        created=facts.created,
+        modified=facts.modified,
+        properties=dict(sorted((facts.properties | dict(guess)).items())),
+        warnings=(*warnings, "the page asks for a login") if asks_for_login else warnings,
+    )
+
+
+def _made_absolute(tree: Any, address: str) -> str:
+    """Make links and images of the page absolute. Return the base address."""
+    base = tree.css_first("base[href]")
+    base = _joined(address, (base.attributes.get("href") or "") if base else "")
+    for name, nodes in (("href", tree.css("a[href]")), ("src", tree.css("img"))):
+        for node in nodes:
+            lazy = [node.attributes.get(each) for each in _LAZY] if name == "src" else []
+            target = (next(filter(None, lazy), None) or node.attributes.get(name) or "").strip()
+            if target and not target.startswith(("#", "data:", "javascript:", "mailto:")):
+                node.attrs[name] = _joined(base, target)
+    return base
+
+
+def _joined(base: str, target: str) -> str:
+    try:
+        return urljoin(base, target)
+    except ValueError:  # an address such as "http://[1"
+        return target
+
+
+def _unseen(tree: Any, page: str) -> tuple[set[int], str]:
+    """Return the `mem_id`s of the nodes outside the main text, and the main text as trafilatura selects it."""
+    selected = ""
+    if page:
+        lines = _Lines()
+        walk(tree, lines, ())
+        selected = _selected(page) if lines.are_few() else ""
+    unseen = lines.outside(_kept(lines.lines, selected)) if selected else _navigation(tree)
+    signs = (link for link in tree.css("a[href^='#']") if not _words(link.text()))  # such as "¶" beside a heading
+    return unseen | {link.mem_id for link in signs}, selected
+
+
+def _selected(page: str) -> str:
+    """Return the main text as trafilatura selects it, or ""."""
+    import trafilatura
+
+    try:
+        return trafilatura.extract(page, include_comments=False) or ""
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - a page that it cannot read is read whole, whatever it raises
+        return ""
+
+
+def _navigation(tree: Any) -> set[int]:
+    """Return the `mem_id`s of the navigation of a page."""
+    return {node.mem_id for node in tree.css(_NAVIGATION)}
+
+
+@dataclass(slots=True)
+class _Line:
+    """The texts and images between two line breaks of a page."""
+
+    nodes: list[int] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+
+
+class _Lines:
+    """Visits a tree and collects its lines, and the range of lines of each `pre` element."""
+
+    def __init__(self) -> None:
+        self.lines = [_Line()]
+        self.code: list[tuple[int, int, int]] = []
+        self._starts: list[int] = []
+
+    def enter(self, node: Any) -> None:
+        tag = node.tag
+        if tag in _LEAVES:
+            self.lines[-1].nodes.append(node.mem_id)
+        if tag in _BREAKS:
+            self._end_line()
+        if tag == "-text":
+            self.lines[-1].words += _words(node.text_content or "")
+        elif tag == "pre":
+            self._starts.append(len(self.lines) - 1)
+
+    def leave(self, node: Any) -> None:
+        tag = node.tag
+        if tag == "pre":
+            self.code.append((node.mem_id, self._starts.pop(), len(self.lines)))
+        if tag in _BREAKS:
+            self._end_line()
+
+    def are_few(self) -> bool:
+        nodes = sum(len(line.nodes) for line in self.lines)
+        return len(self.lines) <= _SELECTED_LINES and nodes <= _SELECTED_NODES
+
+    def outside(self, kept: list[bool]) -> set[int]:
+        """Return the `mem_id`s of the nodes of the lines that are not kept."""
+        nodes = {node for line, is_kept in zip(self.lines, kept, strict=True) if not is_kept for node in line.nodes}
+        return nodes | {node for node, start, end in self.code if not any(kept[start:end])}
+
+    def _end_line(self) -> None:
+        if self.lines[-1].nodes:
+            self.lines.append(_Line())
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(normalize("NFC", text))
+
+
+def _kept(lines: list[_Line], selected: str) -> list[bool]:
+    """Tell for each line whether it is of the selected text.
+
+    Lines are aligned with those of the selected text. The remaining text had other line breaks; its lines are found by words.
+    """
+    worded = [index for index, line in enumerate(lines) if line.words]
+    wanted = [words for line in _BETWEEN_LINES.split(selected) if (words := _words(line))]
+    kept = [False] * len(lines)
+    for block in SequenceMatcher(
+        None, ["".join(lines[index].words) for index in worded], ["".join(words) for words in wanted]
+    ).get_matching_blocks():
+        for index in worded[block.a : block.a + block.size]:
+            kept[index] = True
+        wanted[block.b : block.b + block.size] = [[]] * block.size
+    left = [word for words in wanted for word in words]
+    grams = {gram for size in range(1, _GRAM + 1) for gram in _grams(left, size)}
+    for index in worded:
+        words = lines[index].words
+        if not kept[index] and len(words) >= _GRAM:
+            own = _grams(words, _GRAM)
+            kept[index] = sum(gram in grams for gram in own) >= _LEAST_SHARE * len(own)
+    if any(kept):
+        first, last = kept.index(True), len(kept) - kept[::-1].index(True)
+        for index in worded:
+            if first < index < last and len(lines[index].words) < _GRAM:
+                kept[index] |= tuple(lines[index].words) in grams
+    for before, after in pairwise(worded):
+        if kept[before] and kept[after]:
+            kept[before:after] = [True] * (after - before)
+    return kept
+
+
+def _grams(words: list[str], size: int) -> list[tuple[str, ...]]:
+    return [tuple(words[start : start + size]) for start in range(len(words) - size + 1)]

@@ -1,0 +1,1 @@
+"""Web pages, feeds and lists of addresses."""

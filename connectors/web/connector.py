@@ -1,0 +1,198 @@
+"""The connector for pages, feeds and lists of addresses of the web."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar
+from urllib.parse import unquote, urlsplit
+
+from catchment.contracts import Known
+from catchment.errors import (
+    FetchFailed,
+    ItemError,
+    ParseError,
+    SourceError,
+    SourceInvalid,
+    SourceUnavailable,
+    StillChanging,
+)
+from catchment.model import Change, Item, RawContent, is_charset
+from catchment.pacing import Pace
+from catchment.settings import Limits, Policy, Resources, RetryPolicy, SourceSettings
+from connectors.web import looks
+from connectors.web.address import host_of
+from connectors.web.entries import stored_entry, version_of
+from connectors.web.feeds import read_feed
+from connectors.web.hosts import Hosts, NoSuchAddress, PageRequest
+from connectors.web.seed_reading import Seed, listed_by, seed_in_file, seed_of
+from connectors.web.seeds import SeedKind, feeds_of
+from connectors.web.settings import WebSettings
+from connectors.web.store import ResponseStore, StoredResponse
+from connectors.web.web_listing import WebListing
+
+_SUFFIXES = {"text/html": ".html", "application/xhtml+xml": ".html", "text/plain": ".txt", "application/pdf": ".pdf"}
+
+
+def present() -> datetime:
+    """Return the present time, aware UTC."""
+    return datetime.now(UTC)
+
+
+class WebConnector:
+    """The connector for the web: one item for each address, and for each entry of a feed."""
+
+    kind: ClassVar[str] = "web"
+    settings: ClassVar[type[SourceSettings]] = WebSettings
+    policy: ClassVar[Policy] = Policy(
+        retry=RetryPolicy(attempts=3, initial=3_600, maximum=86_400, multiplier=5),
+        limits=Limits(max_mb=20),
+        resources=Resources(cores=0.5, memory_mb=512, at_once=4),
+    )
+    fetch_in_parser: ClassVar[bool] = False
+
+    def __init__(self, settings: WebSettings) -> None:
+        self._settings = settings
+        self._hosts: Hosts | None = None
+        self.pace = Pace()
+        self.folder: Path | None = None
+
+    def __reduce__(self) -> tuple[type[WebConnector], tuple[Any, ...]]:
+        return WebConnector, (self._settings,)
+
+    def limits(self) -> None:
+        """Each request names its host."""
+
+    def scopes(self) -> Mapping[str, str]:
+        return {host: f"pages of {host}" for host in sorted(self._settings.allowed)}
+
+    def scope_of(self, locator: str) -> str:
+        return self._settings.host_for(locator) or host_of(locator)
+
+    def probe(self) -> str:
+        """Read the first address and describe it in one line."""
+        name, *others = self._settings.addresses
+        try:
+            seed = self._seed(name)
+        except ItemError as error:
+            raise SourceUnavailable(f"{error}; correct the address, or try again later") from error
+        finally:
+            self.close()
+        return f"{_described(seed)}{f', and {len(others)} more' if others else ''}"
+
+    def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
+        return WebListing(
+            self._settings,
+            self._asked(),
+            self._store("lists"),
+            self._store("pages"),
+            known,
+            present,
+            deep=deep,
+        ).run()
+
+    def expect(self, items: Sequence[Item]) -> None:
+        """Nothing is read ahead: the listing has stored what it received."""
+
+    def fetch(self, item: Item) -> RawContent:
+        kept = self._store("pages").get(item.locator)
+        if kept is None or kept.version != item.version:
+            kept = self._asked_again(item)
+        url = item.attributes.get("url") or item.locator
+        path = PurePosixPath(unquote(urlsplit(url).path))
+        name = path.name or urlsplit(url).netloc
+        if path.suffix.lower() not in (suffix := _SUFFIXES.get(kept.media_type, path.suffix), ".htm"):
+            name += suffix
+        return RawContent(
+            kept.body,
+            name,
+            title=kept.title,
+            media_type=kept.media_type or None,
+            modified=item.modified,
+            metadata={"url": url},
+            encoding=kept.charset if kept.charset and is_charset(kept.charset) else None,
+            address=kept.address,
+        )
+
+    def close(self) -> None:
+        """Close the connections. The next request connects again."""
+        if self._hosts is not None:
+            self._hosts.close()
+
+    # Requests
+
+    def _asked(self) -> Hosts:
+        if self._hosts is None:
+            self._hosts = Hosts(self._settings, lambda: self.pace, self._store("lists"), present)
+        return self._hosts
+
+    def _seed(self, name: str) -> Seed:
+        """Return what an address of the settings answers now. Raises ItemError, SourceUnavailable, SourceInvalid."""
+        if "://" not in name:
+            return seed_in_file(Path(name))
+        response = self._asked().get(PageRequest(name))
+        if response.status != 200:
+            problem = f"{host_of(name)}: no such address (HTTP status {response.status})"
+            raise SourceInvalid(f"{problem}; correct it, or copy it from a browser")
+        return seed_of(name, response, present())
+
+    def _asked_again(self, item: Item) -> StoredResponse:
+        """Request an item whose response is not stored any more. Raises ItemError."""
+        try:
+            if "feed" in item.attributes and "next" not in item.attributes:
+                return self._entry_of(item)
+            response = self._asked().get(PageRequest(item.locator))
+        except SourceError as error:
+            if "://" not in str(item.attributes.get("feed", "://")):
+                raise
+            raise FetchFailed(str(error)) from error
+        version = looks.digest(response.body, response.media_type)
+        if response.status != 200:
+            raise NoSuchAddress(f"{host_of(item.locator)}: no such address (HTTP status {response.status})")
+        if version != item.version and not item.version.startswith("+"):
+            raise StillChanging("the page changed since it was listed; the next sync reads it")
+        return StoredResponse(
+            item.locator, present(), response.body, version, response.address, response.media_type, response.charset
+        )
+
+    def _entry_of(self, item: Item) -> StoredResponse:
+        feed = item.attributes["feed"]
+        files = {Path(name).name: name for name in self._settings.addresses if "://" not in name}
+        seed = self._seed(files.get(feed, feed))
+        try:
+            entries = read_feed(seed.response.body, seed.response.address, seed.response.charset).entries
+        except ParseError:
+            entries = ()
+        for entry in entries:
+            if entry.id == item.attributes["id"] and version_of(entry) == item.version:
+                return stored_entry(entry, item.locator, seed.response.address, present(), None)
+        raise StillChanging("the entry changed or left its feed since it was listed; the next sync reads it")
+
+    def _store(self, name: str) -> ResponseStore:
+        """Return a part of the folder of this source; a temporary one if the engine has not set it."""
+        if self.folder is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="catchment-"))
+            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        return ResponseStore(self.folder / name)
+
+
+def _described(seed: Seed) -> str:
+    """Return what a seed is, in a few words."""
+    place = host_of(seed.name) or seed.name
+    if seed.kind is SeedKind.PAGE:
+        feeds = feeds_of(seed.response.body, seed.response.address)
+        return f"{place}: a page" + (f"; its site has a feed, which can be added: {feeds[0].address}" if feeds else "")
+    if seed.kind is SeedKind.FEED:
+        try:
+            feed = read_feed(seed.response.body, seed.response.address, seed.response.charset)
+        except ParseError as error:
+            raise SourceInvalid(f"{place}: {error}; correct the address") from error
+        return f"{feed.title or place}: feed with {len(feed.entries):,} entries"
+    found = [each.address for each in listed_by(seed)]
+    hosts = len({host_of(address) for address in found})
+    noun = {SeedKind.OPML: "feeds", SeedKind.SITEMAP_INDEX: "sitemaps"}.get(seed.kind, "addresses")
+    return f"{place}: {len(found):,} {noun} of {hosts:,} host{'' if hosts == 1 else 's'}"

@@ -1,0 +1,290 @@
+"""Read a feed: RSS 0.90 to 2.0, Atom 0.3 and 1.0, CDF and JSON Feed.
+
+feedparser reads XML, well-formed or not. It is slow, so its input is bounded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from calendar import timegm
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from html import escape, unescape
+from typing import Any
+
+import feedparser
+import orjson
+from feedparser.encodings import convert_to_utf8
+
+from catchment.errors import BadInput, ParseError
+from connectors.web.address import normalized
+
+MOST_ENTRIES = 5_000
+MOST_TAGS = 200_000
+"""feedparser reads 50,000 tags in a second. A feed of 5,000 entries has about 100,000."""
+_MOST_TITLE = 1_000
+_MOST_DATE = 100
+_BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+_MOST_HEAD = 1 << 16
+_ROOT = re.compile(
+    rb"[\s\xef\xbb\xbf\xfe\xff]*(?><(?>\?.*?\?|!--.*?--|!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?)>\s*)*"
+    rb"(?P<element><)(?:[a-z_][\w.-]*:)?(?P<name>[a-z][\w.-]*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_ROOTS = (b"rss", b"feed", b"rdf", b"channel")
+_ENTRY_END = re.compile(rb"</(?:\w+:)?(?:item|entry)\s*>", re.IGNORECASE)
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_EMAIL = re.compile(r"[^\s()<>@]+@[^\s()<>]+")
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+
+
+@dataclass(frozen=True, slots=True)
+class FeedEntry:
+    """An entry of a feed. `html` is as the feed has it, scripts included, with a `<base>` for its relative links.
+
+    `is_full`: `html` is the whole article, and not a summary of the page at `address`.
+    """
+
+    id: str
+    address: str | None
+    title: str
+    author: str
+    published: datetime | None
+    updated: datetime | None
+    html: str
+    is_full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WebFeed:
+    """A feed, its site and its entries in the feed's order, each once."""
+
+    title: str
+    home: str | None
+    entries: tuple[FeedEntry, ...]
+
+
+def read_feed(data: bytes, address: str, charset: str | None = None) -> WebFeed:
+    """Read the feed that `address` answered with. At most 5,000 entries are returned.
+
+    `charset` comes from the answer. Raises ParseError if the data is not a feed, or has too many tags.
+    """
+    loaded = _loaded(data)
+    if loaded is not None:
+        return _json_feed(loaded, address)
+    # A byte order mark is more reliable than the charset that a server names for all its files.
+    named = f"; charset={charset}" if charset and not data.startswith(_BOMS) else ""
+    data = convert_to_utf8({"content-type": f"application/xml{named}"}, data, {})
+    match = _ROOT.match(data[:_MOST_HEAD])
+    root = match and match["name"].lower()
+    if match is None or root not in _ROOTS:
+        raise ParseError("not a feed")
+    # A document type may declare entities that expand to gigabytes.
+    data = data[match.start("element") :]
+    # feedparser gets no address: it would resolve any ID to a link.
+    parsed = feedparser.parse(
+        io.BytesIO(_bounded(data, root)),
+        response_headers={"content-type": "application/xml; charset=utf-8"},
+        resolve_relative_uris=False,
+        sanitize_html=False,
+    )
+    if not parsed.version and not parsed.entries:
+        raise ParseError("not a feed")
+    entries = (_entry(entry, address) for entry in parsed.entries[:MOST_ENTRIES])
+    return WebFeed(_plain(parsed.feed, "title"), _link(parsed.feed.get("link"), address), _distinct(entries))
+
+
+def is_json_feed(data: bytes) -> bool:
+    """Return whether the data is a JSON Feed."""
+    return _loaded(data) is not None
+
+
+def root_element(data: bytes) -> bytes | None:
+    """Return the local name of the first element, in lower case; None for text that is not markup."""
+    head = data[:_MOST_HEAD]
+    if b"\0" in head[:8]:
+        head = head.replace(b"\0", b"")  # UTF-16 or UTF-32
+    match = _ROOT.match(head)
+    return match and match["name"].lower()
+
+
+def _bounded(data: bytes, root: bytes) -> bytes:
+    for number, end in enumerate(_ENTRY_END.finditer(data), 1):
+        if number == MOST_ENTRIES:
+            data = data[: end.end()] + (b"</channel></rss>" if root == b"rss" else b"</%s>" % root)
+            break
+    tags = sum(part.partition(b"]]>")[2].count(b"<") for part in (b"]]>" + data).split(b"<![CDATA["))
+    if tags > MOST_TAGS:
+        raise ParseError(f"the feed has more than {MOST_TAGS:,} tags")
+    return data
+
+
+def _entry(entry: Any, feed: str) -> FeedEntry:
+    links = entry.get("links", ())
+    alternates = [link.get("href") for link in links if link.get("rel") == "alternate"]
+    link = entry.get("feedburner_origlink") or entry.get("link") or next(iter(alternates), None)
+    contents = [content for content in entry.get("content", ()) if content["value"].strip()]
+    is_full = bool(contents)
+    if not is_full and entry.get("summary"):
+        contents = [entry.get("summary_detail") or {"type": "text/html", "value": entry["summary"]}]
+    enclosures = [
+        (link.get("href"), link.get("title") or link.get("type")) for link in links if link.get("rel") == "enclosure"
+    ]
+    authors = (_name(_words(author.get("name"))) for author in entry.get("authors", ()))
+    return _made(
+        str(entry.get("id") or ""),
+        # Without a link, feedparser takes the ID for one, also if it is only a number.
+        _link(link, feed if alternates else ""),
+        title=_plain(entry, "title"),
+        author=", ".join(filter(None, authors)),
+        published=_time(entry, "published") or _time(entry, "created"),
+        updated=_time(entry, "updated"),
+        html=_html(contents, feed) + _attached(enclosures, feed),
+        is_full=is_full,
+    )
+
+
+def _loaded(data: bytes) -> Mapping[str, Any] | None:
+    """Return a parsed JSON Feed; None for anything else."""
+    text = data.removeprefix(_BOMS[0])
+    if not text[:_MOST_HEAD].lstrip().startswith(b"{"):
+        return None
+    try:
+        loaded = orjson.loads(text)
+    except ValueError:
+        return None
+    is_feed = isinstance(loaded, dict) and "jsonfeed.org/version/" in str(loaded.get("version"))
+    return loaded if is_feed else None
+
+
+def _json_feed(loaded: Mapping[str, Any], address: str) -> WebFeed:
+    items = _list(loaded.get("items"))[:MOST_ENTRIES]
+    entries = (_json_entry(item, address) for item in items if isinstance(item, dict))
+    return WebFeed(_words(loaded.get("title")), _link(loaded.get("home_page_url"), address), _distinct(entries))
+
+
+def _json_entry(item: Mapping[str, Any], feed: str) -> FeedEntry:
+    kinds = (("content_html", "text/html"), ("content_text", "text/plain"), ("summary", "text/plain"))
+    contents = [{"type": kind, "value": item[name]} for name, kind in kinds if _words(item.get(name))][:1]
+    people = _list(item.get("authors")) or [item.get("author")]
+    attached = [file for file in _list(item.get("attachments")) if isinstance(file, dict)]
+    return _made(
+        str(item.get("id") or "").strip(),
+        _link(item.get("url"), feed) or _link(item.get("external_url"), feed),
+        title=_words(item.get("title")),
+        author=", ".join(filter(None, (_words(person.get("name")) for person in people if isinstance(person, dict)))),
+        published=iso_time(item.get("date_published")),
+        updated=iso_time(item.get("date_modified")),
+        html=_html(contents, feed)
+        + _attached([(file.get("url"), file.get("title") or file.get("mime_type")) for file in attached], feed),
+        is_full=bool(_words(item.get("content_html")) or _words(item.get("content_text"))),
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _made(given: str, address: str | None, **rest: Any) -> FeedEntry:
+    """Return an entry with an ID, also if the feed gives none."""
+    rest["author"] = _words(rest["author"])
+    parts = "\0".join(map(str, (rest["title"], rest["published"], rest["html"])))
+    identity = _UNPRINTABLE.sub("", given)[:_MOST_TITLE] or address
+    rest["is_full"] = rest["is_full"] or address is None
+    return FeedEntry(identity or hashlib.sha256(parts.encode()).hexdigest()[:32], address, **rest)
+
+
+def _distinct(entries: Iterable[FeedEntry]) -> tuple[FeedEntry, ...]:
+    """Return each entry once, and the latest of several. Entries of one ID and several addresses lose the ID."""
+    latest: dict[tuple[str, str | None], FeedEntry] = {}
+    addresses: dict[str, set[str | None]] = {}
+    for entry in entries:
+        key = (entry.id, entry.address)
+        other = latest.get(key)
+        if other is None or (entry.updated and other.updated and entry.updated > other.updated):
+            latest[key] = entry
+        addresses.setdefault(entry.id, set()).add(entry.address)
+    return tuple(
+        replace(entry, id=entry.address) if entry.address and len(addresses[entry.id]) > 1 else entry
+        for entry in latest.values()
+    )
+
+
+def _html(contents: list[Any], feed: str) -> str:
+    """Return the HTML of the richest content."""
+    for kind in ("html", "xml", "text/plain"):
+        for content in contents:
+            if kind in content.get("type", "text/html"):
+                value = _UNPRINTABLE.sub("", content["value"])
+                base = escape(_link(content.get("base"), feed) or feed)
+                return f'<base href="{base}">{_paragraphs(value) if kind == "text/plain" else value}'
+    return ""
+
+
+def _paragraphs(text: str) -> str:
+    return "".join(f"<p>{escape(part)}</p>" for part in re.split(r"\n[^\S\n]*\n", text))
+
+
+def _attached(files: list[tuple[Any, Any]], feed: str) -> str:
+    links = ((_link(address, feed), _words(name)) for address, name in files)
+    return "".join(f'<p><a href="{escape(link)}">{escape(name or link)}</a></p>' for link, name in links if link)
+
+
+def _link(link: Any, base: str) -> str | None:
+    try:
+        return normalized(link, base) if isinstance(link, str) and link.strip() else None
+    except BadInput:
+        return None
+
+
+def _plain(of: Any, name: str) -> str:
+    """Return a text without its tags, if it is HTML."""
+    value = of.get(name) or ""
+    is_html = "html" in (of.get(f"{name}_detail") or {}).get("type", "")
+    return _words(unescape(_TAG.sub("", value)) if is_html else value)
+
+
+def _words(text: Any) -> str:
+    return " ".join(_UNPRINTABLE.sub("", text).split())[:_MOST_TITLE] if isinstance(text, str) else ""
+
+
+def _keep_author(parser: Any, key: str = "author") -> None:
+    """Keep the text of an author. feedparser searches it for an e-mail address, in quadratic time."""
+    context = parser._get_context()
+    authors = context.get(f"{key}s")
+    if authors and not authors[-1] and context.get(key):
+        authors[-1]["name"] = context[key]
+
+
+feedparser.mixin._FeedParserMixin._sync_author_detail = _keep_author
+
+
+def _name(author: str) -> str:
+    """Return an author without the e-mail address, if that is not all."""
+    name = _EMAIL.sub(" ", author).strip(" ()<>")
+    return name if name and "@" in author else author
+
+
+def _time(entry: Any, name: str) -> datetime | None:
+    parsed = dict.get(entry, f"{name}_parsed")
+    try:
+        if parsed:
+            return datetime.fromtimestamp(timegm(parsed), UTC)
+        # feedparser fails on times without a zone.
+        time = parsedate_to_datetime((dict.get(entry, name) or "")[:_MOST_DATE])
+    except (ValueError, OverflowError):
+        return None
+    return time.replace(tzinfo=time.tzinfo or UTC).astimezone(UTC)
+
+
+def iso_time(text: Any) -> datetime | None:
+    """Return the time that an ISO 8601 text names, in UTC; None if it is no such text."""
+    try:
+        time = datetime.fromisoformat(text)
+        return time.replace(tzinfo=time.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, TypeError, OverflowError):
+        return None

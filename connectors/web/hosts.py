@@ -1,0 +1,304 @@
+"""Requests to many hosts at once: each host one request at a time, at its own pace, under its robots.txt.
+
+A host that refuses, throttles or is gone is left alone until later, ever longer. The others go on.
+"""
+
+from __future__ import annotations
+
+import heapq
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import NamedTuple
+from urllib.parse import urljoin, urlsplit
+
+import orjson
+
+from catchment.errors import (
+    AccessDenied,
+    CatchmentError,
+    FailureClass,
+    FetchFailed,
+    ItemError,
+    RateLimited,
+    Skipped,
+    SkipReason,
+    SourceUnavailable,
+    Unexpected,
+)
+from catchment.pacing import HostLimits, Pace
+from connectors.web.address import host_of
+from connectors.web.client import WebClient, WebResponse
+from connectors.web.network import AllowedHosts, HostNotAllowed
+from connectors.web.robots import Robots
+from connectors.web.settings import WebSettings
+from connectors.web.store import ResponseStore, StoredResponse
+
+MARK = "host:"
+"""Begin of the marks of hosts that are left alone."""
+_AT_ONCE = 32
+_TRIES = 3
+"""Failures in a row after which a host is left alone."""
+_SHORT_WAIT = 120.0
+"""Seconds that a listing waits for a host. A longer wait is left to a later one."""
+_LEAST, _LONGEST = timedelta(minutes=15), timedelta(days=1)
+_ROBOTS = "/robots.txt"
+_ROBOTS_KEPT = timedelta(days=1)
+"""RFC 9309, 2.4."""
+
+
+class RobotsForbid(Skipped):
+    """The robots.txt of the host excludes the address."""
+
+    def __init__(self) -> None:
+        super().__init__(SkipReason.EXCLUDED)
+
+
+class PageRequest(NamedTuple):
+    """An address to ask, conditionally if `etag` or `modified` are given (see `WebClient.get`)."""
+
+    address: str
+    etag: str | None = None
+    modified: str | None = None
+    validated: str | None = None
+
+
+class HostAway(FetchFailed):
+    """The host was left alone, and the address was not requested or had no answer. `failing` since that time."""
+
+    def __init__(self, host: str, failing: datetime) -> None:
+        super().__init__(host, failing)
+        self.host, self.failing = host, failing
+
+    def __str__(self) -> str:
+        return f"{self.host}: does not answer since {self.failing:%Y-%m-%d}; it is asked again, ever later"
+
+
+class NoSuchAddress(FetchFailed):
+    """The host has no such address: status 404 or 410, or an error page that says so with status 200."""
+
+    failure_class = FailureClass.PERMANENT
+
+
+Outcome = tuple[PageRequest, WebResponse | ItemError]
+
+
+@dataclass(frozen=True, slots=True)
+class Deferral:
+    """A host that is left alone until `until`, after so many failures since `since`."""
+
+    failures: int
+    since: datetime
+    until: datetime
+
+    @classmethod
+    def of(cls, mark: str) -> Deferral:
+        failures, since, until = orjson.loads(mark)
+        return cls(failures, datetime.fromisoformat(since), datetime.fromisoformat(until))
+
+    def mark(self) -> str:
+        return orjson.dumps([self.failures, self.since, self.until]).decode()
+
+    @classmethod
+    def after(cls, before: Deferral | None, now: datetime, wanted: float | None) -> Deferral:
+        """Return the next one, twice as long. `wanted`: the seconds that the host asked for."""
+        failures = before.failures + 1 if before else 1
+        wait = min(_LEAST * 2 ** min(failures - 1, 10), _LONGEST)
+        return cls(failures, before.since if before else now, now + max(wait, timedelta(seconds=wanted or 0)))
+
+
+@dataclass
+class _Line:
+    """The requests that wait for one host."""
+
+    host: str
+    requests: deque[PageRequest] = field(default_factory=deque)
+    begun: float = 0.0
+    """Monotonic seconds at which the latest request was sent."""
+    failures: int = 0
+
+
+class Hosts:
+    """The hosts of a source: their client, robots.txt and pace."""
+
+    def __init__(
+        self, settings: WebSettings, pace: Callable[[], Pace], store: ResponseStore, clock: Callable[[], datetime]
+    ) -> None:
+        self._settings = settings
+        self._pace = pace
+        self._store = store
+        self._clock = clock
+        self._robots: dict[str, tuple[datetime, Robots]] = {}
+
+    @cached_property
+    def client(self) -> WebClient:
+        """The client of all hosts; made at the first request."""
+        allowed = AllowedHosts(self._settings.allowed)
+        return WebClient(allowed, self._pace, self._limits, contact=self._settings.contact)
+
+    def get(self, request: PageRequest) -> WebResponse:
+        """Ask for an address under the robots.txt of its host. Raises as `WebClient.get`, and RobotsForbid."""
+        with self._pace().intake():
+            return self.client.get(
+                request.address, etag=request.etag, modified=request.modified, validated=request.validated
+            )
+
+    def close(self) -> None:
+        if "client" in self.__dict__:
+            self.client.close()
+
+    def every(self, address: str) -> float:
+        """Return the seconds between two requests to the host, as far as they are known."""
+        _, robots = self._robots.get(urljoin(address, _ROBOTS), (None, None))
+        return max(self._settings.every_seconds, (robots and robots.delay) or 0)
+
+    def _limits(self, address: str) -> HostLimits:
+        """Return the limits of the host of an address that its robots.txt allows. Asks for robots.txt first."""
+        if urlsplit(address).path != _ROBOTS and not self._robots_of(address).allows(address):
+            raise RobotsForbid
+        return HostLimits(host_of(address), every=self.every(address))
+
+    def _robots_of(self, address: str) -> Robots:
+        place, oldest = urljoin(address, _ROBOTS), self._clock() - _ROBOTS_KEPT
+        asked, robots = self._robots.get(place, (oldest, None))
+        if robots is None or asked < oldest:
+            kept = self._store.get(place)
+            if kept is None or kept.asked < oldest:
+                kept = StoredResponse(place, self._clock(), self._read_robots(place))
+                self._store.put(kept)
+            robots = Robots.of(200, kept.body)
+            self._robots[place] = kept.asked, robots
+        return robots
+
+    def _read_robots(self, place: str) -> bytes:
+        """Return the rules, empty if the host has none. Raises SourceUnavailable if it cannot tell them now."""
+        try:
+            response = self.client.get(place)
+        except (AccessDenied, HostNotAllowed):
+            return b""
+        except ItemError:
+            raise SourceUnavailable(
+                f"{host_of(place)}: its robots.txt cannot be read; it is asked again later"
+            ) from None
+        return response.body if response.status == 200 else b""
+
+
+class HostQueues:
+    """The requests of one listing, a line for each host.
+
+    Args:
+        marks: The marks of the source, with those of hosts that are left alone.
+        is_over: Returns whether no further request may be sent.
+    """
+
+    def __init__(
+        self, hosts: Hosts, marks: Mapping[str, str], clock: Callable[[], datetime], is_over: Callable[[], bool]
+    ) -> None:
+        self.deferred = {key: Deferral.of(mark) for key, mark in marks.items() if key.startswith(MARK)}
+        """The hosts that are left alone, by their marks."""
+        self.changed: set[str] = set()
+        """Marks that differ from those stored, until the listing stores them."""
+        self._hosts = hosts
+        self._clock = clock
+        self._is_over = is_over
+        self._lines: dict[str, _Line] = {}
+        self._heap: list[tuple[float, int, _Line]] = []
+        self._number = 0
+        self._left: list[tuple[PageRequest, HostAway]] = []
+        self._running = 0
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="web")
+        self._done: queue.SimpleQueue[tuple[_Line, PageRequest, WebResponse | CatchmentError]] = queue.SimpleQueue()
+
+    def add(self, request: PageRequest) -> None:
+        """Append a request to the line of its host. May be called while `outcomes` runs."""
+        host = host_of(request.address)
+        deferral = self.deferred.get(MARK + host)
+        if deferral is not None and deferral.until > self._clock():
+            self._left.append((request, HostAway(host, deferral.since)))
+            return
+        if host not in self._lines:
+            self._lines[host] = _Line(host)
+            self._push(self._lines[host], 0)
+        self._lines[host].requests.append(request)
+
+    def outcomes(self) -> Iterator[Outcome | None]:
+        """Yield the outcome of each request, and None every second without one. Ends with the last request.
+
+        Requests that are left when the time is over have no outcome.
+        """
+        while self._running or self._left or any(line.requests for line in self._lines.values()):
+            while self._left:
+                yield self._left.pop()
+            self._begin_due()
+            if not self._running and self._is_over():
+                return
+            wait = self._heap[0][0] - time.monotonic() if self._heap else 1.0
+            try:
+                line, request, result = self._done.get(timeout=min(max(wait, 0.005), 1.0))
+            except queue.Empty:
+                yield None
+                continue
+            self._running -= 1
+            if (outcome := self._judged(line, request, result)) is not None:
+                yield request, outcome
+
+    def close(self) -> None:
+        """Send no further request. Requests under way end in the background."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _push(self, line: _Line, seconds: float) -> None:
+        self._number += 1
+        heapq.heappush(self._heap, (time.monotonic() + seconds, self._number, line))
+
+    def _begin_due(self) -> None:
+        now = time.monotonic()
+        while self._heap and self._heap[0][0] <= now and self._running < _AT_ONCE and not self._is_over():
+            _, _, line = heapq.heappop(self._heap)
+            if not line.requests:
+                del self._lines[line.host]
+                continue
+            self._running += 1
+            line.begun = now
+            self._pool.submit(self._exchange, line, line.requests.popleft())
+
+    def _exchange(self, line: _Line, request: PageRequest) -> None:
+        result: WebResponse | CatchmentError
+        try:
+            result = self._hosts.get(request)
+        except CatchmentError as error:
+            result = error
+        except Exception as error:  # noqa: BLE001 A defect ends the listing, not the thread that waits for it.
+            result = Unexpected.of(error)
+        self._done.put((line, request, result))
+
+    def _judged(
+        self, line: _Line, request: PageRequest, result: WebResponse | CatchmentError
+    ) -> WebResponse | ItemError | None:
+        """Decide when the host is asked next. Return the outcome of the request; None if it is sent again."""
+        if not isinstance(result, SourceUnavailable | RateLimited):
+            if not isinstance(result, WebResponse | ItemError):
+                raise result
+            line.failures = 0
+            if not isinstance(result, Skipped) and MARK + line.host in self.deferred:
+                del self.deferred[MARK + line.host]
+                self.changed.add(MARK + line.host)
+            self._push(line, line.begun + self._hosts.every(request.address) - time.monotonic())
+            return result
+        line.failures += 1
+        wait = result.retry_after or 0
+        if line.failures < _TRIES and wait <= _SHORT_WAIT:
+            line.requests.append(request)
+            self._push(line, max(wait, self._hosts.every(request.address)))
+            return None
+        key, now = MARK + line.host, self._clock()
+        deferral = self.deferred[key] = Deferral.after(self.deferred.get(key), now, wait)
+        self.changed.add(key)
+        away = HostAway(line.host, deferral.since)
+        self._left += [(one, away) for one in line.requests]
+        del self._lines[line.host]
+        return away

@@ -1,0 +1,209 @@
+"""Recognize seeds by their content, and read the addresses in them."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from itertools import islice
+
+import orjson
+from lxml import etree, html
+
+from catchment.errors import BadInput, ParseError
+from connectors.web.address import normalized
+from connectors.web.feeds import is_json_feed, iso_time, root_element
+
+MOST_ADDRESSES = 200_000
+_MOST_BYTES = 50 << 20
+_SAMPLE = 20
+"""Lines that decide whether a text is a list of addresses."""
+_SAMPLE_BYTES = 1 << 16
+_GZIP = b"\x1f\x8b"
+_GZIP_FORMAT = 31
+_ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
+_FEED_TYPE = re.compile(r"application/(rss|atom|rdf|feed)\+(xml|json)", re.IGNORECASE)
+
+
+class SeedKind(StrEnum):
+    """The kinds of seed, recognized by content."""
+
+    FEED = "feed"
+    SITEMAP = "sitemap"
+    SITEMAP_INDEX = "sitemap_index"
+    OPML = "opml"
+    ADDRESSES = "addresses"
+    PAGE = "page"
+
+
+_KINDS = {
+    b"rss": SeedKind.FEED,
+    b"feed": SeedKind.FEED,
+    b"rdf": SeedKind.FEED,
+    b"channel": SeedKind.FEED,
+    b"urlset": SeedKind.SITEMAP,
+    b"sitemapindex": SeedKind.SITEMAP_INDEX,
+    b"opml": SeedKind.OPML,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An address in a list, with its title and time if the list has them."""
+
+    address: str
+    title: str = ""
+    modified: datetime | None = None
+
+
+def kind_of_seed(data: bytes, media_type: str | None, name: str) -> SeedKind:
+    """Return the kind of a seed. Only an empty file is recognized by its name."""
+    try:
+        data = _unpacked(data)
+    except ParseError:
+        return SeedKind.PAGE
+    kind = _KINDS.get(root_element(data) or b"")
+    if kind:
+        return kind
+    if is_json_feed(data):
+        return SeedKind.FEED
+    if "html" in (media_type or ""):
+        return SeedKind.PAGE
+    sample = [_ADDRESS.match(listing.address) for listing in islice(_lines(data[:_SAMPLE_BYTES]), _SAMPLE)]
+    is_list = sum(map(bool, sample)) * 2 > len(sample) if sample else name.endswith((".txt", ".jsonl"))
+    return SeedKind.ADDRESSES if is_list else SeedKind.PAGE
+
+
+def listed(data: bytes, kind: SeedKind, base: str) -> list[Listed]:
+    """Return the addresses in a list or the links of a page: normalized, each once, of the first 200,000.
+
+    `base` is the address of the seed. Invalid addresses are left out. Feeds are read by `read_feed`.
+    Raises ParseError if the seed is broken, or larger than 50 MB when unpacked.
+    """
+    data = _unpacked(data)
+    match kind:
+        case SeedKind.SITEMAP | SeedKind.SITEMAP_INDEX:
+            found = _in_sitemap(data)
+        case SeedKind.OPML:
+            found = _in_opml(data)
+        case SeedKind.ADDRESSES:
+            found, base = _lines(data), ""
+        case SeedKind.PAGE:
+            page = _page(data)
+            found, base = _links(page), _base(page, base)
+        case SeedKind.FEED:
+            raise ValueError(kind)
+    return _distinct(found, base)
+
+
+def texts_of(data: bytes) -> list[str]:
+    """Return the entries of a list of addresses as they are written, also those that are none. Raises ParseError."""
+    return [listing.address for listing in _lines(_unpacked(data))]
+
+
+def feeds_of(data: bytes, base: str) -> list[Listed]:
+    """Return the feeds that a page names in its head."""
+    page = _page(data)
+    found = (
+        Listed(link.get("href", ""), link.get("title", ""))
+        for link in page.iter("link")
+        if "alternate" in link.get("rel", "").lower().split() and _FEED_TYPE.match(link.get("type", ""))
+    )
+    return _distinct(found, _base(page, base))
+
+
+def _distinct(found: Iterator[Listed], base: str) -> list[Listed]:
+    distinct: dict[str, Listed] = {}
+    for listing in islice(found, MOST_ADDRESSES):
+        with suppress(BadInput):
+            if listing.address:
+                address = normalized(listing.address, base)
+                distinct.setdefault(address, replace(listing, address=address))
+    return list(distinct.values())
+
+
+def _unpacked(data: bytes) -> bytes:
+    if not data.startswith(_GZIP):
+        return data
+    unpacker = zlib.decompressobj(_GZIP_FORMAT)
+    try:
+        unpacked = unpacker.decompress(data, _MOST_BYTES)
+    except zlib.error as error:
+        raise ParseError("the compressed list is damaged") from error
+    if unpacker.unconsumed_tail or not unpacker.eof:
+        raise ParseError("the compressed list is damaged, or larger than 50 MB")
+    return unpacked
+
+
+def _in_sitemap(data: bytes) -> Iterator[Listed]:
+    for element in _elements(data, "{*}url", "{*}sitemap"):
+        # Images and videos have a `loc` of their own, below other elements.
+        texts = {
+            etree.QName(child).localname: child.text or "" for child in element.iterchildren("{*}loc", "{*}lastmod")
+        }
+        yield Listed(texts.get("loc", ""), modified=iso_time(texts.get("lastmod", "").strip()))
+
+
+def _in_opml(data: bytes) -> Iterator[Listed]:
+    for element in _elements(data, "{*}outline"):
+        given = {name.lower(): value for name, value in element.attrib.items()}
+        yield Listed(given.get("xmlurl") or "", " ".join((given.get("title") or given.get("text") or "").split()))
+
+
+def _elements(data: bytes, *tags: str) -> Iterator[etree._Element]:
+    parser = etree.iterparse(
+        io.BytesIO(data), tag=tags, recover=True, resolve_entities=False, load_dtd=False, no_network=True
+    )
+    try:
+        for _, element in parser:
+            yield element
+            element.clear(keep_tail=False)
+    except etree.XMLSyntaxError as error:
+        raise ParseError("the list is not well-formed XML") from error
+
+
+def _lines(data: bytes) -> Iterator[Listed]:
+    """Read a list: on each line an address, or JSON: an address, or an object with `url` or `address`."""
+    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    for line in data.decode(encoding, "replace").splitlines():
+        text = line.strip()
+        if text.startswith(("{", '"')):
+            yield _json_line(text)
+        elif text and not text.startswith("#"):
+            yield Listed(text.split()[0])
+
+
+def _json_line(line: str) -> Listed:
+    try:
+        loaded = orjson.loads(line)
+    except ValueError:
+        loaded = None
+    given = loaded if isinstance(loaded, dict) else {"url": loaded}
+    address, title = given.get("url") or given.get("address"), given.get("title")
+    return Listed(address if isinstance(address, str) else "", title if isinstance(title, str) else "")
+
+
+def _links(page: etree._Element) -> Iterator[Listed]:
+    for link in page.iter("a"):
+        if "nofollow" not in link.get("rel", "").lower():
+            yield Listed(link.get("href", ""))
+
+
+def _page(data: bytes) -> etree._Element:
+    try:
+        return html.document_fromstring(data)
+    except etree.ParserError:  # It has no content.
+        return html.Element("html")
+
+
+def _base(page: etree._Element, address: str) -> str:
+    for base in page.iter("base"):
+        with suppress(BadInput):
+            return normalized(base.get("href", ""), address)
+    return address

@@ -1,0 +1,161 @@
+"""Settings of a web source, and which hosts it may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from catchment.errors import BadInput, ParseError
+from catchment.settings import SourceSettings, expanded
+from connectors.web.address import host_of, normalized
+from connectors.web.seeds import SeedKind, kind_of_seed, listed, texts_of
+
+_PORTS = {"http": 80, "https": 443}
+_MOST_BYTES = 20_000_000
+
+
+class WebSettings(SourceSettings):
+    """Settings of a `web` source. Its name identifies it: addresses and hosts may be added and removed."""
+
+    identity: ClassVar[tuple[str, ...]] = ()
+    addresses: tuple[str, ...] = Field(
+        title="Addresses",
+        description="Addresses of feeds, pages, sitemaps or lists (http or https), or full paths of files with such a list",
+        min_length=1,
+    )
+    hosts: tuple[str, ...] = Field(
+        (),
+        title="Hosts",
+        description="Hosts to ask besides those of the addresses: example.org (public), or nas.local:8080 (also at home)",
+    )
+    depth: int = Field(
+        0,
+        title="Depth",
+        description="Links to follow from a page within its own host; 0 reads only the page",
+        ge=0,
+        le=5,
+    )
+    most_pages: int = Field(
+        1_000, title="Most pages", description="Pages to read at most from the links of one page", ge=1, le=50_000
+    )
+    full_text: bool = Field(
+        True, title="Full text", description="Read the page of a feed entry that has only a summary"
+    )
+    contact: str | None = Field(
+        None,
+        title="Contact",
+        description="E-mail or web address that hosts are told, to complain to; none tells only the program's name",
+        pattern=r"^[!-'*-~]{3,200}$",
+    )
+    every_seconds: float = Field(
+        1.0,
+        title="Pace, seconds",
+        description="Seconds between two requests to a host; a longer crawl-delay of its robots.txt takes precedence",
+        ge=0.01,
+        le=3_600,
+    )
+
+    @classmethod
+    def located(cls, location: str) -> Mapping[str, Any]:
+        """Return the settings for an address, or for a file and the hosts of the addresses in it. Raises BadInput."""
+        if "://" in location:
+            return {"addresses": (normalized(location),)}
+        path = expanded(Path(location)).absolute()
+        if not path.is_file():
+            remedy = "write an address as https://example.org, or correct the path of the file"
+            raise BadInput(f"{path.name!r}: not an address, and no such file; {remedy}")
+        hosts: dict[str, None] = {}
+        for text in addresses_in(path):
+            with suppress(BadInput):
+                hosts[name_of(host_of(normalized(text)))] = None
+        return {"addresses": (str(path),), "hosts": tuple(hosts)}
+
+    @field_validator("addresses")
+    @classmethod
+    def _are_addresses(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(map(_valid(_address), addresses)))
+
+    @field_validator("hosts")
+    @classmethod
+    def _are_hosts(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(map(_valid(_host), hosts)))
+
+    @cached_property
+    def allowed(self) -> frozenset[str]:
+        """The hosts that may be asked: those listed, and those of the addresses. Each is a scope of the consent."""
+        own = (name_of(host_of(address)) for address in self.addresses if "://" in address)
+        return frozenset({*self.hosts, *own})
+
+    def host_for(self, address: str) -> str | None:
+        """Return the allowed host that covers an http(s) address, or None.
+
+        `example.org` covers the default ports, also of `www.example.org`; a host with a port covers that service alone.
+        """
+        parts = urlsplit(address)
+        name, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
+        exact = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+        if exact in self.allowed:
+            return exact
+        plain = name_of(host_of(address))
+        return plain if plain in self.allowed else None
+
+
+def addresses_in(path: Path) -> list[str]:
+    """Return the addresses in a file: a sitemap or OPML, or a list as it is written. Raises BadInput."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise BadInput(f"{path.name!r}: cannot be read ({error.strerror}); correct its mode or the path") from None
+    if len(data) > _MOST_BYTES:
+        raise BadInput(f"{path.name!r}: larger than 20 MB; split it")
+    kind = kind_of_seed(data, None, path.name)
+    if kind in (SeedKind.FEED, SeedKind.PAGE):
+        return []
+    try:
+        return texts_of(data) if kind is SeedKind.ADDRESSES else [found.address for found in listed(data, kind, "")]
+    except ParseError as error:
+        raise BadInput(f"{path.name!r}: {error}") from None
+
+
+def name_of(host: str) -> str:
+    """Return the name by which a host is allowed: without a leading `www.`."""
+    return host.removeprefix("www.") if host.count(".") > 1 else host
+
+
+def _valid(read: Callable[[str], str]) -> Callable[[str], str]:
+    """Return `read` with the exception that a validator may raise."""
+
+    def reading(text: str) -> str:
+        try:
+            return read(text)
+        except BadInput as error:
+            raise ValueError(str(error)) from error
+
+    return reading
+
+
+def _address(text: str) -> str:
+    if "://" in text:
+        return normalized(text)
+    path = expanded(Path(text))
+    if not path.is_absolute():
+        raise ValueError(f"{path.name!r}: write an address as https://example.org, or the full path of a file")
+    return str(path)
+
+
+def _host(text: str) -> str:
+    """Return a host in its normal form. An explicit port stays, also a default one."""
+    name, colon, port = text.strip().rpartition(":") if not text.strip().endswith("]") else (text.strip(), "", "")
+    if not colon:
+        name, port = text.strip(), ""
+    if "/" in text or "@" in text or (colon and not (port.isdecimal() and 0 < int(port) < 65_536)):
+        raise ValueError(f"{text!r}: not a host; write it as example.org or nas.local:8080")
+    host = host_of(normalized(f"http://{name}/"))
+    return f"{host}:{int(port)}" if port else name_of(host)

@@ -1,0 +1,99 @@
+"""Responses on disk: of pages until their items are delivered, and the latest of each feed, list and robots.txt.
+
+Files are not flushed to the disk: after a power cut a damaged one counts as missing, and its address is requested again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+
+import orjson
+
+from catchment.runtime import atomic_files
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    """What was received for an address, or taken from a feed.
+
+    Attributes:
+        key: The locator of the item, or the address of a feed or list.
+        asked: Aware UTC.
+        version: The version of the item; "" for feeds and lists.
+        address: Where it was after redirects.
+        replaces: The content hash that the library had for the item at that time.
+    """
+
+    key: str
+    asked: datetime
+    body: bytes
+    version: str = ""
+    address: str = ""
+    media_type: str = ""
+    charset: str | None = None
+    etag: str | None = None
+    modified: str | None = None
+    title: str | None = None
+    replaces: str | None = None
+
+
+class ResponseStore:
+    """A folder of responses by key. Created on first use."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.bytes = 0
+        """Bytes that are stored, as far as the user of this object counted them; `put` adds its own."""
+
+    def put(self, response: StoredResponse) -> None:
+        """Store a response in place of an earlier one with its key. Raises HomeUnavailable."""
+        head = asdict(response)
+        body = head.pop("body")
+        line = orjson.dumps({**head, "length": len(body)})
+        with atomic_files.explained():
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fresh = self._folder / f"~{threading.get_ident()}"
+            try:
+                with fresh.open("wb") as file:
+                    file.writelines((line, b"\n", body))
+                fresh.replace(self._path(response.key))
+            finally:
+                fresh.unlink(missing_ok=True)
+        self.bytes += len(body)
+
+    def get(self, key: str) -> StoredResponse | None:
+        """Return the response with this key, or None if there is none or it is damaged."""
+        found = _read(self._path(key))
+        return found if found is not None and found.key == key else None
+
+    def drop(self, key: str) -> None:
+        """Delete the response with this key, if there is one."""
+        self._path(key).unlink(missing_ok=True)
+
+    def __iter__(self) -> Iterator[tuple[StoredResponse, int]]:
+        """Yield all responses without their bodies, and their sizes. Deletes damaged and unfinished files."""
+        for path in sorted(self._folder.glob("*")):
+            found = None if path.name.startswith("~") else _read(path, with_body=False)
+            if found is None:
+                path.unlink(missing_ok=True)
+            else:
+                yield found, path.stat().st_size
+
+    def _path(self, key: str) -> Path:
+        return self._folder / hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+def _read(path: Path, *, with_body: bool = True) -> StoredResponse | None:
+    try:
+        with path.open("rb") as file:
+            head = orjson.loads(file.readline())
+            body = file.read() if with_body else b""
+        length, asked = head.pop("length"), datetime.fromisoformat(head.pop("asked"))
+        return StoredResponse(**head, asked=asked, body=body) if len(body) == length or not with_body else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None

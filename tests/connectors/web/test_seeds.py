@@ -1,0 +1,139 @@
+"""Seeds: what they are, by their content, and the addresses that they list."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, datetime
+
+import pytest
+
+from catchment.errors import ParseError
+from connectors.web.seeds import MOST_ADDRESSES, Listed, SeedKind, feeds_of, kind_of_seed, listed
+
+BASE = "https://river.example/lists/all"
+SITEMAPS = "http://www.sitemaps.org/schemas/sitemap/0.9"
+SITEMAP = f"""<?xml version="1.0" encoding="UTF-8"?>
+<!-- made by hand --><urlset xmlns="{SITEMAPS}" xmlns:image="http://www.google.com/schemas/sitemap-image/1.1">
+<url><loc> https://river.example/?a=1&amp;b=2 </loc><lastmod>2024-05-06</lastmod>
+  <image:image><image:loc>https://river.example/photo.jpg</image:loc></image:image></url>
+<url><loc>/relative</loc><lastmod>2024-05-06T14:00:00+02:00</lastmod></url>
+<url><loc>javascript:alert(1)</loc></url><url/>
+</urlset>"""
+INDEX = f'<sitemapindex xmlns="{SITEMAPS}"><sitemap><loc>https://river.example/1.xml.gz</loc></sitemap></sitemapindex>'
+OPML = """<?xml version="1.0"?><opml version="2.0"><head><title>Mine</title></head><body>
+<outline text="Rivers & lakes"><outline text="Levels" title="All levels" type="rss" xmlUrl="https://river.example/feed"/>
+<outline><outline text="Lake" xmlurl="https://lake.example/atom.xml" htmlUrl="https://lake.example/"/></outline></outline>
+<outline text="Again" xmlUrl="https://river.example/feed"/><outline text="A note"/></body></opml>"""
+PAGE = """<!DOCTYPE html><html><head><base href="/b/"><title>Levels</title>
+<link rel="alternate" type="application/rss+xml" title="Posts" href="feed.xml">
+<link rel="Alternate" type="application/feed+json" href="/feed.json"><link rel="alternate" hreflang="de" href="/de">
+<link rel="alternate" type="application/json" href="/wp-json"><link rel="stylesheet" href="a.css"></head>
+<body><a href="one">1</a><a href="one#part">1</a><a href="mailto:a@river.example">m</a><a rel="nofollow" href="two">2</a>
+<a name="x">x</a></body></html>"""
+LINES = "\ufeff# my queue\r\nhttps://river.example/1\r\n\r\n  https://river.example/2  the second\r\nnothing\r\n"
+JSON_LINES = '{"url": "https://river.example/1", "title": "One"}\n{"address": "https://river.example/2"}\n"https://river.example/3"\n{"x'
+
+
+@pytest.mark.parametrize(
+    ("text", "media_type", "kind"),
+    [
+        ('<rss version="2.0"/>', "text/html", SeedKind.FEED),
+        ("<?xml version='1.0'?>\n<?xml-stylesheet href='a'?><feed/>", "", SeedKind.FEED),
+        ("<rdf:RDF xmlns:rdf='x'/>", "application/xml", SeedKind.FEED),
+        ("<!DOCTYPE rss [<!ENTITY a 'b>'>]><rss/>", "", SeedKind.FEED),
+        ('{"version": "https:\\/\\/jsonfeed.org\\/version\\/1.1", "items": []}', "application/json", SeedKind.FEED),
+        (SITEMAP, "text/xml", SeedKind.SITEMAP),
+        (INDEX, "", SeedKind.SITEMAP_INDEX),
+        (OPML, "", SeedKind.OPML),
+        (LINES, "text/plain", SeedKind.ADDRESSES),
+        (JSON_LINES, "", SeedKind.ADDRESSES),
+        (LINES, "text/html", SeedKind.PAGE),
+        (PAGE, "text/html", SeedKind.PAGE),
+        ("See https://river.example/1\nand others.\n", "text/plain", SeedKind.PAGE),
+        ("%PDF-1.7", "application/pdf", SeedKind.PAGE),
+        ("", "", SeedKind.PAGE),
+    ],
+)
+def test_seed_is_recognized_by_its_content(text: str, media_type: str, kind: SeedKind) -> None:
+    assert kind_of_seed(text.encode(), media_type, "odd.name") == kind
+    assert kind_of_seed(gzip.compress(text.encode()), media_type, "odd.name") == kind
+
+
+def test_list_without_addresses_is_known_by_its_name() -> None:
+    assert kind_of_seed(b"# later\n", None, "inbox.txt") == SeedKind.ADDRESSES
+    assert listed(b"# later\n", SeedKind.ADDRESSES, "") == []
+
+
+def test_list_in_utf16_is_recognized() -> None:
+    data = LINES[1:].encode("utf-16")
+    assert kind_of_seed(data, "", "") == SeedKind.ADDRESSES
+    assert len(listed(data, SeedKind.ADDRESSES, "")) == 2
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_sitemap_lists_its_pages(pack: type[bytes]) -> None:
+    day = datetime(2024, 5, 6, tzinfo=UTC)
+    assert listed(pack(SITEMAP.encode()), SeedKind.SITEMAP, BASE) == [
+        Listed("https://river.example/?a=1&b=2", modified=day),
+        Listed("https://river.example/relative", modified=day.replace(hour=12)),
+    ]
+
+
+def test_sitemap_index_lists_its_sitemaps() -> None:
+    assert listed(INDEX.encode(), SeedKind.SITEMAP_INDEX, BASE) == [Listed("https://river.example/1.xml.gz")]
+
+
+def test_opml_lists_each_feed_once() -> None:
+    assert listed(OPML.encode(), SeedKind.OPML, BASE) == [
+        Listed("https://river.example/feed", "All levels"),
+        Listed("https://lake.example/atom.xml", "Lake"),
+    ]
+
+
+def test_text_lists_an_address_on_each_line() -> None:
+    assert [one.address for one in listed(LINES.encode(), SeedKind.ADDRESSES, BASE)] == [
+        "https://river.example/1",
+        "https://river.example/2",
+    ]
+
+
+def test_json_lines_list_addresses_and_titles() -> None:
+    assert listed(JSON_LINES.encode(), SeedKind.ADDRESSES, BASE) == [
+        Listed("https://river.example/1", "One"),
+        Listed("https://river.example/2"),
+        Listed("https://river.example/3"),
+    ]
+
+
+def test_page_lists_its_links() -> None:
+    assert listed(PAGE.encode(), SeedKind.PAGE, BASE) == [Listed("https://river.example/b/one")]
+
+
+def test_page_names_its_feeds() -> None:
+    assert feeds_of(PAGE.encode(), BASE) == [
+        Listed("https://river.example/b/feed.xml", "Posts"),
+        Listed("https://river.example/feed.json"),
+    ]
+
+
+@pytest.mark.parametrize(("before", "found"), [(MOST_ADDRESSES - 1, 1), (MOST_ADDRESSES, 0)])
+def test_long_list_is_cut(before: int, found: int) -> None:
+    assert len(listed(b'""\n' * before + b"https://river.example/", SeedKind.ADDRESSES, BASE)) == found
+
+
+@pytest.mark.parametrize(
+    "data",
+    [gzip.compress(b"\0" * (51 << 20)), gzip.compress(SITEMAP.encode())[:-9], b"\x1f\x8b broken"],
+    ids=["bomb", "cut", "broken"],
+)
+def test_damaged_archive_is_refused(data: bytes) -> None:
+    assert kind_of_seed(data, "", "") == SeedKind.PAGE
+    with pytest.raises(ParseError, match="compressed"):
+        listed(data, SeedKind.SITEMAP, BASE)
+
+
+def test_entities_of_a_list_are_not_expanded() -> None:
+    entities = "".join(f'<!ENTITY e{level} "{f"&e{level - 1};" * 10}">' for level in range(1, 12))
+    bomb = f'<!DOCTYPE urlset [<!ENTITY e0 "ha"><!ENTITY f SYSTEM "file:///etc/passwd">{entities}]>'
+    data = f"{bomb}<urlset><url><loc>https://river.example/&e11;&f;</loc></url></urlset>".encode()
+    assert listed(data, SeedKind.SITEMAP, BASE) in ([], [Listed("https://river.example/")])
