@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import select
@@ -10,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 _SECONDS = 240.0
+_AGAIN_SECONDS = 3.0
 
 
 class Terminal:
@@ -32,8 +34,16 @@ class Terminal:
             assert self._take(deadline - time.monotonic()), f"{text!r} was not written, but:\n{self.shown}"
 
     def types(self, keys: str) -> None:
-        """Send keys; `\\x03` is Ctrl-C."""
+        """Send keys."""
         os.write(self._keyboard, keys.encode())
+
+    def interrupts(self) -> int:
+        """Press Ctrl-C until the program ends; return its exit code. Python misses one that comes just before it reads."""
+        while self.process.poll() is None:
+            self.types("\x03")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(_AGAIN_SECONDS)
+        return self.ends()
 
     def ends(self) -> int:
         """Read until the program ends; return its exit code."""
