@@ -51,5 +51,4 @@ def test_dead_host_leaves_a_sync_completed_and_unchanged_pages_cost_no_job(windo
             ("/feed", 304),
         ]
         assert _sync("birds", settings, deep=True).name == "Completed"
-        assert min(one.shortest_gap() for one in web.hosts) > 0.04
         assert [row.key for row in ledger.pacing.breakers()] == [f"host:{dead.name}"]
