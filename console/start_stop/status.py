@@ -125,6 +125,8 @@ def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -
         render.say(f"Catchment is {changes}; check again in a minute")
     elif server and found["answers"]:
         render.say(f"Server running at {server.url}")
+    elif server and server.is_elsewhere:
+        render.say("Catchment runs in another container; run commands there")
     elif server:
         render.say(
             f"The server at {server.url} does not respond; if this persists it is restarted automatically and syncs resume"

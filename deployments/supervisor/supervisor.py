@@ -14,7 +14,7 @@ from pathlib import Path
 
 from catchment.errors import CatchmentError, Refused, TryAgain
 from catchment.runtime.home import Home
-from catchment.runtime.process import alive, pid_of
+from catchment.runtime.process import alive, is_local, pid_of
 from catchment.search.remote import is_live
 from deployments.runs.work_pool import ensure_pool, follow_clock, replan, worker_online
 from deployments.server.client import api
@@ -23,6 +23,7 @@ from deployments.server.logs import BoundedLog
 from deployments.server.ports import listen, listen_for_page
 from deployments.server.prefect_database import note_block_types, prepare
 from deployments.server.running import (
+    ELSEWHERE,
     Running,
     holder,
     record,
@@ -68,7 +69,7 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
 
     With `detach`, returns as soon as both are ready. If they are running already, deploys the changes of the sources file and
     returns 0. Waits for a system that is stopping, and with `detach` for one that is starting. Raises TryAgain if the requested
-    port is in use, or if they do not become ready; Refused if they run on another port than the requested one.
+    port is in use, or if they do not become ready; Refused if they run elsewhere, or on another port than the requested one.
     """
     home.make()
     if detach and starting(home) is not None:
@@ -76,6 +77,8 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
         if not _until(lambda: starting(home) is None, _READY_SECONDS):
             raise TryAgain("Catchment is still starting; try again in a minute")
     if state := running(home):
+        if state.is_elsewhere:
+            raise Refused(f"{ELSEWHERE}; stop it there with `catchment down`")
         if not state.stopping:
             if port not in (None, state.port):
                 raise Refused(f"port {port}: Catchment runs on port {state.port}; stop it first with `catchment down`")
@@ -112,9 +115,9 @@ def down(home: Home) -> bool:
     """
     if not (supervisor := holder(home)):
         return False
+    if not is_local(supervisor):
+        raise Refused(f"{ELSEWHERE}; stop it there with `catchment down`")
     if not alive(supervisor):
-        if holder(home) == supervisor:
-            raise Refused("Catchment runs in another container; stop it there with `catchment down`")
         return True
     state = running(home)
     # The supervisor may exit meanwhile.
