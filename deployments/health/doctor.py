@@ -32,6 +32,9 @@ def examine(home: Home) -> list[Finding]:
     mine = homes.pop(home.path, [])
     findings += [leftovers.files(home), leftovers.processes(home, mine), machine.port(home, state is not None, homes)]
     findings += [machine.clocks(home, state), *machine.growth(home), *machine.versions(home)]
+    if state and state.listen:
+        text = f"the page listens on {state.listen} for {state.host}; what it sends there is not encrypted"
+        findings.append(Finding("address", Verdict.OK, text))
     findings += health.raw_content(home, deep=True)
     if state and state.is_elsewhere:
         findings += [Finding("runs", Verdict.WARN, ELSEWHERE, "run the command there"), *background.examine(home)]

@@ -29,6 +29,7 @@ class Running:
 
     `stopping`: a stop was requested; it may take half a minute. `page_port`: of the web page; 0 in a record of a version
     without it. `is_elsewhere`: it runs in another container, where this process can reach neither its ports nor its processes.
+    `listen`, `host`: the address beyond this machine that the page also listens on, and its host there; empty without.
     """
 
     port: int
@@ -40,11 +41,13 @@ class Running:
     stopping: bool = False
     page_port: int = 0
     is_elsewhere: bool = False
+    listen: str = ""
+    host: str = ""
 
     @property
     def page_url(self) -> str:
         """The address of the web page."""
-        return f"http://127.0.0.1:{self.page_port}"
+        return f"http://{self.host or f'127.0.0.1:{self.page_port}'}"
 
     @property
     def url(self) -> str:
