@@ -1,4 +1,4 @@
-"""The background process of `up --detach`: `python -m deployments.supervisor.detached PORT [ADDRESS HOST]`; port 0 is any."""
+"""The background process of `up --detach`: `python -m deployments.supervisor.detached [PORT [ADDRESS HOST]]`; port 0 is any."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deployments.supervisor.supervisor import up
 
 def main(arguments: list[str]) -> int:
     """Run `up`. Prints one line for the process that started it."""
-    port, *beyond = arguments
+    port, *beyond = arguments or ["0"]
     try:
         exposure = Exposure.parse(*beyond) if beyond else None
         return up(Home.default(), port=int(port) or None, exposure=exposure, announce=_say)

@@ -142,7 +142,7 @@ from deployments.supervisor.detached import main
 assert os.getpid() == 1
 # An orphan: pid 1 inherits it when its parent ends.
 subprocess.run([sys.executable, "-c", "import subprocess; subprocess.Popen(['sleep', '0.1'])"], check=True)
-sys.exit(main(["0"]))
+sys.exit(main([]))
 """
     with (home.logs / "said").open("wb") as said:
         outside = subprocess.Popen([*inside, sys.executable, "-c", program], stdout=said, stderr=said)
