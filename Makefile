@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
+LOCK := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 OURS := --no-deps --no-build-isolation --editable .
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 # Files of quick tests in memory, if it has room: a tenth of their time went into new ledgers on the disk.
@@ -14,7 +15,7 @@ REST := server or browser or postgres or acceptance or faults or full
 # Without its compiled modules, every process of ours would compile them anew: half of a short command's time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-rest test-long test-all soak fuzz check pictures bench bench-peers load hazards lock clean
+.PHONY: help setup demo test test-rest test-long test-all soak fuzz check pictures bench bench-peers load hazards wheel wheelhouse lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -25,9 +26,9 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "catchment needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 cannot make a virtual environment; on Debian: apt install python3-venv" >&2; exit 2; }
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/uv.lock
-	@$(PIP) --require-hashes -r $(VENV)/uv.lock && $(UV) --compile-bytecode --require-hashes -r requirements.lock && $(UV) $(OURS) || { \
+	@$(PIP) install --require-hashes -r $(VENV)/uv.lock && $(UV) --compile-bytecode --require-hashes -r requirements.lock && $(UV) $(OURS) || { \
 		echo "uv cannot install here; pip does it, which takes a minute longer" >&2; \
-		$(PIP) --require-hashes -r requirements.lock -c requirements.lock && $(PIP) $(OURS); }
+		$(PIP) install --require-hashes -r requirements.lock -c requirements.lock && $(PIP) install $(OURS); }
 	@touch $@
 
 demo: setup      ## ingest the example vault and this repository, show the result (ARGS=--exit, SOURCE=~/MyVault)
@@ -50,7 +51,7 @@ soak: setup      ## long faults and two thousand syncs, in rounds of 20 minutes;
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 fuzz: setup      ## input led by what of our code it reaches, two minutes for each parser (ARGS="note message --seconds 600")
-	$(PIP) --no-build-isolation --editable ".[fuzz]"
+	$(PIP) install --no-build-isolation --editable ".[fuzz]"
 	nice -n 15 $(BIN)/python -m tests.fuzz $(or $(ARGS),all)
 
 check: setup     ## style and types
@@ -88,8 +89,21 @@ load: setup      ## a million small notes through the engine, how four unequal s
 hazards: setup   ## ninety mishaps of folders, mail, repositories, processes and disks (ARGS="--beside langchain_index": other libraries too)
 	$(BIN)/python -m tests.hazards $(ARGS)
 
+wheel: setup     ## the wheel, and the tested versions of what it needs as constraints.txt, in dist/
+	rm -f dist/*.whl dist/*.tar.gz
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || date -r pyproject.toml +%s) \
+		$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python
+	sed '/^ /d; s/ \\$$//' requirements.lock > dist/constraints.txt
+
+wheelhouse: wheel ## dist/wheelhouse: all that an installation without a network needs, for this Python and system
+	mkdir -p build && cp requirements.lock build/runtime.lock
+	$(BIN)/uv pip compile --quiet $(LOCK) $(addprefix --extra ,postgres otel graph parquet) -o build/runtime.lock pyproject.toml
+	rm -rf dist/wheelhouse
+	$(PIP) wheel --no-deps --require-hashes -r build/runtime.lock -w dist/wheelhouse
+	cp dist/*.whl dist/wheelhouse
+
 lock:            ## renew requirements.lock from pyproject.toml (needs uv)
-	echo setuptools | uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --extra test -o requirements.lock pyproject.toml -
+	echo setuptools | uv pip compile $(LOCK) --extra test -o requirements.lock pyproject.toml -
 
 clean:           ## remove the environment and the demo's state
 	rm -rf $(VENV) .demo

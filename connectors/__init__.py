@@ -15,7 +15,7 @@ _CLASSES = {
     "obsidian": "connectors.obsidian:Obsidian",
     "imap": "connectors.imap:Imap",
     "github": "connectors.github:GitHub",
-    "web": "connectors.web.connector:Web",
+    "web": "connectors.web.connector:WebConnector",
 }
 
 

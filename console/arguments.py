@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", "--ndjson", help="Print JSON for scripts; --ndjson: an object per line.")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="A reason, recorded in the history.")]
+Hosts = Annotated[
+    list[str] | None,
+    typer.Option("--allow-host", metavar="HOST[:PORT]", help="A further host that it may contact. Repeatable."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
 
 NOTHING: Final = "nothing to do"

@@ -107,9 +107,9 @@ _REMEDIES: Final = {
 
 def _print_version(requested: bool) -> None:
     if requested:
-        from catchment import __version__
+        from catchment.runtime import installation
 
-        render.say(f"catchment {__version__}")
+        render.say(f"catchment {installation.version()}")
         raise typer.Exit
 
 

@@ -41,7 +41,7 @@ _ONE_SERVER = {
 }
 """Files and folders whose tests share one server, by its name: a start takes 8 s of processor time.
 
-The longest of these groups takes as long as all tests, so that the fixture `server` serves two.
+The tests of a group run one after the other. The flows have a server of their own, beside the longest group.
 """
 _MARK = re.compile(r"\bmark\.(\w+)")
 

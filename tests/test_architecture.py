@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import graphlib
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Collection
@@ -37,6 +36,7 @@ MAY_IMPORT = {
         "catchment.errors",
         "catchment.contracts",
         "catchment.pacing",
+        "catchment.runtime.atomic_files",
         "catchment.runtime.secret_references",
         "catchment.runtime.files_below",
         "catchment.content.normalize.mail.attachments",
@@ -66,10 +66,11 @@ MAY_IMPORT = {
     "web": {"web", "catchment"},
 }
 COMPOSITION = {
+    ("catchment/__main__.py", "console.main.main"),
     ("web/__main__.py", "deployments.health.announcing.Announcer"),
     ("web/__main__.py", "deployments.runs.desk.LocalDesk"),
 }
-"""Imports of the one module that hands a process its surroundings."""
+"""Imports of the modules that start a process."""
 ONE_HOME = {
     "sqlalchemy": ("catchment/ledger/",),
     "alembic": ("catchment/ledger/",),
@@ -340,31 +341,6 @@ def test_a_library_has_one_home(library: str) -> None:
         if name.split(".")[0] == library and not str(path.relative_to(ROOT)).startswith(ONE_HOME[library])
     ]
     assert wrong == []
-
-
-def test_every_package_is_listed_in_the_distribution() -> None:
-    import tomllib
-
-    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
-    there = {str(p.parent.relative_to(ROOT)).replace("/", ".") for folder in MAY_IMPORT for p in _modules(folder)}
-    assert listed == there
-
-
-def test_built_distribution_contains_the_data_files(tmp_path: Path) -> None:
-    for folder in MAY_IMPORT:
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    shutil.copy(ROOT / "README.md", tmp_path)
-    build = "from setuptools import setup; setup()"
-    subprocess.run([sys.executable, "-c", build, "-q", "build_py", "-d", "built"], cwd=tmp_path, check=True)
-    data = {
-        path.relative_to(tmp_path)
-        for folder in MAY_IMPORT
-        for path in (tmp_path / folder).rglob("*")
-        if path.is_file() and path.suffix != ".py"
-    }
-    assert data
-    assert {path for path in data if not (tmp_path / "built" / path).exists()} == set()
 
 
 def test_no_pattern_repeats_a_group_possessively() -> None:

@@ -29,11 +29,12 @@ def _lines(value: Any) -> Any:
     return settings([line for line in value.splitlines() if line.strip()]) if isinstance(value, str) else value
 
 
-def _windows(value: Any) -> Any:
+def _each_line(value: Any) -> Any:
     return [line.strip() for line in value.splitlines() if line.strip()] if isinstance(value, str) else value
 
 
 _Typed = BeforeValidator(_given)
+_Lines = Annotated[tuple[_Text, ...], BeforeValidator(_each_line)]
 _Settings = Annotated[dict[str, Any], BeforeValidator(_lines)]
 _Schedule = Annotated[_Text | None, _Typed]
 _Number = Annotated[Annotated[int, Field(ge=1, le=_LARGEST)] | None, _Typed]
@@ -113,6 +114,23 @@ class SourceFields(_Timed, _Ending):
         return NewSource(self.kind, self.location, self.name, self.settings, self.timing, self.secret)
 
 
+class HostsFields(_Ending):
+    """Hosts that a web source may contact from now on, or lines of them."""
+
+    name: _Name
+    hosts: _Lines
+    reason: _Text = ""
+
+
+class InboxFields(_Fields):
+    """Web addresses for the inbox, or lines of them. `consent`: to all their hosts; `hosts`: to these alone."""
+
+    addresses: _Lines
+    hosts: _Lines = ()
+    consent: bool = False
+    reason: _Text = ""
+
+
 class ChangeFields(_Timed):
     """Settings of a source to replace, or lines of `key=value`; null removes one. `secret`: a new password or token itself."""
 
@@ -154,7 +172,7 @@ class LimitFields(_Fields):
     at_once: _Number = None
     active: _Number = None
     per_hour: _Number = None
-    blackouts: Annotated[tuple[_Text, ...], BeforeValidator(_windows)] = ()
+    blackouts: _Lines = ()
     reason: _Text = ""
 
     @property

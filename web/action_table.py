@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from catchment.actions import backfills, backups, consents, incidents, jobs, limits, quarantine, sources, syncs
+from catchment.actions import backfills, backups, consents, inbox, incidents, jobs, limits, quarantine, sources, syncs
 from catchment.actions.desk import Desk
 from catchment.actions.quarantine import Selection
 from catchment.errors import BadInput, CatchmentError, NotFound, Reason, Refused, TryAgain
@@ -29,6 +29,8 @@ from web.action_fields import (
     AgeFields,
     ChangeFields,
     ConsentFields,
+    HostsFields,
+    InboxFields,
     LimitFields,
     PlanFields,
     RemoveFields,
@@ -151,7 +153,21 @@ def _remove(desk: Desk[Any], given: RemoveFields, actor: str) -> Done:
 
 def _give(desk: Desk[Any], given: ConsentFields, actor: str) -> Done:
     scopes = consents.give(desk, given.name, actor, given.reason, until=given.end)
-    return Done(f"{given.name} may be read: {', '.join(sorted(scopes))}", len(scopes))
+    return Done(f"{given.name} may be read: {consents.named(sorted(scopes))}", len(scopes))
+
+
+def _allow_hosts(desk: Desk[Any], given: HostsFields, actor: str) -> Done:
+    scopes = sources.allow_hosts(desk, given.name, given.hosts, actor, given.reason, until=given.end)
+    return Done(f"{given.name} may contact: {consents.named(sorted(scopes)) or 'no further host'}", len(scopes))
+
+
+def _enqueue(desk: Desk[Any], given: InboxFields, actor: str) -> Done:
+    done = inbox.enqueue(desk, given.addresses, actor, given.reason, hosts=given.hosts, consented=given.consent)
+    refused = f", {count(done.refused, 'line')} without an address" if done.refused else ""
+    begins = "a sync starts" if done.run else "they are read as soon as Catchment runs"
+    return Done(
+        f"{count(done.added, 'address', 'addresses')} added, {done.known:,} known{refused}; {begins}", done.added
+    )
 
 
 def _revoke(desk: Desk[Any], given: RemoveFields, actor: str) -> Done:
@@ -362,6 +378,8 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
         )
     },
     "consents.give": WebAction(ConsentFields, _give, _part_of_source("consent")),
+    "sources.allow_hosts": WebAction(HostsFields, _allow_hosts, _part_of_source("consent")),
+    "inbox.enqueue": WebAction(InboxFields, _enqueue, lambda _given: f"/sources/{inbox.INBOX}"),
     "consents.revoke": WebAction(RemoveFields, _revoke, _part_of_source("consent")),
     "quarantine.retry": WebAction(ItemsFields, _retry, _trouble),
     "quarantine.discard": WebAction(ItemsFields, _discard, _trouble),

@@ -14,7 +14,7 @@ from catchment.search.language import type_of
 
 _MARKED = re.compile(r"\[([^\[\]]+)\]")
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-_KINDS = {"local_files": "folder", "obsidian": "Obsidian", "imap": "mail", "github": "GitHub"}
+_KINDS = {"local_files": "folder", "obsidian": "Obsidian", "imap": "mail", "github": "GitHub", "web": "web"}
 _PLAIN_TYPE = "text"
 _DID = {
     "succeeded": "added or updated",

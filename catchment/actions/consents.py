@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
 
 from catchment.actions import revoke as purge
-from catchment.actions.desk import Desk, E, known
+from catchment.actions.desk import Desk, E, Timing, known
 from catchment.actions.revoke import Extent, PurgeProof
 from catchment.contracts import Guarded
 from catchment.errors import BadInput, NotFound
 from catchment.ledger import Ledger
 from catchment.sync.preflight import WHOLE, consented, scopes_of
 
+MOST_NAMED = 10
+"""Number of scopes that a message or a question names."""
+
 
 def requested(desk: Desk[E], entry: E) -> Mapping[str, str]:
     """Return descriptions of what a source is set to read, by scope."""
     return scopes_of(desk.connector(entry)) or {WHOLE: "the configured files on this machine"}
+
+
+def unread_hosts(desk: Desk[E], ledger: Ledger, entry: E) -> Mapping[str, int]:
+    """Return the hosts that a web source may not contact, with the number of its items there; most first."""
+    connector = desk.connector(entry)
+    if not isinstance(connector, Guarded) or not hasattr(entry.settings, "hosts"):
+        return {}
+    try:
+        excluded = ledger.intake.excluded(ledger.sources.get(entry.name).id)
+    except NotFound:
+        return {}
+    scopes = connector.scopes()
+    return dict(Counter(scope for scope in map(connector.scope_of, excluded) if scope not in scopes).most_common())
+
+
+def named(scopes: Collection[str]) -> str:
+    """Return the names of scopes in one line: of more than ten, the first ten and the number of the others."""
+    more = f" and {len(scopes) - MOST_NAMED:,} more" if len(scopes) > MOST_NAMED else ""
+    return f"{', '.join(list(scopes)[:MOST_NAMED])}{more}"
 
 
 def require(desk: Desk[E], entry: E) -> None:
@@ -61,12 +84,19 @@ def revoke(
 ) -> PurgeProof:
     """Withdraw consent to a source or one scope of it, delete the data, and verify the deletion.
 
+    A web source no longer has the host as a setting then, and continues with the others.
+
     May be repeated to finish an interrupted deletion. Raises NotFound for an unknown source or scope, TryAgain if a running
     sync does not end.
     """
     with desk.writing() as ledger:
         what = extent(desk, ledger, name, scope)
-        return purge.revoke(desk.home, ledger, ledger.sources.get(name), what, actor, reason)
+        proof = purge.revoke(desk.home, ledger, ledger.sources.get(name), what, actor, reason)
+    entry = desk.entries().get(name)
+    if entry and scope in (hosts := getattr(entry.settings, "hosts", ())):
+        with desk.changing(desk.revised(entry, {"hosts": [host for host in hosts if host != scope]}, Timing())):
+            pass
+    return proof
 
 
 def extent(desk: Desk[E], ledger: Ledger, name: str, scope: str | None) -> Extent:

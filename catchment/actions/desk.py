@@ -88,6 +88,10 @@ class Desk(Protocol[E]):
         """Return a source with some settings replaced; None removes one. The file stays as before. Raises BadInput."""
         ...
 
+    def web_address(self, text: str) -> tuple[str, str]:
+        """Return a web address in its one spelling, and the name of its host for consent. Raises BadInput."""
+        ...
+
     def secret_setting(self, kind: str) -> str | None:
         """Return the setting that refers to the password or token of a kind; None if it needs none. Raises BadInput."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +14,7 @@ from catchment.actions import consents, syncs
 from catchment.actions.desk import Desk, E, Timing, WrittenSource, known
 from catchment.actions.revoke import forget_files
 from catchment.errors import BadInput, CatchmentError, HomeUnavailable, NoConsent, NotFound, Refused, TryAgain
-from catchment.ledger import Ledger, Source
+from catchment.ledger import ConsentState, Ledger, Source
 from catchment.runtime import atomic_files
 from catchment.sync.kept_raw import forget_raw
 from catchment.sync.preflight import WHOLE, scopes_of
@@ -87,7 +87,7 @@ def add(
         connector = desk.connector(entry)
         scopes = scopes_of(connector)
         if scopes and not consented:
-            raise NoConsent(f"{entry.name}: no consent to read {', '.join(scopes)}; pass --consent to give it")
+            raise NoConsent(f"{entry.name}: no consent to read {consents.named(scopes)}; pass --consent to give it")
         description = connector.probe()
         with desk.writing() as ledger:
             consents.require_later(ledger, until)
@@ -140,6 +140,35 @@ def change(desk: Desk[E], entry: E, actor: str, reason: str = "", *, secret: str
     for file in former:
         file.unlink(missing_ok=True)
     return changed
+
+
+def allow_hosts(
+    desk: Desk[E],
+    name: str,
+    hosts: Collection[str],
+    actor: str,
+    reason: str = "",
+    *,
+    until: datetime | None = None,
+) -> frozenset[str]:
+    """Let a source contact more hosts, with consent to them. Return the new scopes. Idempotent.
+
+    Raises NotFound, BadInput if the kind of the source has no hosts or the end is past, Refused or TryAgain.
+    """
+    before = desk.entry(name)
+    entry = desk.revised(before, {"hosts": [*getattr(before.settings, "hosts", ()), *hosts]}, Timing())
+    former = consents.requested(desk, before)
+    with desk.writing() as ledger:
+        consents.require_later(ledger, until)
+        change(desk, entry, actor, reason)
+        # A scope that was only asked for is left from a call that was killed.
+        known_scopes = {one.scope for one in ledger.consents.all(name, every=True) if one.state != ConsentState.ASKED}
+        new = frozenset(
+            scope for scope in consents.requested(desk, entry) if scope not in former or scope not in known_scopes
+        )
+        if new:
+            ledger.consents.give(known(desk, ledger, name).id, new, actor, until, reason)
+    return new
 
 
 def require_same_place(name: str, changed: list[ChangedSetting]) -> None:
@@ -205,6 +234,8 @@ def remove(desk: Desk[E], name: str, actor: str, reason: str = "") -> None:
             ledger.sources.remove(name, actor, reason)
         # A running sync may have written more files.
         forget_files(desk.home, name)
+        if name == desk.home.inbox.stem:
+            desk.home.inbox.unlink(missing_ok=True)
         # The daily clean-up does it otherwise.
         with suppress(HomeUnavailable):
             forget_raw(desk.home, ledger)

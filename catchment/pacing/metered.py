@@ -147,7 +147,7 @@ class Metered(Pace):
         self._clock = clock
         self._sleep = sleep
         self._hosts: dict[HostLimits, _Host] = {}
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._thread = threading.local()
 
     @contextmanager
@@ -163,6 +163,7 @@ class Metered(Pace):
                 self._throttled(host, transfer, answer, error)
                 raise
             except (SourceUnavailable, LoginFailed) as error:
+                self._record(host, transfer, answer)
                 self._meter.failed(host.limits, self._breaks(host), login=isinstance(error, LoginFailed))
                 raise
             except BaseException:
@@ -181,7 +182,7 @@ class Metered(Pace):
 
     def close(self) -> None:
         """Release all slots and write pending refunds. Idempotent."""
-        for host in self._hosts.values():
+        for host in list(self._hosts.values()):
             if host.slots:
                 host.slots.close()
             # Refunds that cannot be written are lost. The host then receives fewer requests than permitted.

@@ -162,6 +162,11 @@ class Home:
         return self.path / "sources.yaml"
 
     @property
+    def inbox(self) -> Path:
+        """The list of addresses that the source `inbox` reads, one per line."""
+        return self.path / "inbox.txt"
+
+    @property
     def alerts_file(self) -> Path:
         """The objectives, and the rules of messages about incidents."""
         return self.path / "alerts.yaml"
@@ -169,7 +174,7 @@ class Home:
     @property
     def backed_up(self) -> tuple[Path, ...]:
         """The files that a backup contains beside the ledger: those that the user writes, and the checkpoints."""
-        return self.sources_file, self.alerts_file, self.checkpoints
+        return self.sources_file, self.alerts_file, self.inbox, self.checkpoints
 
     @property
     def web_port(self) -> Path:

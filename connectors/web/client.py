@@ -103,6 +103,7 @@ class WebClient:
             "User-Agent": f"catchment/{__version__} (+{contact})" if contact else f"catchment/{__version__}",
             "Accept": "text/html,application/xhtml+xml,*/*;q=0.8",
             "Accept-Encoding": "gzip, deflate",
+            "Accept-Language": "*",
         }
         self._network = CheckedNetwork(hosts, resolve)
         self._connections = httpcore.ConnectionPool(
@@ -134,6 +135,8 @@ class WebClient:
         while len(statuses) <= _REDIRECTS:
             known = {name: value for name, value in conditions.items() if value} if str(url) == target else {}
             status, headers, body = self._request_with_retry(url, known)
+            if status == 304 and not known:
+                raise _damaged(_host(url))
             if status not in _REDIRECTED:
                 return _response(status, url, headers, body, statuses)
             statuses.append(status)

@@ -26,14 +26,13 @@ from catchment.pacing import Pace
 from catchment.settings import Limits, Policy, Resources, RetryPolicy, SourceSettings
 from connectors.web import looks
 from connectors.web.address import host_of
-from connectors.web.entries import page_of, version_of
 from connectors.web.feeds import read_feed
-from connectors.web.hosts import Hosts, PageRequest
-from connectors.web.listing import WebListing
+from connectors.web.hosts import Hosts, NoSuchAddress, PageRequest
 from connectors.web.seed_reading import Seed, listed_by, seed_in_file, seed_of
-from connectors.web.seeds import SeedKind
+from connectors.web.seeds import SeedKind, feeds_of
 from connectors.web.settings import WebSettings
-from connectors.web.store import ResponseStore, StoredResponse
+from connectors.web.store import ResponseStore, StoredResponse, stored_entry, version_of
+from connectors.web.web_listing import WebListing
 
 _SUFFIXES = {"text/html": ".html", "application/xhtml+xml": ".html", "text/plain": ".txt", "application/pdf": ".pdf"}
 
@@ -43,7 +42,7 @@ def present() -> datetime:
     return datetime.now(UTC)
 
 
-class Web:
+class WebConnector:
     """The connector for the web: one item for each address, and for each entry of a feed."""
 
     kind: ClassVar[str] = "web"
@@ -61,8 +60,8 @@ class Web:
         self.pace = Pace()
         self.folder: Path | None = None
 
-    def __reduce__(self) -> tuple[type[Web], tuple[Any, ...]]:
-        return Web, (self._settings,)
+    def __reduce__(self) -> tuple[type[WebConnector], tuple[Any, ...]]:
+        return WebConnector, (self._settings,)
 
     def limits(self) -> None:
         """Each request names its host."""
@@ -152,7 +151,7 @@ class Web:
             raise FetchFailed(str(error)) from error
         version = looks.digest(response.body, response.media_type)
         if response.status != 200:
-            raise FetchFailed(f"{host_of(item.locator)}: no such address (HTTP status {response.status})")
+            raise NoSuchAddress(f"{host_of(item.locator)}: no such address (HTTP status {response.status})")
         if version != item.version and not item.version.startswith("+"):
             raise StillChanging("the page changed since it was listed; the next sync reads it")
         return StoredResponse(
@@ -169,10 +168,7 @@ class Web:
             entries = ()
         for entry in entries:
             if entry.id == item.attributes["id"] and version_of(entry) == item.version:
-                body, title = page_of(entry), entry.title or None
-                return StoredResponse(
-                    item.locator, present(), body, item.version, media_type="text/html", charset="utf-8", title=title
-                )
+                return stored_entry(entry, item.locator, seed.response.address, present(), None)
         raise StillChanging("the entry changed or left its feed since it was listed; the next sync reads it")
 
     def _store(self, name: str) -> ResponseStore:
@@ -187,7 +183,8 @@ def _described(seed: Seed) -> str:
     """Return what a seed is, in a few words."""
     place = host_of(seed.name) or seed.name
     if seed.kind is SeedKind.PAGE:
-        return f"{place}: a page"
+        feeds = feeds_of(seed.response.body, seed.response.address)
+        return f"{place}: a page" + (f"; its site has a feed, which can be added: {feeds[0].address}" if feeds else "")
     if seed.kind is SeedKind.FEED:
         try:
             feed = read_feed(seed.response.body, seed.response.address, seed.response.charset)

@@ -22,6 +22,7 @@ import orjson
 from catchment.errors import (
     AccessDenied,
     CatchmentError,
+    FailureClass,
     FetchFailed,
     ItemError,
     RateLimited,
@@ -78,6 +79,12 @@ class HostAway(FetchFailed):
         return f"{self.host}: does not answer since {self.failing:%Y-%m-%d}; it is asked again, ever later"
 
 
+class NoSuchAddress(FetchFailed):
+    """The host has no such address: status 404 or 410, or an error page that says so with status 200."""
+
+    failure_class = FailureClass.PERMANENT
+
+
 Outcome = tuple[PageRequest, WebResponse | ItemError]
 
 
@@ -126,7 +133,7 @@ class Hosts:
         self._pace = pace
         self._store = store
         self._clock = clock
-        self._robots: dict[str, Robots] = {}
+        self._robots: dict[str, tuple[datetime, Robots]] = {}
 
     @cached_property
     def client(self) -> WebClient:
@@ -147,7 +154,7 @@ class Hosts:
 
     def every(self, address: str) -> float:
         """Return the seconds between two requests to the host, as far as they are known."""
-        robots = self._robots.get(urljoin(address, _ROBOTS))
+        _, robots = self._robots.get(urljoin(address, _ROBOTS), (None, None))
         return max(self._settings.every_seconds, (robots and robots.delay) or 0)
 
     def _limits(self, address: str) -> HostLimits:
@@ -157,14 +164,16 @@ class Hosts:
         return HostLimits(host_of(address), every=self.every(address))
 
     def _robots_of(self, address: str) -> Robots:
-        place = urljoin(address, _ROBOTS)
-        if place not in self._robots:
+        place, oldest = urljoin(address, _ROBOTS), self._clock() - _ROBOTS_KEPT
+        asked, robots = self._robots.get(place, (oldest, None))
+        if robots is None or asked < oldest:
             kept = self._store.get(place)
-            if kept is None or self._clock() - kept.asked > _ROBOTS_KEPT:
+            if kept is None or kept.asked < oldest:
                 kept = StoredResponse(place, self._clock(), self._read_robots(place))
                 self._store.put(kept)
-            self._robots[place] = Robots.of(200, kept.body)
-        return self._robots[place]
+            robots = Robots.of(200, kept.body)
+            self._robots[place] = kept.asked, robots
+        return robots
 
     def _read_robots(self, place: str) -> bytes:
         """Return the rules, empty if the host has none. Raises SourceUnavailable if it cannot tell them now."""
@@ -222,7 +231,7 @@ class HostQueues:
 
         Requests that are left when the time is over have no outcome.
         """
-        while self._running or self._lines or self._left:
+        while self._running or self._left or any(line.requests for line in self._lines.values()):
             while self._left:
                 yield self._left.pop()
             self._begin_due()

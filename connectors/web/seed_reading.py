@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from catchment.errors import FetchFailed, ItemError, ParseError, SourceUnavailable
+from catchment.errors import ItemError, ParseError, SourceUnavailable
 from connectors.web.client import MOST_BYTES, WebResponse
-from connectors.web.hosts import HostQueues, PageRequest
+from connectors.web.hosts import HostQueues, NoSuchAddress, PageRequest
 from connectors.web.seeds import Listed, SeedKind, kind_of_seed, listed
 from connectors.web.settings import WebSettings
 from connectors.web.store import ResponseStore, StoredResponse
@@ -53,6 +53,8 @@ class Seeds:
     ) -> None:
         self.failed: dict[str, ItemError] = {}
         """Seeds that were never read, with the reason."""
+        self.excluded: set[str] = set()
+        """Feeds and lists that others name, and whose host is not allowed."""
         self.pages: dict[str, WebResponse] = {}
         """Seeds that turned out to be pages in this listing."""
         self._settings = settings
@@ -130,6 +132,8 @@ class Seeds:
             is_seed = seed.kind in _LISTS or self.is_list(found.address)
             if is_seed and self._settings.host_for(found.address):
                 self._open(found.address)
+            elif is_seed:
+                self.excluded.add(found.address)
 
     def _take(self, address: str, result: WebResponse | ItemError) -> None:
         known = self._known.get(address)
@@ -138,7 +142,7 @@ class Seeds:
             if known is None or kind is not SeedKind.PAGE:
                 self._keep(address, result)
         elif known is None:
-            missing = FetchFailed(f"{urlsplit(address).netloc}: no such address; correct it, or remove it")
+            missing = NoSuchAddress(f"{urlsplit(address).netloc}: no such address; correct it, or remove it")
             self.failed[address] = missing if isinstance(result, WebResponse) else result
             return
         self._open_named(self.seed(address))

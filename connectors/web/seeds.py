@@ -20,7 +20,7 @@ from catchment.errors import BadInput, ParseError
 from connectors.web.address import normalized
 from connectors.web.feeds import is_json_feed, iso_time, root_element
 
-MOST_ADDRESSES = 50_000
+MOST_ADDRESSES = 200_000
 _MOST_BYTES = 50 << 20
 _SAMPLE = 20
 """Lines that decide whether a text is a list of addresses."""
@@ -81,7 +81,7 @@ def kind_of_seed(data: bytes, media_type: str | None, name: str) -> SeedKind:
 
 
 def listed(data: bytes, kind: SeedKind, base: str) -> list[Listed]:
-    """Return the addresses in a list or the links of a page: normalized, each once, of the first 50,000.
+    """Return the addresses in a list or the links of a page: normalized, each once, of the first 200,000.
 
     `base` is the address of the seed. Invalid addresses are left out. Feeds are read by `read_feed`.
     Raises ParseError if the seed is broken, or larger than 50 MB when unpacked.
@@ -100,6 +100,11 @@ def listed(data: bytes, kind: SeedKind, base: str) -> list[Listed]:
         case SeedKind.FEED:
             raise ValueError(kind)
     return _distinct(found, base)
+
+
+def texts_of(data: bytes) -> list[str]:
+    """Return the entries of a list of addresses as they are written, also those that are none. Raises ParseError."""
+    return [listing.address for listing in _lines(_unpacked(data))]
 
 
 def feeds_of(data: bytes, base: str) -> list[Listed]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,16 +14,16 @@ from pydantic import Field, field_validator
 from catchment.errors import BadInput, ParseError
 from catchment.settings import SourceSettings, expanded
 from connectors.web.address import host_of, normalized
-from connectors.web.seeds import SeedKind, kind_of_seed, listed
+from connectors.web.seeds import SeedKind, kind_of_seed, listed, texts_of
 
 _PORTS = {"http": 80, "https": 443}
 _MOST_BYTES = 20_000_000
 
 
 class WebSettings(SourceSettings):
-    """Settings of a `web` source. Its name identifies it: addresses and hosts may be added and removed."""
+    """Settings of a `web` source."""
 
-    identity: ClassVar[tuple[str, ...]] = ()
+    identity: ClassVar[tuple[str, ...]] = ("addresses",)
     addresses: tuple[str, ...] = Field(
         title="Addresses",
         description="Addresses of feeds, pages, sitemaps or lists (http or https), or full paths of files with such a list",
@@ -69,7 +70,10 @@ class WebSettings(SourceSettings):
         if not path.is_file():
             remedy = "write an address as https://example.org, or correct the path of the file"
             raise BadInput(f"{path.name!r}: not an address, and no such file; {remedy}")
-        hosts = {name_of(host_of(address)): None for address in addresses_in(path)}
+        hosts: dict[str, None] = {}
+        for text in addresses_in(path):
+            with suppress(BadInput):
+                hosts[name_of(host_of(normalized(text)))] = None
         return {"addresses": (str(path),), "hosts": tuple(hosts)}
 
     @field_validator("addresses")
@@ -103,7 +107,7 @@ class WebSettings(SourceSettings):
 
 
 def addresses_in(path: Path) -> list[str]:
-    """Return the addresses in a file: a list, a sitemap or OPML. Raises BadInput."""
+    """Return the addresses in a file: a sitemap or OPML, or a list as it is written. Raises BadInput."""
     try:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -115,7 +119,7 @@ def addresses_in(path: Path) -> list[str]:
     if kind in (SeedKind.FEED, SeedKind.PAGE):
         return []
     try:
-        return [found.address for found in listed(data, kind, "")]
+        return texts_of(data) if kind is SeedKind.ADDRESSES else [found.address for found in listed(data, kind, "")]
     except ParseError as error:
         raise BadInput(f"{path.name!r}: {error}") from None
 

@@ -1,7 +1,9 @@
-"""`catchment queue`: the verbs of other queues, for all sources at once. They call `throttle`, `quarantine` and `sync`."""
+"""`catchment queue`: the verbs of other queues, for all sources at once, and the inbox of web addresses."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +13,7 @@ from catchment.model import JobState
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 from console.operate import throttle
-from console.sources import syncs
+from console.sources import consent, syncs
 from console.trouble import quarantine
 
 app = CommandGroup("See and steer the work of all sources at once.\n\nExample: catchment queue stats")
@@ -98,6 +100,66 @@ def run(
             return 0
         if left == before:
             raise TryAgain(f"{render.count(left, 'job')} left and no progress; see `catchment throttle show`")
+
+
+Agreed = Annotated[
+    bool, typer.Option("--consent", help="Give consent to all hosts of the addresses, without confirmation.")
+]
+
+
+@app.command()
+def enqueue(
+    addresses: Annotated[list[str], typer.Argument(metavar="ADDRESS...", help="Addresses of web pages or files.")],
+    hosts: arguments.Hosts = None,
+    agreed: Agreed = False,
+    reason: arguments.Why = "",
+) -> None:
+    """Add web addresses to the source `inbox` and sync it.
+
+    A new host needs consent: confirm the question, or pass --consent or --allow-host.
+
+    Example: catchment queue enqueue https://example.org/article
+    """
+    _enqueue(addresses, hosts or [], agreed, reason)
+
+
+@app.command("import")
+def import_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A list, one address a line, JSONL, OPML or a sitemap.")],
+    hosts: arguments.Hosts = None,
+    agreed: Agreed = False,
+    reason: arguments.Why = "",
+) -> None:
+    """Add the web addresses in a file to the source `inbox`.
+
+    New hosts need consent: confirm the question, or pass --consent for all or --allow-host for some. Addresses of other hosts
+    are listed and not read; see `catchment consent show inbox`.
+
+    Example: catchment queue import reading-list.txt
+    """
+    from connectors.web.settings import addresses_in
+
+    _enqueue(addresses_in(file), hosts or [], agreed, reason)
+
+
+def _enqueue(addresses: Iterable[str], hosts: list[str], agreed: bool, reason: str) -> None:
+    from catchment.actions import inbox
+
+    desk = session.desk()
+    given = inbox.listed(desk, addresses)
+    if not agreed and not hosts and render.interactive() and (asked := inbox.new_hosts(desk, given)):
+        consent.confirm(inbox.INBOX, dict.fromkeys(asked, "its pages with these addresses"))
+        agreed = True
+    done = inbox.enqueue(desk, given, session.operator(), reason, hosts=hosts, consented=agreed)
+    refused = f", {done.refused:,} refused: not an address" if done.refused else ""
+    render.say(f"{inbox.INBOX}: {done.added:,} added, {done.known:,} known{refused}")
+    if done.waiting:
+        render.say(
+            f"Not read without consent to their hosts: {done.waiting:,}; see `catchment consent show {inbox.INBOX}`"
+        )
+    if done.run is None:
+        starts = "see `catchment status`" if session.running() else "start Catchment: `catchment up --detach`"
+        render.say(f"No sync was started; {starts}")
 
 
 def _due() -> int:

@@ -52,10 +52,11 @@ def show(name: session.SourceName, as_json: arguments.Json = False) -> None:
 
     Example: catchment consent show mail
     """
-    from catchment.actions.consents import requested
+    from catchment.actions import consents
 
     desk = session.desk()
-    descriptions = requested(desk, desk.entry(name))
+    descriptions = consents.requested(desk, entry := desk.entry(name))
+    unread = unread_hosts(entry)
     given = {consent.scope: _row(consent) for consent in _all(name)}
     rows = [
         {"scope": scope, "reads": descriptions.get(scope), **given.get(scope, {})}
@@ -64,28 +65,40 @@ def show(name: session.SourceName, as_json: arguments.Json = False) -> None:
     if as_json:
         render.show_json(rows)
         return
-    for row in rows:
-        reads = row["reads"] or "no longer read with the current settings"
-        until = {"until": row.get("until"), "given": row.get("given"), "by": row.get("by")}
-        render.show_fields({"scope": row["scope"], "reads": reads, "consent": row.get("consent", "asked"), **until})
-        render.say()
-    render.say(_KEPT.format(name=name))
+    cells = [
+        (
+            *(row["scope"], row.get("consent", "asked"), row.get("until"), row.get("given"), row.get("by")),
+            row["reads"] or "no longer read with the current settings",
+        )
+        for row in rows
+    ]
+    render.show_table(("SCOPE", "CONSENT", "UNTIL", "GIVEN", "BY", "READS"), cells, states={"CONSENT"})
+    if unread:
+        render.say("\nHosts of its addresses that it may not contact:")
+        render.show_table(("HOST", "ADDRESSES"), list(unread.items()))
+        render.say(f"To read them: catchment consent give {name} --allow-host {next(iter(unread))}")
+    render.say(f"\n{_KEPT.format(name=name)}")
 
 
 @app.command()
-def give(name: session.SourceName, length: HowLong = None, reason: arguments.Why = "") -> None:
+def give(
+    name: session.SourceName, length: HowLong = None, hosts: arguments.Hosts = None, reason: arguments.Why = ""
+) -> None:
     """Give consent to all that a source is set to read.
 
-    Repeat the command to change the expiry.
+    Repeat the command to change the expiry. With --allow-host, only these hosts are added to a web source.
 
     Example: catchment consent give mail --for 90d
     """
-    from catchment.actions import consents
+    from catchment.actions import consents, sources
 
-    until = end_of(length)
-    scopes = consents.give(session.desk(), name, session.operator(), reason, until=until)
+    desk, until = session.desk(), end_of(length)
+    if hosts:
+        scopes = sources.allow_hosts(desk, name, hosts, session.operator(), reason, until=until)
+    else:
+        scopes = consents.give(desk, name, session.operator(), reason, until=until)
     end = f" until {render.local(until)}" if until else ""
-    render.say(f"{name}: consent given{end} ({', '.join(sorted(scopes))})")
+    render.say(f"{name}: consent given{end} ({consents.named(sorted(scopes))})")
 
 
 @app.command()
@@ -144,13 +157,33 @@ def is_agreed(entry: SourceEntry, *, given: bool = False, until: datetime | None
     scopes = scopes_of(session.desk().connector(entry))
     if given or not scopes or not render.interactive():
         return given
-    render.note(f"{entry.name} regularly reads{f' until {render.local(until)}' if until else ''}:")
-    for scope, description in scopes.items():
-        render.note(f"  {scope}: {description}")
-    render.note(_KEPT.format(name=entry.name))
-    if not typer.confirm("Do you agree?", err=True):
-        raise NoConsent(f"{entry.name}: no consent given; the source was not added")
+    confirm(entry.name, scopes, until)
     return True
+
+
+def confirm(name: str, scopes: Mapping[str, str], until: datetime | None = None) -> None:
+    """Ask on the terminal whether a source may read these scopes. Raises NoConsent if the operator declines."""
+    from catchment.actions.consents import MOST_NAMED
+
+    render.note(f"{name} regularly reads{f' until {render.local(until)}' if until else ''}:")
+    for scope, description in list(scopes.items())[:MOST_NAMED]:
+        render.note(f"  {scope}: {description}")
+    if len(scopes) > MOST_NAMED:
+        render.note(f"  and {len(scopes) - MOST_NAMED:,} more; once it is added: catchment consent show {name}")
+    render.note(_KEPT.format(name=name))
+    if not typer.confirm("Do you agree?", err=True):
+        raise NoConsent(f"{name}: no consent given; nothing was added")
+
+
+def unread_hosts(entry: SourceEntry) -> Mapping[str, int]:
+    """Return the hosts that a web source may not contact, with the number of its addresses there."""
+    from catchment.actions import consents
+
+    try:
+        with session.reading() as ledger:
+            return consents.unread_hosts(session.desk(), ledger, entry)
+    except NotFound:
+        return {}
 
 
 def end_of(length: str | None) -> datetime | None:

@@ -39,12 +39,16 @@ def add(
         str,
         typer.Argument(
             metavar="KIND",
-            help="Kind of source: local_files, obsidian, imap or github.",
+            help="Kind of source: local_files, obsidian, imap, github or web.",
             autocompletion=session.kind_names,
         ),
     ],
     location: Annotated[
-        str, typer.Argument(metavar="LOCATION", help="Path of a folder or vault; user@host[:port]; owner/repo.")
+        str,
+        typer.Argument(
+            metavar="LOCATION",
+            help="Path of a folder or vault; user@host[:port]; owner/repo; address, or file with addresses.",
+        ),
     ],
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="Short name: lower-case letters, digits, - and _.")
@@ -66,6 +70,7 @@ def add(
             help="Reference to a secret: env:VAR, file:PATH, keyring:SERVICE/USER, block:NAME. Repeatable.",
         ),
     ] = None,
+    hosts: arguments.Hosts = None,
     agreed: Annotated[
         bool,
         typer.Option("--consent", help="Give consent without confirmation; see `catchment consent`."),
@@ -83,7 +88,7 @@ def add(
 
     Example: catchment sources add obsidian ~/Vault --name notes --watch
     """
-    given = {**settings(assignments or []), **arguments.secrets(secrets or [])}
+    given = {**settings(assignments or []), **arguments.secrets(secrets or []), **({"hosts": hosts} if hosts else {})}
     if priority:
         given["priority"] = priority
     from catchment.actions import sources
@@ -98,6 +103,8 @@ def add(
         render.say(f"Sync it now: `catchment sync {name} --wait`")
     else:
         render.say("Start Catchment to sync it: `catchment up --detach`")
+    if not (every or cron or rrule or watch):
+        render.say(f"Keep it up to date: `catchment sources set {name} --every 15m`")
 
 
 @app.command("set")
@@ -173,6 +180,7 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
 
     Example: catchment sources show notes
     """
+    from catchment.actions.consents import named
     from deployments.server.planned import latest_report
 
     entry = session.desk().entry(name)
@@ -183,12 +191,17 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
     is_planned = report and session.running() and shown["state"] == "active"
     planned = next(iter(report.runs.get(name, ())), None) if report and is_planned else None
     settings = entry.settings.model_dump(mode="json", exclude_none=True)
-    recent = _recent(name)
+    recent, unread = _recent(name), consent.unread_hosts(entry)
     if as_json:
         next_run = asdict(planned) if planned else None
         render.show_json({**shown, "next_run": next_run, "settings": settings, "syncs": [plain(row) for row in recent]})
         return
     render.show_fields({**shown, "next run": planned and planned.at, **arguments.flat(settings)})
+    if entry.kind == "web" and (away := _away(name)):
+        render.say(f"Waits for {render.count(len(away), 'host')}: {named(away)}")
+    if unread:
+        number = f"{render.count(len(unread), 'host')} ({render.count(sum(unread.values()), 'address', 'addresses')})"
+        render.say(f"Not read without consent: {number}; see `catchment consent show {name}`")
     if recent:
         render.say()
         headers = ("SYNC", "STARTED", "OUTCOME", "SUMMARY")
@@ -301,6 +314,16 @@ def _states(report: ServerReport | None) -> dict[str, str]:
             return {source.name: state_of(source.name, source, report)[0] for source in ledger.sources.all()}
     except NotFound:
         return {}
+
+
+def _away(name: str) -> list[str]:
+    """Return the hosts of a web source that do not answer, with the time of the next attempt."""
+    from connectors.web.hosts import MARK, Deferral
+
+    with session.reading() as ledger:
+        marks = ledger.intake.known(ledger.sources.get(name).id).marks()
+    waits = {key.removeprefix(MARK): Deferral.of(mark) for key, mark in marks.items() if key.startswith(MARK)}
+    return [f"{host} until {render.clock(wait.until)}" for host, wait in sorted(waits.items())]
 
 
 def _recent(name: str) -> list[SyncRow]:

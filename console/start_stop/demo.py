@@ -17,7 +17,8 @@ import typer
 
 from catchment.errors import BadInput, CatchmentError, Refused
 from catchment.model import JobState
-from catchment.runtime.home import Home, expanded
+from catchment.runtime.home import Home, base_folder, expanded
+from catchment.runtime.installation import FILES, IS_CLONE
 from console import render, session
 from console.library.documents import related
 from console.library.search import find, show_hit, show_understanding
@@ -37,15 +38,13 @@ class _Source:
     is_watched: bool = True
 
 
-_PROJECT = Path(__file__).parents[2]
-_STATE = _PROJECT / ".demo"
 _EXAMPLES = (
-    _Source("vault", "obsidian", _PROJECT / "examples" / "vault"),
+    _Source("vault", "obsidian", FILES / "examples" / "vault"),
     # The second and third file contain the misspelled word of the first search, which must not occur.
     _Source(
         "project",
         "local_files",
-        _PROJECT,
+        FILES,
         exclude=("/examples/vault/", "/console/start_stop/demo.py", "/tests/golden/messages.txt"),
         is_watched=False,
     ),
@@ -65,13 +64,13 @@ def demo(
     source: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Use your own folder or vault instead of the examples.")
     ] = None,
-    home: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the demo's state.")] = _STATE,
+    home: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder for the demo's state.")] = None,
 ) -> int:
     """Ingest an example vault and this project, and show the result.
 
     Example: catchment demo --source ~/Vault
     """
-    os.environ["CATCHMENT_HOME"] = str(home.absolute())
+    os.environ["CATCHMENT_HOME"] = str((home or _state()).absolute())
     # Keep the demo out of a library on PostgreSQL.
     os.environ.pop("CATCHMENT_DATABASE_URL", None)
     sources = [_own(source)] if source else _EXAMPLES
@@ -102,6 +101,10 @@ def demo(
         render.say("Stopping …")
         down(Home.default())
     return 0 if all(completed) else 1
+
+
+def _state() -> Path:
+    return FILES / ".demo" if IS_CLONE else base_folder("XDG_CACHE_HOME", ".cache") / "catchment" / "demo"
 
 
 def _own(source: Path) -> _Source:

@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 from catchment.errors import CatchmentError, SchemaMismatch, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
+from catchment.runtime.installation import FILES, REINSTALL
 from catchment.views.health import Finding, Verdict
 from connectors.local_files import FolderSettings
 from deployments.server.client import api
@@ -35,7 +36,7 @@ _SKEW = 2.0
 """Seconds that two clocks may differ: some file systems store whole seconds."""
 _LARGE_WAL = 1_000_000_000
 _LARGE_PREFECT = 2_000_000_000
-_LOCK = Path(__file__).parents[2] / "requirements.lock"
+_RENEW = f"{REINSTALL}; catchment down; catchment up --detach"
 _SET_CLOCK = "sudo timedatectl set-ntp true"
 
 
@@ -222,7 +223,7 @@ def versions(home: Home) -> list[Finding]:
         pass
     if not (installed := version("prefect")).startswith(TRIED_PREFECT):
         problem = f"the worker was tested with Prefect {TRIED_PREFECT}x, but {installed} is installed"
-        remedy = "make setup; or use a work pool of type process, which is slower"
+        remedy = f"{REINSTALL}; or use a work pool of type process, which is slower"
         found.append(Finding("versions", Verdict.WARN, problem, remedy))
     locked = _locked()
     for name, wanted in _needed().items():
@@ -232,14 +233,10 @@ def versions(home: Home) -> list[Finding]:
             installed = "none"
         if installed == "none" or installed not in wanted.specifier:
             problem = f"{name} {installed} is installed, but {wanted.specifier} is required"
-            found.append(
-                Finding("versions", Verdict.FAIL, problem, "make setup; catchment down; catchment up --detach")
-            )
+            found.append(Finding("versions", Verdict.FAIL, problem, _RENEW))
         elif locked.get(name, installed) != installed:
             problem = f"{name} {installed} is installed, but {locked[name]} was tested"
-            found.append(
-                Finding("versions", Verdict.WARN, problem, "make setup; catchment down; catchment up --detach")
-            )
+            found.append(Finding("versions", Verdict.WARN, problem, _RENEW))
     return found or [Finding("versions", Verdict.OK, f"Prefect {version('prefect')}, and all other requirements")]
 
 
@@ -249,10 +246,8 @@ def _needed() -> dict[str, Requirement]:
 
 
 def _locked() -> dict[str, str]:
-    """The versions pinned for this Python; empty if the lock file is not installed beside the project."""
-    if not _LOCK.exists():
-        return {}
-    lines = _LOCK.read_text(encoding="utf-8").splitlines()
+    """The versions pinned for this Python."""
+    lines = (FILES / "requirements.lock").read_text(encoding="utf-8").splitlines()
     pins = (Requirement(line.removesuffix("\\")) for line in lines if line[:1].isalnum())
     return {
         pin.name: spec.version for pin in pins if pin.marker is None or pin.marker.evaluate() for spec in pin.specifier

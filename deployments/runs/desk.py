@@ -57,6 +57,13 @@ class LocalDesk:
     def revised(self, entry: SourceEntry, settings: Mapping[str, Any], timing: Timing) -> SourceEntry:
         return revise(entry, settings, timing)
 
+    def web_address(self, text: str) -> tuple[str, str]:
+        from connectors.web.address import host_of, normalized
+        from connectors.web.settings import name_of
+
+        address = normalized(text)
+        return address, name_of(host_of(address))
+
     def secret_setting(self, kind: str) -> str | None:
         fields = connector_class(kind).settings.model_fields
         return next((name for name, field in fields.items() if SecretReference in get_args(field.annotation)), None)

@@ -27,10 +27,12 @@ def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timin
         # An empty path would mean the current folder.
         raise BadInput("LOCATION: empty; see `catchment sources add --help`")
     located = connector.settings.located(location)
-    for key in located:
-        if key in given:
+    joined = {}
+    for key in located.keys() & given.keys():
+        if not isinstance(located[key], tuple) or not isinstance(given[key], list):
             raise BadInput(f"{key}: already given by LOCATION; remove --set {key}=…")
-    settings = typed(connector.settings, {**given, **located})
+        joined[key] = [*located[key], *given[key]]
+    settings = typed(connector.settings, {**given, **located, **joined})
     return _timed(SourceEntry(name, kind, settings), timing)
 
 
@@ -60,6 +62,8 @@ def typed(model: type[Settings], given: Mapping[str, Any]) -> Settings:
 
 def _timed(entry: SourceEntry, timing: Timing) -> SourceEntry:
     watch = entry.watch if timing.watch is None else timing.watch
+    if watch and entry.kind == "web":
+        raise BadInput("--watch: the web announces no changes; use --every 15m")
     if timing.debounce is not None and not watch:
         raise BadInput("--debounce: only for watched sources; add --watch")
     if timing.debounce is not None and not 0 <= timing.debounce <= QUIET_AT_MOST:

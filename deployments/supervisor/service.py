@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from catchment.errors import TryAgain
-from catchment.runtime.child_process import PARENT_VARIABLE
-from catchment.runtime.restarts import RestartPause
+from catchment.runtime.child_process import PARENT_VARIABLE, RestartPause
 from deployments.server.logs import BoundedLog
 from deployments.supervisor.processes import end
 

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from catchment.errors import CatchmentError, Refused, TryAgain
 from catchment.runtime.home import Home
+from catchment.runtime.installation import FILES
 from catchment.runtime.process import alive, is_local, pid_of
 from catchment.search.remote import is_live
 from deployments.runs.work_pool import ensure_pool, follow_clock, replan, worker_online
@@ -42,7 +42,7 @@ from deployments.supervisor.sweep import Sweep
 
 __all__ = ["Running", "down", "running", "ui_login", "up"]
 
-_SHIPPED = Path(__file__).parents[2] / "prefect.yaml"
+_SHIPPED = FILES / "prefect.yaml"
 _SHIPPED_NAMES = ("upkeep", "embed")
 """Its deployments that every home gets. Their flows have the same names."""
 _STOP_SECONDS = 35.0
@@ -360,7 +360,7 @@ def _deploy(home: Home, state: Running, announce: Announce) -> None:
     try:
         deploy(home, state)
         # Every home gets the shipped deployments once; the user may pause them in the UI.
-        if _SHIPPED.exists() and (new := [name for name in _SHIPPED_NAMES if not is_deployed(state, name, name)]):
+        if new := [name for name in _SHIPPED_NAMES if not is_deployed(state, name, name)]:
             deploy(home, state, new, file=_SHIPPED)
     except CatchmentError as error:
         announce(f"sources not deployed: {error}")

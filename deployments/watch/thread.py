@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from logging import Logger
 
+from catchment.runtime.child_process import RestartPause
 from catchment.runtime.home import Home
-from catchment.runtime.restarts import RestartPause
 from catchment.runtime.watch_status import Watching, WatchState, read, report_file, write
 from deployments.watch.changes import ChangedPaths
 from deployments.watch.watcher import Watcher

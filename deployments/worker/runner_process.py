@@ -20,8 +20,8 @@ import psutil
 from prefect.client.schemas.objects import FlowRun
 
 from catchment.errors import TryAgain
+from catchment.runtime.child_process import RestartPause
 from catchment.runtime.process import identity
-from catchment.runtime.restarts import RestartPause
 from deployments.runner.messages import (
     Cancel,
     CodeChanged,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-_STATUS_SECONDS = 60
-"""The watcher reports on a new source within five seconds, and embeddings of a vault take up to a minute."""
+from tests.waiting import until
+
 _SECONDS = 240
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
@@ -88,18 +88,18 @@ def carry_out(
 
     for typed in shown:
         done = run(typed.words)
-        deadline = time.monotonic() + _STATUS_SECONDS
-        while (
-            typed.words == "catchment status"
-            and first_missing(typed.answer, done.stdout)
-            and time.monotonic() < deadline
-        ):
-            done = run(typed.words)
+        if typed.words == "catchment status" and first_missing(typed.answer, done.stdout):
+            # The watcher reports a new source after some seconds, and a vault has all its embeddings after a minute.
+            done = until(partial(run, typed.words), partial(_has, typed.answer), must=False)
         where = f"{document.name} line {typed.line}: {typed.words}"
         assert done.returncode == typed.code, f"{where}\nended with {done.returncode}:\n{done.stdout}"
         missing = first_missing(typed.answer, done.stdout)
         assert missing is None, f"{where}\ndid not say {missing!r} where the document does, but:\n{done.stdout}"
     return len(shown)
+
+
+def _has(answer: tuple[str, ...], done: subprocess.CompletedProcess[str]) -> bool:
+    return first_missing(answer, done.stdout) is None
 
 
 def first_missing(shown: tuple[str, ...], said: str) -> str | None:

@@ -63,10 +63,11 @@ class Person:
     home: Path
     before: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
+    command: Path = COMMAND
 
     def __call__(self, *arguments: str | Path) -> Said:
         """Run a command and wait for it. `before`: arguments that precede it."""
-        words = [*self.before, str(COMMAND), *map(str, arguments)]
+        words = [*self.before, str(self.command), *map(str, arguments)]
         if arguments[0] == "up":
             lay_tables(self.home)
         done = subprocess.run(
@@ -164,6 +165,14 @@ class Person:
         found = until(ask, lambda found: found is not None)
         assert found is not None
         return found
+
+    def files(self) -> Iterator[tuple[Path, bytes]]:
+        """Yield the files of the home with their bytes, by relative path. A running system deletes some meanwhile."""
+        for folder, _, names in os.walk(self.home):
+            for file in (Path(folder, name) for name in names):
+                with contextlib.suppress(FileNotFoundError):
+                    if file.is_file():
+                        yield file.relative_to(self.home), file.read_bytes()
 
     def processes(self) -> list[psutil.Process]:
         """Return all processes that run for this home."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from catchment.contracts import Connected, Connector, Windowed
+from catchment.contracts import Connected, Connector, Keeping, Windowed
 from catchment.errors import BadInput, ItemError, SourceError
 from catchment.model import Checkpoint, Root, Upsert
 from connectors import connector_class, kinds
@@ -22,6 +23,8 @@ from tests.connectors.github.repository import Repository
 from tests.connectors.github.server import GitHubServer
 from tests.connectors.imap.dovecot import USER, Dovecot, message
 from tests.connectors.memory_ledger import MemoryLedger
+from tests.connectors.web.conftest import entry, page, rss
+from tests.connectors.web.server import SmallWeb
 
 
 @dataclass(frozen=True)
@@ -126,12 +129,44 @@ def _lose_api(place: tuple[GitHubServer, Proxy]) -> None:
     place[1].close()
 
 
+@pytest.fixture
+def web_files(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, SmallWeb]]:
+    """A folder for lists and feeds, and a web of hosts that they name. The time stands still."""
+    monkeypatch.setattr("connectors.web.connector.present", lambda: datetime(2026, 3, 2, tzinfo=UTC))
+    with SmallWeb() as web:
+        yield root, web
+
+
+def _fill_web(place: tuple[Path, SmallWeb]) -> None:
+    folder, web = place
+    (folder / "feed.xml").write_text(rss(entry(1, full="one"), entry(2, full="two")))
+    pages = [web.hosts[0].put(f"/{number}", page(f"text {number}")) for number in range(2)]
+    (folder / "list.txt").write_text("\n".join(pages))
+
+
+def _web_settings(place: tuple[Path, SmallWeb]) -> dict[str, Any]:
+    folder, web = place
+    addresses = tuple(str(folder / name) for name in ("feed.xml", "list.txt"))
+    return {"addresses": addresses, "hosts": (web.hosts[0].name,), "every_seconds": 0.01}
+
+
+def _change_web(place: tuple[Path, SmallWeb]) -> None:
+    folder, web = place
+    (folder / "feed.xml").write_text(rss(entry(1, full="one, edited"), entry(2, full="two"), entry(3, full="three")))
+    (folder / "list.txt").write_text(web.hosts[0].address("/0"))
+
+
+def _lose_web(place: tuple[Path, SmallWeb]) -> None:
+    (place[0] / "feed.xml").unlink()
+
+
 SOURCES = [
     SampleSource("github", _fill_api, _api_settings, _change_api, _lose_api, place="api", keeps_versions=True),
     SampleSource("github", _fill_clone, lambda path: {"clone": path}, _change_clone, _lose_folder, keeps_versions=True),
     SampleSource("imap", _fill_mail, _mail_settings, _change_mail, Dovecot.stop, place="server", edits=0),
     SampleSource("local_files", _fill_folder, lambda path: {"root": path}, _change_folder, _lose_folder),
     SampleSource("obsidian", _fill_vault, lambda path: {"root": path}, _change_folder, _lose_folder),
+    SampleSource("web", _fill_web, _web_settings, _change_web, _lose_web, place="web_files", keeps_versions=True),
 ]
 
 WINDOWED = {"imap", "github"}
@@ -283,6 +318,8 @@ def test_source_lost_while_fetching_raises_a_source_error(sample: Sample, ledger
     ledger.sync(sample.connector, fetch=False)
     if isinstance(sample.connector, Connected):
         sample.connector.close()  # Discard items read ahead.
+    if isinstance(sample.connector, Keeping) and sample.connector.folder:
+        shutil.rmtree(sample.connector.folder)
     sample.source.lose(sample.place)
     with pytest.raises(SourceError):
         sample.connector.fetch(next(iter(ledger.present().values())).item)

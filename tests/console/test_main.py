@@ -97,7 +97,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "vault": "report",
         "syncs": "list show",
         "audit": "list verify key export compare erase",
-        "queue": "stats pause resume retry-failed run",
+        "queue": "stats pause resume retry-failed run enqueue import",
         "telemetry": "show export",
         "throttle": "show set clear pause resume reset-breaker history",
         "login": "github",

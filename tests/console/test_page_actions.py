@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from catchment.actions import backfills
+from catchment.actions import backfills, inbox
 from catchment.errors import Reason
 from catchment.ledger import BackfillSelection
 from catchment.model import JobState, ReplayStage
@@ -103,6 +103,12 @@ def fields_of(name: str, desk: LocalDesk) -> tuple[dict[str, Any], str]:
         case "sources.add":
             root = desk.entry("notes").settings.root  # type: ignore[attr-defined]
             return {"kind": "local_files", "location": str(root), "name": "more", "every": "15m"}, "added"
+        case "sources.allow_hosts" | "inbox.enqueue":
+            place = {"addresses": "https://example.org/\nhttps://example.org/b", "consent": "on"}
+            if name == "inbox.enqueue":
+                return place, "changed"
+            inbox.enqueue(desk, ["https://example.org/"], "test", consented=True)
+            return {"name": "inbox", "hosts": "a.example\nb.example:80", "until": ""}, "consent given"
         case "sources.change":
             return {"name": "notes", "settings": "exclude=*.tmp\nlimits.max_mb=20", "watch": ""}, "changed"
         case "sources.remove":

@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from catchment.errors import TryAgain
-from catchment.runtime.child_process import PARENT_VARIABLE
+from catchment.runtime.child_process import PARENT_VARIABLE, RestartPause
 from catchment.runtime.process import identity
-from catchment.runtime.restarts import RestartPause
 from catchment.settings import Home
 from deployments.runs.occupancy import Occupancy
 from deployments.server.logs import BoundedLog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from catchment.runtime.restarts import RestartPause
+from catchment.runtime.child_process import RestartPause
 
 
 class Life:

@@ -141,6 +141,23 @@ _PAGE = """
 >
 "
 """
+_WEB = """
+<base href="//[x">
+<a href="http://[1">
+<a href="../x y">
+<nav>
+<article>
+<figure>
+<link rel=canonical href="x">
+<meta property=og:title content="a | b - c">
+<script type="application/ld+json">{"@type":"Article","datePublished":"9999-12-31T23:59:59-14:00","author":[{"name":1},"x"]
+}</script>
+<script type="application/ld+json">[[{"@type":["Blog",1],"name":["x"]}]]</script>
+<time datetime="2026-01-31">
+<input type=password>
+The council voted late on Tuesday to build the line between the harbour and the university.
+\u00ad
+"""
 _CANVAS = """
 {"nodes":[
 ],"edges":[
@@ -239,6 +256,7 @@ def targets() -> Iterator[Target]:
     yield Target("note", _file("n.md"), woven(_NOTE))
     yield Target("properties", _properties, woven(_PROPERTIES))
     yield Target("page", _file("p.html"), woven(_PAGE))
+    yield Target("web-page", _web_page, woven(_PAGE + _WEB))
     yield Target("canvas", _file("c.canvas"), woven(_CANVAS))
     yield Target("notebook", _file("n.ipynb"), woven(_CANVAS))
     for name in ("py", "js", "ts", "go", "rs", "c", "php", "sh"):
@@ -266,6 +284,13 @@ def _file(name: str) -> Callable[[bytes], None]:
             storable(document.text)
 
     return check
+
+
+def _web_page(data: bytes) -> None:
+    document = read(data, "p.html", "https://example.org/a/b")
+    if document is not None:
+        storable(document.text)
+        storable(document.properties)
 
 
 def _properties(data: bytes) -> None:

@@ -36,9 +36,9 @@ def twice(function: Callable[[], T]) -> T | None:
     return None if isinstance(first, _Refusal) else first
 
 
-def read(data: bytes, name: str) -> Document | None:
+def read(data: bytes, name: str, address: str = "") -> Document | None:
     """Return the checked document of a file; None if the file is refused."""
-    document = twice(lambda: normalize(RawContent(data, name)))
+    document = twice(lambda: normalize(RawContent(data, name, address=address)))
     if document is not None:
         sound(document)
     return document

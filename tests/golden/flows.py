@@ -20,6 +20,7 @@ from flows.imap import sync_imap
 from flows.local_files import sync_local_files
 from flows.obsidian import sync_obsidian
 from flows.upkeep import upkeep
+from flows.web import sync_web
 from tests.deployments.standin_flow import sync_standin
 
 _PROJECT: Final = Path(__file__).parents[2]
@@ -29,7 +30,17 @@ def flow_files() -> Mapping[Path, str]:
     """The content of each file."""
     return {
         _PROJECT / f"{flow.fn.__module__.replace('.', '/')}.json": _content(flow)
-        for flow in (deliver, embed, sync_github, sync_imap, sync_local_files, sync_obsidian, upkeep, sync_standin)
+        for flow in (
+            deliver,
+            embed,
+            sync_github,
+            sync_imap,
+            sync_local_files,
+            sync_obsidian,
+            sync_web,
+            upkeep,
+            sync_standin,
+        )
     }
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.hazards import disks, mail, processes, repositories
+from tests.hazards import disks, mail, processes, repositories, websites
 from tests.hazards.model import Area
 
 AREAS: tuple[Area[Any], ...] = (
     mail.AREA,
     repositories.FILES,
     repositories.DISCUSSIONS,
+    websites.AREA,
     processes.AREA,
     disks.AREA,
 )

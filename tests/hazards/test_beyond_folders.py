@@ -1,4 +1,4 @@
-"""The hazards of mail and repositories, applied to Catchment; `make hazards` covers the other areas too."""
+"""The hazards of mail, repositories and the web, applied to Catchment; `make hazards` covers the other areas too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.hazards import mail, repositories
+from tests.hazards import mail, repositories, websites
 from tests.hazards.model import Hazard
 
 pytestmark = pytest.mark.soak
@@ -31,6 +31,13 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def internet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The shared scene of the web's hazards."""
+    with websites.AREA.scene(tmp_path_factory.mktemp("web")) as made:
+        yield made
+
+
 @each(mail.AREA.hazards)
 def test_outcome_of_a_mail_hazard_is_right(mailbox: Any, hazard: Hazard[Any]) -> None:
     verdict = hazard.happens(mailbox)
@@ -40,4 +47,10 @@ def test_outcome_of_a_mail_hazard_is_right(mailbox: Any, hazard: Hazard[Any]) ->
 @each(repositories.FILES.hazards)
 def test_outcome_of_a_repository_hazard_is_right(host: Any, hazard: Hazard[Any]) -> None:
     verdict = hazard.happens(host)
+    assert verdict.right, verdict
+
+
+@each(websites.AREA.hazards)
+def test_outcome_of_a_web_hazard_is_right(internet: Any, hazard: Hazard[Any]) -> None:
+    verdict = hazard.happens(internet)
     assert verdict.right, verdict

@@ -409,9 +409,10 @@ def test_host_is_never_asked_sooner_than_it_wants(pacing: Pacing, scattered: Met
     apart = [later - earlier for earlier, later in pairwise(begun)]
     assert apart == [pytest.approx(2.5, abs=0.001)] * 24
     assert [row.multiplier > 1 for row in pacing.buckets()] == [True]
-    # A free answer may return its token, and nobody waits in a thread for a host that wants a minute.
-    with scattered.transfer(at=calm) as transfer:
+    # What was not sent may be sent, and nobody waits in a thread for a host that wants a minute.
+    with pytest.raises(SourceUnavailable), scattered.transfer(at=calm) as transfer:
         transfer.refund()
+        raise SourceUnavailable("no such name")
     with scattered.transfer(at=calm):
         assert uptime.seconds == pytest.approx(begun[-1] + 2.5, abs=0.001)
     # Refusals slow it down, in threads of the connector, too.

@@ -101,7 +101,7 @@ def github(hub: GitHubServer, **more: str) -> dict[str, str]:
 
 def test_form_offers_each_kind_and_reads_nothing(home: Home, client: TestClient) -> None:
     page = client.get("/sources/new").text
-    for kind in ("obsidian", "local_files", "imap", "github"):
+    for kind in ("obsidian", "local_files", "imap", "github", "web"):
         assert f'name="kind" value="{kind}"' in page
     assert "/actions/sources.add" not in page
     assert not (home.path / "ledger.db").exists()
@@ -122,6 +122,18 @@ def test_preview_counts_files_by_type_and_writes_nothing(home: Home, client: Tes
     answer = client.get(f"/api/v1/sources/new?{query}", headers={"Authorization": f"Bearer {TOKEN}"}).json()
     assert answer["preview"]["files"][0] == {"ending": "md", "number": 2, "size": 20}
     assert files(home) == before
+
+
+def test_preview_names_ten_hosts_and_asks_none(home: Home, client: TestClient, tmp_path: Path) -> None:
+    opml = tmp_path / "feeds.opml"
+    feeds = "".join(f'<outline xmlUrl="https://h{number:02}.example/feed"/>' for number in range(12))
+    opml.write_text(f'<opml version="2.0"><body>{feeds}</body></opml>')
+    query = urlencode({"kind": "web", "location": str(opml), "name": "feeds", "watch": "true", "every": "1h"})
+    page = client.get(f"/sources/new?{query}").text
+    assert re.findall(r"<b[^>]*>(h\d\d)\.example</b>", page) == [f"h{number:02}" for number in range(10)]
+    assert "2 more" in page and "h11.example" in page
+    assert 'name="consent"' in page and 'name="watch" value="true"' not in page.partition("/actions/sources.add")[2]
+    assert not (home.path / "ledger.db").exists()
 
 
 def test_count_of_a_large_folder_ends_in_time(client: TestClient, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:

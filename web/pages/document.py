@@ -34,6 +34,7 @@ _MOST_LINES = 1_000
 """Lines of a diff that are shown."""
 _MOST_HTML = 36_000
 """Characters of the texts of a conversation on one page."""
+_SCHEME = re.compile("^https?://")
 _PAGE = re.compile(r"[1-9][0-9]{0,5}")
 _UNSAFE = re.compile(r"[^\w .()+-]", re.ASCII)
 _CLOSED = "default-src 'none'; frame-ancestors 'none'"
@@ -84,7 +85,7 @@ def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "linked": {title: (documents[:_LISTED], len(documents)) for title, documents in linked.items() if documents},
         "similar": similar,
         "meaning_off": meaning_off,
-        "crumbs": shown.item.partition(";UIDVALIDITY=")[0].split("/"),
+        "crumbs": _SCHEME.sub("", shown.item.partition(";UIDVALIDITY=")[0]).rstrip("/").split("/"),
         "opens": _opens(shown),
     }
 

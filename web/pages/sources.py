@@ -49,12 +49,16 @@ class SettingsTrial:
 
 @dataclass(frozen=True, slots=True)
 class ConsentView:
-    """The scopes of a source. `documents`: that a withdrawal deletes, of the chosen scope or of all."""
+    """The scopes of a source. `documents`: that a withdrawal deletes, of the chosen scope or of all.
+
+    `unread_hosts`: of a web source, the hosts that it may not contact, with the number of its addresses there.
+    """
 
     source: str
     scopes: list[ScopeView]
     scope: str | None
     documents: int
+    unread_hosts: Mapping[str, int]
 
 
 def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
@@ -124,7 +128,8 @@ def _one(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -
 
 def _new(desk: Desk[Any], _library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     typed = {name: parameters.get(name, "").strip() for name in ("kind", "location", "name", "every", "cron")}
-    watch = bool(parameters.get("watch"))
+    # The box is checked until a place was typed.
+    watch = bool(parameters.get("watch")) and typed["kind"] != "web"
     found, problem = None, None
     if typed["location"]:
         timing = Timing(typed["every"] or None, typed["cron"] or None, watch=watch)
@@ -168,12 +173,12 @@ def _settings(desk: Desk[Any], _library: WarmLibrary, name: str, parameters: Map
 
 def _consent(desk: Desk[Any], library: WarmLibrary, name: str, parameters: Mapping[str, str]) -> Data:
     ledger, scope = library.ledger, parameters.get("scope") or None
-    rows = sources.scopes(ledger, name, consents.requested(desk, desk.entry(name)))
+    rows = sources.scopes(ledger, name, consents.requested(desk, entry := desk.entry(name)))
     documents = ledger.library.sizes().get(name, 0)
     if scope:
         covered = consents.extent(desk, ledger, name, scope)
         documents = len(ledger.purging.holdings(ledger.sources.get(name).id, covered.covers).documents)
-    return {"view": ConsentView(name, rows, scope, documents)}
+    return {"view": ConsentView(name, rows, scope, documents, consents.unread_hosts(desk, ledger, entry))}
 
 
 def _limits(_desk: Desk[Any], library: WarmLibrary, name: str, _parameters: Mapping[str, str]) -> Data:

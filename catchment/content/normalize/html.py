@@ -15,7 +15,7 @@ from catchment.content.normalize.nesting import flattened
 from catchment.model import Document
 
 _DROPPED_NAMES = "script style template head svg math iframe object canvas noscript select button -comment"
-DROPPED = frozenset(_DROPPED_NAMES.split())
+_DROPPED = frozenset(_DROPPED_NAMES.split())
 _BLOCK_NAMES = """
     address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form header hr
     html legend li main nav ol p pre section summary table tbody tfoot thead tr ul h1 h2 h3 h4 h5 h6"""
@@ -111,7 +111,7 @@ def walk(tree: Any, visitor: Visitor, unseen: Collection[int]) -> None:
     top = root.mem_id if root is not None else 0
     node = root
     while node is not None:
-        if node.tag not in DROPPED and node.mem_id not in unseen:
+        if node.tag not in _DROPPED and node.mem_id not in unseen:
             visitor.enter(node)
             if node.child is not None and node.tag not in _LEAVES:
                 node = node.child

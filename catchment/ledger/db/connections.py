@@ -94,7 +94,7 @@ def make_engine(url: URL, alone: bool, fixed: bool, patience: float) -> Engine:
             return engine
         except ImportError as error:
             raise BadInput(
-                "psycopg: not installed, but needed for PostgreSQL; pip install 'psycopg[binary]'"
+                "psycopg: not installed, but needed for PostgreSQL; run: pip install 'catchment[postgres]'"
             ) from error
     file = Path(str(url.database))
     lock_wait = 0 if alone else LOCK_WAIT_SECONDS

@@ -172,7 +172,8 @@ class Backlog:
 class Delivered:
     """A completed job. `document` and `extraction` are None if the library already has the content.
 
-    `content_hash` is the hexadecimal SHA-256 of the raw bytes. `modified` is aware UTC. `metadata` is JSON-compatible.
+    `content_hash` is the hexadecimal SHA-256 of the raw bytes and, for a web page, of its address. `modified` is aware UTC.
+    `metadata` is JSON-compatible.
     """
 
     job_id: int

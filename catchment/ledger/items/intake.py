@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import delete, select
 
+from catchment.errors import SkipReason
 from catchment.ledger.db import lookup
 from catchment.ledger.db.database import Store, Writing, among
-from catchment.ledger.db.job_states import in_parts
+from catchment.ledger.db.job_states import SKIPPED, in_parts
 from catchment.ledger.db.lookup import ListPage
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import Hold, IntakeCounts, ItemRow, Settled
-from catchment.ledger.db.schema import items
+from catchment.ledger.db.schema import items, jobs
 from catchment.ledger.db.schema import marks as marks_table
 from catchment.ledger.items import item_lookup
 from catchment.ledger.items.deletion_guard import Deletions, HeldFolder, HeldItem
@@ -125,6 +126,17 @@ class Intake:
                 rows = reading.execute(select(items.c.id, items.c.state).where(among(reading, items.c.id, part)))
                 found |= {row.id: row.state for row in rows}
         return found
+
+    def excluded(self, source_id: int) -> list[str]:
+        """Return the locators of the present items that the source is set to leave out."""
+        statement = (
+            select(items.c.locator)
+            .join(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
+            .where(items.c.source_id == source_id, items.c.state == "present")
+            .where(jobs.c.state == SKIPPED.value, jobs.c.reason == SkipReason.EXCLUDED.value)
+        )
+        with self._store.read() as reading:
+            return list(reading.execute(statement).scalars())
 
     def of_document(self, document: int) -> ItemRow | None:
         """Return the item of a document, which may be withdrawn; None without such a document."""

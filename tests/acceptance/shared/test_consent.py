@@ -44,8 +44,7 @@ def person(person: Person, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def holding(person: Person, *words: bytes) -> set[Path]:
     """Return the files of the home that contain one of these words, including Prefect's database and the logs."""
-    files = (file for file in person.home.rglob("*") if file.is_file())
-    return {file.relative_to(person.home) for file in files if any(word in file.read_bytes() for word in words)}
+    return {path for path, held in person.files() if any(word in held for word in words)}
 
 
 def found(person: Person, words: str) -> list[str]:

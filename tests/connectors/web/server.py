@@ -21,7 +21,7 @@ from typing import Self
 
 @dataclass(frozen=True)
 class Page:
-    """What a host answers for a path. The ETag is made of the body unless `etag` is given ("" for none).
+    """The response to a path. The ETag is made of the body unless `etag` is given ("" for none).
 
     Attributes:
         delay: Seconds before the response.
@@ -68,11 +68,11 @@ class Request:
 
 @dataclass
 class Host:
-    """One host: its pages by path (with the query), and what it was asked.
+    """One host: its pages by path (with the query), and the requests to it.
 
     Attributes:
         name: As in an address, with the port.
-        always: What it answers for every path, if set. It may be changed while it is asked.
+        always: The response to every path, if set. May be changed between requests.
         make: Makes the page of a path that is not in `pages`; None is "not found".
     """
 

@@ -117,7 +117,7 @@ def test_request_names_the_program_and_carries_nothing_of_others(
     client.get(first.address())
     for request in web.requests:
         assert request.headers["user-agent"] == f"catchment/{__version__} (+me@example.org)"
-        assert request.headers.keys() == {"host", "user-agent", "accept", "accept-encoding"}
+        assert request.headers.keys() == {"host", "user-agent", "accept", "accept-encoding", "accept-language"}
     assert client_of().get(second.address("/b")).status == 200
     assert web.requests[-1].headers["user-agent"] == f"catchment/{__version__}"
 
@@ -230,6 +230,7 @@ def test_redirect_without_a_valid_address_fails(client: WebClient, host: Host, h
         (500, {}, FetchFailed, None),
         (400, {}, FetchFailed, None),
         (204, {}, FetchFailed, None),
+        (304, {}, FetchFailed, None),
         (306, {}, FetchFailed, None),
     ],
 )

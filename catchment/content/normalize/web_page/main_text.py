@@ -27,16 +27,18 @@ from catchment.content.normalize.html import (
     walk,
 )
 from catchment.content.normalize.language_detection import language
-from catchment.content.normalize.page_facts import facts_of
+from catchment.content.normalize.web_page.facts import facts_of
 from catchment.model import Document
 
 _WHOLE = re.compile(rb"<(?:!doctype|html|head|body|title)\b", re.IGNORECASE)
 """A page has one of these tags. Markup without them, such as the content of a feed entry, has no navigation."""
-_SELECTED_BYTES, _SELECTED_LINES = 3_000_000, 20_000
-"""Larger pages are read whole: trafilatura needs 40 times the memory of the page, and such pages are manuals and lists."""
+_SELECTED_BYTES, _SELECTED_LINES, _SELECTED_NODES = 3_000_000, 10_000, 40_000
+"""Larger pages, which are manuals and lists, are read whole: the time for a selection grows with the square of the lines."""
 _NAVIGATION = """
     nav, aside, footer, form, body > header, [hidden], [aria-hidden=true], [role=navigation], [role=banner], [role=contentinfo],
     [role=complementary], [role=search]"""
+_LAZY = ("data-src", "data-lazy-src", "data-original")
+"""The address of a picture that a script loads late; its `src` is a placeholder."""
 _LEAVES = frozenset({"-text", "img", "hr", "br"})
 _BREAKS = BLOCKS | {"br", "td", "th"}
 _WORD = re.compile(r"\w+")
@@ -44,6 +46,9 @@ _BETWEEN_LINES = re.compile(r"\n| \| ")
 _GRAM = 4
 """Words. Shorter lines are common in navigation too; they count only between lines of the main text."""
 _LEAST_SHARE = 0.6
+"""Share of the word sequences of a line that are in the selected text."""
+_LEAST_WRITTEN = 0.33
+"""Share of the selected words below which it is used as it is: it was in elements that `html` omits, such as `noscript`."""
 _LOGIN_CHARACTERS = 500
 
 
@@ -53,18 +58,19 @@ def web_page(data: bytes, address: str, media_type: str = "text/html", encoding:
     page = text.encode("utf-8", "replace")
     tree = tree_of(page)
     base = _made_absolute(tree, address)
-    unseen: set[int] = set()
-    if _WHOLE.search(page):
-        unseen = _rest(tree, _selected(text)) if len(page) <= _SELECTED_BYTES else _navigation(tree)
-        unseen |= {
-            node.mem_id for node in tree.css("a[href^='#']") if not _words(node.text())
-        }  # such as "¶" in a heading
-    body = markdown_of(tree, frozenset(unseen))
+    is_large, is_whole = len(page) >= LARGE, bool(_WHOLE.search(page))
+    if len(page) > _SELECTED_BYTES:
+        text = ""  # free it early
+    del page
+    unseen, selected = _unseen(tree, text) if is_whole else (set[int](), "")
+    body = markdown_of(tree, frozenset(unseen)).replace("\xad", "")
+    if selected and len(_words(selected)) * _LEAST_WRITTEN > len(_words(body)):
+        body = selected
     facts = facts_of(tree, meta(tree), base)
     named = named_language(tree)
     asks_for_login = len(body) < _LOGIN_CHARACTERS and tree.css_first("input[type=password]") is not None
     del tree
-    if len(page) >= LARGE:
+    if is_large:
         release_memory()
     return Document(
         text=body,
@@ -83,9 +89,10 @@ def _made_absolute(tree: Any, address: str) -> str:
     """Make links and images of the page absolute. Return the base address."""
     base = tree.css_first("base[href]")
     base = _joined(address, (base.attributes.get("href") or "") if base else "")
-    for name, nodes in (("href", tree.css("a[href]")), ("src", tree.css("img[src]"))):
+    for name, nodes in (("href", tree.css("a[href]")), ("src", tree.css("img"))):
         for node in nodes:
-            target = (node.attributes.get(name) or "").strip()
+            lazy = [node.attributes.get(each) for each in _LAZY] if name == "src" else []
+            target = (next(filter(None, lazy), None) or node.attributes.get(name) or "").strip()
             if target and not target.startswith(("#", "data:", "javascript:", "mailto:")):
                 node.attrs[name] = _joined(base, target)
     return base
@@ -96,6 +103,18 @@ def _joined(base: str, target: str) -> str:
         return urljoin(base, target)
     except ValueError:  # an address such as "http://[1"
         return target
+
+
+def _unseen(tree: Any, page: str) -> tuple[set[int], str]:
+    """Return the `mem_id`s of the nodes outside the main text, and the main text as trafilatura selects it."""
+    selected = ""
+    if page:
+        lines = _Lines()
+        walk(tree, lines, ())
+        selected = _selected(page) if lines.are_few() else ""
+    unseen = lines.outside(_kept(lines.lines, selected)) if selected else _navigation(tree)
+    signs = (link for link in tree.css("a[href^='#']") if not _words(link.text()))  # such as "¶" beside a heading
+    return unseen | {link.mem_id for link in signs}, selected
 
 
 def _selected(page: str) -> str:
@@ -110,19 +129,6 @@ def _selected(page: str) -> str:
         return ""
 
 
-def _rest(tree: Any, selected: str) -> set[int]:
-    """Return the `mem_id`s of the nodes that are not of the selected text."""
-    lines = _Lines()
-    walk(tree, lines, ())
-    if len(lines.lines) > _SELECTED_LINES:
-        return _navigation(tree)
-    kept = _kept(lines.lines, selected)
-    if not any(kept):
-        return _navigation(tree)
-    rest = {node for line, is_kept in zip(lines.lines, kept, strict=True) if not is_kept for node in line.nodes}
-    return rest | {node for node, start, end in lines.code if not any(kept[start:end])}
-
-
 def _navigation(tree: Any) -> set[int]:
     """Return the `mem_id`s of the navigation of a page."""
     return {node.mem_id for node in tree.css(_NAVIGATION)}
@@ -130,9 +136,8 @@ def _navigation(tree: Any) -> set[int]:
 
 @dataclass(slots=True)
 class _Line:
-    """The texts and images between two line breaks of a page. `is_caption`: it belongs to a picture, or has no words."""
+    """The texts and images between two line breaks of a page."""
 
-    is_caption: bool
     nodes: list[int] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
 
@@ -141,17 +146,15 @@ class _Lines:
     """Visits a tree and collects its lines, and the range of lines of each `pre` element."""
 
     def __init__(self) -> None:
-        self.lines = [_Line(False)]
+        self.lines = [_Line()]
         self.code: list[tuple[int, int, int]] = []
         self._starts: list[int] = []
-        self._figures = 0
 
     def enter(self, node: Any) -> None:
         tag = node.tag
         if tag in _LEAVES:
             self.lines[-1].nodes.append(node.mem_id)
         if tag in _BREAKS:
-            self._figures += tag == "figure"
             self._end_line()
         if tag == "-text":
             self.lines[-1].words += _words(node.text_content or "")
@@ -163,13 +166,20 @@ class _Lines:
         if tag == "pre":
             self.code.append((node.mem_id, self._starts.pop(), len(self.lines)))
         if tag in _BREAKS:
-            self._figures -= tag == "figure"
             self._end_line()
+
+    def are_few(self) -> bool:
+        nodes = sum(len(line.nodes) for line in self.lines)
+        return len(self.lines) <= _SELECTED_LINES and nodes <= _SELECTED_NODES
+
+    def outside(self, kept: list[bool]) -> set[int]:
+        """Return the `mem_id`s of the nodes of the lines that are not kept."""
+        nodes = {node for line, is_kept in zip(self.lines, kept, strict=True) if not is_kept for node in line.nodes}
+        return nodes | {node for node, start, end in self.code if not any(kept[start:end])}
 
     def _end_line(self) -> None:
         if self.lines[-1].nodes:
-            self.lines.append(_Line(False))
-        self.lines[-1].is_caption = self._figures > 0
+            self.lines.append(_Line())
 
 
 def _words(text: str) -> list[str]:
@@ -181,7 +191,7 @@ def _kept(lines: list[_Line], selected: str) -> list[bool]:
 
     Lines are aligned with those of the selected text. The remaining text had other line breaks; its lines are found by words.
     """
-    worded = [index for index, line in enumerate(lines) if line.words and not line.is_caption]
+    worded = [index for index, line in enumerate(lines) if line.words]
     wanted = [words for line in _BETWEEN_LINES.split(selected) if (words := _words(line))]
     kept = [False] * len(lines)
     for block in SequenceMatcher(

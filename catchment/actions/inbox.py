@@ -1,0 +1,125 @@
+"""The inbox: a web source whose list of addresses is a file of the home, to which addresses are added one by one or in bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from catchment.actions import consents, sources, syncs
+from catchment.actions.desk import Desk, E
+from catchment.actions.sources import NewSource
+from catchment.errors import BadInput, NoConsent, NotFound, Refused, TryAgain
+from catchment.runtime import atomic_files
+from catchment.settings import Home
+
+INBOX = "inbox"
+"""The name of the source."""
+MOST, _MOST_BYTES = 200_000, 20_000_000
+"""Addresses of the inbox at most, and the size of its list. The connector reads no longer one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """The number of addresses by what became of them; `run`: the sync that reads them, None if none could be started.
+
+    `waiting`: of the added and known ones, those whose host has no consent. They are listed and not read.
+    """
+
+    added: int
+    known: int
+    refused: int
+    waiting: int
+    run: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WebAddresses:
+    """Addresses in their one spelling, with the host of each, and the number of texts that are not valid."""
+
+    hosts: Mapping[str, str]
+    refused: int
+
+
+def listed(desk: Desk[E], addresses: Iterable[str]) -> WebAddresses:
+    """Return the addresses that are valid. Raises BadInput if none is, with the problem of the first."""
+    hosts: dict[str, str] = {}
+    problems = []
+    for text in addresses:
+        try:
+            address, host = desk.web_address(text)
+            hosts[address] = host
+        except BadInput as problem:
+            problems.append(problem)
+    if not hosts:
+        raise problems[0] if problems else BadInput("no address; give one such as https://example.org/page")
+    return WebAddresses(hosts, len(problems))
+
+
+def new_hosts(desk: Desk[E], addresses: WebAddresses) -> list[str]:
+    """Return the hosts of these addresses that the inbox may not contact yet, in their order.
+
+    Raises Refused if another source has the name of the inbox.
+    """
+    entry = desk.entries().get(INBOX)
+    if entry and str(desk.home.inbox) not in getattr(entry.settings, "addresses", ()):
+        raise Refused(f"{INBOX}: another source has this name; remove that source, or add addresses to it")
+    allowed = frozenset(getattr(entry.settings, "hosts", ())) if entry else frozenset()
+    return [host for host in dict.fromkeys(addresses.hosts.values()) if host not in allowed]
+
+
+def enqueue(
+    desk: Desk[E],
+    addresses: Sequence[str] | WebAddresses,
+    actor: str,
+    reason: str = "",
+    *,
+    hosts: Collection[str] = (),
+    consented: bool = False,
+) -> Enqueued:
+    """Add addresses to the list of the inbox, and sync it. The first call creates the source.
+
+    Args:
+        hosts: Hosts that may be contacted from now on. Addresses of other new hosts are listed and not read.
+        consented: All hosts of the addresses may be contacted.
+
+    Raises BadInput if no address is valid, NoConsent if new hosts need consent and none is given, or as `sources.add`.
+    """
+    given = addresses if isinstance(addresses, WebAddresses) else listed(desk, addresses)
+    asked = new_hosts(desk, given)
+    allowed = [*dict.fromkeys([*hosts, *(asked if consented else ())])]
+    if asked and not allowed:
+        raise NoConsent(f"{INBOX}: no consent to read {consents.named(asked)}; pass --consent to give it")
+    if INBOX not in desk.entries():
+        _append(desk.home, ())
+        sources.add(
+            desk, NewSource("web", str(desk.home.inbox), INBOX, {"hosts": allowed}), actor, reason, consented=True
+        )
+    elif allowed:
+        sources.allow_hosts(desk, INBOX, allowed, actor, reason)
+    if added := _append(desk.home, given.hosts):
+        with desk.writing() as ledger:
+            text = f"{added:,} {'address' if added == 1 else 'addresses'}"
+            ledger.sources.note(INBOX, "changed", actor, f"{text}; {reason}" if reason else text)
+    left = set(new_hosts(desk, given))
+    waiting = sum(host in left for host in given.hosts.values())
+    run = None
+    with suppress(NotFound, Refused, TryAgain):
+        run = syncs.start(desk, INBOX, actor, reason)
+    return Enqueued(added, len(given.hosts) - added, given.refused, waiting, run)
+
+
+def _append(home: Home, addresses: Collection[str]) -> int:
+    """Add the addresses that the list does not have, and create the list; return their number."""
+    with atomic_files.explained(), atomic_files.alone(home.make().path):
+        before = home.inbox.read_text(encoding="utf-8").splitlines() if home.inbox.exists() else None
+        present = set(before or ())
+        fresh = [address for address in addresses if address not in present]
+        if fresh or before is None:
+            data = "".join(f"{line}\n" for line in [*(before or ()), *fresh]).encode()
+            if len(present) + len(fresh) > MOST or len(data) > _MOST_BYTES:
+                raise BadInput(
+                    f"{INBOX}: holds at most {MOST:,} addresses and 20 MB; add this file as a source of its own"
+                )
+            atomic_files.write(home.inbox, data)
+    return len(fresh)

@@ -1,0 +1,107 @@
+"""A web of hosts, a clock that tests set, and a source that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from catchment.model import Upsert
+from connectors.web import connector
+from connectors.web.connector import WebConnector
+from connectors.web.settings import WebSettings
+from tests.connectors.memory_ledger import MemoryLedger, Report
+from tests.connectors.web.server import Host, Request, SmallWeb
+
+ENTRY = "<item><guid>{id}</guid>{link}<title>{title}</title>{text}</item>"
+
+
+@dataclass
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    now: datetime = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def wait(self, **length: float) -> None:
+        self.now += timedelta(**length)
+
+
+@dataclass
+class Reader:
+    """A web source with its ledger. `folder`: what it keeps on disk."""
+
+    web: SmallWeb
+    clock: Clock
+    folder: Path
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+
+    def connector(self, *addresses: str, **settings: object) -> WebConnector:
+        given = {"addresses": addresses, "every_seconds": 0.01, **settings}
+        made = WebConnector(WebSettings.model_validate(given))
+        made.folder = self.folder
+        return made
+
+    def sync(self, source: WebConnector, *, deep: bool = False, cut: int | None = None, fetch: bool = True) -> Report:
+        try:
+            return self.ledger.sync(source, deep=deep, cut=cut, fetch=fetch)
+        finally:
+            source.close()
+
+    def asked(self, action: Callable[[], object]) -> list[Request]:
+        """Return the requests that an action sends, without those for robots.txt."""
+        before = len(self.web.requests)
+        action()
+        return [request for request in self.web.requests[before:] if request.path != "/robots.txt"]
+
+
+@pytest.fixture
+def small_web() -> Iterator[SmallWeb]:
+    with SmallWeb(2) as web:
+        yield web
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(connector, "present", made)
+    return made
+
+
+@pytest.fixture
+def reader(small_web: SmallWeb, clock: Clock, tmp_path: Path) -> Reader:
+    return Reader(small_web, clock, tmp_path / "kept")
+
+
+def entry(number: object, link: str = "", *, full: str = "", summary: str = "", title: str = "") -> str:
+    """Return an entry of an RSS feed."""
+    text = f"<content:encoded><![CDATA[{full}]]></content:encoded>" if full else f"<description>{summary}</description>"
+    named = f"<link>{link}</link>" if link else ""
+    return ENTRY.format(id=number, link=named, title=title or f"Entry {number}", text=text)
+
+
+def rss(*entries: str, title: str = "Blog") -> str:
+    """Return an RSS feed."""
+    head = '<rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/">'
+    return f"{head}<channel><title>{title}</title>{''.join(entries)}</channel></rss>"
+
+
+def page(text: str, *links: str) -> str:
+    """Return a page with links."""
+    anchors = "".join(f'<a href="{link}">link</a>' for link in links)
+    return f"<html><body><p>{text}</p>{anchors}</body></html>"
+
+
+def put_list(host: Host, *addresses: str) -> str:
+    """Set the list of addresses of a host, and return its address."""
+    return host.put("/list.txt", "".join(f"{address}\n" for address in addresses), "text/plain")
+
+
+def updated(report: Report) -> list[str]:
+    """Return the locators that a listing reported as present."""
+    return [change.item.locator for change in report.changes if isinstance(change, Upsert)]

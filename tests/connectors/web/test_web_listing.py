@@ -1,0 +1,387 @@
+"""What a web source reads, asks again, keeps and gives up, against hosts on loopback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catchment.errors import AccessDenied, FetchFailed, SkipReason, SourceUnavailable
+from catchment.model import Checkpoint, Tombstone
+from connectors.web.hosts import HostAway
+from tests.connectors.web.conftest import Clock, Reader, entry, page, put_list, rss
+from tests.connectors.web.server import Page, SmallWeb
+
+
+def test_feed_gives_full_entries_and_reads_pages_of_summaries(small_web: SmallWeb, reader: Reader) -> None:
+    blog, other = small_web.hosts
+    article = blog.put("/article", page("The whole article"))
+    full = entry(1, blog.address("/full"), full="<p>All of it</p>", title="Full one")
+    summary = entry(2, article, summary="Only a teaser")
+    elsewhere = entry(3, other.address("/elsewhere"), summary="On another host")
+    feed = blog.put("/feed.xml", rss(full, summary, elsewhere, entry(4, full="<p>No link</p>")), "application/rss+xml")
+    source = reader.connector(feed)
+    requests = reader.asked(lambda: reader.sync(source))
+    assert [request.path for request in requests] == ["/feed.xml", "/article"]
+    documents = reader.ledger.documents()
+    assert set(documents) == {blog.address("/full"), article, f"{feed}#3", f"{feed}#4"}
+    assert b"All of it" in documents[blog.address("/full")]
+    assert b"The whole article" in documents[article]
+    assert b"On another host" in documents[f"{feed}#3"]
+    raw = source.fetch(reader.ledger.rows[f"{feed}#3"].item)
+    assert raw.metadata == {"url": other.address("/elsewhere")}
+    assert source.fetch(reader.ledger.rows[blog.address("/full")].item).title == "Full one"
+
+
+def test_entries_are_updated_by_id_and_kept_when_they_leave(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    blog = small_web.hosts[0]
+    first, second = blog.address("/1"), blog.put("/2", page("second"))
+    feed = blog.put("/feed", rss(entry("a", first, full="old"), entry("b", second, summary="s")), "application/rss+xml")
+    source = reader.connector(feed)
+    reader.sync(source)
+    blog.change("/feed", rss(entry("a", first, full="new")))
+    report = reader.sync(source)
+    assert (report.new, report.changed, report.deleted) == (set(), {first}, set())
+    clock.wait(days=9)
+    assert [request.path for request in reader.asked(lambda: reader.sync(source))] == ["/feed"]
+    assert set(reader.ledger.documents()) == {first, second}
+
+
+def test_entry_whose_address_changed_is_a_move(small_web: SmallWeb, reader: Reader) -> None:
+    blog = small_web.hosts[0]
+    old, new = blog.address("/old"), blog.put("/new", page("moved page"))
+    feed = blog.put("/feed", rss(entry("a", old, full="text")), "application/rss+xml")
+    source = reader.connector(feed)
+    reader.sync(source)
+    blog.change("/feed", rss(entry("a", new, summary="text")))
+    assert reader.sync(source).moved == {old: new}
+    assert list(reader.ledger.documents()) == [new]
+
+
+def test_renumbered_ids_change_no_entries(small_web: SmallWeb, reader: Reader) -> None:
+    blog = small_web.hosts[0]
+    links = [blog.address(f"/{number}") for number in range(3)]
+    feed = blog.put("/feed", rss(*(entry(n, link, full=link, title="x") for n, link in enumerate(links))))
+    source = reader.connector(feed)
+    reader.sync(source)
+    blog.change("/feed", rss(*(entry((n + 1) % 3, link, full=link, title="x") for n, link in enumerate(links))))
+    report = reader.sync(source)
+    assert (report.new, report.changed, report.moved, report.deleted) == (set(), set(), {}, set())
+
+
+def test_unchanged_pages_cost_conditional_requests_only(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    host = small_web.hosts[0]
+    addresses = [host.put(f"/{number}", page(f"text {number}")) for number in range(5)]
+    source = reader.connector(put_list(host, *addresses))
+    assert reader.sync(source).fetched == set(addresses)
+    assert [request.path for request in reader.asked(lambda: reader.sync(source))] == ["/list.txt"]
+    clock.wait(days=2)
+    requests = reader.asked(lambda: reader.sync(source))
+    assert len(requests) == 6
+    assert all(request.is_conditional and request.status == 304 for request in requests)
+    host.change("/3", page("another text"))
+    clock.wait(days=2)
+    assert reader.sync(source).fetched == {addresses[3]}
+
+
+def test_new_markup_around_an_equal_text_is_no_change(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    host = small_web.hosts[0]
+    source = reader.connector(put_list(host, host.put("/", page("text"))))
+    reader.sync(source)
+    host.change("/", page("text").replace("<p>", "<p class='n7'>") + "<script>token = 7</script><!-- 7 -->")
+    clock.wait(days=2)
+    report = reader.sync(source)
+    assert (report.changed, len(report.item_changes)) == (set(), 1)
+    clock.wait(days=7)
+    assert all(request.status == 304 for request in reader.asked(lambda: reader.sync(source)))
+
+
+def test_interval_follows_how_often_a_page_changes(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    host = small_web.hosts[0]
+    quiet, busy = host.put("/quiet", page("quiet")), host.put("/busy", page("busy 0"))
+    source = reader.connector(put_list(host, quiet, busy))
+    reader.sync(source)
+    for number in range(20):
+        clock.wait(hours=12)
+        host.change("/busy", page(f"busy {number + 1}"))
+        reader.sync(source)
+    looks = {path: host.paths.count(path) for path in ("/quiet", "/busy")}
+    assert looks["/quiet"] <= 6
+    assert looks["/busy"] >= 19
+
+
+def test_gone_page_is_deleted_after_three_looks_over_three_days(
+    small_web: SmallWeb, reader: Reader, clock: Clock
+) -> None:
+    host = small_web.hosts[0]
+    address = host.put("/page", page("text"))
+    source = reader.connector(put_list(host, address))
+    reader.sync(source)
+    del host.pages["/page"]
+    for _ in range(3):
+        clock.wait(days=1)
+        for _ in range(5):
+            assert reader.sync(source, deep=True).deleted == set()
+    clock.wait(days=1.5)
+    assert reader.sync(source).deleted == {address}
+    assert reader.asked(lambda: reader.sync(source))[1:] == []
+    host.put("/page", page("it is back"))
+    clock.wait(days=31)
+    reader.sync(source)
+    assert list(reader.ledger.documents()) == [address]
+
+
+def test_gone_page_that_returns_starts_over(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    host = small_web.hosts[0]
+    address = host.put("/page", page("text"))
+    source = reader.connector(put_list(host, address))
+    reader.sync(source)
+    for kept in (None, host.pages["/page"]) * 4:
+        host.always = None if kept else Page(status=410)
+        clock.wait(days=2)
+        assert reader.sync(source, deep=True).deleted == set()
+
+
+def test_hosts_that_are_dead_refuse_or_throttle_defer_only_their_addresses(reader: Reader, clock: Clock) -> None:
+    web = reader.web
+    good, busy, down = web.hosts[0], web.hosts[1], web.add()
+    dead = web.dead()
+    busy.always = Page(status=429, headers={"Retry-After": "7200"})
+    down.always = Page(status=503)
+    pages = [good.put(f"/{number}", page(f"text {number}")) for number in range(3)]
+    others = [host.address(f"/{number}") for host in (busy, down, dead) for number in range(20)]
+    source = reader.connector(put_list(good, *others, *pages), hosts=[host.name for host in (busy, down, dead)])
+    report = reader.sync(source)
+    assert report.fetched == set(pages)
+    assert (report.failed, len(busy.requests), len(down.requests)) == ({}, 1, 3)
+    busy.always = down.always = None
+    busy.make = down.make = lambda path: Page.of(page(f"late {path}"))
+    clock.wait(hours=1)
+    assert len(reader.sync(source).fetched) == 20
+    assert len(busy.requests) == 1
+    clock.wait(hours=1.1)
+    assert len(reader.sync(source).fetched) == 20
+    failed = {}
+    for _ in range(3):
+        clock.wait(days=1)
+        failed |= reader.sync(source).failed
+    assert {type(error) for error in failed.values()} == {HostAway}
+    assert set(failed) == {dead.address(f"/{number}") for number in range(20)}
+    assert [key for key in reader.ledger.marks if key.startswith("host:")] == [f"host:{dead.name}"]
+
+
+def test_one_broken_page_does_not_stop_its_host(small_web: SmallWeb, reader: Reader) -> None:
+    host = small_web.hosts[0]
+    pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(9)]
+    host.pages["/4"] = Page(status=500)
+    report = reader.sync(reader.connector(put_list(host, *pages)))
+    assert len(report.fetched) == 8
+    assert {type(error) for error in report.failed.values()} == {FetchFailed}
+
+
+def test_page_that_needs_a_login_fails_and_a_read_one_is_kept(
+    small_web: SmallWeb, reader: Reader, clock: Clock
+) -> None:
+    host = small_web.hosts[0]
+    source = reader.connector(put_list(host, host.put("/a", page("a")), host.address("/b")))
+    host.pages["/b"] = Page(status=403)
+    assert {type(error) for error in reader.sync(source).failed.values()} == {AccessDenied}
+    host.pages["/a"] = Page(status=401)
+    clock.wait(days=2)
+    reader.sync(source)
+    assert list(reader.ledger.documents()) == [host.address("/a")]
+
+
+def test_robots_rules_exclude_new_pages_and_keep_read_ones(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    host = small_web.hosts[0]
+    source = reader.connector(put_list(host, host.put("/a", page("a"))))
+    reader.sync(source)
+    host.put("/robots.txt", "User-agent: catchment\nDisallow: /a\nDisallow: /b\n", "text/plain")
+    put_list(host, host.address("/a"), host.put("/b", page("b")), host.put("/c", page("c")))
+    clock.wait(days=2)
+    report = reader.sync(source)
+    assert report.skipped == {host.address("/b"): SkipReason.EXCLUDED}
+    assert set(reader.ledger.documents()) == {host.address("/a"), host.address("/c")}
+    assert host.paths.count("/a") == 1
+    del host.pages["/robots.txt"]
+    clock.wait(days=2)
+    reader.sync(source)
+    assert set(reader.ledger.documents()) == {host.address(f"/{name}") for name in "abc"}
+
+
+def test_summary_is_the_content_if_the_page_cannot_be_read(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    host = small_web.hosts[0]
+    host.put("/robots.txt", "User-agent: *\nDisallow: /a\n", "text/plain")
+    address = host.put("/a", page("page"))
+    source = reader.connector(host.put("/feed", rss(entry(1, address, summary="the summary"))))
+    reader.sync(source)
+    assert b"the summary" in reader.ledger.documents()[address]
+    del host.pages["/robots.txt"]
+    clock.wait(days=2)
+    reader.sync(source)
+    assert b"page" in reader.ledger.documents()[address]
+
+
+def test_list_without_an_address_deletes_it(small_web: SmallWeb, reader: Reader, tmp_path: Path) -> None:
+    host = small_web.hosts[0]
+    pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(3)]
+    file = tmp_path / "list.txt"
+    file.write_text("\n".join(pages))
+    source = reader.connector(str(file), put_list(host, pages[2]), hosts=[host.name])
+    reader.sync(source)
+    assert host.paths.count("/2") == 1
+    file.write_text("\n".join(pages[:1]))
+    assert reader.sync(source).deleted == {pages[1]}
+    file.unlink()
+    with pytest.raises(SourceUnavailable, match="restore the file"):
+        reader.sync(source)
+
+
+def test_unreadable_list_and_login_page_in_its_place_delete_nothing(
+    small_web: SmallWeb, reader: Reader, clock: Clock
+) -> None:
+    lists, host = small_web.hosts
+    pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(3)]
+    source = reader.connector(put_list(lists, *pages), hosts=[host.name])
+    reader.sync(source)
+    portal = Page.of(page("Please log in to the network"))
+    for answer in (Page(status=500), Page(status=404), Page(status=503), Page.moved("http://portal.example/"), portal):
+        lists.always = answer
+        clock.wait(days=2)
+        assert reader.sync(source).deleted == set()
+    assert set(reader.ledger.documents()) == set(pages)
+
+
+def test_sitemap_that_shrinks_to_nothing_reports_all_deletions(small_web: SmallWeb, reader: Reader) -> None:
+    host = small_web.hosts[0]
+    pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(12)]
+    urls = "".join(f"<url><loc>{address}</loc></url>" for address in pages)
+    head = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
+    source = reader.connector(host.put("/sitemap.xml", f"{head}{urls}</urlset>", "application/xml"))
+    reader.sync(source)
+    host.change("/sitemap.xml", f"{head}</urlset>")
+    assert sum(isinstance(change, Tombstone) for change in reader.sync(source).changes) == 12
+
+
+def test_equal_text_of_many_changed_pages_is_an_error_page(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    host = small_web.hosts[0]
+    pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(20)]
+    source = reader.connector(put_list(host, *pages))
+    reader.sync(source)
+    for number in range(20):
+        host.change(f"/{number}", page("This page does not exist"))
+    clock.wait(days=2)
+    assert len(reader.sync(source).changed) == 2
+
+
+def test_endless_calendar_ends_at_most_pages(small_web: SmallWeb, reader: Reader) -> None:
+    host = small_web.hosts[0]
+
+    def month(path: str) -> Page | None:
+        number = int(path.removeprefix("/m")) if path.startswith("/m") else None
+        links = [f"/m{number * 2}", f"/m{number * 2 + 1}"] if number else []
+        return Page.of(page(f"month {number}", *links)) if number else None
+
+    host.make = month
+    source = reader.connector(host.address("/m1"), depth=5, most_pages=10)
+    assert len(reader.sync(source).fetched) == 10
+    assert reader.asked(lambda: reader.sync(source)) == []
+    assert len(reader.sync(reader.connector(host.address("/m1"), depth=2, most_pages=100)).deleted) == 3
+
+
+def test_site_is_read_within_its_host_and_its_broken_links_are_skipped(small_web: SmallWeb, reader: Reader) -> None:
+    host, other = small_web.hosts
+    links = ("/a", "b?utm_source=x", "#top", "/image.png", "/broken", "mailto:x@y.example", other.address("/"))
+    front = host.put("/", page("front", *links))
+    pages = {front, host.put("/a", page("a", "/deeper")), host.put("/b", page("b"))}
+    host.put("/deeper", page("deeper"))
+    report = reader.sync(reader.connector(front, depth=1, hosts=[other.name]))
+    assert report.fetched == pages
+    assert report.skipped == {host.address("/broken"): SkipReason.EXCLUDED}
+    assert other.requests == []
+
+
+def test_hosts_that_are_not_allowed_are_skipped_and_not_asked(small_web: SmallWeb, reader: Reader) -> None:
+    host, other = small_web.hosts
+    moved = host.address("/moved")
+    host.pages["/moved"] = Page.moved(other.address("/"))
+    addresses = put_list(host, other.address("/page"), moved)
+    report = reader.sync(reader.connector(addresses))
+    assert report.skipped == dict.fromkeys((other.address("/page"), moved), SkipReason.EXCLUDED)
+    assert other.requests == []
+    other.put("/", page("target"))
+    other.put("/page", page("page"))
+    reader.clock.wait(days=2)
+    report = reader.sync(reader.connector(addresses, hosts=[other.name]))
+    assert report.fetched == {other.address("/page"), moved}
+
+
+def test_opml_reads_its_feeds_and_a_list_may_name_feeds(small_web: SmallWeb, reader: Reader) -> None:
+    one, two = small_web.hosts
+    feeds = [host.put("/feed", rss(entry(1, full=host.name))) for host in (one, two)]
+    outlines = "".join(f'<outline xmlUrl="{feed}"/>' for feed in feeds)
+    opml = one.put("/reader.opml", f"<opml><body>{outlines}</body></opml>", "text/xml")
+    report = reader.sync(reader.connector(opml))
+    assert report.skipped == {feeds[1]: SkipReason.EXCLUDED}
+    assert two.requests == []
+    assert reader.sync(reader.connector(opml, hosts=[two.name])).deleted == {feeds[1]}
+    assert set(reader.ledger.documents()) == {f"{feed}#1" for feed in feeds}
+    other = Reader(small_web, reader.clock, reader.folder / "other")
+    source = other.connector(put_list(one, *feeds), hosts=[two.name])
+    other.sync(source)
+    other.sync(source)
+    assert set(other.ledger.documents()) == {f"{feed}#1" for feed in feeds}
+
+
+@pytest.mark.parametrize("depth", [0, 5])
+def test_killed_listing_asks_for_nothing_twice(small_web: SmallWeb, reader: Reader, depth: int) -> None:
+    host = small_web.hosts[0]
+    pages = [host.put(f"/{number}", page(f"text {number}", f"/{number + 1}")) for number in range(6)]
+    address = pages[0] if depth else put_list(host, *pages)
+    for cut in range(1, 12):
+        reader.sync(reader.connector(address, depth=depth), cut=cut, fetch=False)
+    reader.sync(reader.connector(address, depth=depth))
+    assert set(reader.ledger.documents()) == set(pages)
+    asked = [path for path in host.paths if path not in ("/robots.txt", "/list.txt", "/6")]
+    assert sorted(asked) == sorted(f"/{number}" for number in range(6))
+
+
+def test_delivered_responses_are_deleted_and_can_be_fetched_again(
+    small_web: SmallWeb, reader: Reader, clock: Clock
+) -> None:
+    host = small_web.hosts[0]
+    address = host.put("/page", page("text"))
+    feed = host.put("/feed", rss(entry(1, full="entry")))
+    source = reader.connector(put_list(host, address), feed)
+    reader.sync(source)
+    assert len(list((reader.folder / "pages").iterdir())) == 2
+    reader.sync(source)
+    assert list((reader.folder / "pages").iterdir()) == []
+    for row in reader.ledger.rows.values():
+        assert row.content and source.fetch(row.item).data == row.content.data
+    host.change("/page", page("changed"))
+    with pytest.raises(Exception, match="next sync"):
+        source.fetch(reader.ledger.rows[address].item)
+
+
+def test_next_listing_is_requested_for_the_earliest_look(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    host = small_web.hosts[0]
+    source = reader.connector(put_list(host, host.put("/page", page("text"))))
+    last = reader.sync(source).changes[-1]
+    assert isinstance(last, Checkpoint)
+    assert last.again is not None
+    assert (last.again - clock.now).days == 1
+
+
+def test_probe_describes_the_first_address(small_web: SmallWeb, reader: Reader, tmp_path: Path) -> None:
+    host = small_web.hosts[0]
+    feed = host.put("/feed", rss(entry(1), entry(2), title="A blog"))
+    assert reader.connector(feed).probe() == "A blog: feed with 2 entries"
+    front = host.put("/", '<html><head><link rel="alternate" type="application/rss+xml" href="/feed"></head></html>')
+    assert reader.connector(front).probe().endswith(f": a page; its site has a feed, which can be added: {feed}")
+    file = tmp_path / "list.txt"
+    file.write_text(f"{feed}\nhttp://one.example/\nhttp://two.example/a\n")
+    assert reader.connector(str(file), feed).probe() == "list.txt: 3 addresses of 3 hosts, and 1 more"
+    for problem in (host.address("/missing"), small_web.dead().address()):
+        with pytest.raises(Exception, match="; "):
+            reader.connector(problem).probe()

@@ -1,0 +1,139 @@
+"""`catchment queue enqueue` and `import`, and the hosts of web sources, without a running system."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from catchment.actions import inbox
+from catchment.errors import SkipReason
+from catchment.ledger import Ledger
+from catchment.model import Item, Skip
+from catchment.runtime.home import Home
+from catchment.runtime.process import alive, identity
+from connectors.web.hosts import Deferral
+from connectors.web.seeds import MOST_ADDRESSES
+from tests.console.conftest import Cli
+from web.__main__ import desk_of
+
+PAGE = "https://example.org/article"
+
+
+def hosts(cli: Cli, name: str = "inbox") -> list[str]:
+    """Return the hosts with consent."""
+    rows = cli("consent", "list", "--json").json
+    return [row["scope"] for row in rows if (row["source"], row["consent"]) == (name, "given")]
+
+
+def test_first_address_creates_the_inbox_with_consent_to_its_host(cli: Cli, state: Path) -> None:
+    refused = cli("queue", "enqueue", PAGE)
+    assert (refused.code, refused.out) == (5, "")
+    assert "inbox: no consent to read example.org; pass --consent" in refused.err
+    assert not (state / "sources.yaml").exists()
+
+    added = cli("queue", "enqueue", PAGE, "--consent")
+    assert (added.code, added.out.splitlines()[0]) == (0, "inbox: 1 added, 0 known")
+    assert hosts(cli) == ["example.org"]
+    [source] = cli("sources", "list", "--json").json
+    assert (source["name"], source["kind"]) == ("inbox", "web")
+    assert (state / "inbox.txt").stat().st_mode & 0o777 == 0o600
+
+
+def test_addresses_are_counted_by_what_became_of_them(cli: Cli, state: Path) -> None:
+    again = f"{PAGE}?utm_source=mail#top"
+    said = cli(
+        "queue", "enqueue", PAGE, again, "https://www.example.org/b", "example.org/c", "javascript:1", "--consent"
+    )
+    assert said.out.splitlines()[0] == "inbox: 2 added, 0 known, 2 refused: not an address"
+    assert cli("queue", "enqueue", again, "https://example.org/d").out.splitlines()[0] == "inbox: 1 added, 1 known"
+    assert (state / "inbox.txt").read_text().count("\n") == 3
+    assert cli("queue", "enqueue", "ftp://example.org/").code == 2
+
+
+def test_addresses_of_other_hosts_are_listed_and_not_allowed(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "list.jsonl"
+    file.write_text("".join(json.dumps({"url": f"https://h{number}.example/p"}) + "\n" for number in range(30)))
+    refused = cli("queue", "import", str(file))
+    assert (refused.code, "h9.example and 20 more" in refused.err) == (5, True)
+    said = cli("queue", "import", str(file), "--allow-host", "h3.example", "--allow-host", "nas.local:8080")
+    assert said.out.splitlines()[:2] == [
+        "inbox: 30 added, 0 known",
+        "Not read without consent to their hosts: 29; see `catchment consent show inbox`",
+    ]
+    assert hosts(cli) == ["h3.example", "nas.local:8080"]
+    assert cli("consent", "give", "inbox", "--allow-host", "h4.example").code == 0
+    assert hosts(cli) == ["h3.example", "h4.example", "nas.local:8080"]
+
+
+def test_a_withdrawn_host_is_not_given_again_with_another(cli: Cli) -> None:
+    cli("queue", "enqueue", PAGE, "https://other.example/", "--consent")
+    assert cli("consent", "revoke", "inbox", "--scope", "other.example", "--yes").code == 0
+    assert cli("queue", "enqueue", "https://third.example/", "--consent").code == 0
+    assert "other.example" not in hosts(cli)
+
+
+def test_hosts_without_consent_are_listed_with_their_addresses(cli: Cli, state: Path) -> None:
+    cli("queue", "enqueue", PAGE, "--consent")
+    places = ["https://a.example/1", "https://a.example/2", "https://b.example/1", f"{PAGE}/forbidden"]
+    with closing(Ledger.open(Home(state).database_url)) as ledger:
+        sync = ledger.syncs.begin(
+            ledger.sources.get("inbox").id, run=None, owner=identity(), code_version="1", alive=alive
+        )
+        skips = [Skip(Item(place, "", "v1"), SkipReason.EXCLUDED) for place in places]
+        ledger.intake.record(sync.id, skips, {"host:c.example": Deferral.after(None, ledger.now(), None).mark()})
+    shown = cli("consent", "show", "inbox").out.splitlines()
+    start = next(number for number, line in enumerate(shown) if line.split() == ["HOST", "ADDRESSES"])
+    assert [line.split() for line in shown[start + 1 : start + 3]] == [["a.example", "2"], ["b.example", "1"]]
+    assert shown[start + 3] == "To read them: catchment consent give inbox --allow-host a.example"
+    source = cli("sources", "show", "inbox").out
+    assert "Not read without consent: 2 hosts (3 addresses); see `catchment consent show inbox`" in source
+    assert "Waits for 1 host: c.example until " in source
+    cli("consent", "give", "inbox", "--allow-host", "a.example", "--allow-host", "b.example")
+    assert "HOST" not in cli("consent", "show", "inbox").out
+
+
+def test_removed_inbox_takes_its_list_along(cli: Cli, state: Path) -> None:
+    cli("queue", "enqueue", PAGE, "--consent")
+    assert cli("sources", "remove", "inbox", "--yes").code == 0
+    assert not (state / "inbox.txt").exists()
+
+
+def test_another_source_of_this_name_is_left_alone(cli: Cli, vault: Path) -> None:
+    cli("sources", "add", "local_files", str(vault), "--name", "inbox")
+    said = cli("queue", "enqueue", PAGE, "--consent")
+    assert (said.code, "another source has this name" in said.err) == (5, True)
+
+
+def test_concurrent_calls_lose_no_address(cli: Cli, state: Path) -> None:
+    cli("queue", "enqueue", PAGE, "--consent")
+    desk = desk_of(Home(state))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: inbox.enqueue(desk, [f"{PAGE}/{number}"], "test"), range(16)))
+    assert sorted((state / "inbox.txt").read_text().splitlines()) == sorted([PAGE, *(f"{PAGE}/{n}" for n in range(16))])
+
+
+def test_hosts_of_a_file_are_proposed_and_more_can_be_allowed(cli: Cli, tmp_path: Path) -> None:
+    opml = tmp_path / "feeds.opml"
+    feeds = "".join(f'<outline xmlUrl="https://h{number}.example/feed"/>' for number in range(3))
+    opml.write_text(f'<opml version="2.0"><body>{feeds}</body></opml>')
+    words = ("sources", "add", "web", str(opml), "--name", "feeds", "--allow-host", "cdn.example")
+    refused = cli(*words)
+    assert (refused.code, "cdn.example, h0.example, h1.example, h2.example" in refused.err) == (5, True)
+    wrong = cli("sources", "add", "local_files", str(tmp_path), "--name", "files", "--allow-host", "cdn.example")
+    assert (wrong.code, "hosts: unknown setting" in wrong.err) == (2, True)
+
+
+@pytest.mark.parametrize("host", ["https://example.org", "a b", "user@example.org"])
+def test_what_is_no_host_is_refused(cli: Cli, host: str) -> None:
+    cli("queue", "enqueue", PAGE, "--consent")
+    before = hosts(cli)
+    assert cli("consent", "give", "inbox", "--allow-host", host).code == 2
+    assert hosts(cli) == before
+
+
+def test_inbox_holds_no_more_addresses_than_are_read() -> None:
+    assert inbox.MOST <= MOST_ADDRESSES
