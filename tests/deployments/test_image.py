@@ -135,11 +135,11 @@ class Container:
         enter = ["nsenter", "--target", str(self.first.pid), "--mount", "--pid", "--net", "--wd=/"]
         return subprocess.run([*enter, *self._as_user([*command])], capture_output=True, text=True, check=False)
 
-    def status_of(self, host: str) -> str:
-        """The status of a request to the address of the container's network."""
+    def status_of(self, host: str, server: str = "192.0.2.7:4210", path: str = "/signin") -> str:
+        """The status of a request to the address of the container's network, or to another one inside."""
         program = (
-            "import http.client; c = http.client.HTTPConnection('192.0.2.7', 4210); "
-            f"c.request('GET', '/signin', headers={{'Host': '{host}'}}); print(c.getresponse().status)"
+            f"import http.client; c = http.client.HTTPConnection('{server}'); "
+            f"c.request('GET', '{path}', headers={{'Host': '{host}'}}); print(c.getresponse().status)"
         )
         return self.run("python", "-c", program).stdout.strip()
 
@@ -176,6 +176,8 @@ def test_image_finds_a_note_is_healthy_and_stops_in_time(container: Container) -
         "421",
         "200",
     ]
+    assert container.status_of("127.0.0.1:4200", "127.0.0.1:4200", "/v2/") == "200", "Prefect's UI is there, inside"
+    assert container.status_of("127.0.0.1:4200", "192.0.2.7:4200", "/api/health") == "", "and only inside"
     link = container.run("catchment", "web", "--no-browser").stdout
     assert link.startswith("http://localhost:4210/signin?key=")
     assert "listens on 0.0.0.0" in container.run("catchment", "status").stdout
