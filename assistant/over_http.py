@@ -39,4 +39,4 @@ def serve(home: Home, port: int, on_start: Callable[[str], None]) -> None:
         raise BadInput(f"--port {port}: cannot be used ({error.strerror}); choose another port") from None
     with listening:
         on_start(f"http://127.0.0.1:{listening.getsockname()[1]}{PATH}")
-        serve_application(app, bearer(token), listening)
+        serve_application(app, bearer(token), [listening])

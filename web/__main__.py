@@ -1,4 +1,4 @@
-"""The process: `python -P -m web [DESCRIPTOR]`, started by `catchment up`, which passes the socket that it listens on."""
+"""The process: `python -P -m web [DESCRIPTOR[,DESCRIPTOR] HOST]`, started by `catchment up`, which passes its sockets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache, partial
 
 from catchment.errors import NotFound
@@ -35,20 +35,24 @@ def main(arguments: list[str]) -> None:
     home = Home.default()
     library = WarmLibrary(home, partial(meaning_status.record, home), partial(_settings, home))
     server = os.environ.get("PREFECT_API_URL")
-    readiness = Readiness(library, server)
+    descriptors, host = arguments or ("", "")
+    # A browser of another machine cannot reach the Prefect UI, and must not be led there.
+    readiness = Readiness(library, server, has_ui=not host)
     desk, announcer = desk_of(home), Announcer(home)
     watch = IncidentWatch(
         home, lambda: library.ledger, desk.writing, readiness.errors, announcer.announce, is_up=server is not None
     )
     announcer.start(watch.note)
     library.unsaved = lambda: watch.unsaved
-    with socket.socket(fileno=int(arguments[0])) if arguments else socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
+    passed = [socket.socket(fileno=int(each)) for each in descriptors.split(",") if each]
+    with ExitStack() as stack:
+        listening = [stack.enter_context(each) for each in passed or [socket.create_server(("127.0.0.1", 0))]]
+        port = listening[0].getsockname()[1]
         metrics = Metrics(library, cache(partial(Ledger.inspect, home, seconds=_WRITE_SECONDS)))
         web = application(
             library, readiness, desk, token(home), lambda: WebAddress.record(home, port), metrics, watch.judge
         )
-        serve(web.app, web.check, listening, web.stop)
+        serve(web.app, web.check, listening, web.stop, host)
 
 
 def _settings(home: Home) -> Mapping[str, SourceSettings]:

@@ -1,11 +1,11 @@
-"""A server on the loopback interface, and the checks of every request: host, origin, size, time and who asks."""
+"""A server for this machine, and the checks of every request: host, origin, size, time and who asks."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 import h11
@@ -51,10 +51,19 @@ Check = Callable[[Scope], ASGIApp | None]
 """Returns the refusal of a request, or None if the sender may make it."""
 
 
-def serve(app: ASGIApp, check: Check, listening: socket.socket, on_stop: Callable[[], None] = lambda: None) -> None:
-    """Serve an application until a signal. Calls `on_stop` at the signal, before it waits for open responses to end."""
+def serve(
+    app: ASGIApp,
+    check: Check,
+    listening: Sequence[socket.socket],
+    on_stop: Callable[[], None] = lambda: None,
+    host: str = "",
+) -> None:
+    """Serve an application until a signal. Calls `on_stop` at the signal, before it waits for open responses to end.
+
+    `listening`: sockets with one port. `host`: of other requests than those for the loopback interface that are permitted.
+    """
     config = uvicorn.Config(
-        Guard(app, check, listening.getsockname()[1]),
+        Guard(app, check, listening[0].getsockname()[1], host),
         # Neither may contain a query.
         access_log=False,
         server_header=False,
@@ -67,8 +76,9 @@ def serve(app: ASGIApp, check: Check, listening: socket.socket, on_stop: Callabl
         timeout_graceful_shutdown=1,
     )
     # asyncio sets it only for sockets that name their protocol. Without it, a response with a body takes 40 ms more.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    _Server(config, on_stop).run(sockets=[listening])
+    for each in listening:
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    _Server(config, on_stop).run(sockets=list(listening))
 
 
 def bearer(token: str) -> Check:
@@ -121,10 +131,10 @@ class _Connection(H11Protocol):
 class Guard:
     """An ASGI application that passes permitted requests to another, and reports its errors without their content."""
 
-    def __init__(self, app: ASGIApp, check: Check, port: int) -> None:
+    def __init__(self, app: ASGIApp, check: Check, port: int, host: str = "") -> None:
         self._app = app
         self._check = check
-        self._hosts = {b"127.0.0.1:%d" % port, b"localhost:%d" % port}
+        self._hosts = {b"127.0.0.1:%d" % port, b"localhost:%d" % port, *filter(None, [host.encode()])}
         self._origins = {None, *(b"http://%b" % host for host in self._hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

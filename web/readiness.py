@@ -81,10 +81,10 @@ class _Part:
 
 
 class Readiness:
-    """The state of this process. `server` is the address of the Prefect API."""
+    """The state of this process. `server` is the address of the Prefect API; `has_ui`: browsers reach its UI there."""
 
-    def __init__(self, library: WarmLibrary, server: str | None) -> None:
-        self.server = server
+    def __init__(self, library: WarmLibrary, server: str | None, has_ui: bool = True) -> None:
+        self.ui = server.removesuffix("/api") if server and has_ui else None
         self._ticked = time.monotonic()
         self._library = library
         home = library.home

@@ -17,6 +17,5 @@ class ClockReading(NamedTuple):
 
 def boot_clock() -> ClockReading:
     """Return the current reading. Readings of all processes since the same boot are comparable."""
-    boot = process.identity().partition(":")[0]
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return ClockReading(boot, time.clock_gettime_ns(clock) // 1_000)
+    return ClockReading(process.boot(), time.clock_gettime_ns(clock) // 1_000)

@@ -26,7 +26,7 @@ _READ_ONLY = "The disk that holds Catchment's state is read-only; mount it for w
 _MEANINGS = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EIO: _WORN, errno.EROFS: _READ_ONLY}
 _MAKER = re.compile(r"~([^~]+)~\d+\.unfinished")
 _ANOTHERS_SECONDS = 86_400
-"""Age after which leftovers of another machine or an earlier boot are removed, counted from the last write."""
+"""Age after which leftovers of another machine, a container or an earlier boot are removed, counted from the last write."""
 
 
 def write(path: Path, data: bytes) -> None:
@@ -58,7 +58,7 @@ def _is_left(found: Path) -> bool:
     if named is None or process.alive(named[1]):
         return False
     with suppress(FileNotFoundError):
-        return process.is_of_this_boot(named[1]) or time.time() - found.stat().st_mtime > _ANOTHERS_SECONDS
+        return process.is_local(named[1]) or time.time() - found.stat().st_mtime > _ANOTHERS_SECONDS
     return False
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catchment.errors import BadInput
-from catchment.runtime import atomic_files
+from catchment.runtime import atomic_files, process
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 """A control character. Not allowed in any setting or path."""
@@ -35,6 +35,7 @@ class Home:
         home = cls._located()
         home._refuse_what_cannot_work()
         _ = home.raw_bytes
+        process.look_in(home.run)
         return home
 
     @classmethod
@@ -62,6 +63,7 @@ class Home:
             for folder in (self.path, self.prefect, self.run, self.logs, self.audit):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._close()
+        process.announce_in(self.run)
         return self
 
     def _close(self) -> None:

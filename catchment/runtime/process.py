@@ -1,27 +1,36 @@
-"""Process identities that stay unique although the system reuses pids."""
+"""Process identities that stay unique although the system reuses pids, and across containers."""
 
 from __future__ import annotations
 
+import fcntl
 import getpass
 import os
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_NAMESPACE = Path("/proc/self/ns/pid")
 
 
 def identity(pid: int | None = None) -> str:
-    """Return a name that no later process will have: boot ID, pid and start time. Raises ProcessLookupError."""
+    """Return a name that no later process will have: boot ID, PID namespace, pid, start time. Raises ProcessLookupError."""
     pid = os.getpid() if pid is None else pid
-    return f"{_boot()}:{pid}:{_started(pid)}"
+    return f"{boot()}-{_namespace()}:{pid}:{_started(pid)}"
 
 
 def alive(name: str) -> bool:
-    """Return whether the process with this identity is still running."""
-    boot, _, rest = name.partition(":")
+    """Return whether the process with this identity is still running.
+
+    A process in another container counts as running while any process of that container has announced itself in the home of
+    this process: pids have no meaning here.
+    """
+    place, _, rest = name.partition(":")
     pid, _, started = rest.partition(":")
-    if boot != _boot() or not pid.isdigit():
+    if place.partition("-")[0] != boot() or not pid.isdigit():
         return False
+    if not is_local(name):
+        return _is_inhabited(place.partition("-")[2])
     try:
         return _started(int(pid)) == started
     except ProcessLookupError:
@@ -47,13 +56,64 @@ def pid_of(name: str) -> int:
     return int(name.split(":")[1])
 
 
-def is_of_this_boot(name: str) -> bool:
-    """Return whether the process was started on this machine since its last boot."""
-    return name.partition(":")[0] == _boot()
+def is_local(name: str) -> bool:
+    """Return whether the process was started in this container, or this machine, since its last boot."""
+    # Earlier versions recorded no namespace.
+    return name.partition(":")[0] in (f"{boot()}-{_namespace()}", boot())
+
+
+class _Census:
+    """The folder in which a locked file for each PID namespace says that processes are alive there."""
+
+    folder: Path | None = None
+    announced: tuple[Path, int] | None = None
+
+
+def look_in(folder: Path) -> None:
+    """Look for processes of other containers in this folder, which they share."""
+    _Census.folder = folder
+
+
+def announce_in(folder: Path) -> None:
+    """Let other containers see, until this process exits, that processes of this one are alive. Idempotent."""
+    look_in(folder)
+    if _Census.announced is not None and _Census.announced[0] == folder:
+        return
+    # A disk without locks, or one that is full, hides this container, and nothing else fails.
+    with suppress(OSError):
+        file = os.open(_census_file(_namespace()), os.O_RDONLY | os.O_CREAT, 0o600)
+        fcntl.flock(file, fcntl.LOCK_SH)
+        if _Census.announced is not None:
+            os.close(_Census.announced[1])
+        _Census.announced = folder, file
+
+
+def _is_inhabited(namespace: str) -> bool:
+    with suppress(FileNotFoundError):
+        file = os.open(_census_file(namespace), os.O_RDONLY)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(file)
+    return False
+
+
+def _census_file(namespace: str) -> Path:
+    return (_Census.folder or Path()) / f"alive-{namespace}.lock"
 
 
 @cache
-def _boot() -> str:
+def _namespace() -> str:
+    with suppress(OSError):
+        return str(_NAMESPACE.readlink()).strip("pid:[]")
+    return ""
+
+
+@cache
+def boot() -> str:
+    """Return the ID of the machine's boot."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()[:8]
     except FileNotFoundError:

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 from catchment.errors import MeaningOff, TookTooLong
 from catchment.runtime import atomic_files, own_secrets
 from catchment.runtime.home import Home
-from catchment.runtime.process import alive, identity, operator
+from catchment.runtime.process import alive, identity, is_local, operator
 from catchment.search.results import Hit, Results, hits_from_json, results_from_json
 
 _LIVE_SECONDS = 0.8
@@ -187,6 +187,9 @@ def _request(home: Home, method: str, path: str, seconds: float, body: bytes | N
     """Return status and content of a response. Raises MeaningOff if the process is not running, or silent for so long."""
     if (address := WebAddress.read(home)) is None or (secret := own_secrets.stored(_token_file(home))) is None:
         raise MeaningOff("search by meaning: not running; start Catchment with `catchment up --detach`")
+    if not is_local(address.process):
+        # Another program may have its port here, and would get the token.
+        raise MeaningOff("search by meaning: Catchment runs in another container; search there")
     import http.client
 
     connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=seconds)

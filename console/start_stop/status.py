@@ -125,6 +125,10 @@ def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -
         render.say(f"Catchment is {changes}; check again in a minute")
     elif server and found["answers"]:
         render.say(f"Server running at {server.url}")
+        if server.listen:
+            render.say(f"Page at {server.page_url}; it listens on {server.listen}")
+    elif server and server.is_elsewhere:
+        render.say("Catchment runs in another container; run commands there")
     elif server:
         render.say(
             f"The server at {server.url} does not respond; if this persists it is restarted automatically and syncs resume"

@@ -22,6 +22,12 @@ def up(
             min=1, max=65_535, metavar="PORT", help="Port of the server. Default: the last one, or a free one."
         ),
     ] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Address on which the page listens, too; needs --allow-host.")
+    ] = None,
+    allow_host: Annotated[
+        str | None, typer.Option(metavar="NAME[:PORT]", help="Name of the page in browsers; needs --listen.")
+    ] = None,
     log_format: Annotated[
         LogFormat | None, typer.Option(metavar="text|json", help="Format of the log files. Default: text.")
     ] = None,
@@ -32,9 +38,10 @@ def up(
 
     Example: catchment up --detach
     """
+    from deployments.server.ports import Exposure
     from deployments.supervisor import supervisor
 
-    home = session.home()
+    home, exposure = session.home(), Exposure.parse(listen, allow_host)
     if log_format:
         os.environ[FORMAT_VARIABLE] = log_format
     _check_preconditions()
@@ -57,7 +64,7 @@ def up(
             render.say(f"Page: {signin_link(server) if is_private else server.page_url}")
             shown.add(server.page_url)
 
-    code = supervisor.up(home, port=port, detach=detach, announce=announce)
+    code = supervisor.up(home, port=port, exposure=exposure, detach=detach, announce=announce)
     show_page()
     return code
 

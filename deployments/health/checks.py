@@ -31,7 +31,7 @@ from deployments.health.announcing import AlertSettings
 from deployments.server.client import Client, api, everything, read_blocks_of
 from deployments.server.environment import POOL
 from deployments.server.planned import latest_report
-from deployments.server.running import Running, running, transition
+from deployments.server.running import ELSEWHERE, Running, running, transition
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
 _PROBE_SECONDS = 10.0
@@ -47,9 +47,13 @@ def examine(home: Home) -> list[Finding]:
     findings = [health.disk(home.path), health.ledger(home, health.last_check(home), now), *health.raw_content(home)]
     changes = transition(home)
     state = None if changes else running(home)
-    findings += (
-        _served(home, state, now) if state else [health.server(False, False, changes), *background.examine(home)]
-    )
+    if state and state.is_elsewhere:
+        findings += [Finding("server", Verdict.WARN, ELSEWHERE, "run the command there"), *background.examine(home)]
+        state = None
+    elif state:
+        findings += _served(home, state, now)
+    else:
+        findings += [health.server(False, False, changes), *background.examine(home)]
     if state:
         is_alive = WebAddress.read(home) is not None
         findings.append(health.web(state.started, last_start(home), is_alive, is_live(home), now))

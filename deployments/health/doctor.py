@@ -16,7 +16,7 @@ from catchment.views.health import Finding, Verdict
 from catchment.views.sources import state_of
 from deployments.health import background, leftovers, logins, machine
 from deployments.server.planned import latest_report
-from deployments.server.running import running
+from deployments.server.running import ELSEWHERE, running
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
 
@@ -32,8 +32,13 @@ def examine(home: Home) -> list[Finding]:
     mine = homes.pop(home.path, [])
     findings += [leftovers.files(home), leftovers.processes(home, mine), machine.port(home, state is not None, homes)]
     findings += [machine.clocks(home, state), *machine.growth(home), *machine.versions(home)]
+    if state and state.listen:
+        text = f"the page listens on {state.listen} for {state.host}; what it sends there is not encrypted"
+        findings.append(Finding("address", Verdict.OK, text))
     findings += health.raw_content(home, deep=True)
-    if state is None:
+    if state and state.is_elsewhere:
+        findings += [Finding("runs", Verdict.WARN, ELSEWHERE, "run the command there"), *background.examine(home)]
+    elif state is None:
         findings += background.examine(home)
     else:
         try:
@@ -47,7 +52,7 @@ def examine(home: Home) -> list[Finding]:
 def mend(home: Home) -> None:
     """Remove leftover files and release leaked slots, where that is safe. Idempotent. Raises TryAgain."""
     leftovers.remove_files(home)
-    if state := running(home):
+    if (state := running(home)) and not state.is_elsewhere:
         leftovers.release_slots(state)
 
 

@@ -30,6 +30,7 @@ import time
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from catchment.runtime.child_process import become_child
@@ -56,6 +57,11 @@ def main(listening: socket.socket) -> None:
     # The server checks the login of each request against this variable.
     os.environ["PREFECT_SERVER_API_AUTH_STRING"] = os.environ["PREFECT_API_AUTH_STRING"]
     os.environ.update(block_type_settings(Home.default()))
+    # Prefect copies its UI into its own package, which belongs to root in an image and below a system unit.
+    if (package := find_spec("prefect")) and not os.access(
+        str(package.origin).replace("__init__.py", "server"), os.W_OK
+    ):
+        os.environ["PREFECT_SERVER_UI_STATIC_DIRECTORY"] = str(Home.default().prefect / "ui")
     # Imported here: Prefect reads the settings when it is imported.
     import prefect
     import uvicorn

@@ -21,7 +21,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from uuid import uuid4
 
 from catchment.errors import LoginFailed, TryAgain
-from deployments.server.running import Running
+from deployments.server.running import ELSEWHERE, Running
 
 _TRIES = 6
 _PAGE = 200
@@ -148,7 +148,10 @@ class Client:
 
 @contextlib.contextmanager
 def api(state: Running, *, timeout: float = 10) -> Iterator[Client]:
-    """A client of the Prefect API, closed at the end."""
+    """A client of the Prefect API, closed at the end. Raises TryAgain if the system runs in another container."""
+    if state.is_elsewhere:
+        # Another program may have its port here, and would get the login.
+        raise TryAgain(f"{ELSEWHERE}; run the command there")
     client = Client(state, timeout)
     try:
         yield client

@@ -1,17 +1,52 @@
-"""The ports of the Prefect server and of the page, on the loopback interface. A home keeps them from start to start."""
+"""The ports of the Prefect server and of the page, on the loopback interface. A home keeps them from start to start.
+
+The page alone can also listen on another address, for as long as the system runs.
+"""
 
 from __future__ import annotations
 
+import re
 import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 
-from catchment.errors import TryAgain
+from catchment.errors import BadInput, Refused, TryAgain
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 
 _FIRST = 4200
 _FIRST_OF_PAGE = range(4210, 4230)
 _WAITING = 128
+_LOOPBACK, _ALL = "127.0.0.1", "0.0.0.0"
+_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9]\d{0,4})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """The page beyond this machine: the IPv4 `address` that it also listens on, and its `host` in browsers, NAME[:PORT]."""
+
+    address: str
+    host: str
+
+    @classmethod
+    def parse(cls, address: str | None, host: str | None) -> Exposure | None:
+        """Return the checked values of both options; None without them. Raises Refused if one is missing, BadInput."""
+        if address is None and host is None:
+            return None
+        if address is None or host is None:
+            raise Refused(
+                "--listen ADDRESS and --allow-host NAME: needed together; requests for other names are refused"
+            )
+        with suppress(AddressValueError):
+            if _HOST.fullmatch(host.lower()) and not IPv4Address(address).is_loopback:
+                return cls(address, host.lower())
+        raise BadInput("--listen needs an IPv4 address such as 0.0.0.0, --allow-host a name such as nas.lan:4210")
+
+    def host_at(self, port: int) -> str:
+        """Return the host as browsers send it. Without a port it has the page's; browsers omit port 80."""
+        return (self.host if ":" in self.host else f"{self.host}:{port}").removesuffix(":80")
 
 
 def listen(home: Home, wanted: int | None) -> socket.socket:
@@ -32,22 +67,33 @@ def listen(home: Home, wanted: int | None) -> socket.socket:
     return listening
 
 
-def listen_for_page(home: Home) -> tuple[socket.socket, str]:
+def listen_for_page(home: Home, exposure: Exposure | None = None) -> tuple[list[socket.socket], str]:
     """Listen on the page's port, which is chosen at the first start, so that links to the page last.
 
-    Return the socket, and a line if another program has the port; then it is a free one for this time. Raises TryAgain.
+    Return the sockets, and a line if another program has the port; then it is a free one for this time. Raises TryAgain.
     """
     kept = _number(home.web_port)
     candidates = [kept] if kept is not None else _FIRST_OF_PAGE
-    listening = next(filter(None, map(_listening, candidates)), None) or _listening(0)
+    # The address 0.0.0.0 includes the loopback interface.
+    is_all = exposure is not None and exposure.address == _ALL
+    first = _ALL if is_all else _LOOPBACK
+    listening = next(filter(None, (_listening(each, first) for each in [*candidates, 0])), None)
     if listening is None:
         raise TryAgain("no free port on the loopback interface; stop other programs and try again")
     port = listening.getsockname()[1]
+    sockets = [listening]
+    if exposure is not None and not is_all:
+        if (beyond := _listening(port, exposure.address)) is None:
+            listening.close()
+            raise TryAgain(
+                f"--listen {exposure.address}: not an address of this machine, or port {port} is in use there"
+            )
+        sockets.append(beyond)
     if kept is None:
         atomic_files.write(home.web_port, f"{port}\n".encode())
     elif port != kept:
-        return listening, f"port {kept} of the page: in use by another program; the page is at port {port} for now"
-    return listening, ""
+        return sockets, f"port {kept} of the page: in use by another program; the page is at port {port} for now"
+    return sockets, ""
 
 
 def is_free(port: int) -> bool:
@@ -74,12 +120,12 @@ def _kept(home: Home) -> Path:
     return home.path / "port"
 
 
-def _listening(port: int) -> socket.socket | None:
+def _listening(port: int, address: str = _LOOPBACK) -> socket.socket | None:
     found = socket.socket()
     # Otherwise the port is unavailable for a minute after a stop.
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind(("127.0.0.1", port))
+        found.bind((address, port))
         found.listen(_WAITING)
     except (OSError, OverflowError):
         found.close()

@@ -13,13 +13,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from catchment.errors import TryAgain
+from catchment.errors import Refused, TryAgain
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
-from catchment.runtime.process import identity
+from catchment.runtime.process import identity, is_local
 from deployments.server.environment import auth_string
 
 _PROBED_SECONDS = 0.2
+ELSEWHERE = "Catchment runs in another container"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class Running:
     """A system that `up` keeps running. `pid` is the supervisor's; `started` is aware UTC; `login` is `user:password`.
 
     `stopping`: a stop was requested; it may take half a minute. `page_port`: of the web page; 0 in a record of a version
-    without it.
+    without it. `is_elsewhere`: it runs in another container, where this process can reach neither its ports nor its processes.
+    `listen`, `host`: the address beyond this machine that the page also listens on, and its host there; empty without.
     """
 
     port: int
@@ -38,11 +40,14 @@ class Running:
     login: str = field(repr=False)
     stopping: bool = False
     page_port: int = 0
+    is_elsewhere: bool = False
+    listen: str = ""
+    host: str = ""
 
     @property
     def page_url(self) -> str:
         """The address of the web page."""
-        return f"http://127.0.0.1:{self.page_port}"
+        return f"http://{self.host or f'127.0.0.1:{self.page_port}'}"
 
     @property
     def url(self) -> str:
@@ -63,10 +68,11 @@ def running(home: Home) -> Running | None:
     """Return the recorded system of this home if the supervisor that recorded it still holds the lock."""
     try:
         state = json.loads(state_file(home).read_text())
-        if state.pop("identity") != holder(home):
+        if (name := state.pop("identity")) != holder(home):
             return None
         state.pop("folder", None)  # in files of earlier versions
-        return Running(**{**state, "started": datetime.fromisoformat(state["started"])}, login=auth_string(home))
+        read = {"started": datetime.fromisoformat(state["started"]), "is_elsewhere": not is_local(name)}
+        return Running(**{**state, **read}, login=auth_string(home))
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         # The file is missing, or was written by an incompatible version.
         return None
@@ -88,10 +94,12 @@ def transition(home: Home) -> str | None:
 
 
 def require_running(home: Home) -> Running:
-    """Return the running system. Raises TryAgain if Catchment is not running, starting or stopping."""
+    """Return the running system. Raises TryAgain if there is none here or it starts or stops, Refused if it is elsewhere."""
     if changes := transition(home):
         raise TryAgain(f"still {changes}; try again in a minute")
     if server := running(home):
+        if server.is_elsewhere:
+            raise Refused(f"{ELSEWHERE}; run the command there")
         return server
     raise TryAgain("not running; start Catchment with `catchment up --detach`")
 
@@ -149,7 +157,7 @@ def _locked(file: TextIO, kind: int) -> bool:
 def record(home: Home, state: Running) -> None:
     """Write the record that `running` reads. This process must hold the lock."""
     fields: dict[str, Any] = asdict(state) | {"started": state.started.isoformat(), "identity": identity()}
-    del fields["login"]
+    del fields["login"], fields["is_elsewhere"]
     atomic_files.write(state_file(home), json.dumps(fields).encode())
 
 

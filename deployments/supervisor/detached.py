@@ -1,4 +1,4 @@
-"""The background process of `up --detach`: `python -m deployments.supervisor.detached [PORT]`."""
+"""The background process of `up --detach`: `python -m deployments.supervisor.detached [PORT [ADDRESS HOST]]`; port 0 is any."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import sys
 
 from catchment.errors import CatchmentError
 from catchment.runtime.home import Home
+from deployments.server.ports import Exposure
 from deployments.supervisor.supervisor import up
 
 
 def main(arguments: list[str]) -> int:
     """Run `up`. Prints one line for the process that started it."""
+    port, *beyond = arguments or ["0"]
     try:
-        return up(Home.default(), port=int(arguments[0]) if arguments else None, announce=_say)
+        exposure = Exposure.parse(*beyond) if beyond else None
+        return up(Home.default(), port=int(port) or None, exposure=exposure, announce=_say)
     except CatchmentError as error:
         _say(str(error))
         return error.exit_code

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from catchment.errors import TryAgain
 from catchment.runtime.home import Home
 from deployments.server.logs import rotate
-from deployments.server.ports import is_free
+from deployments.server.ports import Exposure, is_free
 from deployments.server.running import running, starting
 
 _START_SECONDS = 230.0
@@ -20,7 +20,9 @@ _START_SECONDS = 230.0
 _STOP_SECONDS = 35.0
 
 
-def start_in_background(home: Home, port: int | None, announce: Callable[[str], None]) -> int:
+def start_in_background(
+    home: Home, port: int | None, exposure: Exposure | None, announce: Callable[[str], None]
+) -> int:
     """Start `up` and wait until it is ready; returns 0. Raises TryAgain if it fails; no process is left running then."""
     if port is not None and not is_free(port):
         raise TryAgain(f"port {port}: in use by another program; choose another --port, or omit it")
@@ -31,7 +33,8 @@ def start_in_background(home: Home, port: int | None, announce: Callable[[str], 
         "-P",
         "-m",
         "deployments.supervisor.detached",
-        *([str(port)] if port is not None else []),
+        str(port or 0),
+        *([exposure.address, exposure.host] if exposure else []),
     ]
     # Several may be started at once, and one of them wins. Appending keeps the output of each.
     with open(log, "a", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as output:

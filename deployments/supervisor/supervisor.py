@@ -14,15 +14,16 @@ from datetime import UTC, datetime
 from catchment.errors import CatchmentError, Refused, TryAgain
 from catchment.runtime.home import Home
 from catchment.runtime.installation import FILES
-from catchment.runtime.process import alive, pid_of
+from catchment.runtime.process import alive, is_local, pid_of
 from catchment.search.remote import is_live
 from deployments.runs.work_pool import ensure_pool, follow_clock, replan, worker_online
 from deployments.server.client import api
 from deployments.server.environment import auth_string, child_environment
 from deployments.server.logs import BoundedLog
-from deployments.server.ports import listen, listen_for_page
+from deployments.server.ports import Exposure, listen, listen_for_page
 from deployments.server.prefect_database import note_block_types, prepare
 from deployments.server.running import (
+    ELSEWHERE,
     Running,
     holder,
     record,
@@ -63,12 +64,20 @@ _UNHEALTHY_SECONDS = 60.0
 Announce = Callable[[str], None]
 
 
-def up(home: Home, *, port: int | None = None, detach: bool = False, announce: Announce) -> int:
+def up(
+    home: Home,
+    *,
+    port: int | None = None,
+    exposure: Exposure | None = None,
+    detach: bool = False,
+    announce: Announce,
+) -> int:
     """Start the server and the worker and keep them running until a signal or `down`. Returns the exit code.
 
     With `detach`, returns as soon as both are ready. If they are running already, deploys the changes of the sources file and
     returns 0. Waits for a system that is stopping, and with `detach` for one that is starting. Raises TryAgain if the requested
-    port is in use, or if they do not become ready; Refused if they run on another port than the requested one.
+    port is in use, or if they do not become ready; Refused if they run elsewhere, or on another port or address than the
+    requested one.
     """
     home.make()
     if detach and starting(home) is not None:
@@ -76,9 +85,13 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
         if not _until(lambda: starting(home) is None, _READY_SECONDS):
             raise TryAgain("Catchment is still starting; try again in a minute")
     if state := running(home):
+        if state.is_elsewhere:
+            raise Refused(f"{ELSEWHERE}; stop it there with `catchment down`")
         if not state.stopping:
             if port not in (None, state.port):
                 raise Refused(f"port {port}: Catchment runs on port {state.port}; stop it first with `catchment down`")
+            if exposure and (exposure.address, exposure.host_at(state.page_port)) != (state.listen, state.host):
+                raise Refused("--listen: Catchment runs without it; stop it first with `catchment down`")
             _deploy(home, state, announce)
             announce(f"Catchment is already running: {state.url}")
             return 0
@@ -88,7 +101,7 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
         # and the identity of a killed supervisor.
         state_file(home).unlink(missing_ok=True)
     if detach:
-        return start_in_background(home, port, announce)
+        return start_in_background(home, port, exposure, announce)
     end = _StopRequest()
     # Install the handlers before taking the lock: once the lock is visible, another process may signal this one.
     with _signals(end.add), supervisor_lock(home) as is_held:
@@ -97,11 +110,13 @@ def up(home: Home, *, port: int | None = None, detach: bool = False, announce: A
                 raise TryAgain("a restore is running in this home; start Catchment after it")
             announce("Catchment is already starting")
             return 0
-        of_page, moved = listen_for_page(home)
-        with of_page, listen(home, port) as listening:
+        of_page, moved = listen_for_page(home, exposure)
+        with contextlib.ExitStack() as stack, listen(home, port) as listening:
+            for page in of_page:
+                stack.enter_context(page)
             if moved:
                 announce(moved)
-            _Supervisor(home, listening, of_page, announce, end).supervise()
+            _Supervisor(home, listening, of_page, exposure, announce, end).supervise()
     return 0
 
 
@@ -112,9 +127,9 @@ def down(home: Home) -> bool:
     """
     if not (supervisor := holder(home)):
         return False
+    if not is_local(supervisor):
+        raise Refused(f"{ELSEWHERE}; stop it there with `catchment down`")
     if not alive(supervisor):
-        if holder(home) == supervisor:
-            raise Refused("Catchment runs in another container; stop it there with `catchment down`")
         return True
     state = running(home)
     # The supervisor may exit meanwhile.
@@ -154,7 +169,13 @@ class _StopRequest:
 
 class _Supervisor:
     def __init__(
-        self, home: Home, listening: socket.socket, of_page: socket.socket, announce: Announce, end: _StopRequest
+        self,
+        home: Home,
+        listening: socket.socket,
+        of_page: Sequence[socket.socket],
+        exposure: Exposure | None,
+        announce: Announce,
+        end: _StopRequest,
     ) -> None:
         port = listening.getsockname()[1]
         self._home = home
@@ -174,10 +195,13 @@ class _Supervisor:
         self._worker = service("worker", *_WORKER)
         self._health = service("health", *_HEALTH)
         of_web = {name: value for name, value in environment.items() if name != "PREFECT_API_AUTH_STRING"}
-        self._web = service("web", *_WEB, str(of_page.fileno()), passed=[of_page.fileno()], environment=of_web)
+        page_port = of_page[0].getsockname()[1]
+        host = exposure.host_at(page_port) if exposure else ""
+        pages = [page.fileno() for page in of_page]
+        self._web = service("web", *_WEB, ",".join(map(str, pages)), host, passed=pages, environment=of_web)
         self._health_ended, self._is_healthy = -_HEALTHY_SECONDS, False
-        page_port = of_page.getsockname()[1]
-        self._state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login, page_port=page_port)
+        state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login, page_port=page_port)
+        self._state = replace(state, listen=exposure.address if exposure else "", host=host)
         self._sweep = Sweep(home)
         self._clock = WallClock()
         self._silence = Silence(self._answers)

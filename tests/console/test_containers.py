@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catchment.runtime.home import Home
-from catchment.runtime.process import identity
+from catchment.runtime.process import boot, pid_of
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli
@@ -49,12 +49,17 @@ def test_commands_outside_a_container_see_the_system_inside(
     cli: Cli, filled: Path, tmp_path: Path, contained: subprocess.Popen[str]
 ) -> None:
     held_by = (Home(filled).run / "up.lock").read_text()
-    assert held_by.split(":")[0] == identity().split(":")[0]
-    assert held_by.split(":")[1] == "1", "this pid is that of another process here"
+    assert pid_of(held_by) == 1, "this pid is that of another process here"
+    assert held_by.partition("-")[0] == boot()
     assert cli("backup", str(tmp_path / "kept.db")).code == 0
     before = (filled / "ledger.db").read_bytes()
     assert cli("status", "--json").json["server"]["running"]
-    for words in (["restore", str(tmp_path / "kept.db")], ["down"]):
+    assert "runs in another container; run commands there" in cli("status").out
+    for probe in ("health", "doctor"):
+        assert "another container" in cli(probe).out
+    response = cli("sync", "notes")
+    assert (response.code, "another container" in response.err) == (5, True)
+    for words in (["restore", str(tmp_path / "kept.db")], ["down"], ["up", "--detach"]):
         response = cli(*words)
         assert (response.code, response.err.count("\n")) == (5, 1), words
     assert (filled / "ledger.db").read_bytes() == before

@@ -92,7 +92,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "consent": "list show give revoke",
         "config": "validate show path",
         "ledger": "check vacuum adopt move",
-        "service": "install uninstall",
+        "service": "install uninstall status logs",
         "mcp": "install",
         "vault": "report",
         "syncs": "list show",

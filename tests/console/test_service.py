@@ -1,7 +1,8 @@
-"""The systemd unit: systemd accepts it, and a foreign unit is not overwritten."""
+"""The systemd units: systemd accepts them, and a foreign unit is not overwritten."""
 
 from __future__ import annotations
 
+import getpass
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from console.start_stop import service
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli
@@ -85,20 +88,22 @@ def test_an_address_with_a_password_stays_out_of_the_unit(
     assert "hush" not in (units / "catchment.service").read_text() + response.out + response.err
 
 
+@pytest.mark.parametrize("option", ["--user", "--system"])
 @pytest.mark.parametrize("name", ["home", "my notes", 'a "quoted" 100 % $HOME \\ one'])
 def test_systemd_accepts_the_unit_of_any_home(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, option: str
 ) -> None:
+    (tmp_path / name).mkdir()
     monkeypatch.setenv("CATCHMENT_HOME", str(tmp_path / name))
     file = tmp_path / "catchment.service"
-    file.write_text(cli("service", "install", "--print").out)
+    file.write_text(cli("service", "install", "--print", *(["--system"] if option == "--system" else [])).out)
     if (analyze := shutil.which("systemd-analyze")) is None:
-        assert "\n\n[Install]\nWantedBy=default.target\n" in file.read_text()
+        assert "\n\n[Install]\nWantedBy=" in file.read_text()
         return
     # The path of a socket has at most 107 characters, and systemd's own units have sockets below this folder.
     with tempfile.TemporaryDirectory() as runtime:
         done = subprocess.run(
-            [analyze, "verify", "--user", file],
+            [analyze, "verify", option, file],
             env={"XDG_RUNTIME_DIR": runtime, "HOME": str(tmp_path)},
             capture_output=True,
             text=True,
@@ -106,3 +111,54 @@ def test_systemd_accepts_the_unit_of_any_home(
             check=False,
         )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.fixture
+def machine(units: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of the machine's units. The programs of systemd on the path record their arguments, and fail."""
+    monkeypatch.setattr(service, "_SYSTEM_UNITS", tmp_path / "system")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    for name in ("systemctl", "journalctl"):
+        (tmp_path / "bin" / name).write_text('#!/bin/sh\necho "${0##*/} $*" >>"${0%/*}/asked"\nexit 3\n')
+        (tmp_path / "bin" / name).chmod(0o700)
+    return tmp_path / "system"
+
+
+def test_system_unit_runs_as_the_owner_of_the_home(cli: Cli, state: Path, machine: Path) -> None:
+    response = cli("service", "install", "--system")
+    assert (response.code, response.err.count("\n")) == (4, 1), "without a home nobody owns it"
+    state.mkdir()
+    response = cli("service", "install", "--system")
+    assert response.code == 0
+    assert "  systemctl daemon-reload\n  systemctl enable --now catchment\n" in response.out
+    assert "linger" not in response.out
+    text = (machine / "catchment.service").read_text()
+    found = settings(text)
+    assert (found["User"], found["CapabilityBoundingSet"]) == (getpass.getuser(), "")
+    assert text.endswith("[Install]\nWantedBy=multi-user.target\n")
+    assert cli("service", "uninstall", "--system").code == 0
+    assert not (machine / "catchment.service").exists()
+
+
+def test_system_unit_is_written_by_root_only(
+    cli: Cli, state: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state.mkdir()
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert cli("service", "install", "--system").code == 5
+    assert not machine.exists()
+
+
+def test_status_and_logs_ask_systemd(cli: Cli, tmp_path: Path, machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("status", "logs"):
+        assert cli("service", name).code == 4, "not installed"
+    cli("service", "install")
+    assert [cli("service", "status").code, cli("service", "logs", "--follow").code] == [1, 1]
+    assert (tmp_path / "bin" / "asked").read_text().splitlines() == [
+        "systemctl --user status --no-pager catchment",
+        "journalctl --user --unit=catchment --lines=50 --no-pager --follow",
+    ]
+    monkeypatch.setenv("PATH", "/nowhere")
+    for name in ("status", "logs"):
+        response = cli("service", name)
+        assert (response.code, f"`catchment {name}`" in response.err) == (4, True)

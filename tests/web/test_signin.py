@@ -297,3 +297,43 @@ def test_readiness_names_nothing_private(home: Home) -> None:
 def test_templates_have_no_script_or_style_of_their_own() -> None:
     for file in (Path(__file__).parents[2] / "web" / "templates").iterdir():
         assert re.findall(r"<style|<script(?! src)|\s(?:style|on[a-z]+)=", file.read_text()) == [], file
+
+
+class TestBeyondThisMachine:
+    """The page under a name that `up --allow-host` permits, and under all others."""
+
+    NAME = "nas.lan:4210"
+
+    @pytest.fixture
+    def visitor(self, home: Home) -> TestClient:
+        library = WarmLibrary(home, lambda _reason: None)
+        readiness = Readiness(library, "http://127.0.0.1:4200/api", has_ui=False)
+        web = application(library, readiness, desk_of(home), TOKEN)
+        guard = Guard(web.app, web.check, PORT, self.NAME)
+        return TestClient(guard, base_url=f"http://{self.NAME}", follow_redirects=False)
+
+    def test_link_signs_in_without_the_prefect_ui(self, home: Home, visitor: TestClient) -> None:
+        response = sign_in(visitor, home)
+        assert (response.status_code, response.headers["location"]) == (303, "/")
+        cookie = response.headers["set-cookie"].lower()
+        assert "httponly" in cookie and "samesite=strict" in cookie and "domain=" not in cookie
+        page = visitor.get("/")
+        assert page.status_code == 200
+        assert "connect-src 'self'" in page.headers["content-security-policy"]
+
+    def test_forms_need_the_permitted_origin(self, home: Home, visitor: TestClient) -> None:
+        sign_in(visitor, home)
+        for origin in ("http://evil.example", "http://nas.lan", f"https://{self.NAME}", "null"):
+            fields = {"form": form_token(visitor)}
+            assert visitor.post("/signout", data=fields, headers={"Origin": origin}).status_code == 403, origin
+        fields = {"form": form_token(visitor)}
+        assert visitor.post("/signout", data=fields, headers={"Origin": f"http://{self.NAME}"}).status_code == 303
+
+    @pytest.mark.parametrize("host", ["evil.example", "nas.lan", "nas.lan:8000", "evil.example:4210", "192.0.2.7:4210"])
+    def test_name_that_resolves_to_this_machine_is_refused(self, home: Home, visitor: TestClient, host: str) -> None:
+        sign_in(visitor, home)
+        for path in ("/", "/live", "/api/v1/overview", "/signin"):
+            assert visitor.get(path, headers={"Host": host}).status_code == 421
+
+    def test_loopback_still_works(self, visitor: TestClient) -> None:
+        assert visitor.get("/live", headers={"Host": f"127.0.0.1:{PORT}"}).status_code == 200

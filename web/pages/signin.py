@@ -29,9 +29,9 @@ def routes(sessions: Sessions, site: Site, readiness: Readiness, keys: Path) -> 
         if (session := sessions.sign_in(key)) is None:
             return site.bare("signin.html", 403, state="used")
         response: Response = RedirectResponse("/", 303)
-        if readiness.server is not None and await readiness.server_responds():
+        if readiness.ui is not None and await readiness.server_responds():
             query = urlencode({"key": own_secrets.one_time_key(keys), "page": request.base_url})
-            response = RedirectResponse(f"{readiness.server.removesuffix('/api')}/signin?{query}", 303)
+            response = RedirectResponse(f"{readiness.ui}/signin?{query}", 303)
         elif request.headers.get("sec-fetch-site") == "cross-site":
             # After a redirect, the browser would not send the cookie to `/`: another page led it here.
             response = site.bare("signin.html", state="done")
