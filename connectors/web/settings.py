@@ -7,16 +7,14 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
 from catchment.errors import BadInput, ParseError
 from catchment.settings import SourceSettings, expanded
-from connectors.web.address import host_of, normalized
+from connectors.web.address import AllowedHosts, host_of, name_of, normalized
 from connectors.web.seeds import SeedKind, kind_of_seed, listed, texts_of
 
-_PORTS = {"http": 80, "https": 443}
 _MOST_BYTES = 20_000_000
 
 
@@ -87,23 +85,10 @@ class WebSettings(SourceSettings):
         return tuple(dict.fromkeys(map(_valid(_host), hosts)))
 
     @cached_property
-    def allowed(self) -> frozenset[str]:
+    def allowed(self) -> AllowedHosts:
         """The hosts that may be asked: those listed, and those of the addresses. Each is a scope of the consent."""
         own = (name_of(host_of(address)) for address in self.addresses if "://" in address)
-        return frozenset({*self.hosts, *own})
-
-    def host_for(self, address: str) -> str | None:
-        """Return the allowed host that covers an http(s) address, or None.
-
-        `example.org` covers the default ports, also of `www.example.org`; a host with a port covers that service alone.
-        """
-        parts = urlsplit(address)
-        name, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
-        exact = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
-        if exact in self.allowed:
-            return exact
-        plain = name_of(host_of(address))
-        return plain if plain in self.allowed else None
+        return AllowedHosts((*self.hosts, *own))
 
 
 def addresses_in(path: Path) -> list[str]:
@@ -122,11 +107,6 @@ def addresses_in(path: Path) -> list[str]:
         return texts_of(data) if kind is SeedKind.ADDRESSES else [found.address for found in listed(data, kind, "")]
     except ParseError as error:
         raise BadInput(f"{path.name!r}: {error}") from None
-
-
-def name_of(host: str) -> str:
-    """Return the name by which a host is allowed: without a leading `www.`."""
-    return host.removeprefix("www.") if host.count(".") > 1 else host
 
 
 def _valid(read: Callable[[str], str]) -> Callable[[str], str]:

@@ -209,6 +209,20 @@ def test_robots_rules_exclude_new_pages_and_keep_read_ones(small_web: SmallWeb, 
     assert set(reader.ledger.documents()) == {host.address(f"/{name}") for name in "abc"}
 
 
+@pytest.mark.parametrize(
+    ("status", "is_allowed"),
+    [(404, True), (410, True), (401, True), (403, True), (429, False), (500, False), (503, False)],
+)
+def test_status_of_robots_decides_when_there_are_no_rules(
+    small_web: SmallWeb, reader: Reader, status: int, is_allowed: bool
+) -> None:
+    lists, host = small_web.hosts
+    host.put("/a", page("a"))
+    host.pages["/robots.txt"] = Page(status=status)
+    reader.sync(reader.connector(put_list(lists, host.address("/a")), hosts=[host.name]))
+    assert ("/a" in host.paths) is is_allowed
+
+
 def test_summary_is_the_content_if_the_page_cannot_be_read(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
     host = small_web.hosts[0]
     host.put("/robots.txt", "User-agent: *\nDisallow: /a\n", "text/plain")
