@@ -41,8 +41,8 @@ _RETURNED = frozenset({200, 304, 404, 410})
 _DENIED = frozenset({401, 403, 407, 451})
 _HOST_FAILED = frozenset({502, 503, 504, 511, *range(520, 531)})
 """Failures of a host and of the proxies before it (52x: Cloudflare), or a login page of the network (511)."""
-_IDLE = 100
-"""Idle connections that are kept."""
+_POOLS, _IDLE = 32, 8
+"""Pools of connections, and idle ones that each keeps. At each request httpcore compares all of a pool with each other."""
 _IDLE_SECONDS = 15.0
 _VALIDATOR = 1_000
 """Maximum length of an ETag or date; longer ones are ignored."""
@@ -104,13 +104,16 @@ class WebClient:
             "Accept-Language": "*",
         }
         self._network = CheckedNetwork(hosts, resolve)
-        self._connections = httpcore.ConnectionPool(
-            ssl_context=authorities(),
-            max_connections=None,
-            max_keepalive_connections=_IDLE,
-            keepalive_expiry=_IDLE_SECONDS,
-            network_backend=self._network,
-        )
+        self._pools = [
+            httpcore.ConnectionPool(
+                ssl_context=authorities(),
+                max_connections=None,
+                max_keepalive_connections=_IDLE,
+                keepalive_expiry=_IDLE_SECONDS,
+                network_backend=self._network,
+            )
+            for _ in range(_POOLS)
+        ]
 
     def get(
         self, address: str, etag: str | None = None, modified: str | None = None, validated: str | None = None
@@ -141,7 +144,8 @@ class WebClient:
 
     def close(self) -> None:
         """Close the connections. May be called again; the next request reconnects."""
-        self._connections.close()
+        for pool in self._pools:
+            pool.close()
 
     # Requests
 
@@ -180,7 +184,7 @@ class WebClient:
         self._network.set_deadline(self._seconds)
         has_begun = False
         try:
-            with self._connections.stream(
+            with self._pools[hash(url.netloc) % _POOLS].stream(
                 "GET",
                 httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
                 headers=[("Host", host), *self._headers.items(), *conditions.items()],

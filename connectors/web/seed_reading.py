@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -186,4 +186,4 @@ class Seeds:
             response = response._replace(body=b"")
         kept = StoredResponse(seed.name, self._clock(), response, seed.kind)
         self._store.put(kept)
-        self._known[seed.name] = replace(kept, response=response._replace(body=b""))
+        self._known[seed.name] = kept._replace(response=response._replace(body=b""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -16,6 +17,7 @@ from connectors.web.address import AllowedHosts, host_of, name_of, normalized
 from connectors.web.seeds import SeedKind, kind_of_seed, listed, texts_of
 
 _MOST_BYTES = 20_000_000
+_HOST = re.compile(r"(?P<name>\[[^/@]+\]|[^:/@]+)(:(?P<port>[0-9]{1,5}))?")
 
 
 class WebSettings(SourceSettings):
@@ -132,10 +134,8 @@ def _address(text: str) -> str:
 
 def _host(text: str) -> str:
     """Return a host in its normal form. An explicit port stays, also a default one."""
-    name, colon, port = text.strip().rpartition(":") if not text.strip().endswith("]") else (text.strip(), "", "")
-    if not colon:
-        name, port = text.strip(), ""
-    if "/" in text or "@" in text or (colon and not (port.isdecimal() and 0 < int(port) < 65_536)):
+    match = _HOST.fullmatch(text.strip())
+    if match is None or not 0 < int(match["port"] or 80) < 65_536:
         raise ValueError(f"{text!r}: not a host; write it as example.org or nas.local:8080")
-    host = host_of(normalized(f"http://{name}/"))
-    return f"{host}:{int(port)}" if port else name_of(host)
+    host = host_of(normalized(f"http://{match['name']}/"))
+    return f"{host}:{int(match['port'])}" if match["port"] else name_of(host)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
@@ -20,8 +20,7 @@ from connectors.web.client import WebResponse
 from connectors.web.feeds import FeedEntry
 
 
-@dataclass(frozen=True, slots=True)
-class StoredResponse:
+class StoredResponse(NamedTuple):
     """What was received for an address, or taken from a feed.
 
     Attributes:
@@ -51,7 +50,7 @@ class ResponseStore:
         """Store a response in place of an earlier one with its key. Raises HomeUnavailable."""
         body = response.response.body
         facts = {**response.response._asdict(), "body": None}
-        line = orjson.dumps({**asdict(response), "response": facts, "length": len(body)})
+        line = orjson.dumps({**response._asdict(), "response": facts, "length": len(body)})
         with atomic_files.explained():
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             fresh = self._folder / f"~{threading.get_ident()}"
