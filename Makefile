@@ -15,7 +15,7 @@ REST := server or browser or postgres or acceptance or faults or full
 # Without its compiled modules, every process of ours would compile them anew: half of a short command's time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-rest test-long test-all soak fuzz check pictures bench bench-peers load hazards wheel wheelhouse lock clean
+.PHONY: help setup demo test test-rest test-long test-all soak fuzz check docs pictures bench bench-peers load hazards wheel wheelhouse lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -58,6 +58,12 @@ check: setup     ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: setup      ## the documents as a site in build/site, each link checked; read it: python3 -m http.server -b 127.0.0.1 -d build/site
+	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python build/docs-venv
+	@$(BIN)/uv pip install --quiet --python build/docs-venv/bin/python zensical==0.0.73
+	@rm -rf build/docs && mkdir -p build/docs && cp -r --parents *.md LICENSE docs tests/hazards/RESULTS.md build/docs
+	@build/docs-venv/bin/zensical build --clean --strict
 
 bench: setup     ## speed and memory beside a bare loop, what search finds, and from a save to a search (ARGS=--quick)
 	$(BIN)/python -m benchmarks $(ARGS)

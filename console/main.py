@@ -32,6 +32,7 @@ Example: catchment sources add obsidian ~/Vault --name notes --watch
 
 _SECTIONS: Final = {
     "Start and stop": {
+        "init": "start_stop.init:init",
         "up": "start_stop.up_down:up",
         "down": "start_stop.up_down:down",
         "status": "start_stop.status:status",
@@ -122,7 +123,9 @@ def _root(
 ) -> None:
     del version, debug  # handled in `main`, before the command is known
     if context.invoked_subcommand is None:
-        render.say(context.get_help())
+        from console.start_stop.init import show_overview
+
+        show_overview()
 
 
 class _Root(help_pages.Group):
@@ -188,7 +191,8 @@ def _run(arguments: list[str]) -> int:
     if first == "search":
         # An excluded word is no option: with a space before it, it is an argument. The only short option is -h.
         arguments = [f" {one}" if len(one) > 2 and one[0] == "-" != one[1] else one for one in arguments]
-    command = typer.main.get_command(application([first] if first in _COMMANDS else _COMMANDS))
+    chosen = [first] if first in _COMMANDS else _COMMANDS if arguments or is_completion else ()
+    command = typer.main.get_command(application(chosen))
     if is_completion:
         command.main(arguments, prog_name="catchment")
     try:

@@ -5,6 +5,8 @@ or not at all; a few can be repeated to finish, as their functions say. The sour
 handed in as a `Desk`:
 
     add, change, pause, resume, remove a source        actions.sources
+    allow hosts of a web source                        actions.sources
+    enqueue web addresses                              actions.inbox
     apply_deletions, drop_deletions: held deletions    actions.sources
     start, cancel or undo a sync                       actions.syncs
     give or revoke consent                             actions.consents

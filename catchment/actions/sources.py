@@ -21,7 +21,7 @@ from catchment.sync.preflight import WHOLE, scopes_of
 
 _KEPT = ".secret"
 """End of the names of files with typed secrets."""
-_ADDRESSES = ("new", "limits")
+ADDRESSES = ("new", "limits")
 """Names that the addresses of pages have."""
 
 
@@ -44,7 +44,7 @@ class NewSource:
 
     def written(self, desk: Desk[E], **references: str) -> E:
         """Return the source as the sources file would have it. `references`: to secrets. Raises BadInput."""
-        if self.name in _ADDRESSES:
+        if self.name in ADDRESSES:
             raise BadInput(f"{self.name!r}: an address of the page; choose another name")
         return desk.draft(self.kind, self.location, self.name, {**self.settings, **references}, self.timing)
 

@@ -21,9 +21,9 @@ _HOST = re.compile(r"(?P<name>\[[^/@]+\]|[^:/@]+)(:(?P<port>[0-9]{1,5}))?")
 
 
 class WebSettings(SourceSettings):
-    """Settings of a `web` source. Its name identifies it: addresses and hosts may be added and removed."""
+    """Settings of a `web` source."""
 
-    identity: ClassVar[tuple[str, ...]] = ()
+    identity: ClassVar[tuple[str, ...]] = ("addresses",)
     addresses: tuple[str, ...] = Field(
         title="Addresses",
         description="Addresses of feeds, pages, sitemaps or lists (http or https), or full paths of files with such a list",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catchment.actions import backfills, backups, consents, incidents, jobs, limits, quarantine, sources, syncs
+from catchment.actions import backfills, backups, consents, inbox, incidents, jobs, limits, quarantine, sources, syncs
 from catchment.actions.desk import Timing
 from catchment.actions.quarantine import Selection
 from catchment.content.raw_store import RawStore
@@ -122,6 +122,15 @@ def _resume(desk: LocalDesk) -> object:
     return sources.resume(desk, "notes", WHO, WHY)
 
 
+def _enqueue(desk: LocalDesk) -> object:
+    return inbox.enqueue(desk, ["https://example.org/a"], WHO, WHY, consented=True)
+
+
+def _allow(desk: LocalDesk) -> object:
+    _enqueue(desk)
+    return sources.allow_hosts(desk, inbox.INBOX, ["pages.example.org"], WHO, WHY)
+
+
 @dataclass
 class Action:
     """An action, and the event of its line."""
@@ -156,6 +165,8 @@ ACTIONS = {
     "syncs.undo": Action(_undo, "undone"),
     "backups.make": Action(lambda desk: backups.make(desk, WHO, WHY), "backed up"),
     "sources.apply_deletions": Action(_decide(sources.apply_deletions), "hold applied"),
+    "sources.allow_hosts": Action(_allow, "consent given"),
+    "inbox.enqueue": Action(_enqueue, "changed"),
     "sources.drop_deletions": Action(_decide(sources.drop_deletions), "hold dropped"),
 }
 
@@ -178,7 +189,7 @@ def test_every_action_is_listed_in_the_room() -> None:
     """Each function with an actor is an action, and stands in the package's table and in the test above."""
     import catchment.actions
 
-    modules: list[ModuleType] = [backups, consents, incidents, jobs, limits, quarantine, sources, syncs]
+    modules: list[ModuleType] = [backups, consents, inbox, incidents, jobs, limits, quarantine, sources, syncs]
     found = {
         f"{module.__name__.rpartition('.')[2]}.{name}"
         for module in modules

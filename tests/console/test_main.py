@@ -128,6 +128,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "related",
             "why",
             "demo",
+            "init",
         }
         | {"backup", "restore", "plan", "undo", "prove"}
         == leaves
@@ -238,11 +239,6 @@ def test_usage_error_is_one_line_in_our_words(cli: Cli, arguments: tuple[str, ..
     response = cli(*arguments)
     assert (response.code, response.out, response.err.count("\n")) == (2, "", 1)
     assert response.err.startswith(f"catchment: {hint}") or response.err.endswith(f": {hint}\n")
-
-
-def test_without_a_command_the_help_is_shown(cli: Cli) -> None:
-    assert cli().out == cli("--help").out
-    assert cli().code == 0
 
 
 def test_the_version_is_shown(cli: Cli) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.runtime import restarts
+from catchment.runtime import child_process
 from catchment.runtime.home import Home
 from catchment.runtime.watch_status import Watching, read
 from deployments.watch.thread import WatcherThread
@@ -54,7 +54,7 @@ def test_crash_is_reported_logged_and_followed_by_a_full_comparison(
     def crash(_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(restarts, "_FIRST_SECONDS", 0.5)
+    monkeypatch.setattr(child_process, "_FIRST_SECONDS", 0.5)
     add_source(home, "notes", root)
     with started(home) as thread:
         until(lambda: standin.events)

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from catchment.runtime import restarts
+from catchment.runtime import child_process
 from catchment.settings import Home
 from deployments.worker.runner_process import RunnerProcess
 
@@ -36,7 +36,7 @@ def test_runner_that_never_lives_is_restarted_ever_later(
     monkeypatch: pytest.MonkeyPatch, fail: Callable[[pytest.MonkeyPatch], None], problem: str
 ) -> None:
     fail(monkeypatch)
-    monkeypatch.setattr(restarts, "_FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(child_process, "_FIRST_SECONDS", 0.01)
     warnings: list[str] = []
 
     async def deaths(runner: RunnerProcess, number: int) -> str:

@@ -1,0 +1,175 @@
+"""The first steps: what plain `catchment` shows, and `catchment init`, which leads from three questions to a search."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from catchment.errors import BadInput, NotFound, SourceError
+from catchment.runtime.home import base_folder, expanded
+from console import render, session
+
+if TYPE_CHECKING:
+    from catchment.actions.sources import NewSource
+
+_TITLE_WORDS = 4
+_EVERY = "1h"
+"""Interval of a source that is not watched."""
+
+
+def show_overview() -> None:
+    """Show what Catchment is, what is set up in this home, and the next command. Quick: reads no ledger."""
+    from deployments.server.running import running, transition
+
+    home = session.home()
+    names = _source_names(home.sources_file)
+    server, state = running(home), transition(home)
+    render.say("Catchment keeps files, notes, mail and GitHub in one searchable library on this machine.\n")
+    shown = "unreadable" if names is None else ", ".join(names) or "none yet"
+    running_at = f"running: {server.page_url}" if server else "stopped"
+    render.show_fields({"home": home.path, "sources": shown, "state": state or running_at})
+    if names is None:
+        command, effect = "catchment config validate", "names the line of sources.yaml to correct"
+    elif not names:
+        command, effect = "catchment init", "asks three questions and ends with a search"
+    elif state:
+        command, effect = "catchment status --watch", f"shows when it is no longer {state}"
+    elif server is None:
+        command, effect = "catchment up --detach", "starts it; searches by words work already"
+    else:
+        command, effect = "catchment web", "opens the page: search, read, see trouble"
+    render.say(f"\nNext:          {render.paint(command, 'bold')}   # {effect}")
+    render.say("All commands:  catchment --help")
+
+
+def init() -> int:
+    """Set up a first source: three questions, then a search.
+
+    Nothing is stored before the last answer. After an interruption, the command continues.
+
+    Example: catchment init
+    """
+    if not render.interactive():
+        raise BadInput(
+            "not a terminal; use: catchment sources add obsidian FOLDER --name notes --watch, then: catchment up --detach"
+        )
+    desk = session.desk()
+    new = None if desk.entries() else _ask()
+    waiting = [new.name] if new else _never_synced(list(desk.entries()))
+    if not waiting:
+        render.say("Catchment is set up here already. To add a source: catchment sources add --help\n")
+        show_overview()
+        return 0
+    names = ", ".join(waiting)
+    is_started = session.running() is not None or _confirm(f"Start Catchment and read {names} now?")
+    if new:
+        from catchment.actions import sources
+
+        render.say(f"added {new.name}: {render.clean(sources.add(desk, new, session.operator()))}")
+    if not is_started:
+        render.say("Continue with: catchment init")
+        return 0
+    return _start(waiting)
+
+
+def _ask() -> NewSource:
+    """Ask for the folder until it can be read, and whether to watch it."""
+    from catchment.actions.desk import Timing
+    from catchment.actions.sources import ADDRESSES, NewSource
+
+    render.say("Catchment reads a folder into a searchable library on this machine. It never changes the folder.\n")
+    vaults = _vaults()
+    for number, vault in enumerate(vaults, 1):
+        render.say(f"  {number}  {render.clean(_short(vault))}")
+    desk, what = session.desk(), "Folder or Obsidian vault" + (", or its number" if vaults else "")
+    while True:
+        answer = typer.prompt(what, default="1" if vaults else None, err=True).strip()
+        is_number = answer.isdecimal() and 1 <= int(answer) <= len(vaults)
+        folder = (vaults[int(answer) - 1] if is_number else expanded(Path(answer))).absolute()
+        if not folder.is_dir():
+            render.note(f"{render.clean(answer)}: not a folder; type its path, such as ~/Notes")
+            continue
+        kind = "obsidian" if (folder / ".obsidian").is_dir() else "local_files"
+        words = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:40]
+        name = words if words not in ("", *ADDRESSES) else "notes"
+        new = NewSource(kind, str(folder), name)
+        try:
+            desk.connector(new.written(desk)).probe()
+            break
+        except (BadInput, SourceError) as error:
+            render.note(render.clean(error))
+    watch = _confirm(f"Watch it, so that changes are found within seconds? Otherwise it is read every {_EVERY}.")
+    return NewSource(kind, str(folder), name, timing=Timing(watch=watch, every=None if watch else _EVERY))
+
+
+def _confirm(question: str) -> bool:
+    return typer.confirm(question, default=True, err=True)
+
+
+def _start(names: list[str]) -> int:
+    """Start Catchment, sync the sources, search for the title of a document, and show the link of the page."""
+    from console.library.search import find, show_hit
+    from console.sources.syncs import sync
+    from console.start_stop.web_page import signin_link
+    from deployments.supervisor.supervisor import up
+
+    if session.running() is None:
+        render.say("Starting the Prefect server and a worker …")
+        up(session.home(), detach=True, announce=lambda _: None)
+    code = max(sync(name, wait=True) for name in names)
+    first = find(f"source:{names[0]}", None, "words", limit=1).hits
+    if words := " ".join(re.findall(r"\w+", first[0].title)[:_TITLE_WORDS]) if first else "":
+        render.say(f"\nThe document changed last, by its title: {render.paint(f'catchment search {words}', 'bold')}")
+        for hit in find(words, None, "both", limit=2).hits:
+            show_hit(hit)
+    else:
+        render.note(f"{names[0]}: no document was found; see: catchment status")
+    render.say(f"\nPage: {signin_link(session.needs_server())}")
+    render.say("Later: catchment web opens it; catchment down stops Catchment.")
+    return code
+
+
+def _never_synced(names: list[str]) -> list[str]:
+    try:
+        with session.reading() as ledger:
+            known = {source.name: source.id for source in ledger.sources.all()}
+            return [name for name in names if name not in known or ledger.syncs.last(known[name]) is None]
+    except NotFound:
+        return names
+
+
+def _source_names(file: Path) -> list[str] | None:
+    """Return the names of the sources without checking the file; None if it is no valid YAML of this kind."""
+    import yaml
+
+    try:
+        return [str(entry["name"]) for entry in yaml.safe_load(file.read_bytes())["deployments"] or ()]
+    except FileNotFoundError:
+        return []
+    except (OSError, yaml.YAMLError, LookupError, TypeError, ValueError):
+        return None
+
+
+def _vaults() -> list[Path]:
+    """Return Obsidian's vaults, the last opened first: those that it lists itself, then in the usual folders."""
+    home, opened = Path.home(), {}
+    for file in (
+        base_folder("XDG_CONFIG_HOME", ".config") / "obsidian" / "obsidian.json",
+        home / ".var/app/md.obsidian.Obsidian/config/obsidian/obsidian.json",
+        home / "snap/obsidian/current/.config/obsidian/obsidian.json",
+    ):
+        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+            for vault in json.loads(file.read_bytes())["vaults"].values():
+                opened[Path(vault["path"])] = int(vault["ts"])
+    listed = sorted(opened, key=opened.__getitem__, reverse=True)
+    usual = [found.parent for base in (home, home / "Documents") for found in sorted(base.glob("*/.obsidian"))]
+    return [vault for vault in dict.fromkeys([*listed, *usual]) if (vault / ".obsidian").is_dir()]
+
+
+def _short(path: Path) -> str:
+    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)

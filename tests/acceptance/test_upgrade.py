@@ -1,0 +1,38 @@
+"""The README's commands to upgrade, move and uninstall, for a home of the first revision."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance import document
+from tests.acceptance.person import COMMAND, PROJECT, Person
+from tests.faults.versions import kept
+from tests.prefect_tables import lay_tables
+
+pytestmark = pytest.mark.acceptance
+
+
+def test_home_is_upgraded_moved_and_removed_as_the_readme_says(tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    # The environment of the tests must not be made anew.
+    (programs / "make").write_text(f'#!/bin/sh\nexec {shutil.which("make")} -o .venv/.ready "$@"\n')
+    (programs / "make").chmod(0o700)
+    path = os.pathsep.join([str(programs), str(COMMAND.parent), os.environ["PATH"]])
+    person = Person(tmp_path / "home", variables={"HOME": str(tmp_path), "PATH": path})
+    person.home.mkdir(mode=0o700)
+    kept("0001", person.home)
+    lay_tables(person.home)
+    try:
+        assert (
+            document.carry_out(PROJECT / "README.md", person.environment, PROJECT, under="Upgrade, move, uninstall")
+            == 4
+        )
+    finally:
+        person("down")
+    assert person.left() == []
+    assert not (person.home / "ledger.db").exists()
