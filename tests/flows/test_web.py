@@ -37,7 +37,7 @@ def test_dead_host_leaves_a_sync_completed_and_unchanged_pages_cost_no_job(windo
         pages = [host.put(f"/{number}", page(f"the heron and text {number}")) for number in range(6)]
         lists = put_list(host, *pages, *(dead.address(f"/{number}") for number in range(9)))
         feed = feeds.put("/feed", rss(entry(1, full="<p>the kingfisher</p>", title="A bird")))
-        settings = WebSettings(addresses=(lists, feed), hosts=(dead.name,), every_seconds=0.05)
+        settings = WebSettings(addresses=(lists, feed), hosts=(dead.name,), every_seconds=0.1)
         assert _sync("birds", settings).name == "Skipped"
         assert web.requests == []
         source = ledger.sources.get("birds")
@@ -51,5 +51,6 @@ def test_dead_host_leaves_a_sync_completed_and_unchanged_pages_cost_no_job(windo
             ("/feed", 304),
         ]
         assert _sync("birds", settings, deep=True).name == "Completed"
+        # Requests of a busy machine arrive late by some hundredths of a second.
         assert min(one.shortest_gap() for one in web.hosts) > 0.04
         assert [row.key for row in ledger.pacing.breakers()] == [f"host:{dead.name}"]
