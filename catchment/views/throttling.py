@@ -78,7 +78,7 @@ def quotas(ledger: Ledger) -> dict[str, QuotaStatus]:
 
 
 def hosts(ledger: Ledger) -> list[HostStatus]:
-    """Return the hosts that are paused or have an hourly quota."""
+    """Return the hosts that are paused or have an hourly quota, except those of sources with many hosts."""
     breakers = {key.removeprefix("host:"): pause for key, pause in _pauses(ledger).items() if key.startswith("host:")}
     result = []
     for row in ledger.pacing.buckets():
@@ -88,7 +88,7 @@ def hosts(ledger: Ledger) -> list[HostStatus]:
         quota = None
         if row.allowed is not None and row.left is not None:
             quota = QuotaStatus(row.allowed, row.left, row.until)
-        if pause or quota:
+        if (pause or quota) and not row.is_one_of_many:
             result.append(HostStatus(row.key, pause, quota))
     return [*result, *(HostStatus(name, pause, None) for name, pause in breakers.items())]
 
@@ -211,12 +211,13 @@ def overview(ledger: Ledger) -> Throttling:
         at_once.setdefault(place.host, place.at_once)
     hosts = (
         replace(
-            HostRate(*astuple(row)),
+            HostRate(*astuple(row)[:-1]),
             rate=round(row.rate, 3),
             tokens=round(row.tokens, 1),
             multiplier=round(row.multiplier, 2),
         )
         for row in ledger.pacing.buckets()
+        if row.not_before or not row.is_one_of_many
     )
     return Throttling(
         tuple(RuleStatus(row.scope, row.rule, row.changed, row.begun, row.until) for row in ledger.throttles.all()),
