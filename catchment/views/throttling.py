@@ -82,13 +82,15 @@ def hosts(ledger: Ledger) -> list[HostStatus]:
     breakers = {key.removeprefix("host:"): pause for key, pause in _pauses(ledger).items() if key.startswith("host:")}
     result = []
     for row in ledger.pacing.buckets():
+        if row.is_one_of_many:
+            continue
         pause = breakers.pop(row.key.partition("#")[0], None)
         if row.not_before is not None:
             pause = Pause("requested by the host", row.not_before)
         quota = None
         if row.allowed is not None and row.left is not None:
             quota = QuotaStatus(row.allowed, row.left, row.until)
-        if (pause or quota) and not row.is_one_of_many:
+        if pause or quota:
             result.append(HostStatus(row.key, pause, quota))
     return [*result, *(HostStatus(name, pause, None) for name, pause in breakers.items())]
 
@@ -105,13 +107,14 @@ class OpenBreaker:
 
 
 def open_breakers(ledger: Ledger) -> list[OpenBreaker]:
-    """Return all open circuit breakers, by key."""
+    """Return all open circuit breakers, by key, except those of hosts of sources with many hosts."""
+    many = {f"host:{row.key}" for row in ledger.pacing.buckets() if row.is_one_of_many}
     return [
         OpenBreaker(
             row.key, "login refused" if row.locked else "repeated failures", row.failures, row.opened, row.until
         )
         for row in ledger.pacing.breakers()
-        if row.position is Position.OPEN
+        if row.position is Position.OPEN and row.key not in many
     ]
 
 
