@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -341,7 +342,7 @@ def test_opml_reads_its_feeds_and_a_list_may_name_feeds(small_web: SmallWeb, rea
     assert set(reader.ledger.documents()) == {f"{feed}#1" for feed in feeds}
     other = Reader(small_web, reader.clock, reader.folder / "other")
     source = other.connector(put_list(one, *feeds), hosts=[two.name])
-    other.sync(source)
+    assert other.sync(source).changes[-1] == Checkpoint(ANY, again=reader.clock.now)
     other.sync(source)
     assert set(other.ledger.documents()) == {f"{feed}#1" for feed in feeds}
 
