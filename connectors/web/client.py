@@ -204,8 +204,8 @@ class WebClient:
                 problem = f"invalid certificate ({reason}); check the address, or set SSL_CERT_FILE"
             raise SourceUnavailable(f"{host}: {problem}") from None
         except httpcore.TimeoutException:
-            problem = f"{host}: no complete response within {self._seconds:.0f} s; it is requested again later"
-            raise (TimedOut if has_begun else SourceUnavailable)(problem) from None
+            problem = f"{host}: no complete response within {self._seconds:.0f} s; try again later"
+            raise (TimedOut if has_begun else HostSilent)(problem) from None
         except (httpcore.NetworkError, httpcore.ProtocolError):
             # A damaged body reveals nothing about the other pages of its host.
             raise (_damaged(host) if has_begun else _ConnectionLost(f"{host}: closed the connection")) from None
@@ -254,6 +254,10 @@ def decoded(parts: Iterable[bytes], encoding: str, most: int) -> bytes:
     if decoder is not None and not decoder.eof:
         raise ValueError
     return bytes(body)
+
+
+class HostSilent(SourceUnavailable):
+    """The host sent nothing within the time limit of a response."""
 
 
 class _ConnectionLost(SourceUnavailable):

@@ -16,6 +16,7 @@ from catchment.errors import (
     FetchFailed,
     ItemError,
     ParseError,
+    Skipped,
     SourceError,
     SourceInvalid,
     SourceUnavailable,
@@ -76,6 +77,8 @@ class WebConnector:
         name, *others = self._settings.addresses
         try:
             seed = self._seed(name)
+        except Skipped as error:
+            raise SourceInvalid(str(error)) from error
         except ItemError as error:
             raise SourceUnavailable(f"{error}; correct the address, or try again later") from error
         finally:

@@ -33,7 +33,7 @@ from catchment.errors import (
 )
 from catchment.pacing import HostLimits, Pace
 from connectors.web.address import host_of
-from connectors.web.client import WebClient, WebResponse
+from connectors.web.client import HostSilent, WebClient, WebResponse
 from connectors.web.network import HostNotAllowed
 from connectors.web.robots import Robots
 from connectors.web.settings import WebSettings
@@ -43,7 +43,7 @@ MARK = "host:"
 """Begin of the marks of hosts that are left alone."""
 _AT_ONCE = 32
 _TRIES = 3
-"""Failures in a row after which a host is left alone."""
+"""Failures in a row after which a host is left alone. A host that does not answer in time gets no second try."""
 _SHORT_WAIT = 120.0
 """Seconds that a listing waits for a host. A longer wait is left to a later one."""
 _LEAST, _LONGEST = timedelta(minutes=15), timedelta(days=1)
@@ -57,6 +57,9 @@ class RobotsForbid(Skipped):
 
     def __init__(self) -> None:
         super().__init__(SkipReason.EXCLUDED)
+
+    def __str__(self) -> str:
+        return "the robots.txt of the host forbids this address; give another one"
 
 
 class PageRequest(NamedTuple):
@@ -288,7 +291,7 @@ class HostQueues:
             return result
         line.failures += 1
         wait = result.retry_after or 0
-        if line.failures < _TRIES and wait <= _SHORT_WAIT:
+        if line.failures < _TRIES and wait <= _SHORT_WAIT and not isinstance(result, HostSilent):
             line.requests.append(request)
             self._push(line, max(wait, self._hosts.every(request.address)))
             return None

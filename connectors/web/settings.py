@@ -74,6 +74,8 @@ class WebSettings(SourceSettings):
         for text in addresses_in(path):
             with suppress(BadInput):
                 hosts[name_of(host_of(normalized(text)))] = None
+        if not hosts and path.stat().st_size:
+            raise BadInput(f"{path.name!r}: names no address; write one such as https://example.org on each line")
         return {"addresses": (str(path),), "hosts": tuple(hosts)}
 
     @field_validator("addresses")

@@ -56,6 +56,7 @@ class ResponseStore:
             fresh = self._folder / f"~{threading.get_ident()}"
             try:
                 with fresh.open("wb") as file:
+                    fresh.chmod(0o600)
                     file.writelines((line, b"\n", body))
                 fresh.replace(self._path(response.key))
             finally:

@@ -144,7 +144,9 @@ class WebListing:
         now = self._clock()
         moments = [self._pages.next, *(one.until for one in self._queues.deferred.values())]
         again = max(min(filter(None, moments)), now + _AGAIN) if any(moments) else None
-        yield Checkpoint(marks, again=now if self._is_cut else again)
+        # A page that turned out to be a feed is due at once.
+        is_due = self._is_cut or (self._pages.next is not None and self._pages.next <= now)
+        yield Checkpoint(marks, again=now if is_due else again)
 
     # What the source should have
 
