@@ -78,10 +78,12 @@ def quotas(ledger: Ledger) -> dict[str, QuotaStatus]:
 
 
 def hosts(ledger: Ledger) -> list[HostStatus]:
-    """Return the hosts that are paused or have an hourly quota."""
+    """Return the hosts that are paused or have an hourly quota, except those of sources with many hosts."""
     breakers = {key.removeprefix("host:"): pause for key, pause in _pauses(ledger).items() if key.startswith("host:")}
     result = []
     for row in ledger.pacing.buckets():
+        if row.is_one_of_many:
+            continue
         pause = breakers.pop(row.key.partition("#")[0], None)
         if row.not_before is not None:
             pause = Pause("requested by the host", row.not_before)
@@ -105,13 +107,14 @@ class OpenBreaker:
 
 
 def open_breakers(ledger: Ledger) -> list[OpenBreaker]:
-    """Return all open circuit breakers, by key."""
+    """Return all open circuit breakers, by key, except those of hosts of sources with many hosts."""
+    many = {f"host:{row.key}" for row in ledger.pacing.buckets() if row.is_one_of_many}
     return [
         OpenBreaker(
             row.key, "login refused" if row.locked else "repeated failures", row.failures, row.opened, row.until
         )
         for row in ledger.pacing.breakers()
-        if row.position is Position.OPEN
+        if row.position is Position.OPEN and row.key not in many
     ]
 
 
@@ -211,12 +214,13 @@ def overview(ledger: Ledger) -> Throttling:
         at_once.setdefault(place.host, place.at_once)
     hosts = (
         replace(
-            HostRate(*astuple(row)),
+            HostRate(*astuple(row)[:-1]),
             rate=round(row.rate, 3),
             tokens=round(row.tokens, 1),
             multiplier=round(row.multiplier, 2),
         )
         for row in ledger.pacing.buckets()
+        if row.not_before or not row.is_one_of_many
     )
     return Throttling(
         tuple(RuleStatus(row.scope, row.rule, row.changed, row.begun, row.until) for row in ledger.throttles.all()),

@@ -1,4 +1,4 @@
-"""One spelling for each web address, and its host.
+"""One spelling for each web address, its host, and which hosts are allowed.
 
 Follows the URL standard of browsers where feeds and pages need it; a dubious address is invalid instead of repaired.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 import idna
@@ -59,6 +60,37 @@ def normalized(text: str, base: str = "") -> str:
 def host_of(address: str) -> str:
     """Return the host of a normalized address; with the port if it is not the scheme's default."""
     return urlsplit(address).netloc
+
+
+def name_of(host: str) -> str:
+    """Return the name by which a host is allowed: without a leading `www.`."""
+    return host.removeprefix("www.") if host.count(".") > 1 else host
+
+
+class AllowedHosts:
+    """The hosts that a source may request.
+
+    `example.org` allows http and https on their default ports and `www.example.org`, at public addresses. `nas.local:8080`
+    (with a port) allows exactly that service, at private and loopback addresses too.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = frozenset(map(str.lower, names))
+
+    def host_for(self, address: str) -> str | None:
+        """Return the name that allows an http(s) address, or None."""
+        try:
+            scheme, authority = urlsplit(address)[:2]
+            host, port = _host(scheme, authority), _PORTS[scheme]
+        except (ValueError, KeyError, BadInput):
+            return None
+        has_port = host.rpartition(":")[2].isdecimal()
+        names = (host,) if has_port else (f"{host}:{port}", name_of(host))
+        return next((name for name in names if name in self.names), None)
+
+    def names_service(self, host: str, port: int) -> bool:
+        """Return whether the host is named with this port."""
+        return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}") in self.names
 
 
 def _invalid(problem: str) -> BadInput:

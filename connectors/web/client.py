@@ -27,7 +27,8 @@ from catchment.errors import (
 )
 from catchment.pacing import HostLimits, Pace, Transfer, read_headers
 from connectors.tls import authorities, certificate_error
-from connectors.web.network import AllowedHosts, CheckedNetwork, HostNotAllowed, Resolve, resolved
+from connectors.web.address import AllowedHosts
+from connectors.web.network import CheckedNetwork, HostNotAllowed, Resolve, resolved
 
 RESPONSE_SECONDS = 30.0
 """Time limit of a whole response, from the resolution of the name to the last byte."""
@@ -36,13 +37,12 @@ MOST_BYTES = 20_000_000
 """Size limit of a response in bytes, before and after decompression."""
 _REDIRECTS = 5
 _REDIRECTED = frozenset({301, 302, 303, 307, 308})
-_PERMANENT = frozenset({301, 308})
 _RETURNED = frozenset({200, 304, 404, 410})
 _DENIED = frozenset({401, 403, 407, 451})
 _HOST_FAILED = frozenset({502, 503, 504, 511, *range(520, 531)})
 """Failures of a host and of the proxies before it (52x: Cloudflare), or a login page of the network (511)."""
-_IDLE = 100
-"""Idle connections that are kept."""
+_POOLS, _IDLE = 32, 8
+"""Pools of connections, and idle ones that each keeps. At each request httpcore compares all of a pool with each other."""
 _IDLE_SECONDS = 15.0
 _VALIDATOR = 1_000
 """Maximum length of an ETag or date; longer ones are ignored."""
@@ -52,24 +52,22 @@ _Exchanged = tuple[int, Mapping[str, str], bytes]
 
 
 class WebResponse(NamedTuple):
-    """A response with status 200, 304, 404 or 410.
+    """A response with status 200, 304, 404 or 410, or what stands for one.
 
     Attributes:
         address: The address after all redirects.
         etag, modified: The values for the next conditional request to this address.
         media_type: In lower case, without parameters; empty if not stated.
         charset: As stated in the header, if Python knows it. A hint only.
-        is_permanent_redirect: Whether all redirects on the way were permanent. False if there were none.
     """
 
-    status: int
-    address: str
-    etag: str | None
-    modified: str | None
-    media_type: str
-    charset: str | None
-    body: bytes
-    is_permanent_redirect: bool
+    status: int = 200
+    address: str = ""
+    etag: str | None = None
+    modified: str | None = None
+    media_type: str = ""
+    charset: str | None = None
+    body: bytes = b""
 
 
 class WebClient:
@@ -106,16 +104,19 @@ class WebClient:
             "Accept-Language": "*",
         }
         self._network = CheckedNetwork(hosts, resolve)
-        self._connections = httpcore.ConnectionPool(
-            ssl_context=authorities(),
-            max_connections=None,
-            max_keepalive_connections=_IDLE,
-            keepalive_expiry=_IDLE_SECONDS,
-            network_backend=self._network,
-        )
+        self._pools = [
+            httpcore.ConnectionPool(
+                ssl_context=authorities(),
+                max_connections=None,
+                max_keepalive_connections=_IDLE,
+                keepalive_expiry=_IDLE_SECONDS,
+                network_backend=self._network,
+            )
+            for _ in range(_POOLS)
+        ]
 
     def get(
-        self, address: str, *, etag: str | None = None, modified: str | None = None, validated: str | None = None
+        self, address: str, etag: str | None = None, modified: str | None = None, validated: str | None = None
     ) -> WebResponse:
         """Request an address and follow its redirects.
 
@@ -131,21 +132,20 @@ class WebClient:
             raise FetchFailed("invalid address") from None
         conditions = {"If-None-Match": etag, "If-Modified-Since": modified}
         target = validated or str(url)
-        statuses: list[int] = []
-        while len(statuses) <= _REDIRECTS:
+        for _ in range(_REDIRECTS + 1):
             known = {name: value for name, value in conditions.items() if value} if str(url) == target else {}
             status, headers, body = self._request_with_retry(url, known)
             if status == 304 and not known:
                 raise _damaged(_host(url))
             if status not in _REDIRECTED:
-                return _response(status, url, headers, body, statuses)
-            statuses.append(status)
+                return _response(status, url, headers, body)
             url = self._redirected(url, headers)
         raise FetchFailed(f"{_host(url)}: redirects in a loop; check the address in a browser")
 
     def close(self) -> None:
         """Close the connections. May be called again; the next request reconnects."""
-        self._connections.close()
+        for pool in self._pools:
+            pool.close()
 
     # Requests
 
@@ -155,9 +155,12 @@ class WebClient:
             target = url.join(headers["location"]).copy_with(fragment=None)
         except (KeyError, httpx.InvalidURL):
             raise FetchFailed(f"{_host(url)}: redirects to an invalid address") from None
-        if url.scheme == "https" and target.scheme == "http" and not self._hosts.allows(str(target), exactly=True):
+        if url.scheme == "https" and target.scheme == "http" and not self._names_service(target):
             raise HostNotAllowed(f"{target.host}:{target.port or 80}")
         return target
+
+    def _names_service(self, url: httpx.URL) -> bool:
+        return self._hosts.names_service(url.raw_host.decode("ascii"), url.port or 80)
 
     def _request_with_retry(self, url: httpx.URL, conditions: Mapping[str, str]) -> _Exchanged:
         """Retry once if the connection was lost: servers close idle connections."""
@@ -167,7 +170,7 @@ class WebClient:
             return self._request(url, conditions)
 
     def _request(self, url: httpx.URL, conditions: Mapping[str, str]) -> _Exchanged:
-        if not self._hosts.allows(str(url)):
+        if not self._hosts.host_for(str(url)):
             raise HostNotAllowed(_host(url))
         limits = self._limits(str(url))
         with self._pace().transfer(at=limits) as transfer:
@@ -181,7 +184,7 @@ class WebClient:
         self._network.set_deadline(self._seconds)
         has_begun = False
         try:
-            with self._connections.stream(
+            with self._pools[hash(url.netloc) % _POOLS].stream(
                 "GET",
                 httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
                 headers=[("Host", host), *self._headers.items(), *conditions.items()],
@@ -201,8 +204,8 @@ class WebClient:
                 problem = f"invalid certificate ({reason}); check the address, or set SSL_CERT_FILE"
             raise SourceUnavailable(f"{host}: {problem}") from None
         except httpcore.TimeoutException:
-            problem = f"{host}: no complete response within {self._seconds:.0f} s; it is requested again later"
-            raise (TimedOut if has_begun else SourceUnavailable)(problem) from None
+            problem = f"{host}: no complete response within {self._seconds:.0f} s; try again later"
+            raise (TimedOut if has_begun else HostSilent)(problem) from None
         except (httpcore.NetworkError, httpcore.ProtocolError):
             # A damaged body reveals nothing about the other pages of its host.
             raise (_damaged(host) if has_begun else _ConnectionLost(f"{host}: closed the connection")) from None
@@ -253,6 +256,10 @@ def decoded(parts: Iterable[bytes], encoding: str, most: int) -> bytes:
     return bytes(body)
 
 
+class HostSilent(SourceUnavailable):
+    """The host sent nothing within the time limit of a response."""
+
+
 class _ConnectionLost(SourceUnavailable):
     """The connection was closed before a response; a retry over a new one may succeed at once."""
 
@@ -261,9 +268,7 @@ def _host(url: httpx.URL) -> str:
     return url.netloc.decode("ascii")
 
 
-def _response(
-    status: int, url: httpx.URL, headers: Mapping[str, str], body: bytes, statuses: Iterable[int]
-) -> WebResponse:
+def _response(status: int, url: httpx.URL, headers: Mapping[str, str], body: bytes) -> WebResponse:
     content_type = Message()
     content_type["content-type"] = headers.get("content-type", "")
     return WebResponse(
@@ -274,7 +279,6 @@ def _response(
         content_type.get_content_type() if headers.get("content-type") else "",
         _known_charset(content_type.get_content_charset()),
         body,
-        bool(statuses) and _PERMANENT.issuperset(statuses),
     )
 
 

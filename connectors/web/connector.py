@@ -16,6 +16,7 @@ from catchment.errors import (
     FetchFailed,
     ItemError,
     ParseError,
+    Skipped,
     SourceError,
     SourceInvalid,
     SourceUnavailable,
@@ -26,9 +27,8 @@ from catchment.pacing import Pace
 from catchment.settings import Limits, Policy, Resources, RetryPolicy, SourceSettings
 from connectors.web import looks
 from connectors.web.address import host_of
-from connectors.web.feeds import read_feed
 from connectors.web.hosts import Hosts, NoSuchAddress, PageRequest
-from connectors.web.seed_reading import Seed, listed_by, seed_in_file, seed_of
+from connectors.web.seed_reading import Seed
 from connectors.web.seeds import SeedKind, feeds_of
 from connectors.web.settings import WebSettings
 from connectors.web.store import ResponseStore, StoredResponse, stored_entry, version_of
@@ -67,16 +67,18 @@ class WebConnector:
         """Each request names its host."""
 
     def scopes(self) -> Mapping[str, str]:
-        return {host: f"pages of {host}" for host in sorted(self._settings.allowed)}
+        return {host: f"pages of {host}" for host in sorted(self._settings.allowed.names)}
 
     def scope_of(self, locator: str) -> str:
-        return self._settings.host_for(locator) or host_of(locator)
+        return self._settings.allowed.host_for(locator) or host_of(locator)
 
     def probe(self) -> str:
         """Read the first address and describe it in one line."""
         name, *others = self._settings.addresses
         try:
             seed = self._seed(name)
+        except Skipped as error:
+            raise SourceInvalid(str(error)) from error
         except ItemError as error:
             raise SourceUnavailable(f"{error}; correct the address, or try again later") from error
         finally:
@@ -101,26 +103,28 @@ class WebConnector:
         kept = self._store("pages").get(item.locator)
         if kept is None or kept.version != item.version:
             kept = self._asked_again(item)
+        response = kept.response
         url = item.attributes.get("url") or item.locator
         path = PurePosixPath(unquote(urlsplit(url).path))
         name = path.name or urlsplit(url).netloc
-        if path.suffix.lower() not in (suffix := _SUFFIXES.get(kept.media_type, path.suffix), ".htm"):
+        if path.suffix.lower() not in (suffix := _SUFFIXES.get(response.media_type, path.suffix), ".htm"):
             name += suffix
         return RawContent(
-            kept.body,
+            response.body,
             name,
             title=kept.title,
-            media_type=kept.media_type or None,
+            media_type=response.media_type or None,
             modified=item.modified,
             metadata={"url": url},
-            encoding=kept.charset if kept.charset and is_charset(kept.charset) else None,
-            address=kept.address,
+            encoding=response.charset if response.charset and is_charset(response.charset) else None,
+            address=response.address,
         )
 
     def close(self) -> None:
-        """Close the connections. The next request connects again."""
+        """Close the connections. The next request connects again, and reads robots.txt again."""
         if self._hosts is not None:
             self._hosts.close()
+            self._hosts = None
 
     # Requests
 
@@ -132,12 +136,12 @@ class WebConnector:
     def _seed(self, name: str) -> Seed:
         """Return what an address of the settings answers now. Raises ItemError, SourceUnavailable, SourceInvalid."""
         if "://" not in name:
-            return seed_in_file(Path(name))
+            return Seed.in_file(Path(name))
         response = self._asked().get(PageRequest(name))
         if response.status != 200:
             problem = f"{host_of(name)}: no such address (HTTP status {response.status})"
             raise SourceInvalid(f"{problem}; correct it, or copy it from a browser")
-        return seed_of(name, response, present())
+        return Seed.of(name, response)
 
     def _asked_again(self, item: Item) -> StoredResponse:
         """Request an item whose response is not stored any more. Raises ItemError."""
@@ -154,16 +158,14 @@ class WebConnector:
             raise NoSuchAddress(f"{host_of(item.locator)}: no such address (HTTP status {response.status})")
         if version != item.version and not item.version.startswith("+"):
             raise StillChanging("the page changed since it was listed; the next sync reads it")
-        return StoredResponse(
-            item.locator, present(), response.body, version, response.address, response.media_type, response.charset
-        )
+        return StoredResponse(item.locator, present(), response, version)
 
     def _entry_of(self, item: Item) -> StoredResponse:
         feed = item.attributes["feed"]
         files = {Path(name).name: name for name in self._settings.addresses if "://" not in name}
         seed = self._seed(files.get(feed, feed))
         try:
-            entries = read_feed(seed.response.body, seed.response.address, seed.response.charset).entries
+            entries = seed.feed().entries
         except ParseError:
             entries = ()
         for entry in entries:
@@ -187,11 +189,11 @@ def _described(seed: Seed) -> str:
         return f"{place}: a page" + (f"; its site has a feed, which can be added: {feeds[0].address}" if feeds else "")
     if seed.kind is SeedKind.FEED:
         try:
-            feed = read_feed(seed.response.body, seed.response.address, seed.response.charset)
+            feed = seed.feed()
         except ParseError as error:
             raise SourceInvalid(f"{place}: {error}; correct the address") from error
         return f"{feed.title or place}: feed with {len(feed.entries):,} entries"
-    found = [each.address for each in listed_by(seed)]
-    hosts = len({host_of(address) for address in found})
+    found = seed.listed
+    hosts = len({host_of(each.address) for each in found})
     noun = {SeedKind.OPML: "feeds", SeedKind.SITEMAP_INDEX: "sitemaps"}.get(seed.kind, "addresses")
     return f"{place}: {len(found):,} {noun} of {hosts:,} host{'' if hosts == 1 else 's'}"

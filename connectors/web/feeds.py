@@ -35,7 +35,7 @@ _ROOT = re.compile(
     rb"(?P<element><)(?:[a-z_][\w.-]*:)?(?P<name>[a-z][\w.-]*)",
     re.IGNORECASE | re.DOTALL,
 )
-_ROOTS = (b"rss", b"feed", b"rdf", b"channel")
+FEED_ROOTS = (b"rss", b"feed", b"rdf", b"channel")
 _ENTRY_END = re.compile(rb"</(?:\w+:)?(?:item|entry)\s*>", re.IGNORECASE)
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _EMAIL = re.compile(r"[^\s()<>@]+@[^\s()<>]+")
@@ -81,7 +81,7 @@ def read_feed(data: bytes, address: str, charset: str | None = None) -> WebFeed:
     data = convert_to_utf8({"content-type": f"application/xml{named}"}, data, {})
     match = _ROOT.match(data[:_MOST_HEAD])
     root = match and match["name"].lower()
-    if match is None or root not in _ROOTS:
+    if match is None or root not in FEED_ROOTS:
         raise ParseError("not a feed")
     # A document type may declare entities that expand to gigabytes.
     data = data[match.start("element") :]

@@ -33,8 +33,8 @@ from catchment.errors import (
 )
 from catchment.pacing import HostLimits, Pace
 from connectors.web.address import host_of
-from connectors.web.client import WebClient, WebResponse
-from connectors.web.network import AllowedHosts, HostNotAllowed
+from connectors.web.client import HostSilent, WebClient, WebResponse
+from connectors.web.network import HostNotAllowed
 from connectors.web.robots import Robots
 from connectors.web.settings import WebSettings
 from connectors.web.store import ResponseStore, StoredResponse
@@ -43,7 +43,7 @@ MARK = "host:"
 """Begin of the marks of hosts that are left alone."""
 _AT_ONCE = 32
 _TRIES = 3
-"""Failures in a row after which a host is left alone."""
+"""Failures in a row after which a host is left alone. A host that does not answer in time gets no second try."""
 _SHORT_WAIT = 120.0
 """Seconds that a listing waits for a host. A longer wait is left to a later one."""
 _LEAST, _LONGEST = timedelta(minutes=15), timedelta(days=1)
@@ -57,6 +57,9 @@ class RobotsForbid(Skipped):
 
     def __init__(self) -> None:
         super().__init__(SkipReason.EXCLUDED)
+
+    def __str__(self) -> str:
+        return "the robots.txt of the host forbids this address; give another one"
 
 
 class PageRequest(NamedTuple):
@@ -85,7 +88,8 @@ class NoSuchAddress(FetchFailed):
     failure_class = FailureClass.PERMANENT
 
 
-Outcome = tuple[PageRequest, WebResponse | ItemError]
+Outcome = tuple[str, WebResponse | ItemError]
+"""An address, and what became of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +137,17 @@ class Hosts:
         self._pace = pace
         self._store = store
         self._clock = clock
-        self._robots: dict[str, tuple[datetime, Robots]] = {}
+        self._robots: dict[str, Robots] = {}
 
     @cached_property
     def client(self) -> WebClient:
         """The client of all hosts; made at the first request."""
-        allowed = AllowedHosts(self._settings.allowed)
-        return WebClient(allowed, self._pace, self._limits, contact=self._settings.contact)
+        return WebClient(self._settings.allowed, self._pace, self._limits, contact=self._settings.contact)
 
     def get(self, request: PageRequest) -> WebResponse:
         """Ask for an address under the robots.txt of its host. Raises as `WebClient.get`, and RobotsForbid."""
         with self._pace().intake():
-            return self.client.get(
-                request.address, etag=request.etag, modified=request.modified, validated=request.validated
-            )
+            return self.client.get(*request)
 
     def close(self) -> None:
         if "client" in self.__dict__:
@@ -154,7 +155,7 @@ class Hosts:
 
     def every(self, address: str) -> float:
         """Return the seconds between two requests to the host, as far as they are known."""
-        _, robots = self._robots.get(urljoin(address, _ROBOTS), (None, None))
+        robots = self._robots.get(urljoin(address, _ROBOTS))
         return max(self._settings.every_seconds, (robots and robots.delay) or 0)
 
     def _limits(self, address: str) -> HostLimits:
@@ -164,16 +165,14 @@ class Hosts:
         return HostLimits(host_of(address), every=self.every(address))
 
     def _robots_of(self, address: str) -> Robots:
-        place, oldest = urljoin(address, _ROBOTS), self._clock() - _ROBOTS_KEPT
-        asked, robots = self._robots.get(place, (oldest, None))
-        if robots is None or asked < oldest:
+        place, now = urljoin(address, _ROBOTS), self._clock()
+        if place not in self._robots:
             kept = self._store.get(place)
-            if kept is None or kept.asked < oldest:
-                kept = StoredResponse(place, self._clock(), self._read_robots(place))
+            if kept is None or now - kept.asked > _ROBOTS_KEPT:
+                kept = StoredResponse(place, now, WebResponse(body=self._read_robots(place)))
                 self._store.put(kept)
-            robots = Robots.of(200, kept.body)
-            self._robots[place] = kept.asked, robots
-        return robots
+            self._robots[place] = Robots(kept.response.body)
+        return self._robots[place]
 
     def _read_robots(self, place: str) -> bytes:
         """Return the rules, empty if the host has none. Raises SourceUnavailable if it cannot tell them now."""
@@ -201,8 +200,8 @@ class HostQueues:
     ) -> None:
         self.deferred = {key: Deferral.of(mark) for key, mark in marks.items() if key.startswith(MARK)}
         """The hosts that are left alone, by their marks."""
-        self.changed: set[str] = set()
-        """Marks that differ from those stored, until the listing stores them."""
+        self.marks: dict[str, str | None] = {}
+        """Marks that differ from those that were stored."""
         self._hosts = hosts
         self._clock = clock
         self._is_over = is_over
@@ -227,13 +226,14 @@ class HostQueues:
         self._lines[host].requests.append(request)
 
     def outcomes(self) -> Iterator[Outcome | None]:
-        """Yield the outcome of each request, and None every second without one. Ends with the last request.
+        """Yield the outcome of each request, and None every second without one. Ends with the last request; may be repeated.
 
         Requests that are left when the time is over have no outcome.
         """
         while self._running or self._left or any(line.requests for line in self._lines.values()):
             while self._left:
-                yield self._left.pop()
+                request, away = self._left.pop()
+                yield request.address, away
             self._begin_due()
             if not self._running and self._is_over():
                 return
@@ -245,7 +245,7 @@ class HostQueues:
                 continue
             self._running -= 1
             if (outcome := self._judged(line, request, result)) is not None:
-                yield request, outcome
+                yield request.address, outcome
 
     def close(self) -> None:
         """Send no further request. Requests under way end in the background."""
@@ -286,18 +286,18 @@ class HostQueues:
             line.failures = 0
             if not isinstance(result, Skipped) and MARK + line.host in self.deferred:
                 del self.deferred[MARK + line.host]
-                self.changed.add(MARK + line.host)
+                self.marks[MARK + line.host] = None
             self._push(line, line.begun + self._hosts.every(request.address) - time.monotonic())
             return result
         line.failures += 1
         wait = result.retry_after or 0
-        if line.failures < _TRIES and wait <= _SHORT_WAIT:
+        if line.failures < _TRIES and wait <= _SHORT_WAIT and not isinstance(result, HostSilent):
             line.requests.append(request)
             self._push(line, max(wait, self._hosts.every(request.address)))
             return None
         key, now = MARK + line.host, self._clock()
         deferral = self.deferred[key] = Deferral.after(self.deferred.get(key), now, wait)
-        self.changed.add(key)
+        self.marks[key] = deferral.mark()
         away = HostAway(line.host, deferral.since)
         self._left += [(one, away) for one in line.requests]
         del self._lines[line.host]

@@ -1,4 +1,4 @@
-"""Which hosts may be requested, and connections to these only.
+"""Connections to allowed hosts only.
 
 The name of a host is resolved here, its addresses are checked, and the connection is made to a checked address. A name that
 resolves to another address a moment later has no effect (DNS rebinding).
@@ -15,14 +15,13 @@ from ssl import SSLContext
 from typing import Any
 
 import httpcore
-import httpx
 
 from catchment.errors import Skipped, SkipReason
+from connectors.web.address import AllowedHosts
 
 Resolve = Callable[[str, int], list[str]]
 _ADDRESSES = 4
 """Addresses of a host that are tried."""
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 _UNICAST = ipaddress.ip_network("2000::/3")
 _MAPPED = (ipaddress.ip_network("::ffff:0:0/96"), ipaddress.ip_network("64:ff9b::/96"))
 """IPv6 addresses that stand for the IPv4 address in their last 32 bits (RFC 4291, 2.5.5.2; RFC 6052)."""
@@ -40,34 +39,6 @@ class HostNotAllowed(Skipped):
 
     def __str__(self) -> str:
         return f"{self.host}: not an allowed host; allow it with --allow-host {self.host}"
-
-
-class AllowedHosts:
-    """The hosts that a source may request.
-
-    `example.org` allows http and https on their default ports and `www.example.org`, at public addresses. `nas.local:8080`
-    (with a port) allows exactly that service, at private and loopback addresses too.
-    """
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names = frozenset(name.lower() for name in names)
-
-    def allows(self, address: str, *, exactly: bool = False) -> bool:
-        """Return whether an http(s) address may be requested. `exactly`: only if its host is named with the port."""
-        try:
-            url = httpx.URL(address)
-        except httpx.InvalidURL:
-            return False
-        if url.scheme not in _DEFAULT_PORTS or not url.host or url.userinfo:
-            return False
-        host = url.raw_host.decode("ascii")
-        if self.names_service(host, url.port or _DEFAULT_PORTS[url.scheme]):
-            return True
-        return not exactly and url.port is None and bool({host, host.removeprefix("www.")} & self._names)
-
-    def names_service(self, host: str, port: int) -> bool:
-        """Return whether the host is named with this port."""
-        return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}") in self._names
 
 
 def is_public(address: str) -> bool:

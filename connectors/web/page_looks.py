@@ -30,8 +30,8 @@ _GIVEN_UP = timedelta(days=1)
 _SAME_ANSWERS = 2
 """Changed pages of a host with equal text, above which this text is an error page (a "soft 404")."""
 _NO_PAGE = re.compile(r"\.(jpe?g|png|gif|svg|webp|ico|css|js|mp[34]|zip|t?gz|exe|dmg|iso|woff2?)$", re.IGNORECASE)
-_EXCLUDED, _FAILED = "+excluded", "+failed"
-"""Versions of items without content."""
+_NO_CONTENT, _FAILED = "+", "+failed"
+"""Begin of the versions of items without content, and that of one that failed."""
 
 
 @dataclass(slots=True)
@@ -39,6 +39,7 @@ class Wanted:
     """An item that the source should have.
 
     Attributes:
+        known: What the ledger has of it.
         entry: Of a feed, if the item has no content yet but its summary.
         feed, id, url: The feed, and the entry's ID and address there if that is not the locator.
         came_from: The locator that the entry had before its address changed.
@@ -47,7 +48,7 @@ class Wanted:
     """
 
     locator: str
-    container: str
+    known: KnownItem | None
     entry: FeedEntry | None = None
     feed: str = ""
     id: str = ""
@@ -57,27 +58,44 @@ class Wanted:
     depth: int = 0
     listed: datetime | None = None
 
-    def attributes(self) -> dict[str, Any]:
+    @property
+    def container(self) -> str:
+        return host_of(self.locator) or self.feed
+
+    @property
+    def state(self) -> PageState | None:
+        """What is known of its page; None if that was never requested."""
+        return PageState.of(self.known.attributes) if self.known else None
+
+    @property
+    def version(self) -> str | None:
+        """The version of its content; None if it has none."""
+        return None if self.known is None or self.known.version.startswith(_NO_CONTENT) else self.known.version
+
+    @property
+    def content_hash(self) -> str | None:
+        return self.known.content_hash if self.known else None
+
+    def attributes(self, state: PageState | None = None) -> dict[str, Any]:
         names = ("feed", "id", "url", "site", "depth")
-        return {name: value for name in names if (value := getattr(self, name))}
+        given = {name: value for name in names if (value := getattr(self, name))}
+        return {**given, **(state.attributes() if state else {})}
 
 
 class PageLooks:
     """The pages of one listing.
 
     Args:
-        items, stored_marks: What the ledger has. Items are added as they are reported.
+        items, stored_marks: What the ledger has.
         became: Tells that a page is a feed or list.
     """
-
-    queues: HostQueues
-    """The requests; set before the first look."""
 
     def __init__(
         self,
         settings: WebSettings,
         store: ResponseStore,
-        items: dict[str, KnownItem],
+        queues: HostQueues,
+        items: Mapping[str, KnownItem],
         stored_marks: Mapping[str, str],
         became: Callable[[str, WebResponse], bool],
         clock: Callable[[], datetime],
@@ -89,6 +107,8 @@ class PageLooks:
         self.marks: dict[str, str | None] = {}
         """Marks to be stored."""
         self.wanted: dict[str, Wanted] = {}
+        self.recorded: set[str] = set()
+        """Locators that were reported."""
         self.ready: set[str] = set()
         """Locators with a response that was stored before, and not recorded."""
         self.sites: Counter[str] = Counter()
@@ -100,27 +120,27 @@ class PageLooks:
         self._same: Counter[tuple[str, str]] = Counter()
         self._settings = settings
         self._store = store
+        self._queues = queues
         self._became = became
         self._clock = clock
         self._deep = deep
 
-    def want(self, wanted: Wanted) -> Wanted | None:
-        """Return it, unless another seed named the same item first."""
-        if wanted.locator in self.wanted:
+    def want(self, locator: str, **facts: Any) -> Wanted | None:
+        """Return an item that is wanted from now on; None if another seed named it before."""
+        if locator in self.wanted:
             return None
-        self.wanted[wanted.locator] = wanted
+        wanted = self.wanted[locator] = Wanted(locator, self.items.get(locator), **facts)
         return wanted
 
     def entry(self, wanted: Wanted, entry: FeedEntry, state: PageState | None = None) -> Iterator[Change]:
         """Take the content of an entry from its feed. `state`: of its page, which could not be read."""
-        known, now = self.items.get(wanted.locator), self._clock()
-        kept = stored_entry(entry, wanted.locator, wanted.feed, now, known.content_hash if known else None)
-        attributes = {**wanted.attributes(), **(state.attributes() if state else {})}
-        if known is None or known.version != kept.version:
+        kept = stored_entry(entry, wanted.locator, wanted.feed, self._clock(), wanted.content_hash)
+        attributes = wanted.attributes(state)
+        if wanted.known is None or wanted.known.version != kept.version:
             self._store.put(kept)
-        elif known.attributes == attributes:
+        elif wanted.known.attributes == attributes:
             return
-        size, date = len(kept.body), entry.updated or entry.published
+        size, date = len(kept.response.body), entry.updated or entry.published
         item = Item(wanted.locator, wanted.container, kept.version, size=size, modified=date, attributes=attributes)
         yield from self._upsert(wanted, item)
 
@@ -128,99 +148,74 @@ class PageLooks:
         """Want a page that a link of a site names, as long as the site may have more pages."""
         if self.sites[site] >= self._settings.most_pages and address not in self.items:
             self.frontier.pop(address, None)
-            return
-        wanted = self.want(Wanted(address, host_of(address), site=site, depth=depth))
-        if wanted is None:
-            return
-        self.sites[site] += 1
-        yield from self.consider(wanted)
+        elif wanted := self.want(address, site=site, depth=depth):
+            self.sites[site] += 1
+            yield from self.consider(wanted)
 
     def consider(self, wanted: Wanted) -> Iterator[Change]:
         """Look at a page if it is due."""
-        known, now = self.items.get(wanted.locator), self._clock()
-        if self._settings.host_for(wanted.locator) is None:
-            yield from self._skipped(wanted, SkipReason.EXCLUDED, _EXCLUDED)
+        now, state = self._clock(), wanted.state
+        if not self._settings.allowed.host_for(wanted.locator):
+            yield from self._skipped(wanted, SkipReason.EXCLUDED)
             return
-        if wanted.locator in self.ready and (kept := self._stored_page(wanted.locator)):
-            yield from self._reused(wanted, kept)
+        # An entry without a page has a title here.
+        if wanted.locator in self.ready and (kept := self._store.get(wanted.locator)) and kept.title is None:
+            yield from self._new(wanted, kept)
             return
         gone = self.stored_marks.get(GONE + wanted.locator)
-        if known is None and gone is not None and datetime.fromisoformat(gone) > now:
+        if wanted.known is None and gone is not None and datetime.fromisoformat(gone) > now:
             return
-        state = PageState.of(known.attributes) if known else None
         is_listed_newer = state is not None and wanted.listed is not None and wanted.listed > state.looked
         if state is not None and state.next > now and not (self._deep or is_listed_newer):
             self._due(state)
             return
-        has_content = known is not None and not known.version.startswith("+") and not self._deep
-        conditions = (state.etag, state.modified, state.validated) if state and has_content else ()
-        self.queues.add(PageRequest(wanted.locator, *conditions))
+        is_conditional = state is not None and wanted.version is not None and not self._deep
+        conditions = (state.etag, state.modified, state.validated) if state and is_conditional else ()
+        self._queues.add(PageRequest(wanted.locator, *conditions))
 
-    def _stored_page(self, locator: str) -> StoredResponse | None:
-        kept = self._store.get(locator)
-        return kept if kept and kept.title is None else None
-
-    def outcome(self, request: PageRequest, result: WebResponse | ItemError) -> Iterator[Change]:
-        wanted = self.wanted[request.address]
-        known, now = self.items.get(wanted.locator), self._clock()
-        state = PageState.of(known.attributes) if known else None
+    def outcome(self, address: str, result: WebResponse | ItemError) -> Iterator[Change]:
+        """Record what became of a request."""
+        wanted = self.wanted[address]
         if not isinstance(result, HostAway):
-            self.frontier.pop(wanted.locator, None)
+            self.frontier.pop(address, None)
         if isinstance(result, ItemError):
             yield from self.without_page(wanted, result)
         elif result.status == 200:
             yield from self._page(wanted, result)
-        elif result.status == 304 and known is not None and state is not None:
-            yield from self._same_as_before(wanted, known.version, state.unchanged(now, result))
+        elif result.status == 304 and wanted.state and wanted.version:
+            yield from self._present(wanted, wanted.version, wanted.state.unchanged(self._clock(), result))
         else:
-            host = host_of(wanted.locator)
-            yield from self._missing(wanted, NoSuchAddress(f"{host}: no such address (HTTP status {result.status})"))
+            problem = f"{wanted.container}: no such address (HTTP status {result.status})"
+            yield from self._missing(wanted, NoSuchAddress(problem))
 
     def _page(self, wanted: Wanted, response: WebResponse) -> Iterator[Change]:
-        known, now = self.items.get(wanted.locator), self._clock()
-        before = PageState.of(known.attributes) if known else None
+        now, before = self._clock(), wanted.state
         version = looks.digest(response.body, response.media_type)
-        if known is not None and before is not None and known.version == version:
+        if before is not None and wanted.version == version:
             # A proof or deep listing that finds the same leaves the time of the next look.
             if not self._deep or before.missing:
-                yield from self._same_as_before(wanted, version, before.unchanged(now, response))
+                yield from self._present(wanted, version, before.unchanged(now, response))
             yield from self._links(wanted, response)
             return
-        if known is not None and not known.version.startswith("+"):
+        if wanted.version:
             self._same[wanted.container, version] += 1
             if self._same[wanted.container, version] > _SAME_ANSWERS:
-                yield from self._missing(
-                    wanted, NoSuchAddress(f"{wanted.container}: answers with the same text for many addresses")
-                )
+                problem = f"{wanted.container}: answers with the same text for many addresses"
+                yield from self._missing(wanted, NoSuchAddress(problem))
                 return
         if not wanted.site and self._became(wanted.locator, response):
             self.next = now
             return
-        kept = StoredResponse(
-            key=wanted.locator,
-            asked=now,
-            body=response.body,
-            version=version,
-            address=response.address,
-            media_type=response.media_type,
-            charset=response.charset,
-            etag=response.etag,
-            modified=response.modified,
-            replaces=known.content_hash if known else None,
-        )
+        kept = StoredResponse(wanted.locator, now, response, version, replaces=wanted.content_hash)
         self._store.put(kept)
-        yield from self._new(wanted, version, looks.changed(before, now, response))
-        yield from self._links(wanted, response)
+        yield from self._new(wanted, kept)
 
-    def _reused(self, wanted: Wanted, kept: StoredResponse) -> Iterator[Change]:
-        """Take a response whose look was not recorded, because the sync was killed."""
-        known = self.items.get(wanted.locator)
-        before = PageState.of(known.attributes) if known else None
-        response = WebResponse(
-            200, kept.address, kept.etag, kept.modified, kept.media_type, kept.charset, kept.body, False
-        )
-        yield from self._new(wanted, kept.version, looks.changed(before, kept.asked, response))
-        yield from self._links(wanted, response)
+    def _new(self, wanted: Wanted, kept: StoredResponse) -> Iterator[Change]:
+        """Record new content, of this listing or of one that was killed before it was recorded."""
+        if GONE + wanted.locator in self.stored_marks:
+            self.marks[GONE + wanted.locator] = None
+        yield from self._present(wanted, kept.version, looks.changed(wanted.state, kept.asked, kept.response))
+        yield from self._links(wanted, kept.response)
 
     def _links(self, wanted: Wanted, response: WebResponse) -> Iterator[Change]:
         """Follow the links of a page of a site, within its host."""
@@ -230,82 +225,72 @@ class PageLooks:
             links = listed(response.body, SeedKind.PAGE, response.address)
         except ParseError:
             return
+        host_for = self._settings.allowed.host_for
+        host = host_for(wanted.locator)
         for link in links:
-            is_within = self._settings.host_for(link.address) == self._settings.host_for(wanted.locator)
-            if is_within and link.address not in self.wanted and not _NO_PAGE.search(urlsplit(link.address).path):
+            is_page = host_for(link.address) == host and not _NO_PAGE.search(urlsplit(link.address).path)
+            if is_page and link.address not in self.wanted:
                 self.frontier[link.address] = (wanted.site, wanted.depth + 1)
                 yield from self.follow(link.address, wanted.site, wanted.depth + 1)
 
-    def _new(self, wanted: Wanted, version: str, state: PageState) -> Iterator[Change]:
-        if GONE + wanted.locator in self.stored_marks:
-            self.marks[GONE + wanted.locator] = None
-        yield from self._same_as_before(wanted, version, state)
-
-    def _same_as_before(self, wanted: Wanted, version: str, state: PageState) -> Iterator[Change]:
-        self._due(state)
-        yield from self._upsert(wanted, item_of(wanted, version, state))
-
     def _missing(self, wanted: Wanted, error: ItemError) -> Iterator[Change]:
         """Record that the host has no such address. After some days of it the item is deleted."""
-        known, now = self.items.get(wanted.locator), self._clock()
-        if known is None and GONE + wanted.locator in self.stored_marks:
-            self.marks[GONE + wanted.locator] = (now + _GONE_INTERVAL).isoformat()
-            return
-        state = (PageState.of(known.attributes) if known else None) or _unread(now)
-        state = state.missed_at(now)
-        if known is not None and state.is_gone:
-            self.marks[GONE + wanted.locator] = (now + _GONE_INTERVAL).isoformat()
-            yield Tombstone(wanted.locator)
-        elif known is not None and not known.version.startswith("+"):
-            yield from self._same_as_before(wanted, known.version, state)
+        now, gone = self._clock(), GONE + wanted.locator
+        state = (wanted.state or _unread(now)).missed_at(now)
+        is_deleted = wanted.known is None and gone in self.stored_marks
+        if is_deleted or (wanted.known and state.is_gone):
+            self.marks[gone] = (now + _GONE_INTERVAL).isoformat()
+            if not is_deleted:
+                yield Tombstone(wanted.locator)
+        elif wanted.version:
+            yield from self._present(wanted, wanted.version, state)
         else:
             yield from self._failed(wanted, error, state)
 
     def without_page(self, wanted: Wanted, error: ItemError) -> Iterator[Change]:
         """Record a look without an answer. What was read once stays as it is."""
-        known, now = self.items.get(wanted.locator), self._clock()
-        if isinstance(error, HostAway) and (known is not None or now - error.failing < _GIVEN_UP):
+        now = self._clock()
+        if isinstance(error, HostAway) and (wanted.known or now - error.failing < _GIVEN_UP):
             return
-        state = ((PageState.of(known.attributes) if known else None) or _unread(now)).failed(now)
-        if known is not None and not known.version.startswith("+"):
+        state = (wanted.state or _unread(now)).failed(now)
+        if wanted.version:
             if not isinstance(error, RobotsForbid):
-                yield from self._same_as_before(wanted, known.version, state)
+                yield from self._present(wanted, wanted.version, state)
         elif wanted.entry is not None:
             yield from self.entry(wanted, wanted.entry, state)
         elif isinstance(error, Skipped):
-            yield from self._skipped(wanted, error.skip_reason, f"+{error.skip_reason}", state)
+            yield from self._skipped(wanted, error.skip_reason, state)
         else:
             yield from self._failed(wanted, error, state)
 
     def _failed(self, wanted: Wanted, error: ItemError, state: PageState) -> Iterator[Change]:
         """Report an address that was never read. A broken link of a site is no failure of ours."""
         if wanted.depth:
-            yield from self._skipped(wanted, SkipReason.EXCLUDED, _FAILED, state)
+            yield from self._skipped(wanted, SkipReason.EXCLUDED, state)
             return
         self._due(state)
-        yield self._recorded(Failure(item_of(wanted, _FAILED, state), error))
+        self.recorded.add(wanted.locator)
+        yield Failure(item_of(wanted, _FAILED, wanted.attributes(state)), error)
 
-    def _skipped(
-        self, wanted: Wanted, reason: SkipReason, version: str, state: PageState | None = None
-    ) -> Iterator[Change]:
-        known = self.items.get(wanted.locator)
-        if state is not None or known is None or known.version != version:
-            yield self._recorded(Skip(item_of(wanted, version, state), reason))
+    def _skipped(self, wanted: Wanted, reason: SkipReason, state: PageState | None = None) -> Iterator[Change]:
+        version = _NO_CONTENT + reason
+        if state is not None or wanted.known is None or wanted.known.version != version:
+            self.recorded.add(wanted.locator)
+            yield Skip(item_of(wanted, version, wanted.attributes(state)), reason)
+
+    def _present(self, wanted: Wanted, version: str, state: PageState) -> Iterator[Change]:
+        self._due(state)
+        yield from self._upsert(wanted, item_of(wanted, version, wanted.attributes(state)))
 
     def _upsert(self, wanted: Wanted, item: Item) -> Iterator[Change]:
         if wanted.came_from:
             yield Tombstone(wanted.came_from)
-        yield self._recorded(Upsert(item, wanted.came_from))
-
-    def _recorded(self, change: Upsert | Skip | Failure) -> Upsert | Skip | Failure:
-        """Remember an item as known, with which its feed counts as read."""
-        item = change.item
-        self.items.setdefault(item.locator, KnownItem(item.version, None, None, item.attributes))
-        return change
+        self.recorded.add(wanted.locator)
+        yield Upsert(item, wanted.came_from)
 
     def is_failing(self, locator: str) -> bool:
-        known = self.items.get(locator)
-        return known is not None and known.version == _FAILED
+        """Return whether the ledger has it as failed."""
+        return locator in self.items and self.items[locator].version == _FAILED
 
     def _due(self, state: PageState) -> None:
         self.next = min(self.next or state.next, state.next)
@@ -315,9 +300,8 @@ def _unread(now: datetime) -> PageState:
     return PageState(now, timedelta())
 
 
-def item_of(wanted: Wanted, version: str, state: PageState | None, facts: dict[str, Any] | None = None) -> Item:
-    """Return the item of a page. `facts`: its attributes, if it is not looked at."""
-    attributes = facts or {**wanted.attributes(), **(state.attributes() if state else {})}
+def item_of(wanted: Wanted, version: str, attributes: dict[str, Any]) -> Item:
+    """Return the item of a page."""
     dated = attributes.get("dated")
     return Item(
         wanted.locator,
@@ -325,5 +309,5 @@ def item_of(wanted: Wanted, version: str, state: PageState | None, facts: dict[s
         version,
         size=attributes.get("size"),
         modified=datetime.fromisoformat(dated) if dated else None,
-        attributes={name: value for name, value in attributes.items() if value},
+        attributes=attributes,
     )

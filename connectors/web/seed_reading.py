@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
+from typing import Self
 from urllib.parse import urlsplit
 
 from catchment.errors import ItemError, ParseError, SourceUnavailable
 from connectors.web.client import MOST_BYTES, WebResponse
+from connectors.web.feeds import WebFeed, read_feed
 from connectors.web.hosts import HostQueues, NoSuchAddress, PageRequest
 from connectors.web.seeds import Listed, SeedKind, kind_of_seed, listed
 from connectors.web.settings import WebSettings
@@ -26,13 +29,40 @@ _LISTS = (SeedKind.OPML, SeedKind.SITEMAP_INDEX)
 """Kinds that name further seeds. Lists and sitemaps name pages."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Seed:
     """A feed, list or page. `name`: its address, or the name of its file."""
 
     name: str
     kind: SeedKind
-    response: StoredResponse
+    response: WebResponse
+
+    @classmethod
+    def of(cls, address: str, response: WebResponse) -> Self:
+        """Return what an address answered with."""
+        return cls(address, kind_of_seed(response.body, response.media_type, urlsplit(address).path), response)
+
+    @classmethod
+    def in_file(cls, path: Path) -> Self:
+        """Return what a file has. Raises SourceUnavailable if it cannot be read."""
+        try:
+            with path.open("rb") as file:
+                data = file.read(MOST_BYTES)
+        except OSError as error:
+            raise SourceUnavailable(f"{path.name!r}: cannot be read ({error.strerror}); restore the file") from None
+        return cls(path.name, kind_of_seed(data, "", path.name), WebResponse(address=path.name, body=data))
+
+    @cached_property
+    def listed(self) -> list[Listed]:
+        """The addresses that a list, sitemap or OPML names. One that is broken names none."""
+        try:
+            return listed(self.response.body, self.kind, self.response.address)
+        except ParseError:
+            return []
+
+    def feed(self) -> WebFeed:
+        """Read a feed. Raises ParseError."""
+        return read_feed(self.response.body, self.response.address, self.response.charset)
 
     def digest(self, *facts: object) -> str:
         """Return a hash of the content and of what else decides about its items."""
@@ -71,7 +101,7 @@ class Seeds:
             self._open(name)
         for outcome in self._queues.outcomes():
             if outcome is not None:
-                self._take(outcome[0].address, outcome[1])
+                self._take(*outcome)
             yield
 
     def walk(self) -> Iterator[Seed]:
@@ -87,110 +117,73 @@ class Seeds:
 
     def became(self, address: str, response: WebResponse) -> bool:
         """Return whether a page of a list turned out to be a feed or list. The next listing takes it as such."""
-        kind = _kind(address, response)
-        if kind is not SeedKind.PAGE:
-            self._keep(address, response)
-        return kind is not SeedKind.PAGE
+        seed = Seed.of(address, response)
+        if seed.kind is not SeedKind.PAGE:
+            self._keep(seed)
+        return seed.kind is not SeedKind.PAGE
 
     def _below(self, name: str, seen: set[str]) -> Iterator[Seed]:
-        if name in seen or (seed := self.seed(name)) is None:
+        if name in seen or (seed := self._seed(name)) is None:
             return
         seen.add(name)
-        if seed.kind in _LISTS:
-            for found in listed_by(seed):
-                yield from self._below(found.address, seen)
-            return
-        yield seed
-        if seed.kind is SeedKind.ADDRESSES:
-            for found in listed_by(seed):
-                if self.is_list(found.address):
-                    yield from self._below(found.address, seen)
+        if seed.kind not in _LISTS:
+            yield seed
+        for found in self._seeds_in(seed):
+            yield from self._below(found, seen)
 
-    def seed(self, name: str) -> Seed | None:
+    def _seed(self, name: str) -> Seed | None:
         """Return a seed with its latest content, or None if it was never read."""
         if "://" not in name:
-            return seed_in_file(Path(name))
+            return Seed.in_file(Path(name))
         kept = self._store.get(name) if name in self._known else None
-        return Seed(name, SeedKind(kept.version), kept) if kept else None
+        return Seed(name, SeedKind(kept.version), kept.response) if kept else None
+
+    def _seeds_in(self, seed: Seed) -> Iterator[str]:
+        """Yield the further seeds that a seed names."""
+        if seed.kind in (*_LISTS, SeedKind.ADDRESSES):
+            for found in seed.listed:
+                if seed.kind in _LISTS or self.is_list(found.address):
+                    yield found.address
 
     def _open(self, name: str) -> None:
         if name in self._seen or len(self._seen) >= _MOST:
             return
         self._seen.add(name)
         if "://" not in name:
-            self._open_named(seed_in_file(Path(name)))
-        elif (kept := self._known.get(name)) is None or kept.version != SeedKind.PAGE:
-            sends = kept is not None and not self._deep
-            conditions = (kept.etag, kept.modified, kept.address) if sends and kept else ()
-            self._queues.add(PageRequest(name, *conditions))
+            self._open_named(name)
+        elif (kept := self._known.get(name)) is None:
+            self._queues.add(PageRequest(name))
+        elif kept.version != SeedKind.PAGE:
+            validators = (kept.response.etag, kept.response.modified, kept.response.address)
+            self._queues.add(PageRequest(name, *(() if self._deep else validators)))
 
-    def _open_named(self, seed: Seed | None) -> None:
+    def _open_named(self, name: str) -> None:
         """Open the seeds that another one names, if their hosts may be asked."""
-        if seed is None or seed.kind not in (*_LISTS, SeedKind.ADDRESSES):
+        if (seed := self._seed(name)) is None:
             return
-        for found in listed_by(seed):
-            is_seed = seed.kind in _LISTS or self.is_list(found.address)
-            if is_seed and self._settings.host_for(found.address):
-                self._open(found.address)
-            elif is_seed:
-                self.excluded.add(found.address)
+        for address in self._seeds_in(seed):
+            if self._settings.allowed.host_for(address):
+                self._open(address)
+            else:
+                self.excluded.add(address)
 
     def _take(self, address: str, result: WebResponse | ItemError) -> None:
         known = self._known.get(address)
         if isinstance(result, WebResponse) and result.status == 200:
-            kind = _kind(address, result)
-            if known is None or kind is not SeedKind.PAGE:
-                self._keep(address, result)
+            seed = Seed.of(address, result)
+            if known is None or seed.kind is not SeedKind.PAGE:
+                self._keep(seed)
         elif known is None:
             missing = NoSuchAddress(f"{urlsplit(address).netloc}: no such address; correct it, or remove it")
             self.failed[address] = missing if isinstance(result, WebResponse) else result
             return
-        self._open_named(self.seed(address))
+        self._open_named(address)
 
-    def _keep(self, address: str, response: WebResponse) -> None:
-        seed = seed_of(address, response, self._clock())
+    def _keep(self, seed: Seed) -> None:
+        response = seed.response
         if seed.kind is SeedKind.PAGE:
-            self.pages[address] = response
-            seed = replace(seed, response=replace(seed.response, body=b""))
-        self._store.put(seed.response)
-        self._known[address] = seed.response
-
-
-def listed_by(seed: Seed) -> list[Listed]:
-    """Return the addresses that a list, sitemap or OPML names. One that is broken names none."""
-    try:
-        return listed(seed.response.body, seed.kind, seed.response.address)
-    except ParseError:
-        return []
-
-
-def seed_of(address: str, response: WebResponse, asked: datetime) -> Seed:
-    """Return what an address answered with."""
-    kind = _kind(address, response)
-    kept = StoredResponse(
-        key=address,
-        asked=asked,
-        body=response.body,
-        version=kind.value,
-        address=response.address,
-        media_type=response.media_type,
-        charset=response.charset,
-        etag=response.etag,
-        modified=response.modified,
-    )
-    return Seed(address, kind, kept)
-
-
-def seed_in_file(path: Path) -> Seed:
-    """Return what a file has. Raises SourceUnavailable if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES)
-        modified = datetime.fromtimestamp(path.stat().st_mtime).astimezone()
-    except OSError as error:
-        raise SourceUnavailable(f"{path.name!r}: cannot be read ({error.strerror}); restore the file") from None
-    return Seed(path.name, kind_of_seed(data, "", path.name), StoredResponse(path.name, modified, data))
-
-
-def _kind(address: str, response: WebResponse) -> SeedKind:
-    return kind_of_seed(response.body, response.media_type, urlsplit(address).path)
+            self.pages[seed.name] = response
+            response = response._replace(body=b"")
+        kept = StoredResponse(seed.name, self._clock(), response, seed.kind)
+        self._store.put(kept)
+        self._known[seed.name] = kept._replace(response=response._replace(body=b""))

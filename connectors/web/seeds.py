@@ -18,7 +18,7 @@ from lxml import etree, html
 
 from catchment.errors import BadInput, ParseError
 from connectors.web.address import normalized
-from connectors.web.feeds import is_json_feed, iso_time, root_element
+from connectors.web.feeds import FEED_ROOTS, is_json_feed, iso_time, root_element
 
 MOST_ADDRESSES = 200_000
 _MOST_BYTES = 50 << 20
@@ -43,10 +43,7 @@ class SeedKind(StrEnum):
 
 
 _KINDS = {
-    b"rss": SeedKind.FEED,
-    b"feed": SeedKind.FEED,
-    b"rdf": SeedKind.FEED,
-    b"channel": SeedKind.FEED,
+    **dict.fromkeys(FEED_ROOTS, SeedKind.FEED),
     b"urlset": SeedKind.SITEMAP,
     b"sitemapindex": SeedKind.SITEMAP_INDEX,
     b"opml": SeedKind.OPML,

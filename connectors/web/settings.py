@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
 from catchment.errors import BadInput, ParseError
 from catchment.settings import SourceSettings, expanded
-from connectors.web.address import host_of, normalized
+from connectors.web.address import AllowedHosts, host_of, name_of, normalized
 from connectors.web.seeds import SeedKind, kind_of_seed, listed, texts_of
 
-_PORTS = {"http": 80, "https": 443}
 _MOST_BYTES = 20_000_000
+_HOST = re.compile(r"(?P<name>\[[^/@]+\]|[^:/@]+)(:(?P<port>[0-9]{1,5}))?")
 
 
 class WebSettings(SourceSettings):
@@ -74,6 +74,8 @@ class WebSettings(SourceSettings):
         for text in addresses_in(path):
             with suppress(BadInput):
                 hosts[name_of(host_of(normalized(text)))] = None
+        if not hosts and path.stat().st_size:
+            raise BadInput(f"{path.name!r}: names no address; write one such as https://example.org on each line")
         return {"addresses": (str(path),), "hosts": tuple(hosts)}
 
     @field_validator("addresses")
@@ -87,23 +89,10 @@ class WebSettings(SourceSettings):
         return tuple(dict.fromkeys(map(_valid(_host), hosts)))
 
     @cached_property
-    def allowed(self) -> frozenset[str]:
+    def allowed(self) -> AllowedHosts:
         """The hosts that may be asked: those listed, and those of the addresses. Each is a scope of the consent."""
         own = (name_of(host_of(address)) for address in self.addresses if "://" in address)
-        return frozenset({*self.hosts, *own})
-
-    def host_for(self, address: str) -> str | None:
-        """Return the allowed host that covers an http(s) address, or None.
-
-        `example.org` covers the default ports, also of `www.example.org`; a host with a port covers that service alone.
-        """
-        parts = urlsplit(address)
-        name, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
-        exact = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
-        if exact in self.allowed:
-            return exact
-        plain = name_of(host_of(address))
-        return plain if plain in self.allowed else None
+        return AllowedHosts((*self.hosts, *own))
 
 
 def addresses_in(path: Path) -> list[str]:
@@ -122,11 +111,6 @@ def addresses_in(path: Path) -> list[str]:
         return texts_of(data) if kind is SeedKind.ADDRESSES else [found.address for found in listed(data, kind, "")]
     except ParseError as error:
         raise BadInput(f"{path.name!r}: {error}") from None
-
-
-def name_of(host: str) -> str:
-    """Return the name by which a host is allowed: without a leading `www.`."""
-    return host.removeprefix("www.") if host.count(".") > 1 else host
 
 
 def _valid(read: Callable[[str], str]) -> Callable[[str], str]:
@@ -152,10 +136,8 @@ def _address(text: str) -> str:
 
 def _host(text: str) -> str:
     """Return a host in its normal form. An explicit port stays, also a default one."""
-    name, colon, port = text.strip().rpartition(":") if not text.strip().endswith("]") else (text.strip(), "", "")
-    if not colon:
-        name, port = text.strip(), ""
-    if "/" in text or "@" in text or (colon and not (port.isdecimal() and 0 < int(port) < 65_536)):
+    match = _HOST.fullmatch(text.strip())
+    if match is None or not 0 < int(match["port"] or 80) < 65_536:
         raise ValueError(f"{text!r}: not a host; write it as example.org or nas.local:8080")
-    host = host_of(normalized(f"http://{name}/"))
-    return f"{host}:{int(port)}" if port else name_of(host)
+    host = host_of(normalized(f"http://{match['name']}/"))
+    return f"{host}:{int(match['port'])}" if match["port"] else name_of(host)

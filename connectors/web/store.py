@@ -8,38 +8,32 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
 from catchment.runtime import atomic_files
+from connectors.web.client import WebResponse
 from connectors.web.feeds import FeedEntry
 
 
-@dataclass(frozen=True, slots=True)
-class StoredResponse:
+class StoredResponse(NamedTuple):
     """What was received for an address, or taken from a feed.
 
     Attributes:
         key: The locator of the item, or the address of a feed or list.
         asked: Aware UTC.
-        version: The version of the item; "" for feeds and lists.
-        address: Where it was after redirects.
+        version: The version of the item, or the kind of a feed or list.
         replaces: The content hash that the library had for the item at that time.
     """
 
     key: str
     asked: datetime
-    body: bytes
+    response: WebResponse
     version: str = ""
-    address: str = ""
-    media_type: str = ""
-    charset: str | None = None
-    etag: str | None = None
-    modified: str | None = None
     title: str | None = None
     replaces: str | None = None
 
@@ -54,14 +48,15 @@ class ResponseStore:
 
     def put(self, response: StoredResponse) -> None:
         """Store a response in place of an earlier one with its key. Raises HomeUnavailable."""
-        head = asdict(response)
-        body = head.pop("body")
-        line = orjson.dumps({**head, "length": len(body)})
+        body = response.response.body
+        facts = {**response.response._asdict(), "body": None}
+        line = orjson.dumps({**response._asdict(), "response": facts, "length": len(body)})
         with atomic_files.explained():
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             fresh = self._folder / f"~{threading.get_ident()}"
             try:
                 with fresh.open("wb") as file:
+                    fresh.chmod(0o600)
                     file.writelines((line, b"\n", body))
                 fresh.replace(self._path(response.key))
             finally:
@@ -95,8 +90,10 @@ def _read(path: Path, *, with_body: bool = True) -> StoredResponse | None:
         with path.open("rb") as file:
             head = orjson.loads(file.readline())
             body = file.read() if with_body else b""
-        length, asked = head.pop("length"), datetime.fromisoformat(head.pop("asked"))
-        return StoredResponse(**head, asked=asked, body=body) if len(body) == length or not with_body else None
+        response = WebResponse(**{**head.pop("response"), "body": body})
+        asked = datetime.fromisoformat(head.pop("asked"))
+        is_whole = len(body) == head.pop("length") or not with_body
+        return StoredResponse(**head, asked=asked, response=response) if is_whole else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -111,11 +108,8 @@ def stored_entry(entry: FeedEntry, locator: str, feed: str, asked: datetime, rep
     return StoredResponse(
         key=locator,
         asked=asked,
-        body=body,
+        response=WebResponse(address=entry.address or feed, media_type="text/html", charset="utf-8", body=body),
         version=version_of(entry),
-        address=entry.address or feed,
-        media_type="text/html",
-        charset="utf-8",
         title=entry.title,
         replaces=replaces,
     )

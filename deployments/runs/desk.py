@@ -58,8 +58,7 @@ class LocalDesk:
         return revise(entry, settings, timing)
 
     def web_address(self, text: str) -> tuple[str, str]:
-        from connectors.web.address import host_of, normalized
-        from connectors.web.settings import name_of
+        from connectors.web.address import host_of, name_of, normalized
 
         address = normalized(text)
         return address, name_of(host_of(address))

@@ -22,7 +22,7 @@ from catchment.sync.eta import MeasuredPace as Measured
 from catchment.sync.eta import completion_time, estimate
 from catchment.sync.preflight import WHOLE
 from catchment.sync.source_sync import SourceSync, open_sync
-from catchment.views.throttling import Pause, hosts, paused_sources
+from catchment.views.throttling import Pause, hosts, open_breakers, overview, paused_sources
 from connectors.local_files import LocalFiles, LocalFilesSettings
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -236,10 +236,16 @@ def test_source_of_several_hosts_completes_without_the_one_that_asks_for_a_pause
         summary = sync.finish("completed")
         assert sync.next_retry() == NOW
     assert (summary["succeeded"], summary["requests"], summary["retrying"]) == (19, 20, 1)
-    assert [(one.host, one.rests and one.rests.why) for one in hosts(ledger)] == [
-        ("note7.example.org", "requested by the host")
-    ]
-    assert paused_sources(ledger) == {} and len(ledger.pacing.buckets()) == 20
+    for _ in range(5):
+        ledger.pacing.failed(HostLimits("note8.example.org", every=0.001), None, login=False)
+    # They stop no source: they are listed on request, and are no trouble.
+    assert [one.host for one in overview(ledger).hosts] == ["note7.example.org"]
+    assert [one.name for one in overview(ledger).breakers if one.opened] == ["host:note8.example.org"]
+    assert (
+        hosts(ledger) == open_breakers(ledger) == []
+        and paused_sources(ledger) == {}
+        and len(ledger.pacing.buckets()) == 20
+    )
     # Neither a listing that ends early nor the pause of a host keeps the next sync from its start.
     with syncing(home, scattered) as sync:
         sync.finish("completed")

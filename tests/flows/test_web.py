@@ -41,7 +41,7 @@ def test_dead_host_leaves_a_sync_completed_and_unchanged_pages_cost_no_job(windo
         assert _sync("birds", settings).name == "Skipped"
         assert web.requests == []
         source = ledger.sources.get("birds")
-        ledger.consents.give(source.id, settings.allowed, "ada", None)
+        ledger.consents.give(source.id, settings.allowed.names, "ada", None)
         assert _sync("birds", settings).name == "Completed"
         assert len(ledger.library.names(source.id)) == 7
         asked = len(web.requests)

@@ -298,7 +298,7 @@ def _web_seed(data: bytes) -> None:
 
 
 def _web_robots(data: bytes) -> None:
-    robots = Robots.of(200, data)
+    robots = Robots(data)
     assert robots.allows(_SEED) in (True, False)
     assert robots.delay is None or 0 <= robots.delay <= _SECONDS
 

@@ -247,6 +247,13 @@ def test_host_that_limits_requests_is_told(world: World, home: Home, rates: Rate
     assert set(conditions) <= {(ReasonCode.HOST_THROTTLED, "host:api.example.org")}
 
 
+def test_pause_of_one_of_many_hosts_is_no_trouble(world: World, home: Home) -> None:
+    synced(world, "completed")
+    limits, report = HostLimits("blog.example.org", every=1.0), Report(rates=[RateReport(retry_after=60)])
+    world.ledger.pacing.report(limits, report)
+    assert found(world, home) == {}
+
+
 def test_slow_host_is_told_while_it_is_asked(world: World, home: Home) -> None:
     synced(world, "completed")
     limits, ask = HostLimits("mail.example.org"), Report(answers=2, slow=2)

@@ -28,7 +28,10 @@ _CHANGED = update(buckets).where(buckets.c.key == bindparam("its"))
 
 @dataclass(frozen=True, slots=True)
 class BucketRow:
-    """State of a host's bucket. `left` of `allowed` requests remain until `until`. Times are aware UTC."""
+    """State of a host's bucket. `left` of `allowed` requests remain until `until`. Times are aware UTC.
+
+    `is_one_of_many`: only sources with many hosts send requests to it, so that its pause stops none of them.
+    """
 
     key: str
     rate: float
@@ -39,6 +42,7 @@ class BucketRow:
     allowed: int | None
     left: int | None
     until: datetime | None
+    is_one_of_many: bool = False
 
 
 class Pacing:
@@ -235,6 +239,7 @@ class Pacing:
             budget.limit if budget else None,
             budget.left if budget else None,
             from_micros(self._monotonic.wall(until, reading)) if until else None,
+            row.rate < 0,
         )
 
 

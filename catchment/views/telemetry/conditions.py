@@ -204,6 +204,8 @@ def _hosts(ledger: Ledger) -> Iterator[Condition]:
     asked = {place.host for place in ledger.pacing.places()}
     for row in ledger.pacing.buckets():
         host = row.key.partition("#")[0]
+        if row.is_one_of_many:
+            continue
         if row.not_before is not None:
             text = f"{host} requested a pause"
         elif row.left == 0 and row.until is not None:

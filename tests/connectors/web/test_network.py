@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 import httpcore
 import pytest
 
-from connectors.web.network import AllowedHosts, CheckedNetwork, HostNotAllowed, is_public, resolved
+from connectors.web.address import AllowedHosts
+from connectors.web.network import CheckedNetwork, HostNotAllowed, is_public, resolved
 
 PUBLIC = "93.184.216.34"
 
@@ -136,4 +137,4 @@ def test_some_addresses_of_a_host_are_tried_in_turn(attempts: list[str]) -> None
 )
 def test_consent_names_hosts_or_exact_services(address: str, is_allowed: bool) -> None:
     hosts = AllowedHosts(["Example.org", "nas.local:8080", "[::1]:8080", "xn--bcher-kva.example"])
-    assert hosts.allows(address) is is_allowed
+    assert bool(hosts.host_for(address)) is is_allowed

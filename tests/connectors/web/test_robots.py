@@ -43,15 +43,7 @@ SITE = "https://river.example"
     ],
 )
 def test_rules_are_followed(rules: str, path: str, allowed: bool) -> None:
-    assert Robots.of(200, rules.encode()).allows(SITE + path) == allowed
-
-
-@pytest.mark.parametrize(
-    ("status", "allowed"),
-    [(404, True), (410, True), (401, True), (403, True), (304, True), (429, False), (500, False), (503, False)],
-)
-def test_status_decides_when_there_are_no_rules(status: int, allowed: bool) -> None:
-    assert Robots.of(status, b"User-agent: *\nDisallow: /").allows(SITE) == allowed
+    assert Robots(rules.encode()).allows(SITE + path) == allowed
 
 
 @pytest.mark.parametrize(
@@ -67,16 +59,12 @@ def test_status_decides_when_there_are_no_rules(status: int, allowed: bool) -> N
     ],
 )
 def test_delay_is_bounded(rules: str, delay: float | None) -> None:
-    assert Robots.of(200, rules.encode()).delay == delay
-
-
-def test_a_site_that_fails_names_no_delay() -> None:
-    assert Robots.of(503).delay is None
+    assert Robots(rules.encode()).delay == delay
 
 
 def test_only_the_beginning_of_a_long_file_counts() -> None:
     late = b"User-agent: *\nDisallow: /early\n" + b"# weir\n" * 100_000 + b"Disallow: /late\n"
-    robots = Robots.of(200, late)
+    robots = Robots(late)
     assert (robots.allows(f"{SITE}/early"), robots.allows(f"{SITE}/late")) == (False, True)
 
 
@@ -92,4 +80,4 @@ def test_only_the_beginning_of_a_long_file_counts() -> None:
     ids=["thousands of agents", "one long pattern", "many patterns", "dollars"],
 )
 def test_hostile_rules_end_soon(rules: bytes) -> None:
-    assert Robots.of(200, rules).allows(f"{SITE}/{'a' * 1_900}")
+    assert Robots(rules).allows(f"{SITE}/{'a' * 1_900}")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
-from catchment.errors import AccessDenied, FetchFailed, SkipReason, SourceUnavailable
+from catchment.errors import AccessDenied, BadInput, FetchFailed, SkipReason, SourceInvalid, SourceUnavailable
 from catchment.model import Checkpoint, Tombstone
+from connectors.web import hosts
+from connectors.web.client import WebClient
 from connectors.web.hosts import HostAway
+from connectors.web.settings import WebSettings
 from tests.connectors.web.conftest import Clock, Reader, entry, page, put_list, rss
 from tests.connectors.web.server import Page, SmallWeb
 
@@ -170,6 +175,15 @@ def test_hosts_that_are_dead_refuse_or_throttle_defer_only_their_addresses(reade
     assert [key for key in reader.ledger.marks if key.startswith("host:")] == [f"host:{dead.name}"]
 
 
+def test_silent_host_costs_one_time_limit(small_web: SmallWeb, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, silent = small_web.hosts
+    silent.always = Page(delay=600)
+    monkeypatch.setattr(hosts, "WebClient", partial(WebClient, seconds=0.3))
+    source = reader.connector(put_list(good, silent.address("/a"), silent.address("/b")), hosts=[silent.name])
+    assert reader.sync(source).failed == {}
+    assert (len(silent.requests), f"host:{silent.name}" in reader.ledger.marks) == (1, True)
+
+
 def test_one_broken_page_does_not_stop_its_host(small_web: SmallWeb, reader: Reader) -> None:
     host = small_web.hosts[0]
     pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(9)]
@@ -207,6 +221,20 @@ def test_robots_rules_exclude_new_pages_and_keep_read_ones(small_web: SmallWeb, 
     clock.wait(days=2)
     reader.sync(source)
     assert set(reader.ledger.documents()) == {host.address(f"/{name}") for name in "abc"}
+
+
+@pytest.mark.parametrize(
+    ("status", "is_allowed"),
+    [(404, True), (410, True), (401, True), (403, True), (429, False), (500, False), (503, False)],
+)
+def test_status_of_robots_decides_when_there_are_no_rules(
+    small_web: SmallWeb, reader: Reader, status: int, is_allowed: bool
+) -> None:
+    lists, host = small_web.hosts
+    host.put("/a", page("a"))
+    host.pages["/robots.txt"] = Page(status=status)
+    reader.sync(reader.connector(put_list(lists, host.address("/a")), hosts=[host.name]))
+    assert ("/a" in host.paths) is is_allowed
 
 
 def test_summary_is_the_content_if_the_page_cannot_be_read(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
@@ -328,7 +356,7 @@ def test_opml_reads_its_feeds_and_a_list_may_name_feeds(small_web: SmallWeb, rea
     assert set(reader.ledger.documents()) == {f"{feed}#1" for feed in feeds}
     other = Reader(small_web, reader.clock, reader.folder / "other")
     source = other.connector(put_list(one, *feeds), hosts=[two.name])
-    other.sync(source)
+    assert other.sync(source).changes[-1] == Checkpoint(ANY, again=reader.clock.now)
     other.sync(source)
     assert set(other.ledger.documents()) == {f"{feed}#1" for feed in feeds}
 
@@ -354,7 +382,7 @@ def test_delivered_responses_are_deleted_and_can_be_fetched_again(
     feed = host.put("/feed", rss(entry(1, full="entry")))
     source = reader.connector(put_list(host, address), feed)
     reader.sync(source)
-    assert len(list((reader.folder / "pages").iterdir())) == 2
+    assert [file.stat().st_mode & 0o777 for file in (reader.folder / "pages").iterdir()] == [0o600] * 2
     reader.sync(source)
     assert list((reader.folder / "pages").iterdir()) == []
     for row in reader.ledger.rows.values():
@@ -385,3 +413,15 @@ def test_probe_describes_the_first_address(small_web: SmallWeb, reader: Reader, 
     for problem in (host.address("/missing"), small_web.dead().address()):
         with pytest.raises(Exception, match="; "):
             reader.connector(problem).probe()
+    host.put("/robots.txt", "User-agent: *\nDisallow: /", "text/plain")
+    reader.clock.wait(days=2)
+    with pytest.raises(SourceInvalid, match="robots"):
+        reader.connector(feed).probe()
+
+
+@pytest.mark.parametrize("text", ["exmaple\n", "<opml><body/></opml>", "%PDF-1.4"])
+def test_file_without_an_address_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "list"
+    file.write_text(text)
+    with pytest.raises(BadInput, match="names no address"):
+        WebSettings.located(str(file))
