@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from catchment.ledger import Ledger
-from catchment.pacing import HostLimits
+from catchment.pacing import HostLimits, RateReport
 from catchment.pacing.metered import Ask, Report
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
@@ -84,10 +84,13 @@ def test_hosts_places_and_breakers_are_shown_and_a_breaker_is_reset(asked: Path,
     assert cli("throttle", "show", "--json").json["breakers"] == []
 
 
-def test_a_host_with_seconds_between_two_requests_is_shown_with_its_rate(filled: Path, cli: Cli) -> None:
+def test_a_paused_host_with_seconds_between_two_requests_is_shown_with_its_rate(filled: Path, cli: Cli) -> None:
     with closing(Ledger.open(Home(filled).database_url)) as ledger:
-        for host, every in (("rare.example.org", 30.0), ("often.example.org", 0.5)):
-            ledger.pacing.take(Ask(HostLimits(host, every=every), "notes", identity(), 1, True), Report(), None)
+        for host, every in (("rare.example.org", 30.0), ("often.example.org", 0.5), ("well.example.org", 1.0)):
+            limits, paused = HostLimits(host, every=every), RateReport(retry_after=60)
+            ledger.pacing.take(Ask(limits, "notes", identity(), 1, True), Report(), None)
+            if host != "well.example.org":
+                ledger.pacing.report(limits, Report(rates=[paused]))
     assert [row["rate"] for row in cli("throttle", "show", "--json").json["hosts"]] == [2.0, 0.033]
     lines = cli("throttle", "show").out.splitlines()
     assert [line.split()[:2] for line in lines if "example.org" in line] == [
