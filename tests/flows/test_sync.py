@@ -68,7 +68,8 @@ def test_sync_without_changes_keeps_the_summary_and_has_one_task_run(window: Win
     assert run["name"] == "idle: nothing to do"
     assert [task["name"] for task in window.tasks(run["id"], 1)] == ["discover"]
     assert window.artifacts("idle") == before
-    assert [*before] == ["idle-summary"]
+    # A slow machine shows progress, too.
+    assert {*before} - {"idle-progress"} == {"idle-summary"}
 
 
 def test_damaged_file_is_quarantined_in_its_own_task_run(window: Window, folder: Path, home: Home) -> None:
