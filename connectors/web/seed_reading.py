@@ -171,6 +171,10 @@ class Seeds:
         known = self._known.get(address)
         if isinstance(result, WebResponse) and result.status == 200:
             seed = Seed.of(address, result)
+            if known is None and seed.kind is SeedKind.PAGE and address not in self._settings.addresses:
+                problem = "answers with a page, not a feed; correct it in its list, or sign in to your network"
+                self.failed[address] = NoSuchAddress(f"{urlsplit(address).netloc}: {problem}")
+                return
             if known is None or seed.kind is not SeedKind.PAGE:
                 self._keep(seed)
         elif known is None:

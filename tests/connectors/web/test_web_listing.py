@@ -329,6 +329,16 @@ def test_site_is_read_within_its_host_and_its_broken_links_are_skipped(small_web
     assert other.requests == []
 
 
+def test_listed_feed_that_is_a_page_at_first_fails_until_it_is_a_feed(small_web: SmallWeb, reader: Reader) -> None:
+    host = small_web.hosts[0]
+    feed = host.put("/feed", page("Sign in to this network"))
+    opml = host.put("/reader.opml", f'<opml><body><outline xmlUrl="{feed}"/></body></opml>', "text/xml")
+    report = reader.sync(reader.connector(opml))
+    assert (report.fetched, set(report.failed)) == (set(), {feed})
+    host.change("/feed", rss(entry(1, full="the heron")))
+    assert len(reader.sync(reader.connector(opml)).fetched) == 1
+
+
 def test_hosts_that_are_not_allowed_are_skipped_and_not_asked(small_web: SmallWeb, reader: Reader) -> None:
     host, other = small_web.hosts
     moved = host.address("/moved")
