@@ -34,7 +34,10 @@ def show_overview() -> None:
     server, state = running(home), transition(home)
     render.say("Files, notes, mail, GitHub and web pages in one library on this machine.\n")
     shown = "unreadable" if names is None else ", ".join(names) or "none yet"
-    running_at = f"running: {server.page_url}" if server else "stopped"
+    is_elsewhere = server is not None and server.is_elsewhere
+    running_at = (
+        "stopped" if server is None else "in another container" if is_elsewhere else f"running: {server.page_url}"
+    )
     render.show_fields({"home": home.path, "sources": shown, "state": state or running_at})
     if names is None:
         command, effect = "catchment config validate", "names the line of sources.yaml to correct"
@@ -44,6 +47,8 @@ def show_overview() -> None:
         command, effect = "catchment status --watch", f"shows when it is no longer {state}"
     elif server is None:
         command, effect = "catchment up --detach", "starts it; searches by words work already"
+    elif is_elsewhere:
+        command, effect = "catchment search WORDS", "works here; run other commands in the container"
     else:
         command, effect = "catchment web", "opens the page: search, read, see trouble"
     render.say(f"\nNext:          {render.paint(command, 'bold')}   # {effect}")
