@@ -22,7 +22,7 @@ import typer
 from catchment.errors import BadInput, CatchmentError, LedgerError, LedgerUnavailable, LoginFailed, TryAgain
 from console import help_pages, render, session
 
-_HELP = """Keep files, notes, mail and GitHub in one searchable library on this machine.
+_HELP = """Keep files, notes, mail, GitHub and web pages in one library on this machine.
 
 Errors are one line with the remedy. Exit codes: 0 done, 1 error, 2 bad input, 3 login or permission, 4 not found,
 5 refused by a rule, 10 try again.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ _TITLE_WORDS = 4
 _EVERY = "1h"
 """Interval of a source that is not watched."""
 
+_OTHER_SOURCES = "to add mail or web pages, press Ctrl-C and see: catchment sources add --help"
+
 
 def show_overview() -> None:
     """Show what Catchment is, what is set up in this home, and the next command. Quick: reads no ledger."""
@@ -29,9 +32,12 @@ def show_overview() -> None:
     home = session.home()
     names = _source_names(home.sources_file)
     server, state = running(home), transition(home)
-    render.say("Catchment keeps files, notes, mail and GitHub in one searchable library on this machine.\n")
+    render.say("Files, notes, mail, GitHub and web pages in one library on this machine.\n")
     shown = "unreadable" if names is None else ", ".join(names) or "none yet"
-    running_at = f"running: {server.page_url}" if server else "stopped"
+    is_elsewhere = server is not None and server.is_elsewhere
+    running_at = (
+        "stopped" if server is None else "in another container" if is_elsewhere else f"running: {server.page_url}"
+    )
     render.show_fields({"home": home.path, "sources": shown, "state": state or running_at})
     if names is None:
         command, effect = "catchment config validate", "names the line of sources.yaml to correct"
@@ -41,6 +47,8 @@ def show_overview() -> None:
         command, effect = "catchment status --watch", f"shows when it is no longer {state}"
     elif server is None:
         command, effect = "catchment up --detach", "starts it; searches by words work already"
+    elif is_elsewhere:
+        command, effect = "catchment search WORDS", "works here; run other commands in the container"
     else:
         command, effect = "catchment web", "opens the page: search, read, see trouble"
     render.say(f"\nNext:          {render.paint(command, 'bold')}   # {effect}")
@@ -82,7 +90,7 @@ def _ask() -> NewSource:
     from catchment.actions.desk import Timing
     from catchment.actions.sources import ADDRESSES, NewSource
 
-    render.say("Catchment reads a folder into a searchable library on this machine. It never changes the folder.\n")
+    render.say("Catchment reads a folder into a searchable library. The folder is not changed.\n")
     vaults = _vaults()
     for number, vault in enumerate(vaults, 1):
         render.say(f"  {number}  {render.clean(_short(vault))}")
@@ -90,9 +98,13 @@ def _ask() -> NewSource:
     while True:
         answer = typer.prompt(what, default="1" if vaults else None, err=True).strip()
         is_number = answer.isdecimal() and 1 <= int(answer) <= len(vaults)
-        folder = (vaults[int(answer) - 1] if is_number else expanded(Path(answer))).absolute()
-        if not folder.is_dir():
-            render.note(f"{render.clean(answer)}: not a folder; type its path, such as ~/Notes")
+        folder = vaults[int(answer) - 1] if is_number else _folder(answer)
+        if folder is None:
+            remedy = _OTHER_SOURCES if re.search("@|://", answer) else "type its path, such as ~/Notes"
+            render.note(f"{render.clean(answer)}: not a folder; {remedy}")
+            continue
+        if Path.home().is_relative_to(folder):
+            render.note(f"{render.clean(answer)}: contains your home folder; type a folder inside it")
             continue
         kind = "obsidian" if (folder / ".obsidian").is_dir() else "local_files"
         words = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:40]
@@ -103,8 +115,20 @@ def _ask() -> NewSource:
             break
         except (BadInput, SourceError) as error:
             render.note(render.clean(error))
-    watch = _confirm(f"Watch it, so that changes are found within seconds? Otherwise it is read every {_EVERY}.")
+    watch = _confirm(f"Watch it for changes? Otherwise it is read every {_EVERY}.")
     return NewSource(kind, str(folder), name, timing=Timing(watch=watch, every=None if watch else _EVERY))
+
+
+def _folder(answer: str) -> Path | None:
+    """Return the folder of an answer, also with the quotes of a shell, which terminals add to dropped folders."""
+    paths = [answer]
+    with suppress(ValueError):
+        paths.append(" ".join(shlex.split(answer)))
+    for path in filter(None, paths):
+        with suppress(OSError):
+            if (folder := expanded(Path(path)).absolute()).is_dir():
+                return folder
+    return None
 
 
 def _confirm(question: str) -> bool:

@@ -98,6 +98,8 @@ def install(
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     render.say(f"wrote {file}; to start the service:")
+    if session.running():
+        render.say("  catchment down")
     render.say(f"  {' '.join(systemctl)} daemon-reload")
     render.say(f"  {' '.join(systemctl)} enable --now catchment")
     if not system:

@@ -33,7 +33,7 @@ def test_init_continues_after_each_kill_and_ends_with_a_search_and_the_page(newc
         return Terminal([str(COMMAND), "init"], newcomer.environment)
 
     terminal = started()
-    for prompt in ("number [1]: ", "found within seconds?"):
+    for prompt in ("number [1]: ", "every 1h."):
         terminal.reads(prompt)
         terminal.types("\n")
     terminal.reads("Start Catchment and read vault now?")

@@ -55,6 +55,7 @@ def test_commands_outside_a_container_see_the_system_inside(
     before = (filled / "ledger.db").read_bytes()
     assert cli("status", "--json").json["server"]["running"]
     assert "runs in another container; run commands there" in cli("status").out
+    assert "state    in another container\n\nNext:          catchment search WORDS " in cli().out
     for probe in ("health", "doctor"):
         assert "another container" in cli(probe).out
     response = cli("sync", "notes")

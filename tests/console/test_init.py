@@ -78,13 +78,19 @@ def test_ctrl_c_at_a_question_leaves_nothing(state: Path, user: Path, question: 
 
 
 def test_init_asks_again_until_the_folder_can_be_read(state: Path, user: Path, cli: Cli) -> None:
-    (user / "new").mkdir()
+    (user / "of Jan" / "new").mkdir(parents=True)
     terminal = Terminal([sys.executable, "-m", "console", "init"], os.environ)
     terminal.reads("1  ~/Documents/Notes")
     terminal.types("~/nothing\n")
     terminal.reads("~/nothing: not a folder; type its path")
+    terminal.types("https://notes.example.org/\n")
+    terminal.reads("not a folder; to add mail or web pages, press Ctrl-C and see: catchment sources add")
+    terminal.types("~\n")
+    terminal.reads("~: contains your home folder")
+    terminal.types(" \n")
+    terminal.reads(": not a folder; type its path")
     # `new` is an address of the page, so the source gets another name.
-    terminal.types("~/new\n")
+    terminal.types(f"'{user}/of Jan/new'\n")
     terminal.reads("Watch it")
     terminal.types("n\n")
     terminal.reads("Start Catchment and read notes now?")

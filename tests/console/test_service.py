@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from console.start_stop import service
+from tests.console.standin import answering
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli
@@ -45,13 +46,16 @@ def test_print_shows_the_unit_and_writes_nothing(cli: Cli, state: Path, units: P
     assert int(found["TimeoutStopSec"]) > 35, "the supervisor takes as long"
 
 
-def test_install_writes_the_unit_and_says_the_two_commands(cli: Cli, units: Path) -> None:
+def test_install_writes_the_unit_and_says_the_commands(cli: Cli, state: Path, units: Path) -> None:
     response = cli("service", "install")
     assert response.code == 0, response
     assert "systemctl --user daemon-reload" in response.out
     assert "systemctl --user enable --now catchment" in response.out
     assert (units / "catchment.service").read_text() == cli("service", "install", "--print").out
-    assert cli("service", "install").code == 0, "it may be installed again"
+    with answering(state):
+        again = cli("service", "install")
+    assert again.code == 0, "it may be installed again"
+    assert "  catchment down\n  systemctl --user daemon-reload\n" in again.out, "two cannot run in one home"
 
 
 def test_a_unit_that_is_not_ours_is_left_alone(cli: Cli, units: Path) -> None:
