@@ -21,11 +21,17 @@ from tests.waiting import until
 
 PROJECT = Path(__file__).parents[2]
 IMAGE_USER = "10001"
+_IS_READABLE = all(folder.stat().st_mode & 0o001 for folder in (PROJECT, *PROJECT.parents))
+USER = IMAGE_USER if _IS_READABLE else "0"
+"""The user of the image, or root without its rights if only that can read this project."""
 _SET_UP = """
 ip link set lo up
 ip address add 192.0.2.7/24 dev lo
 mount --bind "$VOLUME" /mnt
+mount --bind "$PROJECT" /media
 mount -t tmpfs tmpfs /tmp
+mkdir -p "$PROJECT"
+mount --bind /media "$PROJECT"
 mount -o remount,bind,ro /
 exec "$@"
 """
@@ -95,7 +101,7 @@ class Container:
     def __init__(self, volume: Path) -> None:
         self.volume = volume
         self.log = volume.with_name("log")
-        environment = {"VOLUME": str(volume), "PATH": os.environ["PATH"]}
+        environment = {"VOLUME": str(volume), "PROJECT": str(PROJECT), "PATH": os.environ["PATH"]}
         inside = (
             "unshare",
             "--mount",
@@ -120,9 +126,9 @@ class Container:
     def _as_user(self, command: list[str]) -> list[str]:
         rights = (
             "--reuid",
-            IMAGE_USER,
+            USER,
             "--regid",
-            IMAGE_USER,
+            USER,
             "--clear-groups",
             "--no-new-privs",
             "--bounding-set=-all",
@@ -152,7 +158,7 @@ def container() -> Iterator[Container]:
         Path(folder).chmod(0o755)
         volume = Path(folder) / "volume"
         volume.mkdir()
-        os.chown(volume, int(IMAGE_USER), int(IMAGE_USER))
+        os.chown(volume, int(USER), int(USER))
         container = Container(volume)
         yield container
         container.outside.kill()
