@@ -106,7 +106,7 @@ class WebConnector:
         response = kept.response
         url = item.attributes.get("url") or item.locator
         path = PurePosixPath(unquote(urlsplit(url).path))
-        name = path.name or urlsplit(url).netloc
+        name = path.name or host_of(url)
         if path.suffix.lower() not in (suffix := _SUFFIXES.get(response.media_type, path.suffix), ".htm"):
             name += suffix
         return RawContent(
@@ -139,7 +139,7 @@ class WebConnector:
             return Seed.in_file(Path(name))
         response = self._asked().get(PageRequest(name))
         if response.status != 200:
-            problem = f"{host_of(name)}: no such address (HTTP status {response.status})"
+            problem = NoSuchAddress.of_status(name, response.status)
             raise SourceInvalid(f"{problem}; correct it, or copy it from a browser")
         return Seed.of(name, response)
 
@@ -153,9 +153,9 @@ class WebConnector:
             if "://" not in str(item.attributes.get("feed", "://")):
                 raise
             raise FetchFailed(str(error)) from error
-        version = looks.digest(response.body, response.media_type)
         if response.status != 200:
-            raise NoSuchAddress(f"{host_of(item.locator)}: no such address (HTTP status {response.status})")
+            raise NoSuchAddress.of_status(item.locator, response.status)
+        version = looks.digest(response.body, response.media_type)
         if version != item.version and not item.version.startswith("+"):
             raise StillChanging("the page changed since it was listed; the next sync reads it")
         return StoredResponse(item.locator, present(), response, version)

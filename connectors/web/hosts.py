@@ -87,6 +87,11 @@ class NoSuchAddress(FetchFailed):
 
     failure_class = FailureClass.PERMANENT
 
+    @classmethod
+    def of_status(cls, address: str, status: int) -> NoSuchAddress:
+        """Return the error for a response with this status."""
+        return cls(f"{host_of(address)}: no such address (HTTP status {status})")
+
 
 Outcome = tuple[str, WebResponse | ItemError]
 """An address, and what became of the request."""

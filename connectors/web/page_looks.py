@@ -185,8 +185,7 @@ class PageLooks:
         elif result.status == 304 and wanted.state and wanted.version:
             yield from self._present(wanted, wanted.version, wanted.state.unchanged(self._clock(), result))
         else:
-            problem = f"{wanted.container}: no such address (HTTP status {result.status})"
-            yield from self._missing(wanted, NoSuchAddress(problem))
+            yield from self._missing(wanted, NoSuchAddress.of_status(wanted.locator, result.status))
 
     def _page(self, wanted: Wanted, response: WebResponse) -> Iterator[Change]:
         now, before = self._clock(), wanted.state

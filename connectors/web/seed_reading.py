@@ -16,6 +16,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from catchment.errors import ItemError, ParseError, SourceUnavailable
+from connectors.web.address import host_of
 from connectors.web.client import MOST_BYTES, WebResponse
 from connectors.web.feeds import WebFeed, read_feed
 from connectors.web.hosts import HostQueues, NoSuchAddress, PageRequest
@@ -173,12 +174,12 @@ class Seeds:
             seed = Seed.of(address, result)
             if known is None and seed.kind is SeedKind.PAGE and address not in self._settings.addresses:
                 problem = "answers with a page, not a feed; correct it in its list, or sign in to your network"
-                self.failed[address] = NoSuchAddress(f"{urlsplit(address).netloc}: {problem}")
+                self.failed[address] = NoSuchAddress(f"{host_of(address)}: {problem}")
                 return
             if known is None or seed.kind is not SeedKind.PAGE:
                 self._keep(seed)
         elif known is None:
-            missing = NoSuchAddress(f"{urlsplit(address).netloc}: no such address; correct it, or remove it")
+            missing = NoSuchAddress(f"{host_of(address)}: no such address; correct it, or remove it")
             self.failed[address] = missing if isinstance(result, WebResponse) else result
             return
         self._open_named(address)
