@@ -25,7 +25,8 @@ def title(name: str) -> str:
 def ensure(running: Running, entries: Collection[SourceEntry], membership: Membership | None = None) -> dict[str, str]:
     """Make the server's automations match these sources. Returns the ID of each source's deployment, by source name.
 
-    A source that is not deployed yet, or by another host, gets no automation, and those of other hosts stay. Idempotent. An automation that was disabled in the UI stays disabled.
+    A source that is not deployed yet, or by another host, gets no automation; those of other hosts stay. Idempotent. An
+    automation that was disabled in the UI stays disabled.
     Raises TryAgain if the server does not answer.
     """
     with api(running) as client:
