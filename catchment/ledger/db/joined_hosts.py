@@ -51,7 +51,7 @@ class JoinedHost:
     joined_at: datetime
 
 
-class Hosts:
+class JoinedHosts:
     """The hosts of a ledger. There are none on SQLite, and none while one home has the ledger to itself."""
 
     def __init__(self, store: Store) -> None:
