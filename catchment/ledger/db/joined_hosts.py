@@ -58,7 +58,7 @@ class JoinedHost:
         return self.beat_until - _BEAT if self.is_alive or self.silent_for is not None else None
 
 
-class Hosts:
+class JoinedHosts:
     """The hosts of a ledger. There are none on SQLite, and none while one home has the ledger to itself."""
 
     def __init__(self, store: Store) -> None:
