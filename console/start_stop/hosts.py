@@ -82,9 +82,8 @@ def hosts(as_json: arguments.Json = False) -> None:
     """
     from dataclasses import asdict
 
-    from catchment.views.hosts import hosts as standings
-
     from catchment.errors import NotFound
+    from catchment.views.hosts import hosts as standings
     from deployments.server.planned import latest_report
 
     try:
