@@ -21,8 +21,8 @@ from catchment.ledger.db.connections import sqlite_file, time_limit, without_pas
 from catchment.ledger.db.database import Store, from_micros, make_file, to_micros
 from catchment.ledger.db.driver_errors import DAMAGED
 from catchment.ledger.db.folding import Folded, plain_words, word_pattern
-from catchment.ledger.db.hosts import Hosts, JoinedHost
 from catchment.ledger.db.job_states import in_parts
+from catchment.ledger.db.joined_hosts import JoinedHost, JoinedHosts
 from catchment.ledger.db.lookup import ListPage, match_name
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (
@@ -159,9 +159,9 @@ class Ledger:
         self.migrated = migrated
         """The migration performed when opening, or None."""
         clock = self._monotonic = MonotonicClock(monotonic)
-        self.hosts = Hosts(store)
+        self.hosts = JoinedHosts(store)
         self.alive = self.hosts.alive
-        """Return whether the owner of a sync, job or slot is still at work; see `Hosts.alive`."""
+        """Return whether the owner of a sync, job or slot is still at work; see `JoinedHosts.alive`."""
         self.alone: Callable[[str], AbstractContextManager[bool]] = self.hosts.alone
         self.sources = Sources(store)
         self.syncs = Syncs(store)

@@ -200,13 +200,18 @@ def reclaim(home: Home, has_ended: Callable[[str, str | None], bool]) -> int:
         alive = ledger.alive
         for source in ledger.sources.all():
             last = ledger.syncs.last(source.id)
-            if last is not None and last.outcome is None and alive(last.owner) and not has_ended(last.owner, last.run):
+            if (
+                last is not None
+                and last.outcome is None
+                and ledger.alive(last.owner)
+                and not has_ended(last.owner, last.run)
+            ):
                 continue
             # First, because closing a sync releases its jobs regardless of their attempts.
             most = attempts.get(source.name) or connector_class(source.kind).policy.retry.attempts
-            recovered = ledger.queue.recover(source.id, alive, most)
+            recovered = ledger.queue.recover(source.id, ledger.alive, most)
             jobs += recovered.released + recovered.quarantined
-        ledger.syncs.close_dead(alive, has_ended)
+        ledger.syncs.close_dead(ledger.alive, has_ended)
         return jobs
 
 

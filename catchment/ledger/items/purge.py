@@ -12,8 +12,8 @@ from pathlib import Path
 from sqlalchemy import ColumnElement, Table, delete, exists, func, insert, literal, select, text, update
 
 from catchment.ledger.db.database import Reading, Store, Writing, among, as_map
-from catchment.ledger.db.hosts import Hosts
 from catchment.ledger.db.job_states import in_parts, in_small_parts
+from catchment.ledger.db.joined_hosts import JoinedHosts
 from catchment.ledger.db.schema import (
     backfills,
     before_images,
@@ -80,7 +80,7 @@ class Purging:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._hosts = Hosts(store)
+        self._hosts = JoinedHosts(store)
 
     def ids(self, source_id: int, which: Which) -> Sequence[int]:
         """Return the IDs of the items."""

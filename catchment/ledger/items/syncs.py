@@ -22,8 +22,8 @@ from catchment.ledger.db.database import (
     to_json,
     to_micros,
 )
-from catchment.ledger.db.hosts import Hosts
 from catchment.ledger.db.job_states import PENDING, RUNNING, move
+from catchment.ledger.db.joined_hosts import JoinedHosts
 from catchment.ledger.db.lookup import ListPage, before, cut, find_open_sync, key_of
 from catchment.ledger.db.records import Outcome, Sync, SyncRow
 from catchment.ledger.db.schema import jobs, sources, syncs
@@ -48,7 +48,7 @@ class Syncs:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._hosts = Hosts(store)
+        self._hosts = JoinedHosts(store)
 
     def begin(
         self,
