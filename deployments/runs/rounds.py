@@ -18,7 +18,6 @@ from prefect.client.orchestration import PrefectClient
 from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import OFF, Ledger
 from catchment.runtime.home import Home
-from catchment.runtime.process import alive
 from catchment.telemetry.incidents import ReasonCode
 from connectors import connector_class, kinds
 from deployments.runs import recovery
@@ -166,13 +165,18 @@ def reclaim(home: Home, has_ended: Callable[[str, str | None], bool]) -> int:
             return jobs
         for source in ledger.sources.all():
             last = ledger.syncs.last(source.id)
-            if last is not None and last.outcome is None and alive(last.owner) and not has_ended(last.owner, last.run):
+            if (
+                last is not None
+                and last.outcome is None
+                and ledger.alive(last.owner)
+                and not has_ended(last.owner, last.run)
+            ):
                 continue
             # First, because closing a sync releases its jobs regardless of their attempts.
             most = attempts.get(source.name) or connector_class(source.kind).policy.retry.attempts
-            recovered = ledger.queue.recover(source.id, alive, most)
+            recovered = ledger.queue.recover(source.id, ledger.alive, most)
             jobs += recovered.released + recovered.quarantined
-        ledger.syncs.close_dead(alive, has_ended)
+        ledger.syncs.close_dead(ledger.alive, has_ended)
         return jobs
 
 
