@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A joined host. `server`: address of the Prefect server without `/api`. `login`: the secret reference of `user:password`."""
+    """A joined host. `server`: address of the Prefect server without `/api`; `login`: secret reference of `user:password`."""
 
     name: str
     server: str
