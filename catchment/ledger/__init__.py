@@ -248,11 +248,13 @@ class Ledger:
         """Return the current time of the ledger's clock."""
         return from_micros(self._store.now())
 
-    def require_owner(self) -> None:
-        """Raise Refused if the ledger belongs to another home."""
+    def require_owner(self, *, alone: bool = False) -> None:
+        """Raise Refused if the ledger belongs to another home, or with `alone` if hosts share it."""
         if self._store.ownership is not None:
             with self._store.read() as reading:
                 self._store.ownership.holds(reading.connection)
+            if alone and self.hosts.is_shared:
+                raise Refused("ledger: shared by hosts; first run `catchment leave` on each")
 
     def adopt(self) -> None:
         """Make the home that opened the ledger its owner, in place of another one. Idempotent.
@@ -308,9 +310,7 @@ class Ledger:
         """
         from catchment.ledger.admin import transfer
 
-        self.require_owner()
-        if self.hosts.is_shared:
-            raise Refused("ledger: shared by hosts; run `catchment leave` on each, then move it")
+        self.require_owner(alone=True)
         with closing(Store(url)) as target:
             if target.file is not None:
                 make_file(target.file)
