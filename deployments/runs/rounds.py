@@ -30,6 +30,7 @@ from deployments.server.running import running
 from deployments.sources.sources_file import SourcesFile
 from tasks.coalesce import request_once
 from tasks.embed import request_embedding
+from tasks.run_states import INTERRUPTED
 from tasks.source_events import emit
 
 _SECONDS = 30.0
@@ -39,6 +40,7 @@ _FIRST_SECONDS = 10.0
 """Time for the first round, during which no run starts."""
 _REPORT_SECONDS = 90.0
 """Time between two reports of the server's plans: each can cost it half a second."""
+_BEAT_SECONDS = 10.0
 _LOOK_BACK = timedelta(minutes=10)
 """Maximum age of a crash that is resumed. The first round resumes crashes of any age."""
 
@@ -91,6 +93,19 @@ class RecoveryRounds:
             if is_resumed:
                 await self._supply_sinks()
             await asyncio.sleep(_SECONDS if is_correct and is_resumed else _SOON_SECONDS)
+
+    async def beat(self) -> None:
+        """Tell the other hosts every ten seconds that this one is at work, until cancelled."""
+        while True:
+            await asyncio.sleep(_BEAT_SECONDS)
+            await self.beat_once()
+
+    async def beat_once(self, *, is_last: bool = False) -> None:
+        """Tell the other hosts that this one is at work, or stops."""
+        try:
+            await asyncio.to_thread(beat, self._home, is_last=is_last)
+        except CatchmentError as error:
+            self._warn(f"The other hosts may take this one for silent ({error})")
 
     async def reclaim(self) -> None:
         """Close the syncs in the ledger that no process executes."""
@@ -236,8 +251,11 @@ def silent_hosts(home: Home) -> Iterator[list[str]]:
             yield [host.name for host in ledger.hosts.all() if is_alone and host.silent_for is not None]
 
 
-def beat(home: Home, every: float, stop: threading.Event) -> None:
-    """Say in the ledger that this host is at work, until `stop`. Waits; call it in a thread."""
+def beat(home: Home, *, is_last: bool = False) -> None:
+    """Say in the ledger that this host is at work for a while, or that it stops. Raises LedgerError."""
+    with _opened(home) as ledger:
+        if ledger is not None:
+            (ledger.hosts.end_beat if is_last else ledger.hosts.beat)()
 
 
 @contextmanager

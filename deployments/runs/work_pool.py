@@ -5,6 +5,7 @@ Does not import Prefect, and needs no knowledge of live runs.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -18,8 +19,8 @@ _CLOCK_SET = timedelta(seconds=10)
 """Larger than any difference that gradual correction (NTP) makes."""
 
 
-def ensure_pool(state: Running) -> None:
-    """Create or update the work pool. Idempotent."""
+def ensure_pool(state: Running, queues: Collection[str] = ()) -> None:
+    """Create or update the work pool, and create these queues, which a worker can poll only then. Idempotent."""
     template = base_job_template()
     with api(state) as client:
         found = client.get(f"/work_pools/{POOL}")
@@ -29,6 +30,16 @@ def ensure_pool(state: Running) -> None:
             client.post("/work_pools/", json=pool).raise_for_status()
         elif found.raise_for_status().json()["base_job_template"] != template:
             client.patch(f"/work_pools/{POOL}", json={"base_job_template": template}).raise_for_status()
+        for queue in queues:
+            if client.get(f"/work_pools/{POOL}/queues/{queue}").is_missing:
+                client.post(f"/work_pools/{POOL}/queues", json={"name": queue}).raise_for_status()
+
+
+def ensure_queue(state: Running, name: str) -> None:
+    """Create a work queue of the pool. Idempotent."""
+    with api(state) as client:
+        if client.get(f"/work_pools/{POOL}/queues/{name}").is_missing:
+            client.post(f"/work_pools/{POOL}/queues", json={"name": name}).raise_for_status()
 
 
 def worker_online(state: Running) -> bool:

@@ -11,13 +11,13 @@ from typing import Any
 
 from catchment.errors import ConfigError, NotFound, Refused
 from catchment.runtime import atomic_files
-from catchment.runtime.membership import ANY, Membership
+from catchment.runtime.membership import ANY, Membership, shipped_name
 from catchment.settings import Home
 from deployments.server.client import Client, Response, api, everything
 from deployments.server.running import Running
 from deployments.sources import prefect_file
 from deployments.sources.definition import DeploymentDefinition, definition
-from deployments.sources.placement import host_of, tag_of
+from deployments.sources.placement import host_of, of_another, other_host_of, tag_of
 from deployments.sources.profile import job_variables
 from deployments.sources.sources_file import SourcesFile
 from tasks.artifacts import OF_SOURCE, artifact_key
@@ -63,7 +63,7 @@ def deploy(
                 raise NotFound(f"{path.name} has no deployment {name}; it has {', '.join(definitions) or 'none'}")
         chosen = [wanted for name, wanted in definitions.items() if names is None or name in names]
         if membership:
-            chosen = [_of_host(wanted, membership) for wanted in chosen]
+            chosen = [_of_host(home, wanted, membership) for wanted in chosen]
         flows = {flow: _flow(client, flow) for flow in {wanted.flow for wanted in chosen}}
         rows = _present(client, None if names is None else [wanted.name for wanted in chosen])
         moved: dict[str, str] = {}
@@ -75,11 +75,12 @@ def deploy(
         if file is None and names is None:
             kept = {(flows[wanted.flow], wanted.name) for wanted in chosen}
             left = [row for key, row in present.items() if key not in kept and "source" in row["tags"]]
-            _delete(client, [row for row in left if membership is None or host_of(row) == membership.name], record)
+            own = membership.name if membership else None
+            _delete(client, [row for row in left if own in (None, host_of(row))], record)
             _take_out(path, moved)
         elif file is None:
             for name, host in moved.items():
-                raise Refused(_elsewhere(name, host))
+                raise Refused(of_another(name, host))
         for wanted in chosen:
             flow = flows[wanted.flow]
             _Deploy(client, wanted, flow, path.name).bring_up_to_date(present.get((flow, wanted.name)), record)
@@ -100,15 +101,15 @@ def undeploy(home: Home, running: Running, name: str, entrypoint: str = _OF_SOUR
     membership = Membership.of(home)
     with _exclusive(home) as record, api(running) as client:
         rows = _present(client, [name])
-        for row in rows if membership and entrypoint == _OF_SOURCES else ():
-            if host_of(row) not in ("", membership.name):
-                raise Refused(_elsewhere(name, host_of(row)))
+        for row in rows if entrypoint == _OF_SOURCES else ():
+            if host := other_host_of(row, membership):
+                raise Refused(of_another(name, host))
         _delete(client, rows, record, entrypoint)
 
 
-def _of_host(wanted: DeploymentDefinition, membership: Membership) -> DeploymentDefinition:
+def _of_host(home: Home, wanted: DeploymentDefinition, membership: Membership) -> DeploymentDefinition:
     """The definition with the tag and the queue of a host. A deployment with its flow's name is one of each host."""
-    name = f"{wanted.name}-{membership.name}" if wanted.name == wanted.flow else wanted.name
+    name = shipped_name(home, wanted.name) if wanted.name == wanted.flow else wanted.name
     queue = ANY if wanted.fields["work_queue_name"] == ANY else membership.queue
     tags = [*wanted.fields["tags"], tag_of(membership.name)]
     return replace(wanted, name=name, fields={**wanted.fields, "tags": tags, "work_queue_name": queue})
@@ -119,8 +120,8 @@ def _of_others(
 ) -> dict[str, str]:
     """The host of each deployment that another host has deployed. A source has one name, whatever its kind."""
     names = {wanted.name for wanted in chosen}
-    hosts = {row["name"]: host_of(row) for row in rows if row["name"] in names}
-    return {name: host for name, host in hosts.items() if host not in ("", membership.name)}
+    hosts = {row["name"]: other_host_of(row, membership) for row in rows if row["name"] in names}
+    return {name: host for name, host in hosts.items() if host}
 
 
 def _take_out(path: Path, names: Collection[str]) -> None:
@@ -128,10 +129,6 @@ def _take_out(path: Path, names: Collection[str]) -> None:
         with SourcesFile.changing(path) as sources:
             for name in names:
                 sources.remove(name)
-
-
-def _elsewhere(name: str, host: str) -> str:
-    return f"{name}: a source of host {host}; run the command there, or first: catchment sources move {name} --to THIS_HOST"
 
 
 def is_deployed(running: Running, flow: str, name: str) -> bool:

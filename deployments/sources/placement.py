@@ -34,6 +34,19 @@ def host_of(row: Mapping[str, Any]) -> str:
     return next((tag.removeprefix(_TAG) for tag in row["tags"] if tag.startswith(_TAG)), "")
 
 
+def other_host_of(row: Mapping[str, Any], membership: Membership | None) -> str:
+    """The other host that deployed a deployment; empty for those of this host, and without one."""
+    host = host_of(row)
+    return "" if membership is None or host == membership.name else host
+
+
+def of_another(name: str, host: str) -> str:
+    """The refusal to change a source that another host defines."""
+    return (
+        f"{name}: host {host} defines this source; run the command there, or `catchment sources move {name}` here first"
+    )
+
+
 def bound_by(settings: SourceSettings) -> str:
     """What of a source exists on one machine only: the name of the setting with its path or secret; empty for none."""
     for name, field in type(settings).model_fields.items():
@@ -55,34 +68,26 @@ def queue_of(entry: SourceEntry, on: str, membership: Membership, *, is_any_take
     bound = bound_by(entry.settings)
     on = on or (ANY if is_any_taken and not bound else membership.name)
     if on == ANY and bound:
-        raise BadInput(f"{entry.name}: {bound} is on this machine only; use --on {membership.name}, or a secret block:NAME")
+        raise BadInput(
+            f"{entry.name}: {bound} is on this machine only; use --on {membership.name}, or a secret block:NAME"
+        )
     if on not in (ANY, membership.name):
         raise Refused(f"{entry.name}: runs on {on} only if it is added there; run the command on {on}")
     return ANY if on == ANY else membership.queue
 
 
-def place_of(entry: SourceEntry) -> str:
-    """Where a source runs: the name of a host, or `any`; empty if its home runs alone."""
-    return entry.queue.removeprefix("host-")
-
-
 def source_rows(running: Running, name: str | None = None) -> list[dict[str, Any]]:
     """Return the server's deployments of sources, or of one."""
     named = {"name": {"any_": [name]}} if name else {}
-    return everything_of(running, {**named, "tags": {"all_": ["source"]}})
-
-
-def everything_of(running: Running, which: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the server's deployments that match a filter."""
     with api(running) as client:
-        return everything(client, "deployments", {"deployments": dict(which)})
+        return everything(client, "deployments", {"deployments": {**named, "tags": {"all_": ["source"]}}})
 
 
 def elsewhere(running: Running, membership: Membership) -> dict[str, SourceEntry]:
     """Return the sources of other hosts, by name. Raises TryAgain if the server does not answer."""
     entries = {}
     for row in source_rows(running):
-        if host_of(row) not in ("", membership.name):
+        if other_host_of(row, membership):
             # Another version of Catchment may have settings that this one does not know.
             with suppress(ConfigError):
                 text = json.dumps({"version": 1, "pull": [], "deployments": [written(row)]})

@@ -267,7 +267,7 @@ class _Supervisor:
         self._look_for_server = time.monotonic() + _AWAY_AGAIN_SECONDS
         if not self._server and not self._answers():
             return
-        ensure_pool(self._state)
+        ensure_pool(self._state, membership.queues if (membership := Membership.of(self._home)) else ())
         if self._server and (back := follow_clock(self._state)):
             self._announce(f"the clock was set back by at least {back:.0f} s while Catchment was stopped")
         self._worker.start()
@@ -397,7 +397,8 @@ def _deploy(home: Home, state: Running, announce: Announce) -> None:
     from deployments.sources.deploy import deploy, is_deployed
 
     try:
-        deploy(home, state)
+        for name, host in deploy(home, state).items():
+            announce(f"{name}: moved to host {host}")
         # Every home gets the shipped deployments once; the user may pause them in the UI.
         if new := [name for name in _SHIPPED_NAMES if not is_deployed(state, name, shipped_name(home, name))]:
             deploy(home, state, new, file=_SHIPPED)
