@@ -69,6 +69,8 @@ COMPOSITION = {
     ("catchment/__main__.py", "console.main.main"),
     ("web/__main__.py", "deployments.health.announcing.Announcer"),
     ("web/__main__.py", "deployments.runs.desk.LocalDesk"),
+    ("web/__main__.py", "deployments.server.client.checks"),
+    ("web/__main__.py", "deployments.server.running.running"),
 }
 """Imports of the modules that start a process."""
 ONE_HOME = {
@@ -128,13 +130,14 @@ ROOMS = {
         "runner": {"server", "runs", "sources"},
         "watch": {"server", "runs", "sources"},
         "health": {"server", "runs", "sources", "watch"},
+        "hosts": {"server", "runs", "sources"},
         "worker": {"server", "runs", "sources", "watch", "runner"},
         "supervisor": {"server", "runs", "sources"},
     },
 }
 """Which rooms of a folder a room may import, besides itself."""
 LEDGER = ROOT / "catchment" / "ledger"
-_MOST_FILES = 14
+_MOST_FILES = 15
 NAMED_TWICE = {
     "client": "of the server of Prefect, and of the hosts of the web",
     "connector": "one for each kind of source",

@@ -22,6 +22,8 @@ _NOT_CODE = {
     "catchment/py.typed",
     "catchment/ledger/admin/migrations/versions/0001.sql",
     "catchment/telemetry/runbooks.md",
+    "catchment/content/extract/definitions/*.scm",
+    "catchment/search/stop_words.txt",
     "deployments/observability/",
     "flows/*.json",
     "web/static/",

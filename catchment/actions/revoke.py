@@ -21,7 +21,6 @@ from catchment.content.cache import Cache
 from catchment.content.raw_store import RawStore
 from catchment.errors import TryAgain
 from catchment.ledger import Holdings, Ledger, Source, items_in_copy
-from catchment.runtime import process
 from catchment.settings import Home
 
 _SYNC_ENDS_SECONDS = 120.0
@@ -149,12 +148,12 @@ def _purge_raw(home: Home, ledger: Ledger, source: Source) -> tuple[int, int, li
 
 def _wait_for_sync(ledger: Ledger, source: Source) -> None:
     deadline = time.monotonic() + _SYNC_ENDS_SECONDS
-    ledger.syncs.close_dead(process.alive)
+    ledger.syncs.close_dead(ledger.alive)
     while (last := ledger.syncs.last(source.id)) is not None and last.outcome is None:
         if time.monotonic() > deadline:
             raise TryAgain(f"{source.name}: consent withdrawn, but its sync is still running; repeat the command")
         time.sleep(_LOOK_SECONDS)
-        ledger.syncs.close_dead(process.alive)
+        ledger.syncs.close_dead(ledger.alive)
 
 
 def forget_files(home: Home, source: str) -> None:

@@ -162,6 +162,16 @@ class Home:
         return self.path / "sources.yaml"
 
     @property
+    def membership(self) -> Path:
+        """The name of a joined host and its Prefect server. Missing in a home that runs alone."""
+        return self.path / "join.yaml"
+
+    @property
+    def authorities(self) -> Path:
+        """The certificate authorities that a joined host trusts, if they differ from the system's."""
+        return self.path / "authorities.pem"
+
+    @property
     def inbox(self) -> Path:
         """The list of addresses that the source `inbox` reads, one per line."""
         return self.path / "inbox.txt"

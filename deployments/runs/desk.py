@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from catchment.actions.desk import Timing
 from catchment.errors import CatchmentError, NotFound, did_you_mean
-from catchment.runtime.secret_references import SecretReference
-from catchment.settings import Home
+from catchment.settings import Home, SecretReference
 from connectors import connector_class, kinds
 from deployments.server.running import require_running, running
 from deployments.sources.entries import prepare, revise

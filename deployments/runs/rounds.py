@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Set
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import timedelta
 from uuid import UUID
 
@@ -18,10 +18,12 @@ from prefect.client.orchestration import PrefectClient
 from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import OFF, Ledger
 from catchment.runtime.home import Home
-from catchment.runtime.process import alive
+from catchment.runtime.membership import ANY
 from catchment.telemetry.incidents import ReasonCode
 from connectors import connector_class, kinds
 from deployments.runs import recovery
+from deployments.runs.live_runs import Ending
+from deployments.runs.recovery import Executed
 from deployments.runs.sinks import deploy_sinks
 from deployments.server.planned import read_report
 from deployments.server.running import running
@@ -51,14 +53,14 @@ class RecoveryRounds:
     def __init__(
         self,
         home: Home,
-        pool: str,
+        executed: Executed,
         live: Callable[[], Set[UUID]],
         has_ended: Callable[[str, str | None], bool],
         looking: asyncio.Lock,
         warn: Callable[[str], None],
     ) -> None:
         self._home = home
-        self._pool = pool
+        self._executed = executed
         self._live = live
         self._has_ended = has_ended
         self._looking = looking
@@ -80,6 +82,8 @@ class RecoveryRounds:
             await self.reclaim()
             await self._report()
             is_resumed = await self._resume(client)
+            if self._executed.host:
+                await self._recover_silent_hosts(client)
             if is_resumed and not self._has_requested:
                 self._has_requested = True
                 await self._request_embeddings()
@@ -99,8 +103,8 @@ class RecoveryRounds:
         """Correct the states of runs and drop overdue runs. Returns False if the server refused some."""
         try:
             async with self._looking:
-                await recovery.drop_overdue(client, self._pool, self._live())
-            return (await recovery.correct(client, self._pool, self._live)).refused == 0
+                await recovery.drop_overdue(client, self._executed, self._live())
+            return (await recovery.correct(client, self._executed, self._live)).refused == 0
         except httpx.HTTPError as error:
             self._put_off(error)
             return False
@@ -111,7 +115,7 @@ class RecoveryRounds:
         if running(self._home) is None:
             return False
         try:
-            for source in await recovery.resume_all(client, self._pool, self._since):
+            for source in await recovery.resume_all(client, self._executed, self._since):
                 if source.is_resumed:
                     self._warn(str(source))
         except httpx.HTTPError as error:
@@ -119,6 +123,20 @@ class RecoveryRounds:
             return False
         self._since = _LOOK_BACK
         return True
+
+    async def _recover_silent_hosts(self, client: PrefectClient) -> None:
+        """Interrupt the runs of hosts that do not answer, and continue those of the queue `any`. One host at a time does it."""
+        try:
+            with ExitStack() as stack:
+                silent = await asyncio.to_thread(stack.enter_context, silent_hosts(self._home))
+                for host in silent:
+                    executed = Executed(self._executed.pool, host)
+                    ending = Ending(f"host {host} does not answer", state=INTERRUPTED, may_restart=True)
+                    await recovery.correct(client, executed, frozenset, ending)
+                    for source in await recovery.resume_all(client, executed, _LOOK_BACK, queue=ANY):
+                        self._warn(str(source))
+        except (CatchmentError, httpx.HTTPError) as error:
+            self._put_off(error)
 
     async def _request_embeddings(self) -> None:
         """Request the embeddings that an earlier program or an interrupted run left out."""
@@ -166,13 +184,18 @@ def reclaim(home: Home, has_ended: Callable[[str, str | None], bool]) -> int:
             return jobs
         for source in ledger.sources.all():
             last = ledger.syncs.last(source.id)
-            if last is not None and last.outcome is None and alive(last.owner) and not has_ended(last.owner, last.run):
+            if (
+                last is not None
+                and last.outcome is None
+                and ledger.alive(last.owner)
+                and not has_ended(last.owner, last.run)
+            ):
                 continue
             # First, because closing a sync releases its jobs regardless of their attempts.
             most = attempts.get(source.name) or connector_class(source.kind).policy.retry.attempts
-            recovered = ledger.queue.recover(source.id, alive, most)
+            recovered = ledger.queue.recover(source.id, ledger.alive, most)
             jobs += recovered.released + recovered.quarantined
-        ledger.syncs.close_dead(alive, has_ended)
+        ledger.syncs.close_dead(ledger.alive, has_ended)
         return jobs
 
 
@@ -200,6 +223,21 @@ def sinks_to_supply(home: Home) -> list[str]:
     """Return the sinks that have something to receive now."""
     with _opened(home) as ledger:
         return [] if ledger is None else ledger.outbox.due()
+
+
+@contextmanager
+def silent_hosts(home: Home) -> Iterator[list[str]]:
+    """Yield the hosts of the library that stopped without notice, unless another process is in such a block."""
+    with _opened(home) as ledger:
+        if ledger is None:
+            yield []
+            return
+        with ledger.alone("recovery") as is_alone:
+            yield [host.name for host in ledger.hosts.all() if is_alone and host.silent_for is not None]
+
+
+def beat(home: Home, every: float, stop: threading.Event) -> None:
+    """Say in the ledger that this host is at work, until `stop`. Waits; call it in a thread."""
 
 
 @contextmanager

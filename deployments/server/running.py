@@ -16,6 +16,7 @@ from typing import Any, TextIO
 from catchment.errors import Refused, TryAgain
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
 from catchment.runtime.process import identity, is_local
 from deployments.server.environment import auth_string
 
@@ -30,6 +31,8 @@ class Running:
     `stopping`: a stop was requested; it may take half a minute. `page_port`: of the web page; 0 in a record of a version
     without it. `is_elsewhere`: it runs in another container, where this process can reach neither its ports nor its processes.
     `listen`, `host`: the address beyond this machine that the page also listens on, and its host there; empty without.
+    `server`, `authorities`: the address of the server that a joined host uses, and the file of the authorities that it
+    trusts; empty for the home's own server, which is on the loopback interface.
     """
 
     port: int
@@ -43,6 +46,8 @@ class Running:
     is_elsewhere: bool = False
     listen: str = ""
     host: str = ""
+    server: str = ""
+    authorities: str = ""
 
     @property
     def page_url(self) -> str:
@@ -52,7 +57,7 @@ class Running:
     @property
     def url(self) -> str:
         """The address of the Prefect UI."""
-        return f"http://127.0.0.1:{self.port}"
+        return self.server or f"http://127.0.0.1:{self.port}"
 
     @property
     def api_url(self) -> str:
@@ -172,6 +177,6 @@ def lock_file(home: Home) -> Path:
 
 
 def ui_login(home: Home) -> str | None:
-    """The file with the `user:password` of the Prefect UI; None before the first `up`."""
+    """The file with the `user:password` of the Prefect UI; None before the first `up`, and in a joined host."""
     path = home.path / "ui-login"
-    return str(path) if path.exists() else None
+    return str(path) if path.exists() and Membership.of(home) is None else None

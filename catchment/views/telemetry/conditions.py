@@ -12,7 +12,6 @@ from catchment.errors import CatchmentError, ConfigError, NotFound, Reason
 from catchment.ledger import FAILED_OUTCOMES, ConsentState, Ledger, SinkState, Source, SyncRow
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
-from catchment.runtime.process import alive
 from catchment.runtime.watch_status import Watching
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.telemetry.catalogue import JOBS
@@ -187,7 +186,7 @@ def _failing_items(ledger: Ledger, source: Source, syncs: Sequence[SyncRow]) -> 
 
 def _stuck(ledger: Ledger, source: Source, sync: SyncRow, now: datetime) -> Iterator[Condition]:
     """Judge a sync that is open. A listing of unchanged items leaves no trace, so jobs have to wait."""
-    if not alive(sync.owner):
+    if not ledger.alive(sync.owner):
         text = "the process of its sync ended, and no other continues it"
     elif now - sync.began > _STUCK and ledger.queue.left(source.id) and not _worked(ledger, source, now):
         text = f"no item was finished in {_STUCK // _MINUTE} minutes"
