@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Fields = Mapping[str, Any]
 """The fields of a view."""
 
+_SHOWN = "meaning", "sources", "hosts", "machines", "sinks", "raw_bytes", "backfills"
 _SOON_DAYS = 7
 _WATCH_SECONDS = 2.0
 _WEB_START = timedelta(minutes=2)
@@ -65,7 +66,7 @@ def _is_well(as_json: bool) -> bool:
             {
                 "server": {"running": server is not None, "answers": found["answers"], "url": server and server.url},
                 "worker": _worker(worker),
-                **{name: found[name] for name in ("meaning", "sources", "hosts", "sinks", "raw_bytes", "backfills")},
+                **{name: found[name] for name in _SHOWN},
                 "incidents": open_now,
             }
         )
@@ -146,6 +147,11 @@ def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -
     if found["meaning"] and found["meaning"]["total"]:
         text = render.clean(found["meaning_text"])
         render.say(f"{text[0].upper()}{text[1:]}")
+    for host in found["machines"]:
+        if host["problem"]:
+            since = f" (last beat {render.when(host['last_beat'])})" if host["state"] == "silent" else ""
+            text = f"Host {host['name']}: {host['problem']}{since}; see `catchment hosts`"
+            render.say(render.paint(text, "yellow"))
     if found["raw_bytes"]:
         render.say(f"Raw content: {render.size(found['raw_bytes'])}")
     if server and (failed := found["failed_checks"]):
@@ -185,6 +191,8 @@ def _row(source: Fields) -> tuple[object, ...]:
     state = source["state"]
     if state == "active" and consent and consent["state"] != "given":
         state = "no consent"
+    elif state == "active" and source["waits"]:
+        state = f"waits for {source['on']}"
     elif state == "active" and source["rests"]:
         state = "throttled"
     return (

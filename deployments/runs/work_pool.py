@@ -31,6 +31,13 @@ def ensure_pool(state: Running) -> None:
             client.patch(f"/work_pools/{POOL}", json={"base_job_template": template}).raise_for_status()
 
 
+def ensure_queue(state: Running, name: str) -> None:
+    """Create a work queue of the pool. Idempotent."""
+    with api(state) as client:
+        if client.get(f"/work_pools/{POOL}/queues/{name}").is_missing:
+            client.post(f"/work_pools/{POOL}/queues", json={"name": name}).raise_for_status()
+
+
 def worker_online(state: Running) -> bool:
     """Whether a worker has polled our pool since this start. The server's own status lags by a minute."""
     with api(state) as client:

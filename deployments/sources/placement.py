@@ -55,7 +55,9 @@ def queue_of(entry: SourceEntry, on: str, membership: Membership, *, is_any_take
     bound = bound_by(entry.settings)
     on = on or (ANY if is_any_taken and not bound else membership.name)
     if on == ANY and bound:
-        raise BadInput(f"{entry.name}: {bound} is on this machine only; use --on {membership.name}, or a secret block:NAME")
+        raise BadInput(
+            f"{entry.name}: {bound} is on this machine only; use --on {membership.name}, or a secret block:NAME"
+        )
     if on not in (ANY, membership.name):
         raise Refused(f"{entry.name}: runs on {on} only if it is added there; run the command on {on}")
     return ANY if on == ANY else membership.queue

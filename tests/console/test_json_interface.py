@@ -44,6 +44,7 @@ SAMPLES = {
     "/backfills": "/backfills?source=notes",
     "/backfills/{number}": "/backfills/BACKFILL",
     "/completions": "/completions?name=tag&start=be",
+    "/hosts": "/hosts",
     "/health": "/health",
     "/health/trends": "/health/trends?range=30d&source=notes",
     "/trouble": "/trouble",

@@ -19,6 +19,8 @@ from catchment.ledger.db.ownership import Ownership
 from catchment.ledger.db.schema import host_purges, hosts
 from catchment.runtime import process
 
+UNCONFIRMED = "purge unconfirmed"
+"""Event: a host left before it deleted its data of a source. The reason is its name."""
 _BEAT = timedelta(seconds=40)
 """How long a host counts as alive after a beat. Its worker beats every 10 s."""
 _COMMAND = timedelta(minutes=10)
@@ -49,6 +51,11 @@ class JoinedHost:
     version: str
     takes_any: bool
     joined_at: datetime
+
+    @property
+    def last_beat(self) -> datetime | None:
+        """When it last beat; None if it has stopped in order, or not started yet."""
+        return self.beat_until - _BEAT if self.is_alive or self.silent_for is not None else None
 
 
 class JoinedHosts:
@@ -103,7 +110,9 @@ class JoinedHosts:
                 raise NotFound(f"{name or 'this home'}: not a host of the ledger; see `catchment hosts`")
             if found.id != ownership.identity and found.beat_until > writing.now:
                 raise Refused(f"{found.name}: still at work; run `catchment leave` there")
-            writing.execute(delete(host_purges).where(host_purges.c.host_id == found.id))
+            purges = delete(host_purges).where(host_purges.c.host_id == found.id).returning(host_purges.c.source_id)
+            for source_id in writing.execute(purges).scalars().all():
+                writing.record(UNCONFIRMED, actor=process.operator(), source_id=source_id, reason=found.name)
             writing.execute(delete(hosts).where(hosts.c.id == found.id))
             writing.record("host left", actor=process.operator(), reason=found.name)
             if writing.execute(select(hosts.c.id).limit(1)).first() is None:

@@ -12,13 +12,15 @@ from catchment.errors import CatchmentError, ConfigError, NotFound, Reason
 from catchment.ledger import FAILED_OUTCOMES, ConsentState, Ledger, SinkState, Source, SyncRow
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
+from catchment.runtime.server_report import ServerReport
 from catchment.runtime.watch_status import Watching
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.telemetry.catalogue import JOBS
 from catchment.telemetry.incidents import Condition, ReasonCode
 from catchment.telemetry.objectives import ObjectiveStatus
-from catchment.views import health
+from catchment.views import health, hosts
 from catchment.views.health import DISK_FULL_BYTES, Finding, HealthReport, Verdict, reason_of_ledger
+from catchment.views.hosts import HostState
 from catchment.views.telemetry.objectives import objectives, settings
 
 _MANY_JOBS = 1_000
@@ -94,6 +96,10 @@ def of_ledger(ledger: Ledger, home: Home, latest: LatestSyncs) -> Iterator[Condi
         text = f"{hold.count} deletions wait for a decision: {hold.reason}"
         yield Condition(ReasonCode.DELETIONS_HELD, f"source:{hold.source}", text, remedy)
     yield from _hosts(ledger)
+    for host in hosts.hosts(ledger, ServerReport.read(home)):
+        if host.state is HostState.SILENT:
+            remedy = f"start it, or if it is gone for good: catchment leave {host.name}"
+            yield Condition(ReasonCode.HOST_SILENT, f"machine:{host.name}", host.problem, remedy)
 
 
 def waiting_jobs(ledger: Ledger, latest: LatestSyncs) -> int:
