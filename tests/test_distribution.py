@@ -25,6 +25,7 @@ _NOT_CODE = {
     "catchment/content/extract/definitions/*.scm",
     "catchment/search/stop_words.txt",
     "deployments/observability/",
+    "deployments/scale/",
     "flows/*.json",
     "web/static/",
     "web/templates/",
