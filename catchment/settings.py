@@ -23,29 +23,8 @@ from pydantic import (
 )
 
 from catchment.model import Priority, is_charset
-from catchment.runtime.home import CONTROL, Home, expanded
+from catchment.runtime.home import CONTROL, Home, expanded  # noqa: F401 - tasks and flows know `Home` from here
 from catchment.runtime.secret_references import SecretReference
-
-__all__ = [
-    "BackfillNumber",
-    "CachePolicy",
-    "FullPath",
-    "Home",
-    "LimitChanges",
-    "Limits",
-    "PlanId",
-    "Policy",
-    "Preset",
-    "ResourceChanges",
-    "Resources",
-    "RetryPolicy",
-    "SettingRow",
-    "SourceName",
-    "SourceSettings",
-    "Strict",
-    "expanded",
-    "explain",
-]
 
 _PROBLEMS = {
     "bool": "must be true or false",
