@@ -106,7 +106,7 @@ def hosts(as_json: arguments.Json = False) -> None:
                 render.when(host.last_beat) if host.last_beat else "-",
                 "-" if host.sources is None else len(host.sources),
                 len(host.syncs),
-                host.version,
+                host.version.partition(" ")[0],
                 "yes" if host.takes_any else "no",
             )
             for host in found

@@ -177,7 +177,7 @@ def _check_server(state: Running) -> float:
             raise Refused(
                 f"{state.server}: {found}, but hosts need Prefect {TRIED_PREFECT}x; install that version there"
             )
-        date = response.headers.get("date")
+        date = client.get("/health").headers.get("date")
         # The date is cut to whole seconds.
         skew = (parsedate_to_datetime(date).timestamp() + 0.5 - time.time()) if date else 0.0
         try:
