@@ -18,7 +18,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.views.health import Finding, Verdict
 from deployments.server.client import Client, api, everything
-from deployments.server.environment import POOL
+from deployments.server.environment import own_runs
 from deployments.server.running import Running, running, starting, state_file
 from tasks.run_states import ACTIVE, AWAITING_RETRY
 
@@ -91,7 +91,7 @@ def by_home() -> dict[Path, list[int]]:
 def in_prefect(home: Home, state: Running) -> list[Finding]:
     """Whether the server counts runs without a process, or slots without a run. Raises TryAgain."""
     with api(state) as client:
-        active, leaks = _active(client), _leaks(client)
+        active, leaks = _active(client, home), _leaks(client)
     found = [_runs(WorkerStatus.read(home), active)]
     if leaks:
         slots = "slot is" if len(leaks) == 1 else "slots are"
@@ -128,9 +128,9 @@ def _runs(worker: WorkerStatus | None, active: list[dict[str, Any]]) -> Finding:
     return Finding("runs", Verdict.FAIL, problem, restart)
 
 
-def _active(client: Client) -> list[dict[str, Any]]:
+def _active(client: Client, home: Home) -> list[dict[str, Any]]:
     waiting = {"operator": "or_", "type": {"any_": ACTIVE}, "name": {"any_": [AWAITING_RETRY.name]}}
-    return everything(client, "flow_runs", {"flow_runs": {"state": waiting}, "work_pools": {"name": {"any_": [POOL]}}})
+    return everything(client, "flow_runs", {"flow_runs": {"state": waiting}, **own_runs(home)})
 
 
 def _leaks(client: Client) -> list[Leak]:
