@@ -91,7 +91,7 @@ def restore(
         if file_of_ledger is None or file_of_ledger.parent != home.path:
             # A ledger that cannot be read is replaced in any case.
             with suppress(NotFound, LedgerError), session.reading() as present:
-                present.require_owner()
+                present.require_owner(alone=True)
         # They are keyed by numbers of jobs and items, which the restored ledger assigns again.
         outdated = [home.cache, home.raw]
         restored = Ledger.restore(home.database_url, expanded(file).absolute(), outdated, home.backed_up)

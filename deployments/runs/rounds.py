@@ -197,7 +197,6 @@ def reclaim(home: Home, has_ended: Callable[[str, str | None], bool]) -> int:
     with _opened(home) as ledger:
         if ledger is None:
             return jobs
-        alive = ledger.alive
         for source in ledger.sources.all():
             last = ledger.syncs.last(source.id)
             if (
