@@ -15,9 +15,11 @@ from uuid import UUID
 import httpx
 from prefect.client.orchestration import PrefectClient
 
+from catchment.actions import revoke
 from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import OFF, Ledger
 from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
 from catchment.telemetry.incidents import ReasonCode
 from connectors import connector_class, kinds
 from deployments.runs import recovery
@@ -78,6 +80,7 @@ class RecoveryRounds:
             is_correct = await self._correct(client)
             await self.reclaim()
             await self._report()
+            await self._clear_for_other_hosts()
             is_resumed = await self._resume(client)
             if is_resumed and not self._has_requested:
                 self._has_requested = True
@@ -118,6 +121,14 @@ class RecoveryRounds:
             return False
         self._since = _LOOK_BACK
         return True
+
+    async def _clear_for_other_hosts(self) -> None:
+        """Delete what this host has of sources whose consent was withdrawn on another one."""
+        try:
+            if Membership.of(self._home):
+                await asyncio.to_thread(clear_for_other_hosts, self._home)
+        except CatchmentError as error:
+            self._put_off(error)
 
     async def _request_embeddings(self) -> None:
         """Request the embeddings that an earlier program or an interrupted run left out."""
@@ -198,6 +209,13 @@ def may_lack_embeddings(home: Home) -> bool:
     """Return whether the library has passages and search by meaning is on. Only the model knows which ones it lacks."""
     with _opened(home) as ledger:
         return ledger is not None and ledger.embeddings.setting != OFF and ledger.embeddings.counts(None).total > 0
+
+
+def clear_for_other_hosts(home: Home) -> None:
+    """Delete what this host has of sources whose consent was withdrawn on another one. Raises LedgerError, HomeUnavailable."""
+    with _opened(home) as ledger:
+        if ledger is not None:
+            revoke.clear_for_other_hosts(home, ledger)
 
 
 def sinks_to_supply(home: Home) -> list[str]:
