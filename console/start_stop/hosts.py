@@ -10,9 +10,7 @@ import typer
 from catchment.errors import BadInput
 from console import arguments, render, session
 
-_HostName = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="A host that is gone. Default: this one.")
-]
+_HostName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A host that is gone. Default: this one.")]
 
 
 def join(

@@ -14,7 +14,8 @@ from catchment.search.meaning.meaning_status import MeaningStatus
 from catchment.views import health
 from catchment.views.health import Finding
 from deployments.server.client import Client, api
-from deployments.server.environment import own_runs
+from deployments.server.environment import POOL
+from deployments.server.planned import own_queues
 from deployments.server.running import Running
 
 _ENDED = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
@@ -39,7 +40,8 @@ def _failure(client: Client, home: Home, tag: str) -> str:
     query = {
         "flow_runs": {"state": {"type": {"any_": _ENDED}}},
         "deployments": {"tags": {"all_": [tag]}},
-        **own_runs(home),
+        "work_pools": {"name": {"any_": [POOL]}},
+        **own_queues(home),
         "sort": "END_TIME_DESC",
         "limit": 1,
     }

@@ -30,8 +30,8 @@ from catchment.views.sources import state_of
 from deployments.health import background, logins
 from deployments.health.announcing import AlertSettings
 from deployments.server.client import Client, api, everything, read_blocks_of
-from deployments.server.environment import POOL, own_runs
-from deployments.server.planned import latest_report
+from deployments.server.environment import POOL
+from deployments.server.planned import latest_report, own_queues
 from deployments.server.running import ELSEWHERE, Running, running, transition
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
@@ -83,7 +83,7 @@ def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
     """The checks that need the server's answers."""
     try:
         with api(state, timeout=5) as client:
-            plan, heard = _plan(client, home, now), _heard(client, home)
+            plan, heard = _plan(client, own_queues(home), now), _heard(client, home)
         behind = background.examine(home, state)
     except TryAgain:
         return [health.server(True, False, at=state.server), *background.examine(home)]
@@ -91,12 +91,13 @@ def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
     return [health.server(True, True), health.scheduler(plan, now), online, *behind]
 
 
-def _plan(client: Client, home: Home, now: datetime) -> SchedulePlan:
-    deployments = everything(client, "deployments", own_runs(home))
+def _plan(client: Client, queues: dict[str, Any], now: datetime) -> SchedulePlan:
+    deployments = everything(client, "deployments", queues)
     schedules = [s for one in deployments if not one["paused"] for s in one["schedules"] if s["active"]]
     query = {
         "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
-        **own_runs(home),
+        "work_pools": {"name": {"any_": [POOL]}},
+        **queues,
         "sort": "EXPECTED_START_TIME_ASC",
         "limit": _PAGE,
     }
@@ -109,11 +110,9 @@ def _plan(client: Client, home: Home, now: datetime) -> SchedulePlan:
 
 
 def _heard(client: Client, home: Home) -> datetime | None:
-    """The time of the latest heartbeat of a worker of our pool; in a joined host, of its own worker."""
-    workers = _filter(client, f"work_pools/{POOL}/workers", {})
-    membership = Membership.of(home)
-    ours = [worker for worker in workers if membership is None or worker["name"] == membership.name]
-    beats = [_moment(worker["last_heartbeat_time"]) for worker in ours]
+    """The time of the latest heartbeat of a worker of our pool, or of this host's."""
+    workers, host = _filter(client, f"work_pools/{POOL}/workers", {}), Membership.of(home)
+    beats = [_moment(worker["last_heartbeat_time"]) for worker in workers if not host or worker["name"] == host.name]
     return max((beat for beat in beats if beat is not None), default=None)
 
 

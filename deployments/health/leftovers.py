@@ -15,10 +15,11 @@ import psutil
 
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership, executes
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.views.health import Finding, Verdict
 from deployments.server.client import Client, api, everything
-from deployments.server.environment import own_runs
+from deployments.server.environment import POOL
 from deployments.server.running import Running, running, starting, state_file
 from tasks.run_states import ACTIVE, AWAITING_RETRY
 
@@ -130,7 +131,9 @@ def _runs(worker: WorkerStatus | None, active: list[dict[str, Any]]) -> Finding:
 
 def _active(client: Client, home: Home) -> list[dict[str, Any]]:
     waiting = {"operator": "or_", "type": {"any_": ACTIVE}, "name": {"any_": [AWAITING_RETRY.name]}}
-    return everything(client, "flow_runs", {"flow_runs": {"state": waiting}, **own_runs(home)})
+    those = {"flow_runs": {"state": waiting}, "work_pools": {"name": {"any_": [POOL]}}}
+    found, host = everything(client, "flow_runs", those), Membership.of(home)
+    return [run for run in found if not host or executes(host.name, run["work_queue_name"], run["labels"])]
 
 
 def _leaks(client: Client) -> list[Leak]:

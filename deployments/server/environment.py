@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 from urllib.parse import urlsplit
 
 import certifi
@@ -67,13 +66,6 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "PREFECT_CLI_COLORS": "false",
     }
 )
-
-
-def own_runs(home: Home) -> dict[str, Any]:
-    """The part of a query for the runs and deployments of our work pool; in a joined host, for those of its own queue."""
-    membership = Membership.of(home)
-    queue = {"work_pool_queues": {"name": {"any_": [membership.queue]}}} if membership else {}
-    return {"work_pools": {"name": {"any_": [POOL]}}, **queue}
 
 
 def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
