@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -393,7 +393,7 @@ def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:
             "withdrawn": (Verdict.OK, f"withdrawn for {consent.scope}; data deleted", ""),
             "purging": (
                 Verdict.FAIL,
-                f"withdrawn for {consent.scope}; deletion incomplete",
+                f"withdrawn for {consent.scope}; deletion incomplete{_on(consent.hosts)}",
                 f"catchment consent revoke {consent.source}",
             ),
         }.get(consent.state)
@@ -405,6 +405,10 @@ def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:
             finding = Finding(probe, *text)
             findings[probe] = max(findings.get(probe, finding), finding, key=lambda f: list(Verdict).index(f.verdict))
     return list(findings.values())
+
+
+def _on(hosts: Sequence[str]) -> str:
+    return f" on {', '.join(hosts)}" if hosts else ""
 
 
 def released(found: Iterable[tuple[str, int]]) -> list[Finding]:

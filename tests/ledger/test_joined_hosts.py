@@ -19,6 +19,7 @@ from catchment.ledger import Ledger
 from catchment.ledger.db import joined_hosts
 from catchment.model import Priority, Tombstone, Upsert
 from catchment.pacing import HostLimits, RateProfile
+from catchment.pacing.breaker import FAILURES
 from catchment.pacing.metered import Ask, Report
 from catchment.runtime import process
 from catchment.settings import Home
@@ -63,6 +64,10 @@ class Machine:
     def asks_slot(self) -> tuple[int, bool]:
         with self.here() as ledger:
             return ledger.pacing.ask(ONE, "notes", self.owner)
+
+    def takes(self) -> bool:
+        with self.here() as ledger:
+            return ledger.pacing.take(Ask(ONE, "notes", self.owner, 1, False), Report(), None).charge is not None
 
 
 @pytest.fixture
@@ -207,6 +212,20 @@ def test_slot_of_a_live_host_is_kept_and_that_of_a_silent_one_is_freed(
         assert not is_granted and not ledger.pacing.granted(ticket)
         clock.forward(seconds=41)
         assert ledger.pacing.granted(ticket)
+
+
+def test_only_the_prober_of_a_live_host_asks_a_failing_host(two: tuple[Machine, Machine], clock: Clock) -> None:
+    attic, cellar = two
+    for _ in range(FAILURES):
+        cellar.ledger.pacing.failed(ONE, "notes", login=False)
+    clock.forward(minutes=30)
+    attic.beat()
+    cellar.beat()
+    assert cellar.takes()
+    assert not attic.takes()
+    clock.forward(seconds=41)
+    attic.beat()
+    assert attic.takes()
 
 
 def test_purge_is_complete_when_every_other_host_has_done_its_part(two: tuple[Machine, Machine]) -> None:
