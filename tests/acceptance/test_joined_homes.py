@@ -103,7 +103,11 @@ def test_two_homes_share_a_library_and_leave_it(tmp_path: Path, library: str, pr
     den("leave").refused(5, "catchment down")
     for person in (den, attic):
         person("down").ok()
+    kept = {name: (den.home / name).read_bytes() for name in ("join.yaml", "environment")}
     den("leave").ok()
+    for name, content in kept.items():
+        (den.home / name).write_bytes(content)
+    den("leave").ok()  # it completes one that was killed
     assert not (den.home / "join.yaml").exists()
     den("search", "quokka").refused(4)
     attic("sources", "remove", "notes", "--yes").ok()
