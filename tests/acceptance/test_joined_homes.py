@@ -41,7 +41,15 @@ def prefect(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
         port = free.getsockname()[1]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     settings = {"PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_SERVER_API_AUTH_STRING": LOGIN}
-    command = [Path(sys.executable).with_name("prefect"), "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    command = [
+        str(Path(sys.executable).with_name("prefect")),
+        "server",
+        "start",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
     with (tmp_path / "prefect.log").open("wb") as log:
         process = subprocess.Popen(command, env={**kept, **settings}, stdout=log, stderr=log)
     try:
