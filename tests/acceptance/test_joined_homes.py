@@ -34,19 +34,27 @@ def library() -> Iterator[str]:
 
 
 @pytest.fixture
-def prefect(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Prefect's own server, started as its documentation says. `args[-1]` is its port."""
+def prefect(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Prefect's own server, started as its documentation says, and its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     settings = {"PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_SERVER_API_AUTH_STRING": LOGIN}
-    command = [Path(sys.executable).with_name("prefect"), "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    command = [
+        str(Path(sys.executable).with_name("prefect")),
+        "server",
+        "start",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
     with (tmp_path / "prefect.log").open("wb") as log:
         process = subprocess.Popen(command, env={**kept, **settings}, stdout=log, stderr=log)
     try:
         until(lambda: _answers(port), bool)
-        yield process
+        yield process, f"http://127.0.0.1:{port}"
     finally:
         process.send_signal(signal.SIGCONT)
         process.terminate()
@@ -60,13 +68,15 @@ def _answers(port: int) -> bool:
         return False
 
 
-def test_two_homes_share_a_library_and_leave_it(tmp_path: Path, library: str, prefect: subprocess.Popen[bytes]) -> None:
+def test_two_homes_share_a_library_and_leave_it(
+    tmp_path: Path, library: str, prefect: tuple[subprocess.Popen[bytes], str]
+) -> None:
     (tmp_path / "login").write_text(LOGIN)
     (tmp_path / "login").chmod(0o600)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "New.md").write_text("# New\n\nThe quokka is here.\n")
     attic, den = Person(tmp_path / "attic"), Person(tmp_path / "den")
-    url = f"http://127.0.0.1:{prefect.args[-1]}"  # type: ignore[index]
+    server, url = prefect
     ways = ("join", url, "--ledger", library, "--login", f"file:{tmp_path / 'login'}")
 
     attic(*ways, "--name", "attic").ok()
@@ -94,16 +104,20 @@ def test_two_homes_share_a_library_and_leave_it(tmp_path: Path, library: str, pr
 
     # The server is away: the page works, and the worker starts when the server is back.
     den("down").ok()
-    prefect.send_signal(signal.SIGSTOP)
+    server.send_signal(signal.SIGSTOP)
     assert "the worker waits for it" in den("up", "--detach").ok().out
     assert [hit["source"] for hit in den.hits("quokka")] == ["notes"]
-    prefect.send_signal(signal.SIGCONT)
+    server.send_signal(signal.SIGCONT)
     until(lambda: "Worker" in den("status").out, bool)
 
     den("leave").refused(5, "catchment down")
     for person in (den, attic):
         person("down").ok()
+    kept = {name: (den.home / name).read_bytes() for name in ("join.yaml", "environment")}
     den("leave").ok()
+    for name, content in kept.items():
+        (den.home / name).write_bytes(content)
+    den("leave").ok()  # it completes one that was killed
     assert not (den.home / "join.yaml").exists()
     den("search", "quokka").refused(4)
     attic("sources", "remove", "notes", "--yes").ok()
