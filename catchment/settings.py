@@ -23,29 +23,7 @@ from pydantic import (
 )
 
 from catchment.model import Priority, is_charset
-from catchment.runtime.home import CONTROL, Home, expanded
-
-__all__ = [
-    "BackfillNumber",
-    "CachePolicy",
-    "FullPath",
-    "Home",
-    "LimitChanges",
-    "Limits",
-    "PlanId",
-    "Policy",
-    "Preset",
-    "ResourceChanges",
-    "Resources",
-    "RetryPolicy",
-    "SecretReference",
-    "SettingRow",
-    "SourceName",
-    "SourceSettings",
-    "Strict",
-    "expanded",
-    "explain",
-]
+from catchment.runtime.home import CONTROL, Home, expanded  # noqa: F401 - tasks and flows know `Home` from here
 
 _PROBLEMS = {
     "bool": "must be true or false",

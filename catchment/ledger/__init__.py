@@ -31,7 +31,6 @@ from catchment.ledger.db.records import (
     Attached,
     Batch,
     ClaimedJob,
-    ClosedCluster,
     Cluster,
     ContentFacts,
     ConversationMessage,
@@ -42,7 +41,6 @@ from catchment.ledger.db.records import (
     IntakeCounts,
     ItemRow,
     JobRow,
-    MessageBody,
     Named,
     Outcome,
     QuarantineEntry,
@@ -82,11 +80,10 @@ from catchment.ledger.library.embeddings import (
     Embeddings,
     Passage,
     Space,
-    Title,
     Vector,
     Watermark,
 )
-from catchment.ledger.library.matches import Copy, Match, Task
+from catchment.ledger.library.matches import Match, Task
 from catchment.ledger.library.query import AnyOf, Filter, FilterName, Query, Term
 from catchment.ledger.library.query_sql import HAS, TASK, UNANSWERED
 from catchment.ledger.library.vocabulary import Vocabulary
@@ -125,23 +122,16 @@ else:
 
 
 _RARE = {
-    "Backfill": "items.backfills",
-    "BackfillState": "items.backfills",
-    "ItemStatus": "admin.proof",
-    "Kept": "admin.proof",
-    "PlannedAction": "admin.scratch",
-    "Readable": "items.backfills",
-    "Sample": "admin.proof",
-    "BackfillSelection": "items.backfills",
-    "Step": "admin.scratch",
-    "Stored": "admin.proof",
-    "Survey": "items.backfills",
-    "TextChange": "items.backfills",
-    "Trail": "admin.trail",
-    "UndoAction": "items.undo",
-    "Undone": "items.undo",
-    "Version": "items.former",
-    "Versions": "items.former",
+    name: module
+    for module, names in {
+        "admin.proof": ("ItemStatus", "Kept", "Sample", "Stored"),
+        "admin.scratch": ("PlannedAction", "Step"),
+        "admin.trail": ("Trail",),
+        "items.backfills": ("Backfill", "BackfillSelection", "BackfillState", "Readable", "Survey", "TextChange"),
+        "items.former": ("Version", "Versions"),
+        "items.undo": ("UndoAction", "Undone"),
+    }.items()
+    for name in names
 }
 
 
@@ -248,11 +238,13 @@ class Ledger:
         """Return the current time of the ledger's clock."""
         return from_micros(self._store.now())
 
-    def require_owner(self) -> None:
-        """Raise Refused if the ledger belongs to another home."""
+    def require_owner(self, *, alone: bool = False) -> None:
+        """Raise Refused if the ledger belongs to another home, or with `alone` if hosts share it."""
         if self._store.ownership is not None:
             with self._store.read() as reading:
                 self._store.ownership.holds(reading.connection)
+            if alone and self.hosts.is_shared:
+                raise Refused("ledger: shared by hosts; first run `catchment leave` on each")
 
     def adopt(self) -> None:
         """Make the home that opened the ledger its owner, in place of another one. Idempotent.
@@ -308,9 +300,7 @@ class Ledger:
         """
         from catchment.ledger.admin import transfer
 
-        self.require_owner()
-        if self.hosts.is_shared:
-            raise Refused("ledger: shared by hosts; run `catchment leave` on each, then move it")
+        self.require_owner(alone=True)
         with closing(Store(url)) as target:
             if target.file is not None:
                 make_file(target.file)
@@ -374,115 +364,3 @@ class Ledger:
         from catchment.ledger.db.vacuum import vacuum
 
         return vacuum(self._store, alive)
-
-
-__all__ = [
-    "DAMAGED",
-    "DEFAULT_MODEL",
-    "FAILED_OUTCOMES",
-    "FEW",
-    "HAS",
-    "LAST_ID",
-    "NO_TEXT",
-    "OFF",
-    "TASK",
-    "UNANSWERED",
-    "Acks",
-    "AnyOf",
-    "Attached",
-    "Backfill",
-    "BackfillSelection",
-    "BackfillState",
-    "Batch",
-    "BucketRow",
-    "ChangeCounts",
-    "ChangeKind",
-    "Circumstances",
-    "ClaimedJob",
-    "ClosedCluster",
-    "Cluster",
-    "Consent",
-    "ConsentState",
-    "ContentFacts",
-    "ConversationMessage",
-    "Copy",
-    "Delivered",
-    "Embedding",
-    "EmbeddingCounts",
-    "Event",
-    "FailureInfo",
-    "Filter",
-    "FilterName",
-    "Folded",
-    "HeldFolder",
-    "HeldItem",
-    "Hold",
-    "Holdings",
-    "Incident",
-    "IntakeCounts",
-    "ItemRow",
-    "ItemStatus",
-    "JobFilter",
-    "JobRow",
-    "JoinedHost",
-    "Kept",
-    "LatestDocument",
-    "Ledger",
-    "ListPage",
-    "Match",
-    "MessageBody",
-    "Moment",
-    "Named",
-    "Outbox",
-    "Outcome",
-    "Passage",
-    "PathChange",
-    "PlannedAction",
-    "Point",
-    "QuarantineEntry",
-    "Query",
-    "Ranked",
-    "Ranking",
-    "Readable",
-    "Recovered",
-    "Sample",
-    "Settled",
-    "Shown",
-    "SinkRow",
-    "SinkState",
-    "SkippedOutcome",
-    "Source",
-    "SourceState",
-    "Space",
-    "Step",
-    "Stored",
-    "Survey",
-    "Sync",
-    "SyncRow",
-    "SyncWork",
-    "Task",
-    "Term",
-    "TextChange",
-    "Title",
-    "Trail",
-    "UndoAction",
-    "Undone",
-    "Vector",
-    "Version",
-    "Versions",
-    "Vocabulary",
-    "Waiting",
-    "Watermark",
-    "first_change",
-    "in_parts",
-    "items_in_copy",
-    "match_name",
-    "pieces_of",
-    "plain_words",
-    "sqlite_file",
-    "storable_text",
-    "time_limit",
-    "to_micros",
-    "without_password",
-    "word_pattern",
-]

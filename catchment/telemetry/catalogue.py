@@ -241,37 +241,6 @@ BUILD = Metric(
     "catchment.build.info", Kind.GAUGE, "1, with the version as a label.", labels={"version": ()}, of_source=False
 )
 
-CATALOGUE = (
-    JOBS,
-    JOB_WAIT,
-    JOB_DURATION,
-    SYNC_DURATION,
-    FAILURES,
-    RETRY_DELAY,
-    RECOVERED,
-    BYTES_READ,
-    CACHE,
-    LIMITED,
-    SAVE_TO_FOUND,
-    EMBEDDED,
-    SEARCH,
-    QUEUE,
-    QUEUE_AGE,
-    IN_QUARANTINE,
-    BREAKERS,
-    REMAINING,
-    SOURCES,
-    RUNS,
-    PARSERS_BUSY,
-    PASSAGES,
-    SINKS,
-    COPIES,
-    DISK_FREE,
-    LEDGER_SIZE,
-    RAW_SIZE,
-    MACHINE_UP,
-    MACHINE_BEAT,
-    INCIDENTS,
-    BUILD,
-)
+CATALOGUE = tuple(one for one in vars().copy().values() if isinstance(one, Metric))
+"""All of the above."""
 BY_NAME = {metric.name: metric for metric in CATALOGUE}

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,7 +18,7 @@ from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
 from catchment.runtime.process import identity, is_local
-from deployments.server.environment import auth_string
+from deployments.server.environment import auth_string, authorities
 
 _PROBED_SECONDS = 0.2
 ELSEWHERE = "Catchment runs in another container"
@@ -81,6 +81,12 @@ def running(home: Home) -> Running | None:
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         # The file is missing, or was written by an incompatible version.
         return None
+
+
+def shared_server(home: Home, membership: Membership) -> Running:
+    """Return what a command needs to ask the server of all hosts, also while this host is stopped."""
+    now = datetime.now(UTC)
+    return Running(0, 0, now, 0, 0, auth_string(home), server=membership.server, authorities=authorities(home))
 
 
 def starting(home: Home) -> str | None:
