@@ -146,7 +146,6 @@ NAMED_TWICE = {
     "settings": "the engine's and those of each kind of source",
     "mail": "its documents and the extraction from them",
     "markdown": "its documents and the extraction from them",
-    "hosts": "the hosts of the web, and the machines that share a library",
     "host_slots": "the slots of one process and those of all, in the ledger",
     "incidents": "their rules, their rows, and what is shown of them",
     "objectives": "their rules, and whether those of a home are kept",
