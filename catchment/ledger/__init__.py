@@ -124,14 +124,14 @@ else:
 _RARE = {
     name: module
     for module, names in {
-        "admin.proof": "ItemStatus Kept Sample Stored",
-        "admin.scratch": "PlannedAction Step",
-        "admin.trail": "Trail",
-        "items.backfills": "Backfill BackfillSelection BackfillState Readable Survey TextChange",
-        "items.former": "Version Versions",
-        "items.undo": "UndoAction Undone",
+        "admin.proof": ("ItemStatus", "Kept", "Sample", "Stored"),
+        "admin.scratch": ("PlannedAction", "Step"),
+        "admin.trail": ("Trail",),
+        "items.backfills": ("Backfill", "BackfillSelection", "BackfillState", "Readable", "Survey", "TextChange"),
+        "items.former": ("Version", "Versions"),
+        "items.undo": ("UndoAction", "Undone"),
     }.items()
-    for name in names.split()
+    for name in names
 }
 
 

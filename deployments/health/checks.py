@@ -86,7 +86,7 @@ def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
             plan, heard = _plan(client, own_queues(home), now), _heard(client, home)
         behind = background.examine(home, state)
     except TryAgain:
-        return [health.server(True, False), *background.examine(home)]
+        return [health.server(True, False, at=state.server), *background.examine(home)]
     online = health.worker(heard, WorkerStatus.read(home), now)
     return [health.server(True, True), health.scheduler(plan, now), online, *behind]
 

@@ -15,6 +15,7 @@ from uuid import UUID
 import httpx
 from prefect.client.orchestration import PrefectClient
 
+from catchment.actions import revoke
 from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import OFF, Ledger
 from catchment.runtime.home import Home
@@ -85,6 +86,7 @@ class RecoveryRounds:
             await self._report()
             is_resumed = await self._resume(client)
             if self._executed.host:
+                await self._clear_for_other_hosts()
                 await self._recover_silent_hosts(client)
             if is_resumed and not self._has_requested:
                 self._has_requested = True
@@ -151,6 +153,13 @@ class RecoveryRounds:
                     for source in await recovery.resume_all(client, executed, _LOOK_BACK, queue=ANY):
                         self._warn(str(source))
         except (CatchmentError, httpx.HTTPError) as error:
+            self._put_off(error)
+
+    async def _clear_for_other_hosts(self) -> None:
+        """Delete what this host has of sources whose consent was withdrawn on another one."""
+        try:
+            await asyncio.to_thread(clear_for_other_hosts, self._home)
+        except CatchmentError as error:
             self._put_off(error)
 
     async def _request_embeddings(self) -> None:
@@ -232,6 +241,13 @@ def may_lack_embeddings(home: Home) -> bool:
     """Return whether the library has passages and search by meaning is on. Only the model knows which ones it lacks."""
     with _opened(home) as ledger:
         return ledger is not None and ledger.embeddings.setting != OFF and ledger.embeddings.counts(None).total > 0
+
+
+def clear_for_other_hosts(home: Home) -> None:
+    """Delete what this host has of sources whose consent was withdrawn on another one. Raises LedgerError, HomeUnavailable."""
+    with _opened(home) as ledger:
+        if ledger is not None:
+            revoke.clear_for_other_hosts(home, ledger)
 
 
 def sinks_to_supply(home: Home) -> list[str]:

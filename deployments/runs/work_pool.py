@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
@@ -27,19 +28,24 @@ def ensure_pool(state: Running, queues: Collection[str] = ()) -> None:
         if found.is_missing:
             # No limit here: the worker adapts its own limit, and sees waiting runs only if the server does not withhold them.
             pool = {"name": POOL, "type": "warm", "base_job_template": template}
-            client.post("/work_pools/", json=pool).raise_for_status()
+            _create(client, "/work_pools/", pool)
         elif found.raise_for_status().json()["base_job_template"] != template:
             client.patch(f"/work_pools/{POOL}", json={"base_job_template": template}).raise_for_status()
         for queue in queues:
-            if client.get(f"/work_pools/{POOL}/queues/{queue}").is_missing:
-                client.post(f"/work_pools/{POOL}/queues", json={"name": queue}).raise_for_status()
+            _create(client, f"/work_pools/{POOL}/queues", {"name": queue})
 
 
 def ensure_queue(state: Running, name: str) -> None:
     """Create a work queue of the pool. Idempotent."""
     with api(state) as client:
-        if client.get(f"/work_pools/{POOL}/queues/{name}").is_missing:
-            client.post(f"/work_pools/{POOL}/queues", json={"name": name}).raise_for_status()
+        _create(client, f"/work_pools/{POOL}/queues", {"name": name})
+
+
+def _create(client: Client, path: str, row: dict[str, Any]) -> None:
+    """Create a row that has a name, unless it exists: two hosts may start together."""
+    response = client.post(path, json=row)
+    if response.status_code != HTTPStatus.CONFLICT:
+        response.raise_for_status()
 
 
 def worker_online(state: Running) -> bool:

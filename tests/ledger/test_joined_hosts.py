@@ -13,12 +13,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from catchment.errors import NotFound, Refused, StaleLease
 from catchment.ledger import Ledger
+from catchment.ledger.admin import transfer
 from catchment.ledger.db import joined_hosts
+from catchment.ledger.db.database import Store
 from catchment.model import Priority, Tombstone, Upsert
 from catchment.pacing import HostLimits, RateProfile
+from catchment.pacing.breaker import FAILURES
 from catchment.pacing.metered import Ask, Report
 from catchment.runtime import process
 from catchment.settings import Home
@@ -63,6 +67,10 @@ class Machine:
     def asks_slot(self) -> tuple[int, bool]:
         with self.here() as ledger:
             return ledger.pacing.ask(ONE, "notes", self.owner)
+
+    def takes(self) -> bool:
+        with self.here() as ledger:
+            return ledger.pacing.take(Ask(ONE, "notes", self.owner, 1, False), Report(), None).charge is not None
 
 
 @pytest.fixture
@@ -207,6 +215,34 @@ def test_slot_of_a_live_host_is_kept_and_that_of_a_silent_one_is_freed(
         assert not is_granted and not ledger.pacing.granted(ticket)
         clock.forward(seconds=41)
         assert ledger.pacing.granted(ticket)
+
+
+def test_only_the_prober_of_a_live_host_asks_a_failing_host(two: tuple[Machine, Machine], clock: Clock) -> None:
+    attic, cellar = two
+    for _ in range(FAILURES):
+        cellar.ledger.pacing.failed(ONE, "notes", login=False)
+    clock.forward(minutes=30)
+    attic.beat()
+    cellar.beat()
+    assert cellar.takes()
+    assert not attic.takes()
+    clock.forward(seconds=41)
+    attic.beat()
+    assert attic.takes()
+
+
+def test_backup_of_a_shared_ledger_is_without_its_hosts(two: tuple[Machine, Machine], tmp_path: Path) -> None:
+    attic, cellar = two
+    add(attic, "notes")
+    attic.ledger.purging.ask_hosts(attic.ledger.sources.all()[0].id)
+    with closing(Store(f"sqlite:///{tmp_path}/copy.db")) as copy:
+        transfer.move(attic.ledger._store, copy)
+        with copy.read() as reading:
+            assert reading.execute(select(joined_hosts.hosts)).all() == []
+            assert reading.execute(select(joined_hosts.host_purges)).all() == []
+    with closing(Ledger.open(f"sqlite:///{tmp_path}/copy.db")) as ledger:
+        assert [source.name for source in ledger.sources.all()] == ["notes"]
+    assert len(cellar.ledger.hosts.all()) == 2
 
 
 def test_purge_is_complete_when_every_other_host_has_done_its_part(two: tuple[Machine, Machine]) -> None:

@@ -50,7 +50,8 @@ class Machine:
         [first] = until(lambda: psutil.Process(self._machine.pid).children())
         inside = ("nsenter", "--target", str(first.pid), "--mount", "--pid", "--uts", "--wd=/")
         self.person = Person(self.folder / ".local" / "share" / "catchment", before=inside, variables=self._variables)
-        until(lambda: subprocess.run([*inside, "hostname"], capture_output=True, text=True).stdout == f"{self.name}\n")
+        # The shell may still be at work.
+        until(lambda: subprocess.check_output([*inside, "hostname"], text=True) == f"{self.name}\n")
 
     def switch_off(self) -> None:
         """Kill every process at once, as a power cut does."""

@@ -7,19 +7,21 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import ColumnElement, Table, delete, exists, func, insert, literal, select, text, update
 
-from catchment.ledger.db.database import Reading, Store, Writing, among, as_map
+from catchment.ledger.db.database import Reading, Store, Writing, among, as_map, to_micros
 from catchment.ledger.db.job_states import in_parts, in_small_parts
-from catchment.ledger.db.joined_hosts import JoinedHosts
+from catchment.ledger.db.joined_hosts import UNCONFIRMED, JoinedHosts
 from catchment.ledger.db.schema import (
     backfills,
     before_images,
     chunks,
     contents,
     documents,
+    history,
     holds,
     host_purges,
     hosts,
@@ -169,6 +171,14 @@ class Purging:
             for source, host in reading.execute(statement):
                 found[source] = (*found.get(source, ()), host)
         return found
+
+    def unconfirmed(self, source_id: int, since: datetime) -> list[str]:
+        """Return the hosts that left, since a time, before they deleted their data of a source."""
+        which = (
+            (history.c.event == UNCONFIRMED) & (history.c.source_id == source_id) & (history.c.at >= to_micros(since))
+        )
+        with self._store.read() as reading:
+            return list(reading.execute(select(history.c.reason).where(which).distinct()).scalars())
 
     def left(self, source_id: int, which: Which, *, whole: bool) -> dict[str, int]:
         """Return the number of remaining rows by table, including orphaned rows. All are 0 after a complete purge."""

@@ -235,6 +235,7 @@ def _consents(ledger: Ledger, now: datetime) -> Iterator[Condition]:
                 text = f"the consent to read {consent.scope} expires on {consent.expires:%Y-%m-%d}"
             case ConsentState.PURGING:
                 text = f"the consent to read {consent.scope} was withdrawn, but not all data is deleted"
+                text += f" on {', '.join(consent.hosts)}" if consent.hosts else ""
             case _:
                 continue
         verb = "revoke" if consent.state is ConsentState.PURGING else "give"
