@@ -7,10 +7,13 @@ import os
 import signal
 import subprocess
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 
+from catchment.runtime.home import Home
+from deployments.server.running import Running, running
 from tests.acceptance.person import COMMAND, Person
 from tests.scale.stack import Stack
 from tests.waiting import until
@@ -22,6 +25,16 @@ trap 'exit 0' TERM
 while :; do sleep 3600 & wait $!; done
 """
 """The first process waits for orphans, as an init does."""
+
+
+class Inhabitant(Person):
+    """A user inside. The server of all hosts can also be reached from outside."""
+
+    @property
+    def running(self) -> Running:
+        found = running(Home(self.home))
+        assert found is not None, "nothing is up"
+        return replace(found, is_elsewhere=False)
 
 
 class Machine:
@@ -45,11 +58,14 @@ class Machine:
         self._machine = subprocess.Popen(
             ["unshare", "-m", "-p", "-u", "--fork", "--mount-proc", "--kill-child", "bash", "-ec", _SET_UP],
             env={"PATH": os.environ["PATH"], "NAME": self.name, "BOOT": str(boot)},
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
         [first] = until(lambda: psutil.Process(self._machine.pid).children())
         inside = ("nsenter", "--target", str(first.pid), "--mount", "--pid", "--uts", "--wd=/")
-        self.person = Person(self.folder / ".local" / "share" / "catchment", before=inside, variables=self._variables)
+        self.person = Inhabitant(
+            self.folder / ".local" / "share" / "catchment", before=inside, variables=self._variables
+        )
         # The shell may still be at work.
         until(lambda: subprocess.check_output([*inside, "hostname"], text=True) == f"{self.name}\n")
 
