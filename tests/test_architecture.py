@@ -152,6 +152,7 @@ NAMED_TWICE = {
     "limits": "the limits of hosts and the room of the ledger that stores them",
     "pacing": "the pacing of hosts and its state in the ledger",
     "sinks": "the kinds of sink, and what commands do with them",
+    "hosts": "that share a library, and of the web",
     "sources": "the rows of sources and their deployments",
     "app": "the two applications that serve HTTP",
     "desk": "what actions need, and what gives it on this machine",

@@ -28,6 +28,7 @@ _NOT_CODE = {
     "catchment/search/stop_words.txt",
     "deployments/observability/",
     "deployments/scale/",
+    "deployments/scale/systemd/",
     "flows/*.json",
     "web/static/",
     "web/templates/",

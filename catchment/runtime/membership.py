@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Self
 
@@ -16,6 +17,9 @@ from catchment.runtime.home import Home
 
 ANY = "any"
 """The work queue of runs that every host may execute which joined with `--also any`."""
+
+HOST_LABEL = "catchment.host"
+"""Label of a run that a host with `any` executes: the name of the host. Other workers set none."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 
@@ -52,6 +56,11 @@ class Membership:
     def queues(self) -> tuple[str, ...]:
         """The work queues whose runs this host executes."""
         return (self.queue, ANY) if self.takes_any else (self.queue,)
+
+
+def executes(host: str, queue: str | None, labels: Mapping[str, object]) -> bool:
+    """Whether a host executes a run, or will or did: one of its own queue, or one of `any` with its label."""
+    return queue == f"host-{host}" or labels.get(HOST_LABEL) == host
 
 
 def checked_name(name: str) -> str:

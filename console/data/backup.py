@@ -11,6 +11,7 @@ import typer
 
 from catchment.errors import BadInput, LedgerError, NotFound, Refused
 from catchment.runtime.home import expanded
+from catchment.runtime.membership import Membership
 from console import arguments, render, session
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ def restore(
     from deployments.server.running import kept_down
 
     home = session.home()
+    if Membership.of(home):
+        raise Refused("restore: hosts share the library; run `catchment leave` on each, and restore on the last one")
     file_of_ledger = sqlite_file(home.make().database_url)
     with kept_down(home) as is_down:
         if not is_down:

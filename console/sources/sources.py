@@ -222,7 +222,7 @@ def move(
     to: Annotated[str, typer.Option("--to", metavar="HOST|any", help="This host, or any that takes the source.")],
     reason: arguments.Why = "",
 ) -> None:
-    """Let this host define a source of another host, and run it here or anywhere.
+    """Take over a source of another host, or let any host run it.
 
     Works while the other host is down. Run it on the host that shall have the source.
 

@@ -10,9 +10,7 @@ import typer
 from catchment.errors import BadInput
 from console import arguments, render, session
 
-_HostName = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="A host that does not return. Default: this one.")
-]
+_HostName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A host that is gone. Default: this one.")]
 
 
 def join(
@@ -57,7 +55,7 @@ def _ask_login() -> str:
 
 
 def leave(name: _HostName = None) -> None:
-    """Leave the shared library, or take out a host that does not return.
+    """Leave the shared library, or take out a host that is gone.
 
     The sources of this host are moved or removed first. The last host keeps the library.
 

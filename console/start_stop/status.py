@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.errors import BadInput, MeaningOff, NotFound
+from catchment.runtime.membership import Membership
 from catchment.search import remote
 from console import arguments, render, session
 
@@ -125,11 +126,16 @@ def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -
     if changes := session.transition():
         render.say(f"Catchment is {changes}; check again in a minute")
     elif server and found["answers"]:
-        render.say(f"Server running at {server.url}")
+        membership = Membership.of(session.home())
+        render.say(
+            f"Host {membership.name}; server at {server.url}" if membership else f"Server running at {server.url}"
+        )
         if server.listen:
             render.say(f"Page at {server.page_url}; it listens on {server.listen}")
     elif server and server.is_elsewhere:
         render.say("Catchment runs in another container; run commands there")
+    elif server and server.server:
+        render.say(f"The server at {server.url} does not respond; syncs wait for it")
     elif server:
         render.say(
             f"The server at {server.url} does not respond; if this persists it is restarted automatically and syncs resume"

@@ -64,6 +64,8 @@ def join(home: Home, request: JoinRequest, ask: Callable[[], str], warn: Callabl
     with kept_down(home) as is_down:
         if not is_down:
             raise Refused("join: not possible while Catchment runs; stop it with `catchment down`")
+        if before and request.authority is None and home.authorities.exists():
+            request = replace(request, authority=home.authorities)
         authority = _authority(request.authority)
         url = _protected(request.ledger, home.authorities if authority else None)
         _require_nothing_to_lose(home, url)
@@ -134,15 +136,23 @@ def _require_nothing_to_lose(home: Home, url: str) -> None:
     """Raise Refused if this home has a library elsewhere, which would no longer be seen."""
     if os.environ.get(_DATABASE) not in (None, "", url):
         raise Refused(f"{_DATABASE}: names another database and comes first; unset it")
-    if home.database_url == url:
+    if _place(home.database_url) == _place(url):
         return
     try:
         with closing(Ledger.inspect(home)) as ledger:
             is_empty = not ledger.sources.all()
     except NotFound:
         return
-    if not is_empty and urlsplit(home.database_url)[:3] != urlsplit(url)[:3]:
+    if not is_empty:
         raise Refused("join: this home has a library of its own; move it first: catchment ledger move URL")
+
+
+def _place(url: str) -> tuple[str | None, ...]:
+    """Return what distinguishes a database from others, without the options of the connection."""
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    kind = parts.scheme.partition("+")[0].replace("postgresql", "postgres")
+    return kind, options.get("host") or parts.hostname, options.get("port") or str(parts.port or 5432), parts.path
 
 
 def _state(request: JoinRequest, login: str) -> Running:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
-from catchment.errors import NotFound, Refused
+from catchment.errors import BadInput, NotFound, Refused
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
@@ -35,9 +35,9 @@ def leave(home: Home) -> bool:
         if not is_down:
             raise Refused("leave: not possible while Catchment runs; stop it with `catchment down`")
         with api(shared_server(home, membership)) as client:
-            _clear(client, membership.name)
+            _clear(client, membership.name, _deployments(client, membership.name))
         with closing(Ledger.open(home)) as ledger:
-            with suppress(NotFound):  # an earlier call was interrupted
+            if ledger.hosts.mine():
                 ledger.hosts.leave()
             is_owner = not ledger.hosts.is_shared
         if not is_owner:
@@ -54,9 +54,12 @@ def take_out(home: Home, name: str) -> list[str]:
     Raises NotFound, Refused if the host still answers, TryAgain.
     """
     membership = _joined(home)
+    if name == membership.name:
+        raise BadInput(f"leave: this is {name}; omit the name to take this host out")
     with closing(Ledger.open(home)) as ledger, api(shared_server(home, membership)) as client:
+        rows = _deployments(client, name)
         ledger.hosts.leave(name)
-        return _clear(client, name)
+        return _clear(client, name, rows)
 
 
 def _joined(home: Home) -> Membership:
@@ -65,10 +68,12 @@ def _joined(home: Home) -> Membership:
     return membership
 
 
-def _clear(client: Client, name: str) -> list[str]:
-    """Delete the deployments of a host except its sources, and its queue unless sources use it. Return their names."""
-    tagged: dict[str, Any] = {"deployments": {"tags": {"all_": [tag_of(name)]}}}
-    rows = everything(client, "deployments", tagged)
+def _deployments(client: Client, name: str) -> list[dict[str, Any]]:
+    return everything(client, "deployments", {"deployments": {"tags": {"all_": [tag_of(name)]}}})
+
+
+def _clear(client: Client, name: str, rows: list[dict[str, Any]]) -> list[str]:
+    """Delete the deployments of a host except its sources, and its queue unless sources use it. Return the sources."""
     for row in rows:
         if _OF_SOURCE not in row["tags"]:
             _delete(client, f"/deployments/{row['id']}")

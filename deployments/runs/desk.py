@@ -133,7 +133,7 @@ class LocalDesk:
 
     def require_defined_here(self, name: str) -> None:
         host = Membership.of(self.home)
-        if host and (server := running(self.home)) and name not in self.entries():
+        if host and (server := running(self.home)):
             from deployments.sources.placement import of_another, other_host_of, source_rows
 
             for row in source_rows(server, name):

@@ -27,7 +27,7 @@ from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Scheduled
 
-from catchment.runtime.membership import ANY
+from catchment.runtime.membership import ANY, executes
 from deployments.runs.live_runs import Ending
 from tasks.run_states import ACTIVE, AWAITING_RETRY, CANCELLED, COMPLETED, CRASHED, FINAL, INTERRUPTED
 
@@ -37,9 +37,6 @@ GIVEN_UP_AFTER = len(_PAUSES) + 1
 """Consecutive crashes after which a deployment is not resumed; only its schedule or the user starts it then."""
 _RESUMED = ("source", "embed", "upkeep")
 """Tags of the deployments that are resumed: those of Catchment."""
-
-HOST_LABEL = "catchment.host"
-"""Label of a run from the queue `any`: the host that executes it. Other workers set none."""
 
 _PAGE = 200
 # A retry of a flow waits in the run's process. If that process is lost, no worker starts the run again.
@@ -77,9 +74,8 @@ class Executed:
 
     def has(self, run: FlowRun) -> bool:
         """Whether the host executes this run, or was the last to do so."""
-        if run.work_pool_name != self.pool or not self.host:
-            return run.work_pool_name == self.pool
-        return run.work_queue_name == f"host-{self.host}" or run.labels.get(HOST_LABEL) == self.host
+        is_own = not self.host or executes(self.host, run.work_queue_name, run.labels)
+        return is_own and run.work_pool_name == self.pool
 
 
 @dataclass(frozen=True, slots=True)

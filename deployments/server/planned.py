@@ -7,6 +7,7 @@ from typing import Any
 
 from catchment.errors import TryAgain
 from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
 from catchment.runtime.server_report import PlannedRun, ServerReport
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
@@ -45,6 +46,12 @@ def latest_report(home: Home, source: str | None = None, runs: int = 0) -> Serve
     """
     state = running(home)
     return (read_report(state, source, runs) if state else None) or ServerReport.read(home)
+
+
+def own_queues(home: Home) -> dict[str, Any]:
+    """Return the filter of the runs and deployments that this host may execute; empty in a home that runs alone."""
+    host = Membership.of(home)
+    return {"work_pool_queues": {"name": {"any_": host.queues}}} if host else {}
 
 
 def _deployed(client: Client, named: dict[str, Any], *, every: bool) -> list[dict[str, Any]]:

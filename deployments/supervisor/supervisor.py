@@ -217,7 +217,7 @@ class _Supervisor:
         self._state = replace(state, listen=exposure.address if exposure else "", host=host)
         if membership := Membership.of(home):
             self._state = replace(self._state, server=membership.server, authorities=authorities(home))
-        self._is_open, self._look_for_server = False, 0.0
+        self._is_open, self._look_for_server, self._problem = False, 0.0, ""
         self._sweep = Sweep(home)
         self._clock = WallClock()
         self._silence = Silence(self._answers)
@@ -232,12 +232,9 @@ class _Supervisor:
                 self._start_server(self._server)
                 self._await_service(self._answers, "the Prefect server", self._server)
                 note_block_types(self._home)
-            elif not self._answers():
-                self._announce(f"the Prefect server at {self._state.url} does not respond; the worker waits for it")
-                self._open_page()
             while not self._end.is_made() and not self._is_homeless():
-                if not self._is_open:
-                    self._open()
+                if not self._is_open and time.monotonic() >= self._look_for_server:
+                    self._open_or_wait()
                 self._revive()
                 self._kill_unresponsive()
                 if self._server and (set_by := self._clock.set_by()):
@@ -260,23 +257,35 @@ class _Supervisor:
         self._announce("the home folder was deleted; stopping")
         return True
 
-    def _open(self) -> None:
-        """Start the worker, which corrects the states of runs before it takes any, unless the server is away."""
-        if time.monotonic() < self._look_for_server:
-            return
+    def _open_or_wait(self) -> None:
+        """Open the system. A joined host tries again until the server of all hosts accepts it."""
         self._look_for_server = time.monotonic() + _AWAY_AGAIN_SECONDS
-        if not self._server and not self._answers():
-            return
+        try:
+            if not self._server and not self._answers():
+                raise TryAgain(f"the Prefect server at {self._state.url} does not respond; the worker waits for it")
+            self._open()
+        except TryAgain as error:
+            if self._server:
+                raise
+            if str(error) != self._problem:
+                self._problem = str(error)
+                self._announce(self._problem)
+        if not self._is_open and not self._web.pause.started:
+            self._open_page()
+
+    def _open(self) -> None:
+        """Start the worker, which corrects the states of runs before it takes any."""
         ensure_pool(self._state, membership.queues if (membership := Membership.of(self._home)) else ())
         if self._server and (back := follow_clock(self._state)):
             self._announce(f"the clock was set back by at least {back:.0f} s while Catchment was stopped")
-        self._worker.start()
+        if not self._worker.process:
+            self._worker.start()
         self._await_service(self._is_worker_online, "the worker", self._worker)
         if not self._end.is_made():
             _deploy(self._home, self._state, self._announce)
             self._is_open = True
             self._announce(f"Catchment is running: {self._state.url}")
-            if not self._web.process:
+            if not self._web.pause.started:
                 self._open_page()
 
     def _open_page(self) -> None:

@@ -25,11 +25,11 @@ from prefect.settings import get_current_settings
 from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 
 from catchment.runtime.home import Home
-from catchment.runtime.membership import Membership
+from catchment.runtime.membership import HOST_LABEL, Membership
 from deployments.runs import recovery
 from deployments.runs.live_runs import LiveRuns, RunEnd
 from deployments.runs.occupancy import READING_SECONDS, Occupancy, due_at, source_of
-from deployments.runs.recovery import HOST_LABEL, Executed
+from deployments.runs.recovery import Executed
 from deployments.runs.rounds import RecoveryRounds, give_back
 from deployments.runs.work_pool import base_job_template
 from deployments.worker.configuration import WarmJobConfiguration

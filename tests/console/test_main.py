@@ -129,6 +129,9 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "why",
             "demo",
             "init",
+            "join",
+            "leave",
+            "hosts",
         }
         | {"backup", "restore", "plan", "undo", "prove"}
         == leaves

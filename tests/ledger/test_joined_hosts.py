@@ -13,10 +13,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from catchment.errors import NotFound, Refused, StaleLease
 from catchment.ledger import Ledger
+from catchment.ledger.admin import transfer
 from catchment.ledger.db import joined_hosts
+from catchment.ledger.db.database import Store
 from catchment.model import Priority, Tombstone, Upsert
 from catchment.pacing import HostLimits, RateProfile
 from catchment.pacing.breaker import FAILURES
@@ -226,6 +229,20 @@ def test_only_the_prober_of_a_live_host_asks_a_failing_host(two: tuple[Machine, 
     clock.forward(seconds=41)
     attic.beat()
     assert attic.takes()
+
+
+def test_backup_of_a_shared_ledger_is_without_its_hosts(two: tuple[Machine, Machine], tmp_path: Path) -> None:
+    attic, cellar = two
+    add(attic, "notes")
+    attic.ledger.purging.ask_hosts(attic.ledger.sources.all()[0].id)
+    with closing(Store(f"sqlite:///{tmp_path}/copy.db")) as copy:
+        transfer.move(attic.ledger._store, copy)
+        with copy.read() as reading:
+            assert reading.execute(select(joined_hosts.hosts)).all() == []
+            assert reading.execute(select(joined_hosts.host_purges)).all() == []
+    with closing(Ledger.open(f"sqlite:///{tmp_path}/copy.db")) as ledger:
+        assert [source.name for source in ledger.sources.all()] == ["notes"]
+    assert len(cellar.ledger.hosts.all()) == 2
 
 
 def test_purge_is_complete_when_every_other_host_has_done_its_part(two: tuple[Machine, Machine]) -> None:

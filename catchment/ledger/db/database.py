@@ -287,6 +287,8 @@ class Store:
         patience: float = 0.0,
     ) -> None:
         self.url = parse(url)
+        self.file = sqlite_file(self.url)
+        """The SQLite file; None on PostgreSQL."""
         self._home = home
         is_inside = home is not None and self.file is not None and self.file.parent == home.path
         self.ownership = None if home is None else Ownership(home, is_inside=is_inside)
@@ -305,11 +307,6 @@ class Store:
         self._rested = 0.0
         self._inserted = self._analyzed = 0
         self._checkpoints = None if self.file is None else Checkpoints(self.file)
-
-    @property
-    def file(self) -> Path | None:
-        """The SQLite file; None on PostgreSQL."""
-        return sqlite_file(self.url)
 
     def now(self) -> int:
         """Return the current time in microseconds."""

@@ -13,9 +13,9 @@ from uuid import UUID
 import pytest
 from prefect.client.orchestration import PrefectClient
 
-from catchment.runtime.membership import ANY
+from catchment.runtime.membership import ANY, HOST_LABEL
 from deployments.runs import recovery, work_pool
-from deployments.runs.recovery import GIVEN_UP_AFTER, HOST_LABEL, CrashedSource, Executed
+from deployments.runs.recovery import GIVEN_UP_AFTER, CrashedSource, Executed
 from deployments.server.client import Client, api
 from deployments.server.environment import POOL
 from deployments.server.running import Running
