@@ -14,7 +14,8 @@ import psutil
 
 from catchment.runtime.home import Home
 from deployments.server.running import Running, running
-from tests.acceptance.person import COMMAND, Person
+from tests.acceptance import document
+from tests.acceptance.person import COMMAND, PROJECT, Person
 from tests.scale.stack import Stack
 from tests.waiting import until
 
@@ -90,11 +91,12 @@ class Machine:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.send_signal(signal.SIGCONT)
 
-    def join(self, stack: Stack, *options: str) -> None:
-        """Join the library of the stack and start the host."""
+    def follow(self, stack: Stack, section: str) -> None:
+        """Carry out the commands of a section of docs/growing.md."""
+        (self.folder / "ca.pem").write_bytes(stack.authority.read_bytes())
         login = self.folder / "login"
         login.touch(0o600)
         login.write_text(stack.login)
-        told = ["--ledger", stack.ledger, "--ca", stack.authority, "--login", f"file:{login}", "--name", self.name]
-        self.person("join", stack.server, *told, *options).ok()
-        self.person("up", "--detach").ok()
+        environment = {**self.person.environment, "SERVER": stack.server, "LEDGER": stack.ledger}
+        inside = [*self.person.before[:-1], f"--wd={self.folder}"]
+        document.carry_out(PROJECT / "docs" / "growing.md", environment, self.folder, under=section, before=inside)
