@@ -11,14 +11,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Engine, create_engine, inspect, text
 
+from benchmarks import engine
 from benchmarks.measure import hardware
 from benchmarks.notes import generate
 from benchmarks.system import BUILD, by_role, empty, started
@@ -27,13 +31,15 @@ from catchment.actions.sources import NewSource
 from catchment.ledger import Ledger
 from catchment.settings import Home
 from console import session
-from deployments.runs.runs import start_sync
+from deployments.runs import sinks
+from deployments.runs.runs import start_embedding, start_sync
+from deployments.runs.sinks import start_delivery
 from deployments.server.running import Running
 from tests.connectors.web.server import SmallWeb
 from tests.postgres_server import PostgresServer
 
 _ALTERED = Path(__file__).parents[1] / "tests" / "altered"
-_SETTLE_SECONDS = 6.0
+_SETTLE_SECONDS = 8.0
 """Prefect writes events up to a second later, and the worker looks for more work after a run."""
 _NOTES = 200
 Figures = dict[str, float]
@@ -44,20 +50,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="half a minute idle, two syncs, no 1,000 changes")
     parser.add_argument("--postgres", action="store_true", help="both databases on PostgreSQL")
+    parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    with empty("scale") as place, _databases(place, on_postgres=given.postgres) as (prefect, ledger), SmallWeb() as web:
+    if given.write:
+        engine.sync("local_files", given.write, Home.default(), name=given.write.name)
+        return
+    with empty("scale") as place, _databases(on_postgres=given.postgres) as (prefect, ledger), SmallWeb() as web:
         home = Home(place / "home").make()
         log = place / "requests"
         os.environ.update(PYTHONPATH=str(_ALTERED), COUNTED_REQUESTS=str(log))
         with started(home) as state:
             meter = Meter(state, home, log, prefect or create_engine(f"sqlite:///{home.prefect}/prefect.db"), ledger)
-            figures = measure(meter, place, web, quick=given.quick)
-    report = {"hardware": hardware(), "postgres": given.postgres, "cases": figures}
+            cases = dict(measure(meter, place, web, quick=given.quick))
+        if ledger is not None:
+            url = ledger.url.render_as_string()
+            cases["writers"] = writers(place, url, (1, 2, 4), 500 if given.quick else 2_000)
+            _show("writers", cases["writers"])
+    report = {"hardware": hardware(), "postgres": given.postgres, "cases": cases}
     (BUILD / "scale.json").write_text(json.dumps(report, indent=2) + "\n")
 
 
 @contextmanager
-def _databases(place: Path, *, on_postgres: bool) -> Iterator[tuple[Engine | None, Engine | None]]:
+def _databases(*, on_postgres: bool) -> Iterator[tuple[Engine | None, Engine | None]]:
     """Yield the engines of Prefect's database and of the ledger; None for SQLite in the home."""
     if not on_postgres:
         yield None, None
@@ -120,8 +134,8 @@ class Meter:
 
     def _read(self) -> Figures:
         figures: Figures = {}
-        for name, engine in (("prefect", self._prefect), ("ledger", self._ledger)):
-            rows = _rows(engine)
+        for name, database in (("prefect", self._prefect), ("ledger", self._ledger)):
+            rows = _rows(database)
             figures[f"{name} rows"] = sum(rows.values())
             figures |= {f"{name}.{table}": count for table, count in rows.items()}
         figures["requests"] = self._log.read_text().count("\n") if self._log.exists() else 0
@@ -165,7 +179,7 @@ def measure(meter: Meter, place: Path, web: SmallWeb, *, quick: bool) -> Mapping
         _show(name, cases[name])
 
     for kind in locations:
-        case(f"{kind}, no change", lambda kind=kind: meter.sync(kind, kind), times)
+        case(f"{kind}, no change", partial(meter.sync, kind, kind), times)
     notes = sorted(folders["local_files"].rglob("*.md"))
     for changes in (1, 100) if quick else (1, 100, 1_000):
         while len(notes) < changes:
@@ -175,7 +189,34 @@ def measure(meter: Meter, place: Path, web: SmallWeb, *, quick: bool) -> Mapping
         for note in notes[:changes]:
             note.write_text(note.read_text() + f"\nchange {changes}\n")
         case(f"local_files, {changes:,} changes", lambda: meter.sync("local_files", "local_files"))
+    time.sleep(_SETTLE_SECONDS)
+    case("embed, nothing to do", lambda: start_embedding(meter.state))
+    with closing(Ledger.open(meter.home)) as ledger:
+        sinks.add(meter.home, ledger, "folder", str(place / "sink"), "copy", None, "benchmark")
+    time.sleep(2 * _SETTLE_SECONDS)
+    case("deliver, nothing to do", lambda: start_delivery(meter.home, "copy"))
     return cases
+
+
+def writers(place: Path, url: str, numbers: Sequence[int], notes: int) -> Figures:
+    """Return the documents per second of that many processes that write to one ledger, each syncing its own source."""
+    rates: Figures = {}
+    for number in numbers:
+        folders = [place / f"writer-{number}-{each}" for each in range(number)]
+        for folder in folders:
+            generate(folder, notes)
+        began = time.monotonic()
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.scale", "--write", str(folder)],
+                env=os.environ | {"CATCHMENT_DATABASE_URL": url},
+            )
+            for folder in folders
+        ]
+        if any(process.wait() for process in processes):
+            raise SystemExit("a writer failed")
+        rates[f"{number} writers, documents per second"] = round(number * notes / (time.monotonic() - began))
+    return rates
 
 
 def _show(name: str, figures: Figures) -> None:
