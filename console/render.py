@@ -192,6 +192,11 @@ def show_json(value: object) -> None:
         say(_json(one))
 
 
+def picked(record: object, *names: str) -> dict[str, Any]:
+    """Return these attributes of a record, for `show_json`."""
+    return {name: getattr(record, name) for name in names}
+
+
 def show_fields(fields: Mapping[str, object]) -> None:
     """Write one line per name and value. Empty values are left out; times are shown in full."""
     present = {name: text for name, value in fields.items() if (text := _in_full(value))}

@@ -124,9 +124,9 @@ async def each(opened: Session, jobs: Iterable[int], process: Callable[[int], Aw
 async def _attempt(opened: Session, job: int) -> State:
     """Process a failing item once, unless its last attempt decided already. Its state is `Failed` if another attempt is due."""
     before = trouble = opened.sync.troubles.get(job)
-    if before is None or before.waits(IN_RUN_SECONDS) is not None:
+    if before is None or opened.sync.waits(before, IN_RUN_SECONDS) is not None:
         if before is not None:
-            await opened.sleep(before.waits(IN_RUN_SECONDS) or 0)
+            await opened.sleep(opened.sync.waits(before, IN_RUN_SECONDS) or 0)
         trouble = await opened.call(opened.sync.process_alone, job)
         if trouble is before and await opened.call(opened.sync.is_left, job):
             # A quota or rate limit is used up, or the sync was stopped.
@@ -141,6 +141,6 @@ async def _attempt(opened: Session, job: int) -> State:
     text, path = f"{problem} (attempt {trouble.attempt})", f"/jobs/{job}"
     if trouble.retry_at is None:
         return QUARANTINED.because(with_page(f"{text}. What helps: {remedy}.", path))
-    if trouble.waits(IN_RUN_SECONDS) is None:
+    if opened.sync.waits(trouble, IN_RUN_SECONDS) is None:
         return RETRYING_LATER.because(with_page(f"{text}. Next attempt: {trouble.retry_at:%H:%M:%S} UTC.", path))
     return FAILED.because(f"{text}; retried in this run")

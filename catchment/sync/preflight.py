@@ -252,16 +252,20 @@ def begin(
     asks_source = backfill is None or backfill.selection.stage is ReplayStage.FETCH
     admitted(home, ledger, source, connector, asks_host=asks_source)
     before = ledger.syncs.last(source.id)
-    if before is None or before.outcome is not None or not _runs_elsewhere(before.owner):
+
+    def runs_elsewhere(owner: str) -> bool:
+        return owner != process.identity() and ledger.alive(owner)
+
+    if before is None or before.outcome is not None or not runs_elsewhere(before.owner):
         # Before closing a crashed sync, because closing it returns all jobs without checking their attempts. A live sync keeps
         # its jobs even if a clock change makes its leases look expired.
-        ledger.queue.recover(source.id, _runs_elsewhere, policy.retry.attempts)
+        ledger.queue.recover(source.id, runs_elsewhere, policy.retry.attempts)
     sync = ledger.syncs.begin(
         source.id,
         run=run,
         owner=process.identity(),
         code_version=__version__,
-        alive=_runs_elsewhere,
+        alive=runs_elsewhere,
         circumstances=now,
         backfill=None if backfill is None else backfill.id,
     )
@@ -269,10 +273,6 @@ def begin(
     if now is not None:
         ledger.quarantine.auto_retry(source.id, now)
     return Begun(source, sync, before, permit, was_released)
-
-
-def _runs_elsewhere(owner: str) -> bool:
-    return owner != process.identity() and process.alive(owner)
 
 
 def _release(ledger: Ledger, source: Source, now: Circumstances) -> bool:

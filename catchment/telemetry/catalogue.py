@@ -1,7 +1,8 @@
 """The catalogue of metrics. Storage, the Prometheus text, OTLP, docs/telemetry.md and the tests are made from it.
 
 Names follow OpenTelemetry ("catchment.sync.duration", in s); `Metric.prometheus` is the other form. No label names a source,
-path, address or host: the ledger stores figures by source, and they are summed by connector and priority before they leave it.
+path, address or host of a source: the ledger stores figures by source, and they are summed by connector and priority before
+they leave it.
 """
 
 from __future__ import annotations
@@ -214,6 +215,21 @@ LEDGER_SIZE = Metric(
 RAW_SIZE = Metric(
     "catchment.raw.size", Kind.GAUGE, "Size of the raw content that is kept.", Unit.BYTES, of_source=False
 )
+MACHINE_UP = Metric(
+    "catchment.machine.up",
+    Kind.GAUGE,
+    "Whether each host that shares the ledger works (1) or not (0), by its name; no series if the home runs alone.",
+    labels={"machine": ()},
+    of_source=False,
+)
+MACHINE_BEAT = Metric(
+    "catchment.machine.beat_age",
+    Kind.GAUGE,
+    "Time since the last beat of each host that shares the ledger; without a host that has stopped in order.",
+    Unit.SECONDS,
+    {"machine": ()},
+    of_source=False,
+)
 INCIDENTS = Metric(
     "catchment.incidents.open",
     Kind.GAUGE,
@@ -225,35 +241,6 @@ BUILD = Metric(
     "catchment.build.info", Kind.GAUGE, "1, with the version as a label.", labels={"version": ()}, of_source=False
 )
 
-CATALOGUE = (
-    JOBS,
-    JOB_WAIT,
-    JOB_DURATION,
-    SYNC_DURATION,
-    FAILURES,
-    RETRY_DELAY,
-    RECOVERED,
-    BYTES_READ,
-    CACHE,
-    LIMITED,
-    SAVE_TO_FOUND,
-    EMBEDDED,
-    SEARCH,
-    QUEUE,
-    QUEUE_AGE,
-    IN_QUARANTINE,
-    BREAKERS,
-    REMAINING,
-    SOURCES,
-    RUNS,
-    PARSERS_BUSY,
-    PASSAGES,
-    SINKS,
-    COPIES,
-    DISK_FREE,
-    LEDGER_SIZE,
-    RAW_SIZE,
-    INCIDENTS,
-    BUILD,
-)
+CATALOGUE = tuple(one for one in vars().copy().values() if isinstance(one, Metric))
+"""All of the above."""
 BY_NAME = {metric.name: metric for metric in CATALOGUE}

@@ -150,28 +150,17 @@ def _near(ledger: Ledger, shown: Shown) -> list[Hit]:
 def _json(view: DocumentView) -> dict[str, Any]:
     shown, content = view.shown, view.shown.content
     return {
-        "document": shown.document,
-        "title": shown.title,
-        "source": shown.source,
-        "item": shown.item,
+        **render.picked(shown, "document", "title", "source", "item"),
         "places": [{"source": source, "item": item} for source, item in shown.places],
-        "media_type": content.media_type,
-        "language": content.language,
-        "author": content.author,
-        "created": content.created,
+        **render.picked(content, "media_type", "language", "author", "created"),
         "modified": shown.modified or content.modified,
         "content_hash": shown.content_hash,
         "properties": content.properties,
         "metadata": shown.metadata,
         "aliases": shown.aliases,
         "warnings": content.warnings,
-        "links": [
-            {"kind": link.kind, "target": link.target, "anchor": link.anchor, "label": link.label}
-            for link in shown.links
-        ],
-        "entities": [
-            {"kind": entity.kind, "value": entity.value, "detail": entity.detail} for entity in shown.entities
-        ],
+        "links": [render.picked(link, "kind", "target", "anchor", "label") for link in shown.links],
+        "entities": [render.picked(entity, "kind", "value", "detail") for entity in shown.entities],
         "text": content.text,
         **message.as_json(view),
     }

@@ -111,5 +111,5 @@ def _state(one: IncidentView) -> str:
 
 
 def _plain(one: IncidentView) -> dict[str, Any]:
-    items = [{"job": entry.job, "item": entry.item, "reason": entry.reason} for entry in one.affects.items]
+    items = [render.picked(entry, "job", "item", "reason") for entry in one.affects.items]
     return asdict(one) | {"affects": asdict(one.affects) | {"items": items}}

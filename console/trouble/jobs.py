@@ -69,25 +69,11 @@ def show_job(
 
     with session.reading() as ledger:
         view = views.job(ledger, job)
-    row, history = view.job, [event_json(event) for event in view.history]
-    shown = _job(row)
+    shown, history = _job(view.job), [event_json(event) for event in view.history]
     if as_json:
         render.show_json({**shown, "history": history})
         return
-    render.show_fields(
-        {
-            "job": row.id,
-            "item": row.item,
-            "source": row.source,
-            "state": row.state,
-            "reason": row.reason,
-            "error": row.error,
-            "attempts": row.attempt,
-            "enqueued": row.enqueued,
-            "next attempt": shown["next_attempt"],
-            "finished": row.finished,
-        }
-    )
+    render.show_fields({name.replace("_", " "): value for name, value in shown.items()})
     render.say()
     show_events(history)
 
@@ -128,15 +114,10 @@ def event_json(event: Event) -> dict[str, Any]:
 
 
 def _job(row: JobRow) -> dict[str, Any]:
+    told = render.picked(row, "source", "item", "state", "reason")
     return {
         "job": row.id,
-        "source": row.source,
-        "item": row.item,
-        "state": row.state,
-        "reason": row.reason,
+        **told,
         "attempts": row.attempt,
-        "error": row.error,
-        "enqueued": row.enqueued,
-        "next_attempt": row.next_attempt,
-        "finished": row.finished,
+        **render.picked(row, "error", "enqueued", "next_attempt", "finished"),
     }

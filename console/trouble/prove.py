@@ -128,21 +128,17 @@ def _row(name: str, folders: tuple[FolderProof, ...] | list[FolderProof]) -> tup
 
 def _json(proof: Proven) -> dict[str, Any]:
     return {
-        "source": proof.source,
-        "holds": proof.holds,
+        **render.picked(proof, "source", "holds"),
         "folders": [
             {
                 "folder": f.name,
-                "source": f.source,
-                "ledger": f.ledger,
-                "library": f.library,
-                "set_apart": f.set_apart,
+                **render.picked(f, "source", "ledger", "library", "set_apart"),
                 **{flaw.value: number for flaw, number in f.flaws.items()},
                 "hash": f.digest,
                 **({"unknown": True} if f.unknown else {}),
             }
             for f in proof.folders
         ],
-        "findings": [{"flaw": f.flaw, "item": f.item, "why": f.why} for f in proof.findings],
+        "findings": [render.picked(f, "flaw", "item", "why") for f in proof.findings],
         "index": proof.index,
     }

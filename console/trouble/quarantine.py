@@ -228,10 +228,7 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
     return {
         "cluster": cluster.id,
         "items": cluster.count,
-        "sources": cluster.sources,
-        "reason": cluster.reason,
-        "error": cluster.error,
-        "message": cluster.message,
+        **render.picked(cluster, "sources", "reason", "error", "message"),
     }
 
 
@@ -242,18 +239,6 @@ def _last_good(document: int | None) -> str:
 
 
 def _entry(entry: QuarantineEntry, *, whole: bool = False) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "job": entry.job,
-        "source": entry.source,
-        "item": entry.item,
-        "reason": entry.reason,
-        "attempts": entry.attempts,
-        "message": entry.message,
-        "error": entry.error,
-        "first_failed": entry.first_failed,
-        "last_failed": entry.last_failed,
-        "retry_helps": entry.retry_helps,
-        "cluster": entry.cluster,
-        "document": entry.document,
-    }
-    return {**shown, "traceback": entry.traceback, "notes": entry.notes, "run": entry.run} if whole else shown
+    names = ("job", "source", "item", "reason", "attempts", "message", "error", "first_failed", "last_failed")
+    more = ("traceback", "notes", "run") if whole else ()
+    return render.picked(entry, *names, "retry_helps", "cluster", "document", *more)

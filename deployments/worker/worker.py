@@ -27,9 +27,11 @@ from prefect.settings import get_current_settings
 from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker, BaseWorkerResult
 
 from catchment.runtime.home import Home
+from catchment.runtime.membership import HOST_LABEL, Membership
 from deployments.runs import recovery
 from deployments.runs.live_runs import LiveRuns, RunEnd
 from deployments.runs.occupancy import READING_SECONDS, Occupancy, due_at, source_of
+from deployments.runs.recovery import Executed
 from deployments.runs.rounds import RecoveryRounds, give_back
 from deployments.runs.work_pool import base_job_template
 from deployments.worker.configuration import WarmJobConfiguration
@@ -85,6 +87,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         self._duties: set[asyncio.Task[None]] = set()
         self.home: Home | None = None
         """The home of this worker, for which it writes the status file and corrects runs and syncs that died."""
+        self.membership: Membership | None = None
+        """The host of this worker, if its home has joined others."""
         self.watcher: WatcherThread | None = None
         """Starts after the set-up and stops with the worker. Only the worker of a home's own pool has one."""
 
@@ -101,12 +105,16 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         if self.home is not None:
             self._rounds = RecoveryRounds(
                 self.home,
-                self._work_pool_name,
+                Executed(self._work_pool_name, self.membership.name if self.membership else ""),
                 self._live.ids,
                 self._live.has_ended,
                 self._looking,
                 self._logger.warning,
             )
+            if self.membership:
+                # Before its first run, which the others would take for dead.
+                await self._rounds.beat_once()
+                self._duty(self._rounds.beat())
             await self._rounds.first(self.client)
             self._duty(self._rounds.run(self.client))
         self._duty(self._look_when_rung())
@@ -129,6 +137,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
                 await self._runner.close()
                 if self._rounds is not None:
                     await self._rounds.reclaim()
+                    if self.membership:
+                        await self._rounds.beat_once(is_last=True)
 
     async def get_and_submit_flow_runs(self) -> list[FlowRun]:
         """Poll for runs to start and runs to cancel that no event reported."""
@@ -234,7 +244,9 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         """Skip this state: it costs the server 25 ms, and the run soon reports `Running`."""
 
     async def _give_worker_labels_to_flow_run(self, flow_run_id: UUID) -> None:
-        """Set no labels: the server would write them while the run starts, and nothing reads them."""
+        """Name the host that executes a run, if others could. Other labels are not read, and delay the start."""
+        if self.membership and self.membership.takes_any:
+            await self.client.update_flow_run_labels(flow_run_id, {HOST_LABEL: self.membership.name})
 
     def _emit_flow_run_submitted_event(self, configuration: BaseJobConfiguration) -> Event | None:
         """Emit nothing at the start and the end of a run: its states say the same, and each event is 8 rows."""

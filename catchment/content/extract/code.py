@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from catchment.content.extract.chunks import LARGEST, chunks
@@ -36,104 +37,10 @@ _IMPLEMENTATION = "impl"
 _BEFORE = ("#", "//", "/*", "*", "@", "--", "[")
 """The starts of lines that belong to the definition below them: comments, decorators and attributes."""
 
-_JAVASCRIPT = """
-(class_declaration name: (_) @name) @class
-(function_declaration name: (_) @name) @function
-(generator_function_declaration name: (_) @name) @function
-(method_definition name: [(property_identifier) (private_property_identifier)] @name) @method
-(variable_declarator name: (identifier) @name value: [(arrow_function) (function_expression)]) @function
-(variable_declarator name: (identifier) @name value: (class)) @class
-"""
-_TYPESCRIPT = f"""{_JAVASCRIPT}
-(abstract_class_declaration name: (_) @name) @class
-(interface_declaration name: (_) @name) @interface
-(type_alias_declaration name: (_) @name) @type
-(enum_declaration name: (_) @name) @enum
-(internal_module name: (_) @name) @module
-"""
-_C = """
-(function_definition declarator: (function_declarator declarator: (identifier) @name)) @function
-(function_definition declarator: (pointer_declarator declarator: (function_declarator declarator: (identifier) @name)))
-  @function
-(struct_specifier name: (type_identifier) @name body: (_)) @struct
-(union_specifier name: (type_identifier) @name body: (_)) @union
-(enum_specifier name: (type_identifier) @name body: (_)) @enum
-(type_definition declarator: (type_identifier) @name) @type
-(preproc_function_def name: (identifier) @name) @macro
-"""
-_CPP = f"""{_C}
-(class_specifier name: (type_identifier) @name body: (_)) @class
-(namespace_definition name: (_) @name) @namespace
-(function_definition declarator: (function_declarator declarator: (field_identifier) @name)) @method
-(function_definition declarator: (_ declarator: (function_declarator declarator: (field_identifier) @name))) @method
-(function_definition declarator: (function_declarator declarator: (qualified_identifier) @name)) @method
-(alias_declaration name: (type_identifier) @name) @type
-"""
-_QUERIES = {
-    "python": """
-        (class_definition name: (identifier) @name) @class
-        (function_definition name: (identifier) @name) @function
-        """,
-    "javascript": _JAVASCRIPT,
-    "typescript": _TYPESCRIPT,
-    "tsx": _TYPESCRIPT,
-    "go": """
-        (function_declaration name: (identifier) @name) @function
-        (method_declaration name: (field_identifier) @name) @method
-        (type_spec name: (type_identifier) @name) @type
-        (type_alias name: (type_identifier) @name) @type
-        """,
-    "rust": """
-        (function_item name: (identifier) @name) @function
-        (function_signature_item name: (identifier) @name) @function
-        (struct_item name: (type_identifier) @name) @struct
-        (enum_item name: (type_identifier) @name) @enum
-        (union_item name: (type_identifier) @name) @union
-        (trait_item name: (type_identifier) @name) @trait
-        (type_item name: (type_identifier) @name) @type
-        (mod_item name: (identifier) @name body: (_)) @module
-        (macro_definition name: (identifier) @name) @macro
-        (impl_item type: (_) @name) @impl
-        """,
-    "java": """
-        (class_declaration name: (identifier) @name) @class
-        (interface_declaration name: (identifier) @name) @interface
-        (annotation_type_declaration name: (identifier) @name) @interface
-        (enum_declaration name: (identifier) @name) @enum
-        (record_declaration name: (identifier) @name) @class
-        (method_declaration name: (identifier) @name) @method
-        (constructor_declaration name: (identifier) @name) @method
-        """,
-    "c": _C,
-    "cpp": _CPP,
-    "c_sharp": """
-        (class_declaration name: (identifier) @name) @class
-        (struct_declaration name: (identifier) @name) @struct
-        (record_declaration name: (identifier) @name) @class
-        (interface_declaration name: (identifier) @name) @interface
-        (enum_declaration name: (identifier) @name) @enum
-        (delegate_declaration name: (identifier) @name) @type
-        (namespace_declaration name: (_) @name) @namespace
-        (method_declaration name: (identifier) @name) @method
-        (constructor_declaration name: (identifier) @name) @method
-        (property_declaration name: (identifier) @name) @property
-        """,
-    "ruby": """
-        (class name: (_) @name) @class
-        (module name: (_) @name) @module
-        (method name: (_) @name) @method
-        (singleton_method name: (_) @name) @method
-        """,
-    "php": """
-        (class_declaration name: (name) @name) @class
-        (interface_declaration name: (name) @name) @interface
-        (trait_declaration name: (name) @name) @trait
-        (enum_declaration name: (name) @name) @enum
-        (function_definition name: (name) @name) @function
-        (method_declaration name: (name) @name) @method
-        """,
-    "bash": "(function_definition name: (word) @name) @function",
-}
+_QUERIES = Path(__file__).with_name("definitions")
+"""The folder of the queries for definitions, a file for each grammar."""
+_FILES = {"typescript": ("javascript", "typescript"), "tsx": ("javascript", "typescript"), "cpp": ("c", "cpp")}
+"""Those of a grammar that needs more than its own."""
 _LANGUAGES: dict[str, tuple[str, ...]] = {
     "text/x-python": ("python",),
     "text/javascript": ("javascript",),
@@ -255,7 +162,8 @@ def _grammar(language: str) -> Language:
 def _query(language: str) -> Query:
     from tree_sitter import Query
 
-    return Query(_grammar(language), _QUERIES[language])
+    names = _FILES.get(language, (language,))
+    return Query(_grammar(language), "".join((_QUERIES / f"{name}.scm").read_text("ascii") for name in names))
 
 
 def _characters(data: bytes, places: Sequence[int]) -> dict[int, int]:

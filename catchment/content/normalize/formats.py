@@ -1,6 +1,6 @@
 """Detect the type of a file from its first bytes and its name, and map each type to a reader.
 
-To support a new format, extend the table here. Content takes precedence over the name; the name distinguishes types with
+To support a new format, extend `media_types.txt`. Content takes precedence over the name; the name distinguishes types with
 equal signatures (plain text, zip files, old Office files).
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from pathlib import Path
 
 from catchment.content.normalize.decode import is_text
 
@@ -30,135 +31,23 @@ UNKNOWN = "application/octet-stream"
 CANVAS = "application/x-jsoncanvas"
 MAIL = "message/rfc822"
 
-_OOXML = "application/vnd.openxmlformats-officedocument"
-_ODF = "application/vnd.oasis.opendocument"
+READERS: dict[str, Reader] = {}
+ENDINGS: dict[str, str] = {}
+"""The media types by file extension."""
 
-# For each reader, lines of a media type and its file extensions.
-_TABLE: dict[Reader, str] = {
-    Reader.NOTE: "text/markdown md markdown mdown mkd mkdn mdx qmd rmd",
-    Reader.CANVAS: f"{CANVAS} canvas",
-    Reader.NOTEBOOK: "application/x-ipynb+json ipynb",
-    Reader.HTML: """
-        text/html html htm
-        application/xhtml+xml xhtml xht""",
-    Reader.MAIL: f"{MAIL} eml",
-    Reader.TEXT: """
-        text/plain txt text log conf cfg ini properties env lst nfo me
-        text/csv csv
-        text/tab-separated-values tsv tab
-        text/calendar ics ifb
-        text/vcard vcf
-        text/vtt vtt
-        application/x-subrip srt
-        text/x-org org
-        text/x-rst rst
-        text/x-asciidoc adoc asciidoc
-        text/x-textile textile
-        text/x-wiki wiki mediawiki
-        text/x-typst typ typst
-        text/x-tex tex latex ltx sty cls
-        text/x-bibtex bib
-        application/x-research-info-systems ris
-        application/json json jsonl ndjson geojson json5 webmanifest map
-        application/yaml yaml yml base
-        application/toml toml
-        application/xml xml xsl xslt xsd rss atom opml kml gpx dbk plist wsdl
-        text/x-diff diff patch
-        text/css css scss sass less
-        text/x-python py pyw pyi
-        text/javascript js mjs cjs jsx
-        text/typescript ts tsx mts cts
-        text/x-c c h
-        text/x-c++ cc cpp cxx hpp hh hxx
-        text/x-csharp cs
-        text/x-java java
-        text/x-kotlin kt kts
-        text/x-scala scala
-        text/x-go go
-        text/x-rust rs
-        text/x-swift swift
-        text/x-dart dart
-        text/x-php php
-        text/x-ruby rb
-        text/x-perl pl pm
-        text/x-lua lua
-        text/x-r r
-        text/x-julia jl
-        text/x-haskell hs
-        text/x-ocaml ml mli
-        text/x-clojure clj cljs edn
-        text/x-elixir ex exs
-        text/x-erlang erl hrl
-        text/x-lisp el lisp scm
-        text/x-sql sql
-        text/x-sh sh bash zsh fish
-        text/x-powershell ps1
-        text/x-batch bat cmd
-        text/x-vue vue svelte astro
-        text/x-graphql graphql gql
-        text/x-proto proto
-        text/x-terraform tf hcl
-        text/x-nix nix
-        text/x-cmake cmake
-        text/x-makefile mk mak
-        text/x-fortran f f90
-        text/x-asm s asm
-        text/x-vim vim""",
-    Reader.OFFICE: f"""
-        application/pdf pdf
-        application/rtf rtf
-        application/epub+zip epub
-        application/x-fictionbook+xml fb2
-        application/msword doc dot
-        application/vnd.ms-excel xls xlt
-        application/vnd.ms-powerpoint ppt pps pot
-        application/vnd.ms-outlook msg
-        application/vnd.wordperfect wpd
-        application/x-hwp hwp
-        application/haansofthwpx hwpx
-        {_OOXML}.wordprocessingml.document docx
-        {_OOXML}.wordprocessingml.template dotx
-        application/vnd.ms-word.document.macroEnabled.12 docm
-        application/vnd.ms-word.template.macroEnabled.12 dotm
-        {_OOXML}.spreadsheetml.sheet xlsx
-        {_OOXML}.spreadsheetml.template xltx
-        application/vnd.ms-excel.sheet.macroEnabled.12 xlsm
-        application/vnd.ms-excel.template.macroEnabled.12 xltm
-        application/vnd.ms-excel.sheet.binary.macroEnabled.12 xlsb
-        {_OOXML}.presentationml.presentation pptx
-        {_OOXML}.presentationml.slideshow ppsx
-        {_OOXML}.presentationml.template potx
-        application/vnd.ms-powerpoint.presentation.macroEnabled.12 pptm
-        application/vnd.ms-powerpoint.slideshow.macroEnabled.12 ppsm
-        application/vnd.ms-powerpoint.template.macroEnabled.12 potm
-        {_ODF}.text odt
-        {_ODF}.text-template ott
-        {_ODF}.spreadsheet ods
-        {_ODF}.spreadsheet-template ots
-        {_ODF}.presentation odp
-        {_ODF}.presentation-template otp
-        application/x-iwork-pages-sffpages pages
-        application/x-iwork-numbers-sffnumbers numbers
-        application/x-iwork-keynote-sffkey key""",
-    Reader.IMAGE: """
-        image/png png
-        image/jpeg jpg jpeg jpe
-        image/gif gif
-        image/webp webp
-        image/bmp bmp
-        image/svg+xml svg
-        image/tiff tif tiff
-        image/heic heic heif
-        image/avif avif""",
-    Reader.ARCHIVE: """
-        application/zip zip
-        application/x-tar tar
-        application/gzip gz tgz svgz""",
-}
 
-_ROWS = [(reader, row.split()) for reader, rows in _TABLE.items() for row in rows.strip().split("\n")]
-READERS: dict[str, Reader] = {row[0]: reader for reader, row in _ROWS}
-ENDINGS: dict[str, str] = {ending: row[0] for _, row in _ROWS for ending in row[1:]}
+def _read_table() -> None:
+    reader = Reader.NOTE
+    for line in Path(__file__).with_name("media_types.txt").read_text("ascii").splitlines():
+        kind, *endings = line.split() or [""]
+        if kind.endswith(":"):
+            reader = Reader(kind[:-1])
+        elif kind and kind != "#":
+            READERS[kind] = reader
+            ENDINGS.update(dict.fromkeys(endings, kind))
+
+
+_read_table()
 
 NOTES = frozenset(kind for kind, reader in READERS.items() if reader in (Reader.NOTE, Reader.CANVAS, Reader.NOTEBOOK))
 """The types whose text is written in Obsidian's Markdown."""

@@ -1,0 +1,10 @@
+(class_declaration name: (identifier) @name) @class
+(struct_declaration name: (identifier) @name) @struct
+(record_declaration name: (identifier) @name) @class
+(interface_declaration name: (identifier) @name) @interface
+(enum_declaration name: (identifier) @name) @enum
+(delegate_declaration name: (identifier) @name) @type
+(namespace_declaration name: (_) @name) @namespace
+(method_declaration name: (identifier) @name) @method
+(constructor_declaration name: (identifier) @name) @method
+(property_declaration name: (identifier) @name) @property
