@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from catchment.ledger import JoinedHost, Ledger
+from catchment.runtime.home import Home
+from catchment.runtime.membership import ANY, Membership
 from catchment.runtime.process import place_of
 from catchment.runtime.server_report import ServerReport
 
@@ -66,6 +68,14 @@ def hosts(ledger: Ledger, report: ServerReport | None = None) -> list[HostStandi
 def absent(ledger: Ledger) -> Mapping[str, HostState]:
     """Return the hosts that do not work now, by name."""
     return {one.name: _state(one) for one in ledger.hosts.all() if not one.is_alive}
+
+
+def elsewhere(home: Home, source: str) -> str | None:
+    """Return the other host that has the files of a source; None if it is this one, any or unknown."""
+    if (me := Membership.of(home)) is None or (report := ServerReport.read(home)) is None:
+        return None
+    host = report.on.get(source)
+    return None if host in (me.name, ANY) else host
 
 
 def _state(host: JoinedHost) -> HostState:
