@@ -88,9 +88,9 @@ def _standing(
     host: JoinedHost, sources: tuple[str, ...] | None, syncs: tuple[str, ...], purges: tuple[str, ...]
 ) -> HostStanding:
     state = _state(host)
-    waiting = [f"waits for it: {', '.join(sources)}"] if sources else []
+    waiting = [f"{', '.join(sources)} {'waits' if len(sources) == 1 else 'wait'} for it"] if sources else []
     waiting += [f"has not deleted its data of {', '.join(purges)}"] if purges else []
-    problem = {HostState.SILENT: ["does not answer", *waiting], HostState.STOPPED: waiting and ["stopped", *waiting]}
+    problem = {HostState.SILENT: ["does not answer", *waiting], HostState.STOPPED: waiting}
     return HostStanding(
         host.name,
         host.is_me,
