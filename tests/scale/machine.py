@@ -7,11 +7,15 @@ import os
 import signal
 import subprocess
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 
-from tests.acceptance.person import COMMAND, Person
+from catchment.runtime.home import Home
+from deployments.server.running import Running, running
+from tests.acceptance import document
+from tests.acceptance.person import COMMAND, PROJECT, Person
 from tests.scale.stack import Stack
 from tests.waiting import until
 
@@ -22,6 +26,16 @@ trap 'exit 0' TERM
 while :; do sleep 3600 & wait $!; done
 """
 """The first process waits for orphans, as an init does."""
+
+
+class Inhabitant(Person):
+    """A user inside. The server of all hosts can also be reached from outside."""
+
+    @property
+    def running(self) -> Running:
+        found = running(Home(self.home))
+        assert found is not None, "nothing is up"
+        return replace(found, is_elsewhere=False)
 
 
 class Machine:
@@ -45,11 +59,14 @@ class Machine:
         self._machine = subprocess.Popen(
             ["unshare", "-m", "-p", "-u", "--fork", "--mount-proc", "--kill-child", "bash", "-ec", _SET_UP],
             env={"PATH": os.environ["PATH"], "NAME": self.name, "BOOT": str(boot)},
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
         [first] = until(lambda: psutil.Process(self._machine.pid).children())
         inside = ("nsenter", "--target", str(first.pid), "--mount", "--pid", "--uts", "--wd=/")
-        self.person = Person(self.folder / ".local" / "share" / "catchment", before=inside, variables=self._variables)
+        self.person = Inhabitant(
+            self.folder / ".local" / "share" / "catchment", before=inside, variables=self._variables
+        )
         # The shell may still be at work.
         until(lambda: subprocess.check_output([*inside, "hostname"], text=True) == f"{self.name}\n")
 
@@ -74,11 +91,12 @@ class Machine:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.send_signal(signal.SIGCONT)
 
-    def join(self, stack: Stack, *options: str) -> None:
-        """Join the library of the stack and start the host."""
+    def follow(self, stack: Stack, section: str) -> None:
+        """Carry out the commands of a section of docs/growing.md."""
+        (self.folder / "ca.pem").write_bytes(stack.authority.read_bytes())
         login = self.folder / "login"
         login.touch(0o600)
         login.write_text(stack.login)
-        told = ["--ledger", stack.ledger, "--ca", stack.authority, "--login", f"file:{login}", "--name", self.name]
-        self.person("join", stack.server, *told, *options).ok()
-        self.person("up", "--detach").ok()
+        environment = {**self.person.environment, "SERVER": stack.server, "LEDGER": stack.ledger}
+        inside = [*self.person.before[:-1], f"--wd={self.folder}"]
+        document.carry_out(PROJECT / "docs" / "growing.md", environment, self.folder, under=section, before=inside)
