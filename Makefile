@@ -79,6 +79,7 @@ bench: setup     ## speed and memory beside a bare loop, what search finds, and 
 	$(BIN)/python -m benchmarks.telemetry $(ARGS)
 	$(BIN)/python -m benchmarks.alarms
 	$(BIN)/python -m benchmarks.rollups 60
+	$(BIN)/python -m benchmarks.scale $(ARGS)
 
 bench-peers: setup ## the same notes by `catchment sync`, dlt into DuckDB and CocoIndex, which are installed into build/ (ARGS=2000)
 	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python build/peers-venv

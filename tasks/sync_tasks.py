@@ -1,4 +1,4 @@
-"""The tasks of a sync: discover, normalize and extract batches, and process failing items one at a time."""
+"""The tasks of a sync: normalize and extract batches, and process failing items one at a time."""
 
 from __future__ import annotations
 
@@ -51,18 +51,6 @@ def _can_retry(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
     """Whether to retry an item: not if it was quarantined or deferred to a later sync, or its source is unavailable."""
     is_gone = isinstance(state.data, Reported) and isinstance(state.data.error, SourceError)
     return state.name == FAILED.name and not is_gone
-
-
-@task(name="discover", task_run_name="discover", persist_result=False, **_RETRIES)
-@ends_with_state
-async def discover(sync: int, deep: bool) -> dict[str, int]:
-    """List the source and record the differences."""
-    opened = current(sync)
-    progress = await opened.call(opened.sync.discover, deep=deep)
-    get_run_logger().info(
-        "Found %s new or changed items; queued %s jobs.", f"{progress.listed:,}", f"{progress.jobs:,}"
-    )
-    return progress.summary()
 
 
 @task(

@@ -58,6 +58,7 @@ MAY_IMPORT = {
         "assistant",
         "catchment",
         "connectors",
+        "deployments.sources.placement",
         "deployments.sources.sources_file",
         "deployments.server.running",
         "web.guard",

@@ -130,6 +130,17 @@ class WebAction(Generic[F]):
     after: Callable[[F], str]
 
 
+def _simply(act: Callable[[Desk[Any], Any, str, str], str | int | None], said: str) -> Act[Any]:
+    """Return what does something to a name or a number, which the sentence has in place of {}."""
+
+    def done(desk: Desk[Any], given: NamedFields | NumberFields, actor: str) -> Done:
+        subject = given.number if isinstance(given, NumberFields) else given.name
+        result = act(desk, subject, actor, given.reason)
+        return Done(said.format(subject), result)
+
+    return done
+
+
 def _add(desk: Desk[Any], given: SourceFields, actor: str) -> Done:
     found = sources.add(desk, given.new, actor, given.reason, consented=given.consent, until=given.end)
     begins = "it is read as soon as Catchment runs"
@@ -189,11 +200,6 @@ def _clear(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
     return Done(f"{limits.clear(desk, given.name, actor, given.reason)} has no limits")
 
 
-def _pause(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
-    sources.pause(desk, given.name, actor, given.reason)
-    return Done(f"{given.name} is paused until you resume it")
-
-
 def _resume(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
     run = sources.resume(desk, given.name, actor, given.reason)
     return Done(f"{given.name} is resumed; {'a sync starts' if run else 'no sync could be started'}", run)
@@ -213,11 +219,6 @@ def _start_all(desk: Desk[Any], given: EverySourceFields, actor: str) -> Done:
     return Done("; ".join([f"{count(number, 'sync')} started", *(f"not {problem}" for problem in problems)]), number)
 
 
-def _cancel_sync(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
-    run = syncs.cancel(desk, given.name, actor, given.reason)
-    return Done(f"The sync of {given.name} stops after its present step", run)
-
-
 def _undo(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
     undone = syncs.undo(desk, given.number, actor, given.reason)
     return Done(f"Sync {given.number} is undone at {count(len(undone.actions), 'path')}", undone.number)
@@ -229,19 +230,6 @@ def _plan_backfill(desk: Desk[Any], given: PlanFields, actor: str) -> Done:
     if planned is None:
         return Done(f"{given.name}: nothing to do; no item is new, and none was read by an earlier version", 0)
     return Done(f"{count(planned.survey.total, 'item')} of {given.name}; start it", planned.id)
-
-
-def _start_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
-    return Done(f"Backfill {given.number} starts", backfills.start(desk, given.number, actor, given.reason))
-
-
-def _pause_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
-    backfills.pause(desk, given.number, actor, given.reason)
-    return Done(f"Backfill {given.number} stops after its present batch")
-
-
-def _resume_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
-    return Done(f"Backfill {given.number} continues", backfills.resume(desk, given.number, actor, given.reason))
 
 
 def _cancel_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
@@ -290,16 +278,6 @@ def _note(desk: Desk[Any], given: ItemsFields, actor: str) -> Done:
 def _purge(desk: Desk[Any], given: AgeFields, actor: str) -> Done:
     number = quarantine.purge(desk, timedelta(days=given.days), actor, given.reason or "purged")
     return Done(f"{count(number, 'old entry', 'old entries')} removed from quarantine", number)
-
-
-def _cancel_job(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
-    jobs.cancel(desk, given.number, actor, given.reason)
-    return Done(f"Job {given.number} is cancelled")
-
-
-def _prioritize(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
-    jobs.prioritize(desk, given.number, actor, given.reason)
-    return Done(f"Job {given.number} is the next of its source")
 
 
 def _acknowledge(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
@@ -356,13 +334,15 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "sources.add": WebAction(SourceFields, _add, _of_source),
     "sources.change": WebAction(ChangeFields, _change, _part_of_source("settings")),
     "sources.remove": WebAction(RemoveFields, _remove, lambda _given: "/sources"),
-    "sources.pause": WebAction(NamedFields, _pause, _of_source),
+    "sources.pause": WebAction(NamedFields, _simply(sources.pause, "{} is paused until you resume it"), _of_source),
     "sources.resume": WebAction(NamedFields, _resume, _of_source),
     "sources.apply_deletions": WebAction(NamedFields, _apply, _trouble),
     "sources.drop_deletions": WebAction(NamedFields, _drop, _trouble),
     "syncs.start": WebAction(NamedFields, _start, _of_source),
     "syncs.start_all": WebAction(EverySourceFields, _start_all, lambda _given: "/syncs"),
-    "syncs.cancel": WebAction(NamedFields, _cancel_sync, _of_source),
+    "syncs.cancel": WebAction(
+        NamedFields, _simply(syncs.cancel, "The sync of {} stops after its present step"), _of_source
+    ),
     "syncs.undo": WebAction(NumberFields, _undo, lambda given: f"/syncs/{given.number}"),
     "backfills.plan": WebAction(
         PlanFields, _plan_backfill, lambda given: f"/backfills?{urlencode({'source': given.name})}"
@@ -370,9 +350,9 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     **{
         f"backfills.{name}": WebAction(NumberFields, act, lambda given: f"/backfills/{given.number}")
         for name, act in (
-            ("start", _start_backfill),
-            ("pause", _pause_backfill),
-            ("resume", _resume_backfill),
+            ("start", _simply(backfills.start, "Backfill {} starts")),
+            ("pause", _simply(backfills.pause, "Backfill {} stops after its present batch")),
+            ("resume", _simply(backfills.resume, "Backfill {} continues")),
             ("cancel", _cancel_backfill),
             ("retry", _retry_backfill),
             ("undo", _undo_backfill),
@@ -386,8 +366,8 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "quarantine.discard": WebAction(ItemsFields, _discard, _trouble),
     "quarantine.note": WebAction(ItemsFields, _note, _of_cluster),
     "quarantine.purge": WebAction(AgeFields, _purge, lambda _given: "/jobs?state=quarantined"),
-    "jobs.cancel": WebAction(NumberFields, _cancel_job, _of_job),
-    "jobs.prioritize": WebAction(NumberFields, _prioritize, _of_job),
+    "jobs.cancel": WebAction(NumberFields, _simply(jobs.cancel, "Job {} is cancelled"), _of_job),
+    "jobs.prioritize": WebAction(NumberFields, _simply(jobs.prioritize, "Job {} is the next of its source"), _of_job),
     "limits.change": WebAction(LimitFields, _limit, _limits),
     "limits.clear": WebAction(NamedFields, _clear, _limits),
     "incidents.acknowledge": WebAction(NumberFields, _acknowledge, lambda given: f"/incidents/{given.number}"),

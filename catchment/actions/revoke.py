@@ -114,7 +114,7 @@ def revoke(
     passages = purging.passages(source.id, extent.covers, _PASSAGES)
     holdings = purging.holdings(source.id, extent.covers)
     # Before the items, by whose IDs it is found.
-    raw, still_raw, samples = _purge_raw(home, ledger, source)
+    raw, still_raw, samples = _purge_raw(home, ledger, source.id)
     items = sum(purging.items(source.id, extent.covers))
     if extent.whole:
         purging.rest(source.id)
@@ -128,7 +128,7 @@ def revoke(
     return proof
 
 
-def _purge_raw(home: Home, ledger: Ledger, source: Source) -> tuple[int, int, list[bytes]]:
+def _purge_raw(home: Home, ledger: Ledger, source_id: int) -> tuple[int, int, list[bytes]]:
     """Delete the raw content of a source in all scopes, because a message contains its attachments, and of purged items.
 
     Return the number of items that had some, how many of them still have, and samples to search for.
@@ -136,7 +136,7 @@ def _purge_raw(home: Home, ledger: Ledger, source: Source) -> tuple[int, int, li
     if not home.raw.exists():
         return 0, 0, []
     with closing(RawStore(home.raw, home.raw_bytes)) as raw:
-        others = ledger.intake.states(raw.items()).keys() - ledger.purging.ids(source.id, lambda _locator: True)
+        others = ledger.intake.states(raw.items()).keys() - ledger.purging.ids(source_id, lambda _locator: True)
         deleted = raw.items() - others
         samples = raw.samples(deleted)
         raw.drop(deleted)
@@ -154,12 +154,12 @@ def _purge_cache(home: Home) -> tuple[int, int]:
 
 
 def clear_for_other_hosts(home: Home, ledger: Ledger) -> None:
-    """Delete what this host's disk has of sources whose consent was withdrawn on another host, and say so in the ledger.
+    """Delete what this disk has of sources that another host removed or whose consent it withdrew; say so in the ledger.
 
     Idempotent: what could not be deleted is tried again by the next call. Raises LedgerError, HomeUnavailable.
     """
     for number, name in ledger.purging.asked_of_me().items():
-        _, still_raw, samples = _purge_raw(home, ledger, ledger.sources.get(name))
+        _, still_raw, samples = _purge_raw(home, ledger, number)
         _, still_cached = _purge_cache(home)
         forget_files(home, name)
         is_readable = any(_in_file(file, samples) for file in _with_log(home.raw))

@@ -247,6 +247,7 @@ def remove(desk: Desk[E], name: str, actor: str, reason: str = "") -> None:
         forget_files(desk.home, name)
         # A source that was written by hand and never synced is not in the ledger.
         with suppress(NotFound):
+            ledger.purging.ask_hosts(ledger.sources.get(name).id)
             ledger.sources.remove(name, actor, reason)
         # A running sync may have written more files.
         forget_files(desk.home, name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -133,18 +133,23 @@ def consented(ledger: Ledger, source: Source, connector: Connector) -> Permit:
     permit = Permit(ledger, source, needed)
     if not permit.holds():
         states = {scope: consents[scope].state if scope in consents else ConsentState.ASKED for scope in sorted(needed)}
-        raise NoConsent(_unread(source.name, states))
+        raise NoConsent(
+            _unread(source.name, states, next((each.hosts for each in consents.values() if each.hosts), ()))
+        )
     return permit
 
 
-def _unread(name: str, states: Mapping[str, ConsentState]) -> str:
-    """Describe the first scope without valid consent."""
+def _unread(name: str, states: Mapping[str, ConsentState], hosts: Sequence[str]) -> str:
+    """Describe the first scope without valid consent. `hosts`: those that have not deleted their data."""
     # If all scopes are given by now, the consent expired in between.
     unread = ((scope, state) for scope, state in states.items() if state is not ConsentState.GIVEN)
     scope, state = next(unread, (next(iter(states)), ConsentState.EXPIRED))
     subject = name if scope == WHOLE else f"{name} ({scope})"
     if state is ConsentState.PURGING:
-        return f"{subject}: deletion of revoked data is incomplete; finish it with `catchment consent revoke {name}`"
+        on = f" on {', '.join(hosts)}" if hosts else ""
+        return (
+            f"{subject}: deletion of revoked data is incomplete{on}; finish it with `catchment consent revoke {name}`"
+        )
     problem = {
         ConsentState.ASKED: "no consent given",
         ConsentState.EXPIRED: "consent expired",

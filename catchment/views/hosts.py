@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from catchment.ledger import JoinedHost, Ledger
+from catchment.runtime.home import Home
+from catchment.runtime.membership import ANY, Membership
 from catchment.runtime.process import place_of
 from catchment.runtime.server_report import ServerReport
 
@@ -68,6 +70,14 @@ def absent(ledger: Ledger) -> Mapping[str, HostState]:
     return {one.name: _state(one) for one in ledger.hosts.all() if not one.is_alive}
 
 
+def elsewhere(home: Home, source: str) -> str | None:
+    """Return the other host that has the files of a source; None if it is this one, any or unknown."""
+    if (me := Membership.of(home)) is None or (report := ServerReport.read(home)) is None:
+        return None
+    host = report.on.get(source)
+    return None if host in (me.name, ANY) else host
+
+
 def _state(host: JoinedHost) -> HostState:
     if host.is_alive:
         return HostState.ACTIVE
@@ -78,9 +88,9 @@ def _standing(
     host: JoinedHost, sources: tuple[str, ...] | None, syncs: tuple[str, ...], purges: tuple[str, ...]
 ) -> HostStanding:
     state = _state(host)
-    waiting = [f"waits for it: {', '.join(sources)}"] if sources else []
+    waiting = [f"{', '.join(sources)} {'waits' if len(sources) == 1 else 'wait'} for it"] if sources else []
     waiting += [f"has not deleted its data of {', '.join(purges)}"] if purges else []
-    problem = {HostState.SILENT: ["does not answer", *waiting], HostState.STOPPED: waiting and ["stopped", *waiting]}
+    problem = {HostState.SILENT: ["does not answer", *waiting], HostState.STOPPED: waiting}
     return HostStanding(
         host.name,
         host.is_me,

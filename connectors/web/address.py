@@ -14,6 +14,8 @@ import idna
 
 from catchment.errors import BadInput
 
+MOST_BYTES = 20_000_000
+"""Size of a response or a file with addresses at most."""
 MOST_CHARACTERS = 2_000
 """Length of the longest valid address."""
 _MOST_HOST = 253

@@ -27,14 +27,12 @@ from catchment.errors import (
 )
 from catchment.pacing import HostLimits, Pace, Transfer, read_headers
 from connectors.tls import authorities, certificate_error
-from connectors.web.address import AllowedHosts
+from connectors.web.address import MOST_BYTES, AllowedHosts
 from connectors.web.network import CheckedNetwork, HostNotAllowed, Resolve, resolved
 
 RESPONSE_SECONDS = 30.0
 """Time limit of a whole response, from the resolution of the name to the last byte."""
 _CONNECT_SECONDS = 10.0
-MOST_BYTES = 20_000_000
-"""Size limit of a response in bytes, before and after decompression."""
 _REDIRECTS = 5
 _REDIRECTED = frozenset({301, 302, 303, 307, 308})
 _RETURNED = frozenset({200, 304, 404, 410})

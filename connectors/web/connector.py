@@ -26,9 +26,9 @@ from catchment.model import Change, Item, RawContent, is_charset
 from catchment.pacing import Pace
 from catchment.settings import Limits, Policy, Resources, RetryPolicy, SourceSettings
 from connectors.web import looks
-from connectors.web.address import host_of
+from connectors.web.address import MOST_BYTES, host_of
 from connectors.web.hosts import Hosts, NoSuchAddress, PageRequest
-from connectors.web.seed_reading import Seed
+from connectors.web.seed_reading import Seed, WebRun
 from connectors.web.seeds import SeedKind, feeds_of
 from connectors.web.settings import WebSettings
 from connectors.web.store import ResponseStore, StoredResponse, stored_entry, version_of
@@ -49,7 +49,7 @@ class WebConnector:
     settings: ClassVar[type[SourceSettings]] = WebSettings
     policy: ClassVar[Policy] = Policy(
         retry=RetryPolicy(attempts=3, initial=3_600, maximum=86_400, multiplier=5),
-        limits=Limits(max_mb=20),
+        limits=Limits(max_mb=MOST_BYTES // 1_000_000),
         resources=Resources(cores=0.5, memory_mb=512, at_once=4),
     )
     fetch_in_parser: ClassVar[bool] = False
@@ -86,15 +86,8 @@ class WebConnector:
         return f"{_described(seed)}{f', and {len(others)} more' if others else ''}"
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
-        return WebListing(
-            self._settings,
-            self._asked(),
-            self._store("lists"),
-            self._store("pages"),
-            known,
-            present,
-            deep=deep,
-        ).run()
+        lists, pages = self._store("lists"), self._store("pages")
+        return WebListing(WebRun(self._settings, self._asked(), lists, pages, present, deep), known).changes()
 
     def expect(self, items: Sequence[Item]) -> None:
         """Nothing is read ahead: the listing has stored what it received."""

@@ -18,9 +18,9 @@ from connectors.web.client import WebResponse
 from connectors.web.feeds import FeedEntry
 from connectors.web.hosts import HostAway, HostQueues, NoSuchAddress, PageRequest, RobotsForbid
 from connectors.web.looks import PageState
+from connectors.web.seed_reading import WebRun
 from connectors.web.seeds import SeedKind, listed
-from connectors.web.settings import WebSettings
-from connectors.web.store import ResponseStore, StoredResponse, stored_entry
+from connectors.web.store import StoredResponse, stored_entry
 
 GONE = "gone:"
 """Begin of the marks of addresses that were deleted, with the time of the next look."""
@@ -92,15 +92,11 @@ class PageLooks:
 
     def __init__(
         self,
-        settings: WebSettings,
-        store: ResponseStore,
+        run: WebRun,
         queues: HostQueues,
         items: Mapping[str, KnownItem],
         stored_marks: Mapping[str, str],
         became: Callable[[str, WebResponse], bool],
-        clock: Callable[[], datetime],
-        *,
-        deep: bool,
     ) -> None:
         self.items = items
         self.stored_marks = stored_marks
@@ -118,12 +114,9 @@ class PageLooks:
         self.next: datetime | None = None
         """When the next page is due."""
         self._same: Counter[tuple[str, str]] = Counter()
-        self._settings = settings
-        self._store = store
+        self._run = run
         self._queues = queues
         self._became = became
-        self._clock = clock
-        self._deep = deep
 
     def want(self, locator: str, **facts: Any) -> Wanted | None:
         """Return an item that is wanted from now on; None if another seed named it before."""
@@ -134,10 +127,10 @@ class PageLooks:
 
     def entry(self, wanted: Wanted, entry: FeedEntry, state: PageState | None = None) -> Iterator[Change]:
         """Take the content of an entry from its feed. `state`: of its page, which could not be read."""
-        kept = stored_entry(entry, wanted.locator, wanted.feed, self._clock(), wanted.content_hash)
+        kept = stored_entry(entry, wanted.locator, wanted.feed, self._run.clock(), wanted.content_hash)
         attributes = wanted.attributes(state)
         if wanted.known is None or wanted.known.version != kept.version:
-            self._store.put(kept)
+            self._run.pages.put(kept)
         elif wanted.known.attributes == attributes:
             return
         size, date = len(kept.response.body), entry.updated or entry.published
@@ -146,7 +139,7 @@ class PageLooks:
 
     def follow(self, address: str, site: str, depth: int) -> Iterator[Change]:
         """Want a page that a link of a site names, as long as the site may have more pages."""
-        if self.sites[site] >= self._settings.most_pages and address not in self.items:
+        if self.sites[site] >= self._run.settings.most_pages and address not in self.items:
             self.frontier.pop(address, None)
         elif wanted := self.want(address, site=site, depth=depth):
             self.sites[site] += 1
@@ -154,22 +147,22 @@ class PageLooks:
 
     def consider(self, wanted: Wanted) -> Iterator[Change]:
         """Look at a page if it is due."""
-        now, state = self._clock(), wanted.state
-        if not self._settings.allowed.host_for(wanted.locator):
+        now, state = self._run.clock(), wanted.state
+        if not self._run.settings.allowed.host_for(wanted.locator):
             yield from self._skipped(wanted, SkipReason.EXCLUDED)
             return
         # An entry without a page has a title here.
-        if wanted.locator in self.ready and (kept := self._store.get(wanted.locator)) and kept.title is None:
+        if wanted.locator in self.ready and (kept := self._run.pages.get(wanted.locator)) and kept.title is None:
             yield from self._new(wanted, kept)
             return
         gone = self.stored_marks.get(GONE + wanted.locator)
         if wanted.known is None and gone is not None and datetime.fromisoformat(gone) > now:
             return
         is_listed_newer = state is not None and wanted.listed is not None and wanted.listed > state.looked
-        if state is not None and state.next > now and not (self._deep or is_listed_newer):
+        if state is not None and state.next > now and not (self._run.deep or is_listed_newer):
             self._due(state)
             return
-        is_conditional = state is not None and wanted.version is not None and not self._deep
+        is_conditional = state is not None and wanted.version is not None and not self._run.deep
         conditions = (state.etag, state.modified, state.validated) if state and is_conditional else ()
         self._queues.add(PageRequest(wanted.locator, *conditions))
 
@@ -183,16 +176,16 @@ class PageLooks:
         elif result.status == 200:
             yield from self._page(wanted, result)
         elif result.status == 304 and wanted.state and wanted.version:
-            yield from self._present(wanted, wanted.version, wanted.state.unchanged(self._clock(), result))
+            yield from self._present(wanted, wanted.version, wanted.state.unchanged(self._run.clock(), result))
         else:
             yield from self._missing(wanted, NoSuchAddress.of_status(wanted.locator, result.status))
 
     def _page(self, wanted: Wanted, response: WebResponse) -> Iterator[Change]:
-        now, before = self._clock(), wanted.state
+        now, before = self._run.clock(), wanted.state
         version = looks.digest(response.body, response.media_type)
         if before is not None and wanted.version == version:
             # A proof or deep listing that finds the same leaves the time of the next look.
-            if not self._deep or before.missing:
+            if not self._run.deep or before.missing:
                 yield from self._present(wanted, version, before.unchanged(now, response))
             yield from self._links(wanted, response)
             return
@@ -206,7 +199,7 @@ class PageLooks:
             self.next = now
             return
         kept = StoredResponse(wanted.locator, now, response, version, replaces=wanted.content_hash)
-        self._store.put(kept)
+        self._run.pages.put(kept)
         yield from self._new(wanted, kept)
 
     def _new(self, wanted: Wanted, kept: StoredResponse) -> Iterator[Change]:
@@ -218,13 +211,13 @@ class PageLooks:
 
     def _links(self, wanted: Wanted, response: WebResponse) -> Iterator[Change]:
         """Follow the links of a page of a site, within its host."""
-        if not wanted.site or wanted.depth >= self._settings.depth or "html" not in response.media_type:
+        if not wanted.site or wanted.depth >= self._run.settings.depth or "html" not in response.media_type:
             return
         try:
             links = listed(response.body, SeedKind.PAGE, response.address)
         except ParseError:
             return
-        host_for = self._settings.allowed.host_for
+        host_for = self._run.settings.allowed.host_for
         host = host_for(wanted.locator)
         for link in links:
             is_page = host_for(link.address) == host and not _NO_PAGE.search(urlsplit(link.address).path)
@@ -234,7 +227,7 @@ class PageLooks:
 
     def _missing(self, wanted: Wanted, error: ItemError) -> Iterator[Change]:
         """Record that the host has no such address. After some days of it the item is deleted."""
-        now, gone = self._clock(), GONE + wanted.locator
+        now, gone = self._run.clock(), GONE + wanted.locator
         state = (wanted.state or _unread(now)).missed_at(now)
         is_deleted = wanted.known is None and gone in self.stored_marks
         if is_deleted or (wanted.known and state.is_gone):
@@ -248,7 +241,7 @@ class PageLooks:
 
     def without_page(self, wanted: Wanted, error: ItemError) -> Iterator[Change]:
         """Record a look without an answer. What was read once stays as it is."""
-        now = self._clock()
+        now = self._run.clock()
         if isinstance(error, HostAway) and (wanted.known or now - error.failing < _GIVEN_UP):
             return
         state = (wanted.state or _unread(now)).failed(now)

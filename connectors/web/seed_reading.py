@@ -16,10 +16,10 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from catchment.errors import ItemError, ParseError, SourceUnavailable
-from connectors.web.address import host_of
-from connectors.web.client import MOST_BYTES, WebResponse
+from connectors.web.address import MOST_BYTES, host_of
+from connectors.web.client import WebResponse
 from connectors.web.feeds import WebFeed, read_feed
-from connectors.web.hosts import HostQueues, NoSuchAddress, PageRequest
+from connectors.web.hosts import HostQueues, Hosts, NoSuchAddress, PageRequest
 from connectors.web.seeds import Listed, SeedKind, kind_of_seed, listed
 from connectors.web.settings import WebSettings
 from connectors.web.store import ResponseStore, StoredResponse
@@ -70,35 +70,36 @@ class Seed:
         return hashlib.blake2b(self.response.body + repr(facts).encode(), digest_size=16).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class WebRun:
+    """What all parts of one listing share. `lists`, `pages`: the stored responses of seeds, and of pages."""
+
+    settings: WebSettings
+    hosts: Hosts
+    lists: ResponseStore
+    pages: ResponseStore
+    clock: Callable[[], datetime]
+    deep: bool
+
+
 class Seeds:
     """The seeds of one listing: `read` them all, then take them by `walk`."""
 
-    def __init__(
-        self,
-        settings: WebSettings,
-        queues: HostQueues,
-        store: ResponseStore,
-        clock: Callable[[], datetime],
-        *,
-        deep: bool,
-    ) -> None:
+    def __init__(self, run: WebRun, queues: HostQueues) -> None:
         self.failed: dict[str, ItemError] = {}
         """Seeds that were never read, with the reason."""
         self.excluded: set[str] = set()
         """Feeds and lists that others name, and whose host is not allowed."""
         self.pages: dict[str, WebResponse] = {}
         """Seeds that turned out to be pages in this listing."""
-        self._settings = settings
+        self._run = run
         self._queues = queues
-        self._store = store
-        self._clock = clock
-        self._deep = deep
-        self._known = {kept.key: kept for kept, _ in store if kept.version}
+        self._known = {kept.key: kept for kept, _ in run.lists if kept.version}
         self._seen: set[str] = set()
 
     def read(self) -> Iterator[None]:
         """Request all seeds. Yields while it waits. Raises SourceUnavailable if a file cannot be read."""
-        for name in self._settings.addresses:
+        for name in self._run.settings.addresses:
             self._open(name)
         for outcome in self._queues.outcomes():
             if outcome is not None:
@@ -108,7 +109,7 @@ class Seeds:
     def walk(self) -> Iterator[Seed]:
         """Yield all seeds that were ever read, in the order of the settings; those of a list at its place."""
         seen: set[str] = set()
-        for name in self._settings.addresses:
+        for name in self._run.settings.addresses:
             yield from self._below(name, seen)
 
     def is_list(self, address: str) -> bool:
@@ -136,7 +137,7 @@ class Seeds:
         """Return a seed with its latest content, or None if it was never read."""
         if "://" not in name:
             return Seed.in_file(Path(name))
-        kept = self._store.get(name) if name in self._known else None
+        kept = self._run.lists.get(name) if name in self._known else None
         return Seed(name, SeedKind(kept.version), kept.response) if kept else None
 
     def _seeds_in(self, seed: Seed) -> Iterator[str]:
@@ -156,14 +157,14 @@ class Seeds:
             self._queues.add(PageRequest(name))
         elif kept.version != SeedKind.PAGE:
             validators = (kept.response.etag, kept.response.modified, kept.response.address)
-            self._queues.add(PageRequest(name, *(() if self._deep else validators)))
+            self._queues.add(PageRequest(name, *(() if self._run.deep else validators)))
 
     def _open_named(self, name: str) -> None:
         """Open the seeds that another one names, if their hosts may be asked."""
         if (seed := self._seed(name)) is None:
             return
         for address in self._seeds_in(seed):
-            if self._settings.allowed.host_for(address):
+            if self._run.settings.allowed.host_for(address):
                 self._open(address)
             else:
                 self.excluded.add(address)
@@ -172,7 +173,7 @@ class Seeds:
         known = self._known.get(address)
         if isinstance(result, WebResponse) and result.status == 200:
             seed = Seed.of(address, result)
-            if known is None and seed.kind is SeedKind.PAGE and address not in self._settings.addresses:
+            if known is None and seed.kind is SeedKind.PAGE and address not in self._run.settings.addresses:
                 problem = "answers with a page, not a feed; correct it in its list, or sign in to your network"
                 self.failed[address] = NoSuchAddress(f"{host_of(address)}: {problem}")
                 return
@@ -189,6 +190,6 @@ class Seeds:
         if seed.kind is SeedKind.PAGE:
             self.pages[seed.name] = response
             response = response._replace(body=b"")
-        kept = StoredResponse(seed.name, self._clock(), response, seed.kind)
-        self._store.put(kept)
+        kept = StoredResponse(seed.name, self._run.clock(), response, seed.kind)
+        self._run.lists.put(kept)
         self._known[seed.name] = kept._replace(response=response._replace(body=b""))

@@ -13,10 +13,9 @@ from pydantic import Field, field_validator
 
 from catchment.errors import BadInput, ParseError
 from catchment.settings import SourceSettings, expanded
-from connectors.web.address import AllowedHosts, host_of, name_of, normalized
+from connectors.web.address import MOST_BYTES, AllowedHosts, host_of, name_of, normalized
 from connectors.web.seeds import SeedKind, kind_of_seed, listed, texts_of
 
-_MOST_BYTES = 20_000_000
 _HOST = re.compile(r"(?P<name>\[[^/@]+\]|[^:/@]+)(:(?P<port>[0-9]{1,5}))?")
 
 
@@ -99,10 +98,10 @@ def addresses_in(path: Path) -> list[str]:
     """Return the addresses in a file: a sitemap or OPML, or a list as it is written. Raises BadInput."""
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise BadInput(f"{path.name!r}: cannot be read ({error.strerror}); correct its mode or the path") from None
-    if len(data) > _MOST_BYTES:
+    if len(data) > MOST_BYTES:
         raise BadInput(f"{path.name!r}: larger than 20 MB; split it")
     kind = kind_of_seed(data, None, path.name)
     if kind in (SeedKind.FEED, SeedKind.PAGE):

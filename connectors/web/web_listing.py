@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -15,12 +15,11 @@ from catchment.errors import ParseError
 from catchment.model import Change, Checkpoint, KnownItem, Root, Tombstone, Upsert
 from connectors.web.client import WebResponse
 from connectors.web.feeds import FeedEntry
-from connectors.web.hosts import HostQueues, Hosts
+from connectors.web.hosts import HostQueues
 from connectors.web.page_looks import GONE, PageLooks, Wanted, item_of
-from connectors.web.seed_reading import Seed, Seeds
+from connectors.web.seed_reading import Seed, Seeds, WebRun
 from connectors.web.seeds import SeedKind
-from connectors.web.settings import WebSettings
-from connectors.web.store import ResponseStore, StoredResponse
+from connectors.web.store import StoredResponse
 
 _LONGEST = 600.0
 """Seconds after which a listing ends, to be continued by the next one."""
@@ -35,26 +34,11 @@ _SEED, _FRONTIER = "seed:", "frontier"
 
 
 class WebListing:
-    """One listing. `run` it once. The stores are of seeds and of pages."""
+    """One listing. Take its `changes` once."""
 
-    def __init__(
-        self,
-        settings: WebSettings,
-        hosts: Hosts,
-        seeds_store: ResponseStore,
-        store: ResponseStore,
-        known: Known,
-        clock: Callable[[], datetime],
-        *,
-        deep: bool,
-    ) -> None:
-        self._settings = settings
-        self._hosts = hosts
-        self._seeds_store = seeds_store
-        self._store = store
+    def __init__(self, run: WebRun, known: Known) -> None:
+        self._run = run
         self._known = known
-        self._clock = clock
-        self._deep = deep
         self._parsed: dict[str, tuple[str, list[str]]] = {}
         """The mark and the locators of each feed that was parsed."""
         self._feeds: set[str] = set()
@@ -62,7 +46,7 @@ class WebListing:
         self._is_cut = False
         self._looked = 0
 
-    def run(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[Change]:
         """Yield the changes. Raises SourceUnavailable if a file with addresses cannot be read."""
         yield Root({"": "web"})
         self._begun = self._saved = time.monotonic()
@@ -74,11 +58,9 @@ class WebListing:
         for locator, item in items.items():
             self._by_feed[item.attributes.get("feed", "")][locator] = item
         marks = self._known.marks()
-        queues = self._queues = HostQueues(self._hosts, marks, self._clock, self._is_over)
-        self._seeds = Seeds(self._settings, queues, self._seeds_store, self._clock, deep=self._deep)
-        self._pages = PageLooks(
-            self._settings, self._store, queues, items, marks, self._seeds.became, self._clock, deep=self._deep
-        )
+        queues = self._queues = HostQueues(self._run.hosts, marks, self._run.clock, self._is_over)
+        self._seeds = Seeds(self._run, queues)
+        self._pages = PageLooks(self._run, queues, items, marks, self._seeds.became)
         self._sweep()
         try:
             for _ in self._seeds.read():
@@ -94,24 +76,24 @@ class WebListing:
     # Beginning and end
 
     def _is_over(self) -> bool:
-        is_over = time.monotonic() - self._begun > _LONGEST or self._store.bytes > _MOST_STORED
+        is_over = time.monotonic() - self._begun > _LONGEST or self._run.pages.bytes > _MOST_STORED
         self._is_cut = self._is_cut or is_over
         return is_over
 
     def _sweep(self) -> None:
         """Delete the responses that were delivered; the others are used instead of a request."""
-        now = self._clock()
-        for kept, size in self._store:
+        now = self._run.clock()
+        for kept, size in self._run.pages:
             item = self._pages.items.get(kept.key)
             recorded = item if item is not None and item.version == kept.version else None
             is_delivered = recorded is not None and recorded.content_hash not in (None, kept.replaces)
             if is_delivered or now - kept.asked > _KEPT:
-                self._store.drop(kept.key)
+                self._run.pages.drop(kept.key)
                 continue
-            self._store.bytes += size
-            if recorded is None and not self._deep:
+            self._run.pages.bytes += size
+            if recorded is None and not self._run.deep:
                 self._pages.ready.add(kept.key)
-        if (frontier := self._seeds_store.get(_FRONTIER)) is not None:
+        if (frontier := self._run.lists.get(_FRONTIER)) is not None:
             links = orjson.loads(frontier.response.body)
             self._pages.frontier = {address: (site, depth) for address, site, depth in links}
 
@@ -121,18 +103,21 @@ class WebListing:
             return
         self._looked, self._saved = 0, time.monotonic()
         self._save_frontier()
-        yield Checkpoint({**self._pages.marks, **self._queues.marks})
+        yield Checkpoint(self._marks())
+
+    def _marks(self) -> dict[str, str | None]:
+        return {**self._pages.marks, **self._queues.marks}
 
     def _save_frontier(self) -> None:
         links = [(address, site, depth) for address, (site, depth) in self._pages.frontier.items()]
         if links:
-            self._seeds_store.put(StoredResponse(_FRONTIER, self._clock(), WebResponse(body=orjson.dumps(links))))
+            self._run.lists.put(StoredResponse(_FRONTIER, self._run.clock(), WebResponse(body=orjson.dumps(links))))
         else:
-            self._seeds_store.drop(_FRONTIER)
+            self._run.lists.drop(_FRONTIER)
 
     def _finished(self) -> Iterator[Change]:
         self._save_frontier()
-        marks = {**self._pages.marks, **self._queues.marks}
+        marks = self._marks()
         read = self._pages.recorded.union(self._pages.items)
         for name, (mark, locators) in self._parsed.items():
             marks[_SEED + name] = mark if read.issuperset(locators) else None
@@ -141,7 +126,7 @@ class WebListing:
             is_stale = key.startswith(GONE) and key.removeprefix(GONE) not in self._pages.wanted
             if not self._is_cut and (is_stale or (key.startswith(_SEED) and key not in current)):
                 marks[key] = None
-        now = self._clock()
+        now = self._run.clock()
         moments = [self._pages.next, *(one.until for one in self._queues.deferred.values())]
         again = max(min(filter(None, moments)), now + _AGAIN) if any(moments) else None
         # A page that turned out to be a feed is due at once.
@@ -163,7 +148,7 @@ class WebListing:
                 yield from self._pages.without_page(wanted, error)
         for locator, item in self._pages.items.items():
             site, depth = item.attributes.get("site", ""), item.attributes.get("depth", 0)
-            if site in self._pages.sites and depth <= self._settings.depth:
+            if site in self._pages.sites and depth <= self._run.settings.depth:
                 yield from self._pages.follow(locator, site, depth)
         for address, (site, depth) in list(self._pages.frontier.items()):
             if site in self._pages.sites:
@@ -181,7 +166,7 @@ class WebListing:
             case SeedKind.PAGE:
                 if (wanted := self._pages.want(seed.name)) is None:
                     return
-                if self._settings.depth:
+                if self._run.settings.depth:
                     self._pages.sites[seed.name] += 1
                     wanted.site = seed.name
                 if (response := self._seeds.pages.get(seed.name)) is not None:
@@ -198,8 +183,8 @@ class WebListing:
     def _feed(self, seed: Seed) -> Iterator[Change]:
         self._feeds.add(seed.name)
         of_feed = self._by_feed[seed.name]
-        mark = seed.digest(self._settings.full_text, sorted(self._settings.allowed.names))
-        if self._pages.stored_marks.get(_SEED + seed.name) == mark and not self._deep:
+        mark = seed.digest(self._run.settings.full_text, sorted(self._run.settings.allowed.names))
+        if self._pages.stored_marks.get(_SEED + seed.name) == mark and not self._run.deep:
             for locator, item in of_feed.items():
                 wanted = self._pages.want(locator, **_facts(item, "feed", "id", "url"))
                 if wanted and wanted.state:
@@ -220,7 +205,7 @@ class WebListing:
             if former and former not in named and wanted.known is None:
                 wanted.came_from = former
                 self._pages.wanted[former] = wanted
-            if place == entry.address and not entry.is_full and self._settings.full_text:
+            if place == entry.address and not entry.is_full and self._run.settings.full_text:
                 wanted.entry = entry
                 yield from self._pages.consider(wanted)
             else:
@@ -230,7 +215,7 @@ class WebListing:
 
     def _place(self, entry: FeedEntry, feed: str) -> str:
         """Return the locator of an entry: its address, if we may ask its host for it."""
-        if entry.address and self._settings.allowed.host_for(entry.address):
+        if entry.address and self._run.settings.allowed.host_for(entry.address):
             return entry.address
         return f"{feed}#{entry.id}"
 

@@ -53,7 +53,6 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         # The default keeps leases in memory: a killed server would leak every slot that was in use.
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
         "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "1",
-        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
         # The worker is notified of new runs by events; this poll finds runs whose event was lost.
         "PREFECT_WORKER_QUERY_SECONDS": "15",
         "PREFECT_WORKER_ENABLE_CANCELLATION": "true",

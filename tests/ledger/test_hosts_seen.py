@@ -62,7 +62,7 @@ def test_views_name_the_host_that_is_silent_and_what_waits_for_it(homes: dict[st
         report = ServerReport.read(home)
         attic, barn, cellar = hosts(ledger, report)
         assert (attic.state, attic.is_me, attic.sources, attic.problem) == (HostState.ACTIVE, True, ("docs",), "")
-        assert (barn.state, barn.problem) == (HostState.SILENT, "does not answer; waits for it: notes")
+        assert (barn.state, barn.problem) == (HostState.SILENT, "does not answer; notes waits for it")
         assert (cellar.state, cellar.last_beat, cellar.problem) == (HostState.STOPPED, None, "")
         found = {one.name: one for one in sources.standings(ledger, home, report)}
         assert {name: (one.on, one.waits) for name, one in found.items()} == {

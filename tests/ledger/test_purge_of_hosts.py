@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from catchment.actions.sources import remove
 from catchment.content.raw_store import RawStore
 from catchment.ledger import Ledger
 from catchment.model import Priority
@@ -17,6 +18,7 @@ from catchment.views.hosts import HostState, hosts
 from connectors.local_files import LocalFiles
 from console.main import main
 from deployments.runs.rounds import clear_for_other_hosts
+from web.__main__ import desk_of
 
 pytestmark = pytest.mark.postgres
 SECRET = "The zebrafinch of Winnipeg sings every single morning at the window"
@@ -98,10 +100,20 @@ def test_host_that_left_before_it_deleted_its_data_is_named(
         ledger.hosts.end_beat()
     with closing(Ledger.inspect(attic)) as ledger:
         assert [one.state for one in hosts(ledger)] == [HostState.ACTIVE, HostState.STOPPED]
-        assert hosts(ledger)[1].problem == "stopped; has not deleted its data of mine"
+        assert hosts(ledger)[1].problem == "has not deleted its data of mine"
         ledger.hosts.leave("barn")
 
     assert states(attic) == ["withdrawn"]
     capsys.readouterr()
     assert command(attic, monkeypatch, "consent", "show", "mine") == 0
     assert "barn: not confirmed; it left before it deleted its data" in capsys.readouterr().out
+
+
+def test_removed_source_is_deleted_on_each_host(joined: dict[str, Home]) -> None:
+    attic, barn = joined.values()
+    remove(desk_of(attic), "mine", "operator:anna")
+    assert holding(barn)
+    clear_for_other_hosts(barn)
+    assert holding(barn) == []
+    with closing(Ledger.inspect(attic)) as ledger:
+        assert ledger.purging.unfinished() == {}

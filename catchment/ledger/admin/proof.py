@@ -21,6 +21,7 @@ from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import embeddings, withdraw, word_parts
+from catchment.ledger.library.documents import CONTENT, content_of
 from catchment.model import Chunk, Document, Item, JobState
 from catchment.runtime import heartbeat
 
@@ -111,8 +112,8 @@ class Proof:
                 its_chunks = select(chunks).where(among(reading, chunks.c.content_id, part)).order_by(chunks.c.id)
                 for row in reading.execute(its_chunks):
                     passages.setdefault(row.content_id, []).append(Chunk(row.start, row.stop, row.heading))
-                rows = reading.execute(select(contents).where(among(reading, contents.c.id, part))).all()
-            yield [Kept(row.id, _document(row), row.normalizer, tuple(passages.get(row.id, ()))) for row in rows]
+                rows = reading.execute(select(contents.c.id, *CONTENT).where(among(reading, contents.c.id, part))).all()
+            yield [Kept(row.id, content_of(row), row.normalizer, tuple(passages.get(row.id, ()))) for row in rows]
             done += len(part)
             heartbeat.report("comparing", done, len(numbers))
 
@@ -239,20 +240,6 @@ def _status(row: AnyRow) -> ItemStatus:
         JobState.CANCELLED: ItemStatus.SET_ASIDE,
     }
     return ItemStatus.STORED if stored else known.get(state, ItemStatus.LOST) if state else ItemStatus.LOST
-
-
-def _document(row: AnyRow) -> Document:
-    return Document(
-        text=row.text,
-        media_type=row.media_type,
-        title=row.title,
-        language=row.language,
-        author=row.author,
-        created=maybe_time(row.created),
-        modified=maybe_time(row.modified),
-        properties=from_json(row.properties),
-        warnings=tuple(from_json(row.warnings)),
-    )
 
 
 def _enqueue(writing: Writing, item_ids: Sequence[int], actor: str) -> None:

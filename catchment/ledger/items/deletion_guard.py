@@ -55,8 +55,13 @@ class Deletions:
         self._store = store
         self._monotonic = monotonic
 
-    def settle(self, sync_id: int, changed_roots: Sequence[str], *, torn: bool) -> Settled:
-        """Implement `Intake.settle`."""
+    def settle(self, sync_id: int, *, changed_roots: Sequence[str] = (), torn: bool = False) -> Settled:
+        """Delete the missing items, or hold the deletions if they are suspiciously many.
+
+        Versioned deletions are applied. The others are all held if a root changed, or if they are more than 10 items and more
+        than a tenth of the source. After a torn listing (see `Checkpoint`), only items missing for an hour count. Raises
+        StaleLease if the sync is closed.
+        """
         with self._store.write() as writing:
             sync = find_open_sync(writing, sync_id)
             missing = _missing(writing, sync.source_id)
@@ -93,7 +98,7 @@ class Deletions:
         return count
 
     def holds(self, source_id: int | None = None) -> list[Hold]:
-        """Implement `Intake.holds`."""
+        """Return the deletions that wait for an operator's decision."""
         statement = (
             select(holds, sources.c.name)
             .join(sources, sources.c.id == holds.c.source_id)
@@ -108,19 +113,21 @@ class Deletions:
                 for row in reading.execute(statement)
             ]
 
-    def held_folders(self, source_id: int, after: str | None, limit: int) -> ListPage[HeldFolder]:
-        """Implement `Intake.held_folders`."""
+    def held_folders(self, source_id: int, limit: int = 50) -> ListPage[HeldFolder]:
+        """Return the first folders with missing items, by name. These are the held deletions, if there is a hold."""
         folder = items.c.container
         counted = select(folder, func.count().label("number")).where(_is_missing(source_id)).group_by(folder)
         part = counted.order_by(folder).limit(limit + 1)
         with self._store.read() as reading:
-            found = reading.execute(part if after is None else part.where(folder > after)).all()
+            found = reading.execute(part).all()
             folders = select(func.count(folder.distinct())).where(_is_missing(source_id))
             total = reading.execute(folders).scalar_one()
         return cut(found, limit, total, lambda row: HeldFolder(row.container, row.number), lambda row: row.container)
 
-    def held_items(self, source_id: int, folder: str | None, after: str | None, limit: int) -> ListPage[HeldItem]:
-        """Implement `Intake.held_items`."""
+    def held_items(
+        self, source_id: int, folder: str | None = None, *, after: str | None = None, limit: int = 50
+    ) -> ListPage[HeldItem]:
+        """Return the missing items, by path, optionally of one folder without those inside it."""
         which = _is_missing(source_id)
         if folder is not None:
             which &= items.c.container == folder
@@ -136,8 +143,8 @@ class Deletions:
             total = reading.execute(select(func.count()).select_from(items).where(which)).scalar_one()
         return cut(found, limit, total, _held_item, lambda row: row.locator)
 
-    def apply(self, source_id: int, actor: str, reason: str) -> int:
-        """Implement `Intake.apply_hold`."""
+    def apply_hold(self, source_id: int, actor: str, reason: str) -> int:
+        """Carry out held deletions and accept the present root. Return the number of items. Raises NotFound without a hold."""
         with self._store.read() as reading:
             sync_id = _held(reading, source_id)
             missing = _missing(reading, source_id)
@@ -148,8 +155,8 @@ class Deletions:
             writing.record("hold applied", actor=actor, source_id=source_id, sync_id=sync_id, reason=reason)
         return count
 
-    def drop(self, source_id: int, actor: str, reason: str) -> int:
-        """Implement `Intake.drop_hold`."""
+    def drop_hold(self, source_id: int, actor: str, reason: str) -> int:
+        """Keep the items until the next listing decides again. Return the number of items. Raises NotFound without a hold."""
         with self._store.read() as reading:
             sync_id = _held(reading, source_id)
             missing = _missing(reading, source_id)
@@ -160,7 +167,7 @@ class Deletions:
         return count
 
     def purge(self) -> int:
-        """Implement `Intake.purge`."""
+        """Purge items that were deleted longer ago than their source keeps them, and their documents. Return their number."""
         with self._store.write() as writing:
             self._monotonic.now(writing)
             # Times recorded while the clock was ahead: the true age is unknown, so count from now.

@@ -8,26 +8,20 @@ from sqlalchemy import delete, select
 
 from catchment.errors import SkipReason
 from catchment.ledger.db import lookup
-from catchment.ledger.db.database import Store, Writing, among
+from catchment.ledger.db.database import Writing, among
 from catchment.ledger.db.job_states import SKIPPED, in_parts
-from catchment.ledger.db.lookup import ListPage
-from catchment.ledger.db.monotonic_clock import MonotonicClock
-from catchment.ledger.db.records import Hold, IntakeCounts, ItemRow, Settled
+from catchment.ledger.db.records import IntakeCounts, ItemRow
 from catchment.ledger.db.schema import items, jobs
 from catchment.ledger.db.schema import marks as marks_table
 from catchment.ledger.items import item_lookup
-from catchment.ledger.items.deletion_guard import Deletions, HeldFolder, HeldItem
+from catchment.ledger.items.deletion_guard import Deletions
 from catchment.ledger.items.known import KnownSource
 from catchment.ledger.items.recording import Recording
 from catchment.model import Failure, Skip, Tombstone, Upsert
 
 
-class Intake:
-    """The ledger's record of the items at each source."""
-
-    def __init__(self, store: Store, monotonic: MonotonicClock) -> None:
-        self._store = store
-        self._deletions = Deletions(store, monotonic)
+class Intake(Deletions):
+    """The ledger's record of the items at each source, with the guarded deletion of those that are missing."""
 
     def known(self, source_id: int) -> KnownSource:
         """Return the connector's view of the records of a source."""
@@ -61,41 +55,6 @@ class Intake:
             counts = recording.take(changes)
             _keep_marks(writing, sync.source_id, marks)
             return counts
-
-    def settle(self, sync_id: int, *, changed_roots: Sequence[str] = (), torn: bool = False) -> Settled:
-        """Delete the missing items, or hold the deletions if they are suspiciously many.
-
-        Versioned deletions are applied. The others are all held if a root changed, or if they are more than 10 items and more
-        than a tenth of the source. After a torn listing (see `Checkpoint`), only items missing for an hour count. Raises
-        StaleLease if the sync is closed.
-        """
-        return self._deletions.settle(sync_id, changed_roots, torn=torn)
-
-    def holds(self, source_id: int | None = None) -> list[Hold]:
-        """Return the deletions that wait for an operator's decision."""
-        return self._deletions.holds(source_id)
-
-    def held_folders(self, source_id: int, *, after: str | None = None, limit: int = 50) -> ListPage[HeldFolder]:
-        """Return the folders with missing items, by name. These are the held deletions, if there is a hold."""
-        return self._deletions.held_folders(source_id, after, limit)
-
-    def held_items(
-        self, source_id: int, folder: str | None = None, *, after: str | None = None, limit: int = 50
-    ) -> ListPage[HeldItem]:
-        """Return the missing items, by path, optionally of one folder without those inside it."""
-        return self._deletions.held_items(source_id, folder, after, limit)
-
-    def apply_hold(self, source_id: int, actor: str, reason: str) -> int:
-        """Carry out held deletions and accept the present root. Return the number of items. Raises NotFound without a hold."""
-        return self._deletions.apply(source_id, actor, reason)
-
-    def drop_hold(self, source_id: int, actor: str, reason: str) -> int:
-        """Keep the items until the next listing decides again. Return the number of items. Raises NotFound without a hold."""
-        return self._deletions.drop(source_id, actor, reason)
-
-    def purge(self) -> int:
-        """Purge items that were deleted longer ago than their source keeps them, and their documents. Return their number."""
-        return self._deletions.purge()
 
     def find(self, text: str, source: str | None = None) -> list[ItemRow]:
         """Return up to 50 items with this name, now or before a move, best match first, in any state: see `match_name`.

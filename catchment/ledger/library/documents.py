@@ -80,7 +80,7 @@ class Library:
             rows = reading.execute(_documents().where(among(reading, documents.c.item_id, item_ids)))
             return {
                 row.item_id: StoredDocument(
-                    _content(row),
+                    content_of(row),
                     row.hash,
                     row.normalizer,
                     row.title,
@@ -213,7 +213,7 @@ class Library:
         with self._store.read() as reading:
             rows = reading.execute(_documents().where(among(reading, documents.c.id, document_ids))).all()
             places = {row.id: (row.source_id, row.locator) for row in rows}
-            content = {places[row.id]: _content(row) for row in rows}
+            content = {places[row.id]: content_of(row) for row in rows}
             attached = mail_relations.attached(reading, content)
         return {number: MessageBody(content[place], attached.get(place, ())) for number, place in places.items()}
 
@@ -285,7 +285,7 @@ def _latest(row: AnyRow) -> LatestDocument:
     )
 
 
-_CONTENT = (
+CONTENT = (
     contents.c.hash,
     contents.c.normalizer,
     contents.c.text,
@@ -298,11 +298,12 @@ _CONTENT = (
     contents.c.properties.label("own_properties"),
     contents.c.warnings,
 )
+"""The columns of `content_of`."""
 
 
 def _documents() -> Select[Any]:
     return (
-        select(documents, items.c.locator, sources.c.name.label("source"), *_CONTENT)
+        select(documents, items.c.locator, sources.c.name.label("source"), *CONTENT)
         .join_from(documents, items, items.c.id == documents.c.item_id)
         .join(sources, sources.c.id == documents.c.source_id)
         .join(contents, contents.c.id == documents.c.content_id)
@@ -323,7 +324,8 @@ def _named(reading: Reading, *where: ColumnElement[bool]) -> list[Named]:
     ]
 
 
-def _content(row: AnyRow) -> Document:
+def content_of(row: AnyRow) -> Document:
+    """Return the document as it was made of its item, without what its item adds."""
     return Document(
         text=row.text,
         media_type=row.media_type,
@@ -348,7 +350,7 @@ def _shown(reading: Reading, row: AnyRow, most_mentions: int | None) -> Shown:
         places=tuple((p.source, p.item) for p in matches.places_of(reading, [row.content_id])[row.content_id]),
         mentions=tuple((r.locator, _link(r)) for r in reading.execute(mentions)),
         conversation=mail_relations.conversation(reading, row.content_id, row.id),
-        attached=mail_relations.attached(reading, {place: _content(row)}).get(place, ()),
+        attached=mail_relations.attached(reading, {place: content_of(row)}).get(place, ()),
         carrier=mail_relations.carrier(reading, row.source_id, row.locator),
     )
 
@@ -362,7 +364,7 @@ def former(reading: Reading, image: ColumnElement[bool], document: int, item_id:
     """Return the document that a before-image has, without its relations to others. Raises NotFound."""
     known = {"id": document, "item_id": item_id, "source": source}
     columns = [literal(value).label(name) for name, value in known.items()]
-    statement = select(before_images, before_images.c.path.label("locator"), *columns, *_CONTENT)
+    statement = select(before_images, before_images.c.path.label("locator"), *columns, *CONTENT)
     return _one(reading, statement.join(contents, contents.c.id == before_images.c.content_id).where(image))
 
 
@@ -377,7 +379,7 @@ def _alone(reading: Reading, row: AnyRow) -> Shown:
     """Return a document without its relations to other documents."""
     found = select(links).where(links.c.content_id == row.content_id).order_by(links.c.position)
     named = select(entities).where(entities.c.content_id == row.content_id).order_by(entities.c.position)
-    content, metadata = _content(row), from_json(row.metadata)
+    content, metadata = content_of(row), from_json(row.metadata)
     return Shown(
         document=row.id,
         content_id=row.content_id,
