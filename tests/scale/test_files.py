@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+import typer
+import yaml
+
+from console.main import application
 from deployments.server.environment import SETTINGS
 from tests.scale.stack import FILES, PROJECT, compose, settings
 
@@ -69,3 +73,26 @@ def test_only_postgres_and_nginx_are_reachable_from_outside() -> None:
     }
     rules = (FILES / "pg_hba.conf").read_text().splitlines()
     assert [rule.split()[0] for rule in rules if not rule.startswith("#")] == ["local", "hostssl", "hostssl"]
+
+
+def test_pods_run_the_image_and_join_by_its_command() -> None:
+    manifest = yaml.safe_load((FILES / "kubernetes.yaml").read_text())
+    pod = manifest["spec"]["template"]
+    assert manifest["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+    [container] = pod["spec"]["containers"]
+    image = (PROJECT / "Dockerfile").read_text()
+    assert f"USER {pod['spec']['securityContext']['runAsUser']}\n" in image
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert f"VOLUME {mounts['home']}\n" in image
+    provided = {volume["name"] for volume in pod["spec"]["volumes"]}
+    assert mounts.keys() == provided | {claim["metadata"]["name"] for claim in manifest["spec"]["volumeClaimTemplates"]}
+    [script] = container["args"]
+    options = set(re.findall(r"--[a-z]+", script))
+    known = {
+        option
+        for parameter in typer.main.get_command(application()).commands["join"].params
+        for option in parameter.opts
+    }
+    assert options <= known
+    variables = set(re.findall(r"\$(\w+)|env:(\w+)", script))
+    assert {first or second for first, second in variables} == {each["name"] for each in container["env"]}

@@ -267,7 +267,9 @@ def test_clock_of_one_host_an_hour_ahead_moves_nothing(library: Library) -> None
         states = [host["state"] for host in library.attic.person("hosts", "--json").ok().json]
         [(after,)] = library.stack.asked("select max(ended_at) from syncs")
     finally:
+        library.barn.person("down").ok()
         library.clock.set(0)
+        library.barn.person("up", "--detach").ok()
     assert states == ["active", "active"]
     assert 0 < after - before < timedelta(minutes=10) / timedelta(microseconds=1)
     _require_whole(library, "early")
