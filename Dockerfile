@@ -2,7 +2,7 @@
 FROM python:3.11-slim AS build
 COPY dist/*.whl dist/constraints.txt /dist/
 RUN python -m venv /opt/catchment \
-    && /opt/catchment/bin/pip install --no-cache-dir --constraint /dist/constraints.txt /dist/*.whl
+    && /opt/catchment/bin/pip install --no-cache-dir --constraint /dist/constraints.txt "$(echo /dist/*.whl)[postgres]"
 
 FROM python:3.11-slim
 COPY --from=build /opt/catchment /opt/catchment

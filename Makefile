@@ -15,7 +15,7 @@ REST := server or browser or postgres or acceptance or faults or full
 # Without its compiled modules, every process of ours would compile them anew: half of a short command's time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-rest test-long test-all soak fuzz check docs pictures bench bench-peers load hazards wheel wheelhouse lock clean
+.PHONY: help setup demo test test-rest test-long test-scale test-all soak fuzz check docs pictures bench bench-peers load hazards wheel wheelhouse lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -44,6 +44,9 @@ test-rest: setup ## what .ci/run adds: flows on a server, PostgreSQL, Dovecot, t
 
 test-long: setup ## the tests that take minutes: killed processes, full disks, clocks that jump, a browser
 	$(PYTEST) -n 4 -m "long and not soak" $(ARGS)
+
+test-scale: setup ## of these, several hosts with one library on PostgreSQL, Redis and two Prefect servers
+	$(PYTEST) -m "scale and not soak" $(ARGS)
 
 test-all: test test-rest test-long  ## all of these
 
@@ -76,6 +79,7 @@ bench: setup     ## speed and memory beside a bare loop, what search finds, and 
 	$(BIN)/python -m benchmarks.telemetry $(ARGS)
 	$(BIN)/python -m benchmarks.alarms
 	$(BIN)/python -m benchmarks.rollups 60
+	$(BIN)/python -m benchmarks.scale $(ARGS)
 
 bench-peers: setup ## the same notes by `catchment sync`, dlt into DuckDB and CocoIndex, which are installed into build/ (ARGS=2000)
 	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python build/peers-venv

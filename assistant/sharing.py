@@ -1,23 +1,33 @@
-"""The sources that assistants may use: those in sources.yaml whose setting `assistants` is true. All others are kept."""
+"""The sources that assistants may use: those whose setting `assistants` is true, also on other hosts. All others are kept."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from catchment.errors import ConfigError
+from catchment.errors import ConfigError, TryAgain
 from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
+from deployments.server.running import running
 
 if TYPE_CHECKING:
     from deployments.sources.sources_file import SourceEntry
 
 
+_FRESH_SECONDS = 5
+"""Time for which the answer of the server about other hosts counts."""
+
+
 class Sharing:
-    """Reads sources.yaml again whenever it has changed, so that a changed setting holds from the next call on."""
+    """Reads sources.yaml again whenever it has changed, so that a changed setting holds from the next call on.
+
+    What other hosts share is asked from the server every few seconds, and nothing of theirs is shared while it does not answer.
+    """
 
     def __init__(self, home: Home) -> None:
-        self._file = home.sources_file
+        self._home, self._file = home, home.sources_file
         self._lock = threading.Lock()
         self._read: tuple[tuple[int, ...], dict[str, SourceEntry], list[str]] | None = None
 
@@ -41,13 +51,25 @@ class Sharing:
                     # Its message may name a source that is kept.
                     problem = f"{self._file.name}: has an error, so no source is shared"
                     raise ConfigError(f"{problem}; a person runs: catchment config validate") from None
+                entries = (*entries, *self._elsewhere())
                 shared = {entry.name: entry for entry in entries if entry.settings.assistants}
                 self._read = version, shared, [entry.name for entry in entries if entry.name not in shared]
             return self._read[1:]
 
+    def _elsewhere(self) -> Iterable[SourceEntry]:
+        if (host := Membership.of(self._home)) is None or (server := running(self._home)) is None:
+            return ()
+        from deployments.sources.placement import elsewhere
+
+        try:
+            return elsewhere(server, host).values()
+        except TryAgain:
+            return ()
+
     def _version(self) -> tuple[int, ...]:
+        moment = (int(time.monotonic() // _FRESH_SECONDS),) if Membership.of(self._home) else ()
         try:
             found = self._file.stat()
         except FileNotFoundError:
-            return ()
-        return found.st_ino, found.st_size, found.st_mtime_ns
+            return moment
+        return found.st_ino, found.st_size, found.st_mtime_ns, *moment

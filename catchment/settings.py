@@ -24,7 +24,6 @@ from pydantic import (
 
 from catchment.model import Priority, is_charset
 from catchment.runtime.home import CONTROL, Home, expanded  # noqa: F401 - tasks and flows know `Home` from here
-from catchment.runtime.secret_references import SecretReference
 
 _PROBLEMS = {
     "bool": "must be true or false",
@@ -87,6 +86,20 @@ def _full(path: Path, info: ValidationInfo) -> Path:
 
 
 FullPath = Annotated[Path, AfterValidator(_full)]
+
+
+def _from_the_top(reference: str) -> str:
+    scheme, _, place = reference.partition(":")
+    if scheme == "file" and not expanded(Path(place)).is_absolute():
+        # The process that reads the file may have another working directory.
+        raise ValueError("secret file: not a full path; use file:/home/me/password or file:~/password")
+    return reference
+
+
+SecretReference = Annotated[
+    str, StringConstraints(pattern=r"^(env|file|keyring|block):.+$"), AfterValidator(_from_the_top)
+]
+"""`env:VARIABLE`, `file:PATH` (absolute, mode 0600), `keyring:service/user` or `block:NAME`."""
 
 
 def _charset(name: str) -> str:

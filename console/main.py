@@ -39,6 +39,9 @@ _SECTIONS: Final = {
         "web": "start_stop.web_page:web",
         "logs": "start_stop.logs:logs",
         "service": "start_stop.service:app",
+        "join": "start_stop.hosts:join",
+        "leave": "start_stop.hosts:leave",
+        "hosts": "start_stop.hosts:hosts",
         "demo": "start_stop.demo:demo",
     },
     "Sources": {

@@ -30,7 +30,7 @@ from tasks.redacted_errors import Reported, finished
 from tasks.report import explained, name_run, report, schedule_next, showing_progress
 from tasks.run_states import CANCELLED, FAILED, QUARANTINED, REFUSED, SKIPPED, WAITING
 from tasks.source_events import announce
-from tasks.sync_tasks import discover, each, process_item, process_other_items
+from tasks.sync_tasks import each, process_item, process_other_items
 
 _COALESCE_SECONDS = 5.0
 _LISTING_LOOK_SECONDS = 0.02
@@ -145,7 +145,8 @@ async def _listed(opened: Session, deep: bool) -> None:
     """List the source. Items of a first listing are processed while it continues, because none of them can be a move."""
     sync = opened.sync
     first = await opened.call(sync.discovery.is_first)
-    listing = asyncio.create_task(finished(discover, sync.sync.id, deep))
+    # Not a task: its run would be 30 rows in Prefect's database, and most syncs find nothing.
+    listing = asyncio.create_task(opened.call(sync.discover, deep=deep))
     begun_at = 0
     try:
         while first and not listing.done():
@@ -158,6 +159,10 @@ async def _listed(opened: Session, deep: bool) -> None:
         raise
     finally:
         await listing
+    if (progress := sync.progress).listed:
+        get_run_logger().info(
+            "Found %s new or changed items; queued %s jobs.", f"{progress.listed:,}", f"{progress.jobs:,}"
+        )
 
 
 async def _stopped(opened: Session) -> State:

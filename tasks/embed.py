@@ -21,6 +21,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 
 from catchment.ledger import EmbeddingCounts
+from catchment.runtime.membership import shipped_name
 from catchment.search.meaning import meaning_status
 from catchment.settings import Home
 from catchment.sync.fair_share import QUEUE
@@ -41,7 +42,7 @@ _POLL_SECONDS = 0.05
 
 async def request_embedding() -> None:
     """Request a run of the flow `embed`, unless one is waiting already, or its deployment is paused or was deleted."""
-    await request_once("embed", "embed")
+    await request_once("embed", shipped_name(Home.default(), "embed"))
 
 
 @task(name="embed-passages", task_run_name="embed passages", persist_result=False)
@@ -51,9 +52,11 @@ async def embed_passages() -> State[Any]:
     with registered(work):
         async with _showing_progress(work):
             await work.finish()
-    if not work.stopped and not work.error:
+    if not work.stopped and not work.error and not work.elsewhere:
         await asyncio.to_thread(meaning_status.record, Home.default(), work.off)
     await name_run(work.result)
+    if work.elsewhere:
+        return SKIPPED.because("Another host makes the embeddings")
     if work.stopped:
         return CANCELLED.because(f"Stopped: {work.stopped}; the next run continues")
     if work.off:
@@ -72,6 +75,8 @@ class _Embedding:
     off: str = ""
     """Why there is no model."""
     error: str = ""
+    elsewhere: bool = False
+    """Whether another host makes them."""
     stopped: str = ""
     """Why the run was stopped."""
     _may_work_until: float = 0.0
@@ -126,6 +131,7 @@ class _Embedding:
 
     def _take(self, report: dict[str, Any]) -> None:
         self.off, self.error = report.get("off", ""), report.get("error", "")
+        self.elsewhere = report.get("elsewhere", False)
         self.stopped = self.stopped or report.get("stopped", "")
         if "done" in report:
             self.counts = EmbeddingCounts(**report)

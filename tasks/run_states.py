@@ -144,6 +144,6 @@ INTERRUPTED = RunState(
     "CRASHED",
     "Interrupted",
     "was lost with its runner through no fault of its source; resumed at once",
-    ("deployments/runs/live_runs.py",),
+    ("deployments/runs/live_runs.py", "deployments/runs/rounds.py"),
     ("deployments/runs/recovery.py",),
 )

@@ -1,4 +1,4 @@
-"""The tasks of a sync: discover, normalize and extract batches, and process failing items one at a time."""
+"""The tasks of a sync: normalize and extract batches, and process failing items one at a time."""
 
 from __future__ import annotations
 
@@ -51,18 +51,6 @@ def _can_retry(_task: Task[Any, Any], _run: TaskRun, state: State) -> bool:
     """Whether to retry an item: not if it was quarantined or deferred to a later sync, or its source is unavailable."""
     is_gone = isinstance(state.data, Reported) and isinstance(state.data.error, SourceError)
     return state.name == FAILED.name and not is_gone
-
-
-@task(name="discover", task_run_name="discover", persist_result=False, **_RETRIES)
-@ends_with_state
-async def discover(sync: int, deep: bool) -> dict[str, int]:
-    """List the source and record the differences."""
-    opened = current(sync)
-    progress = await opened.call(opened.sync.discover, deep=deep)
-    get_run_logger().info(
-        "Found %s new or changed items; queued %s jobs.", f"{progress.listed:,}", f"{progress.jobs:,}"
-    )
-    return progress.summary()
 
 
 @task(
@@ -136,9 +124,9 @@ async def each(opened: Session, jobs: Iterable[int], process: Callable[[int], Aw
 async def _attempt(opened: Session, job: int) -> State:
     """Process a failing item once, unless its last attempt decided already. Its state is `Failed` if another attempt is due."""
     before = trouble = opened.sync.troubles.get(job)
-    if before is None or before.waits(IN_RUN_SECONDS) is not None:
+    if before is None or opened.sync.waits(before, IN_RUN_SECONDS) is not None:
         if before is not None:
-            await opened.sleep(before.waits(IN_RUN_SECONDS) or 0)
+            await opened.sleep(opened.sync.waits(before, IN_RUN_SECONDS) or 0)
         trouble = await opened.call(opened.sync.process_alone, job)
         if trouble is before and await opened.call(opened.sync.is_left, job):
             # A quota or rate limit is used up, or the sync was stopped.
@@ -153,6 +141,6 @@ async def _attempt(opened: Session, job: int) -> State:
     text, path = f"{problem} (attempt {trouble.attempt})", f"/jobs/{job}"
     if trouble.retry_at is None:
         return QUARANTINED.because(with_page(f"{text}. What helps: {remedy}.", path))
-    if trouble.waits(IN_RUN_SECONDS) is None:
+    if opened.sync.waits(trouble, IN_RUN_SECONDS) is None:
         return RETRYING_LATER.because(with_page(f"{text}. Next attempt: {trouble.retry_at:%H:%M:%S} UTC.", path))
     return FAILED.because(f"{text}; retried in this run")

@@ -33,6 +33,7 @@ _PROJECT = Path(__file__).parents[1]
 _ONE_SERVER = {
     "tests/acceptance/shared": "person",
     "tests/flows": "server of the flows",
+    "tests/scale": "hosts",
     "tests/console/test_running.py": "server",
     "tests/deployments/test_deploy.py": "server",
     "tests/deployments/test_server.py": "server",

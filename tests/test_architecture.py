@@ -58,6 +58,7 @@ MAY_IMPORT = {
         "assistant",
         "catchment",
         "connectors",
+        "deployments.sources.placement",
         "deployments.sources.sources_file",
         "deployments.server.running",
         "web.guard",
@@ -69,6 +70,8 @@ COMPOSITION = {
     ("catchment/__main__.py", "console.main.main"),
     ("web/__main__.py", "deployments.health.announcing.Announcer"),
     ("web/__main__.py", "deployments.runs.desk.LocalDesk"),
+    ("web/__main__.py", "deployments.server.client.checks"),
+    ("web/__main__.py", "deployments.server.running.running"),
 }
 """Imports of the modules that start a process."""
 ONE_HOME = {
@@ -128,13 +131,14 @@ ROOMS = {
         "runner": {"server", "runs", "sources"},
         "watch": {"server", "runs", "sources"},
         "health": {"server", "runs", "sources", "watch"},
+        "hosts": {"server", "runs", "sources"},
         "worker": {"server", "runs", "sources", "watch", "runner"},
         "supervisor": {"server", "runs", "sources"},
     },
 }
 """Which rooms of a folder a room may import, besides itself."""
 LEDGER = ROOT / "catchment" / "ledger"
-_MOST_FILES = 14
+_MOST_FILES = 15
 NAMED_TWICE = {
     "client": "of the server of Prefect, and of the hosts of the web",
     "connector": "one for each kind of source",
@@ -149,6 +153,7 @@ NAMED_TWICE = {
     "limits": "the limits of hosts and the room of the ledger that stores them",
     "pacing": "the pacing of hosts and its state in the ledger",
     "sinks": "the kinds of sink, and what commands do with them",
+    "hosts": "that share a library, and of the web",
     "sources": "the rows of sources and their deployments",
     "app": "the two applications that serve HTTP",
     "desk": "what actions need, and what gives it on this machine",
@@ -275,7 +280,9 @@ def test_results_of_another_process_are_shown_without_a_database() -> None:
 @pytest.mark.parametrize("folder", ROOMS)
 def test_every_room_has_its_rules(folder: str) -> None:
     there = {path.stem for path in (ROOT / folder.replace(".", "/")).iterdir() if path.suffix == ".py" or path.is_dir()}
-    assert there - {"__init__", "__main__", "__pycache__", "migrations", "observability"} == ROOMS[folder].keys()
+    assert (
+        there - {"__init__", "__main__", "__pycache__", "migrations", "observability", "scale"} == ROOMS[folder].keys()
+    )
 
 
 def test_a_folder_has_about_a_dozen_files() -> None:

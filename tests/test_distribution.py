@@ -27,6 +27,8 @@ _NOT_CODE = {
     "catchment/content/normalize/media_types.txt",
     "catchment/search/stop_words.txt",
     "deployments/observability/",
+    "deployments/scale/",
+    "deployments/scale/systemd/",
     "flows/*.json",
     "web/static/",
     "web/templates/",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,8 @@ from catchment.settings import SourceSettings
 from catchment.views.telemetry.incidents import IncidentWatch
 from deployments.health.announcing import Announcer
 from deployments.runs.desk import LocalDesk
+from deployments.server.client import checks
+from deployments.server.running import running
 from web.app import application
 from web.guard import serve
 from web.observer import Metrics
@@ -34,10 +35,11 @@ def main(arguments: list[str]) -> None:
     become_child("web")
     home = Home.default()
     library = WarmLibrary(home, partial(meaning_status.record, home), partial(_settings, home))
-    server = os.environ.get("PREFECT_API_URL")
+    server = running(home)
     descriptors, host = arguments or ("", "")
-    # A browser of another machine cannot reach the Prefect UI, and must not be led there.
-    readiness = Readiness(library, server, has_ui=not host)
+    # A browser of another machine cannot reach this home's own server. A shared server knows no one-time keys.
+    ui = server.url if server and not server.server and not host else None
+    readiness = Readiness(library, checks(server) if server else None, ui)
     desk, announcer = desk_of(home), Announcer(home)
     watch = IncidentWatch(
         home, lambda: library.ledger, desk.writing, readiness.errors, announcer.announce, is_up=server is not None

@@ -187,7 +187,8 @@ def _revoke(desk: Desk[Any], given: RemoveFields, actor: str) -> Done:
     if not proof.holds:
         raise TryAgain(f"{given.name}: consent withdrawn and {items} deleted, but some data is left; repeat it")
     copies = f"; older copies still have data: {', '.join(proof.copies)}" if proof.copies else ""
-    return Done(f"{given.name}: consent withdrawn, {items} deleted, and nothing of them is left{copies}", proof.items)
+    left = f"{', '.join(proof.hosts)} will delete what is there" if proof.hosts else "nothing of them is left"
+    return Done(f"{given.name}: consent withdrawn, {items} deleted, and {left}{copies}", proof.items)
 
 
 def _limit(desk: Desk[Any], given: LimitFields, actor: str) -> Done:

@@ -18,7 +18,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from catchment.actions.desk import Desk
+from catchment.runtime.server_report import ServerReport
 from catchment.search.completions import completions
+from catchment.views.hosts import HostStanding, hosts
 from catchment.views.library import Overview, overview
 from web import action_table
 from web.guard import Check, error
@@ -76,6 +78,14 @@ def application(
             Overview,
             (),
             lambda library, _: overview(library.ledger, library.home, desk.report(), library.unsaved()),
+        )
+    )
+    views.append(
+        SharedView(
+            "/hosts",
+            list[HostStanding],
+            (),
+            lambda library, _: hosts(library.ledger, ServerReport.read(library.home)),
         )
     )
     views.append(

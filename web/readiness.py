@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
-import json
 import time
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlsplit
-from uuid import uuid4
 
 from catchment.errors import CatchmentError, NotFound, TryAgain
 from catchment.ledger import Ledger
@@ -35,7 +29,6 @@ _LOOK_SECONDS = 2.0
 _GLANCE_SECONDS = 0.3
 _NOBODY = HostLimits("catchment.probe")
 """No host: its slot is the lease that is taken and given back."""
-_EVENT = "catchment.probe"
 
 
 @dataclass(slots=True)
@@ -81,18 +74,21 @@ class _Part:
 
 
 class Readiness:
-    """The state of this process. `server` is the address of the Prefect API; `has_ui`: browsers reach its UI there."""
+    """The state of this process. `server`: the checks `server` and `events`; `ui`: where browsers are signed in, too."""
 
-    def __init__(self, library: WarmLibrary, server: str | None, has_ui: bool = True) -> None:
-        self.ui = server.removesuffix("/api") if server and has_ui else None
+    def __init__(
+        self, library: WarmLibrary, server: Mapping[str, Callable[[], None]] | None, ui: str | None = None
+    ) -> None:
+        self.ui = ui
+        checks = server or {}
         self._ticked = time.monotonic()
         self._library = library
         home = library.home
         self._parts = {
             "ledger": _Part(lambda: _write_nothing(home)),
             "lease": _Part(lambda: _take_lease(home)),
-            "server": _Part(lambda: _request_health(server), _ALIVE_SECONDS),
-            "events": _Part(lambda: _post_event(server, home)),
+            "server": _Part(checks.get("server", _no_server), _ALIVE_SECONDS),
+            "events": _Part(checks.get("events", _no_server)),
         }
 
     async def tick(self) -> None:
@@ -151,41 +147,5 @@ def _take_lease(home: Home) -> None:
         ledger.pacing.release(ticket)
 
 
-def _request_health(server: str | None) -> None:
-    _request(server, "GET", "/health", _PART_SECONDS)
-
-
-def _post_event(server: str | None, home: Home) -> None:
-    """Post an event. The server says that it is healthy and ready, also if it cannot accept events."""
-    event = {
-        "id": str(uuid4()),
-        "occurred": datetime.now(UTC).isoformat(),
-        "event": _EVENT,
-        "resource": {"prefect.resource.id": _EVENT},
-    }
-    headers = {"Content-Type": "application/json"}
-    with suppress(FileNotFoundError):
-        login = (home.path / "ui-login").read_bytes().strip()
-        headers["Authorization"] = f"Basic {b64encode(login).decode()}"
-    _request(server, "POST", "/events", _PATIENT_SECONDS, json.dumps([event]), headers)
-
-
-def _request(
-    server: str | None,
-    method: str,
-    path: str,
-    seconds: float,
-    body: str | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> None:
-    if server is None:
-        raise TryAgain("no server: started without `catchment up`")
-    address = urlsplit(server)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=seconds)
-    try:
-        connection.request(method, f"{address.path}{path}", body, dict(headers or {}))
-        status = connection.getresponse().status
-    finally:
-        connection.close()
-    if status >= http.HTTPStatus.BAD_REQUEST:
-        raise TryAgain(f"the server responded with status {status}")
+def _no_server() -> None:
+    raise TryAgain("no server: started without `catchment up`")

@@ -4,7 +4,7 @@ An action takes the actor and a reason, and adds its line to the history. A refu
 or not at all; a few can be repeated to finish, as their functions say. The sources file, the connectors and Prefect's API are
 handed in as a `Desk`:
 
-    add, change, pause, resume, remove a source        actions.sources
+    add, change, move, pause, resume, remove a source  actions.sources
     allow hosts of a web source                        actions.sources
     enqueue web addresses                              actions.inbox
     apply_deletions, drop_deletions: held deletions    actions.sources

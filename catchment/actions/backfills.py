@@ -14,7 +14,6 @@ from catchment.contracts import Windowed
 from catchment.errors import BadInput, NotFound, TryAgain
 from catchment.ledger import Backfill, BackfillSelection, Survey
 from catchment.model import ReplayStage
-from catchment.runtime import process
 from catchment.sync.kept_raw import raw_store, readable
 from catchment.sync.plan import make_plan
 
@@ -149,7 +148,7 @@ def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> list[Undon
         ledger.backfills.get(number)
         for sync in ledger.backfills.syncs(number):
             with suppress(NotFound):
-                undone.append(ledger.undo.undo(sync, actor, reason, process.alive))
+                undone.append(ledger.undo.undo(sync, actor, reason, ledger.alive))
     return undone
 
 

@@ -16,9 +16,10 @@ from catchment.settings import Home, SourceSettings
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When a source is synced, as typed. None leaves a part as it is, or without a schedule for a new source.
+    """When and where a source is synced, as typed. None leaves a part as it is, or without a schedule for a new source.
 
     Give one of `every` ("15m"), `cron` and `rrule`. `debounce`: seconds without a change before the sync of a watched source.
+    `on`: this host or `any`, for a new source of a joined host.
     """
 
     every: str | None = None
@@ -26,6 +27,7 @@ class Timing:
     rrule: str | None = None
     watch: bool | None = None
     debounce: float | None = None
+    on: str | None = None
 
 
 class WrittenSource(Protocol):
@@ -77,11 +79,11 @@ class Desk(Protocol[E]):
         ...
 
     def entry(self, name: str) -> E:
-        """Return a source of the sources file. Raises NotFound with a similar name."""
+        """Return a source of the sources file, or of another host. Raises NotFound with a similar name."""
         ...
 
     def draft(self, kind: str, location: str, name: str, settings: Mapping[str, Any], timing: Timing) -> E:
-        """Return a new source from typed values, without writing it. Raises BadInput."""
+        """Return a new source from typed values, without writing it. Raises BadInput, Refused for another host."""
         ...
 
     def revised(self, entry: E, settings: Mapping[str, Any], timing: Timing) -> E:
@@ -109,6 +111,17 @@ class Desk(Protocol[E]):
 
     def changing(self, entry: E) -> AbstractContextManager[None]:
         """Change a source in the file and its deployment. A failure of the block restores both. Raises ConfigError."""
+        ...
+
+    def moving(self, name: str, to: str) -> AbstractContextManager[E]:
+        """Yield a source as it will run on this host or `any`; then write and deploy it here, unless the block fails.
+
+        Raises NotFound, BadInput for a source that exists on one machine only, Refused for another host, TryAgain.
+        """
+        ...
+
+    def require_defined_here(self, name: str) -> None:
+        """Raise Refused for a source that another host defines."""
         ...
 
     def remove(self, name: str) -> None:

@@ -2,7 +2,7 @@
 
 The order matters. Consent is withdrawn first, so that nothing new arrives, and a running sync ends. Then rows, caches and
 copies are deleted, and freed pages are erased. The purge is recorded as complete only after the verification. After a kill, it
-can be repeated.
+can be repeated. Other hosts of a shared library delete what their disks have in their next recovery round.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from catchment.content.cache import Cache
 from catchment.content.raw_store import RawStore
 from catchment.errors import TryAgain
 from catchment.ledger import Holdings, Ledger, Source, items_in_copy
-from catchment.runtime import process
 from catchment.settings import Home
 
 _SYNC_ENDS_SECONDS = 120.0
@@ -54,6 +53,7 @@ class PurgeProof:
         in_files: Passages whose bytes are still in the files of the ledger or the cache, and samples of the raw content,
             which is compressed, that are still in its file.
         sinks: How many changes each sink has not received. Its next delivery deletes the copies there.
+        hosts: The other hosts that have not deleted what their disks have; none if the home runs alone.
         copies: Other files in the home folder (relative paths) that contain a passage or are a ledger with items of the
             source, such as a backup.
     """
@@ -69,11 +69,12 @@ class PurgeProof:
     found: int
     in_files: int
     sinks: Mapping[str, int]
+    hosts: tuple[str, ...]
     copies: tuple[str, ...]
 
     @property
     def holds(self) -> bool:
-        """True if nothing is left."""
+        """True if nothing is left in the library and on this host."""
         return not (any(self.left.values()) or any(self.still.values()) or self.found or self.in_files)
 
 
@@ -109,29 +110,25 @@ def revoke(
     purging = ledger.purging
     ledger.consents.withdraw(source.id, extent.scopes, actor, reason)
     _wait_for_sync(ledger, source)
+    purging.ask_hosts(source.id)
     passages = purging.passages(source.id, extent.covers, _PASSAGES)
     holdings = purging.holdings(source.id, extent.covers)
     # Before the items, by whose IDs it is found.
-    raw, still_raw, samples = _purge_raw(home, ledger, source)
+    raw, still_raw, samples = _purge_raw(home, ledger, source.id)
     items = sum(purging.items(source.id, extent.covers))
     if extent.whole:
         purging.rest(source.id)
-    # The cache can be rebuilt, so all entries are deleted, whichever source they belong to.
-    with closing(Cache(home.cache)) as cache:
-        cached = set(cache.keys())
-        cache.clear()
-        # Another source's sync may have added entries since.
-        still_cached = len(cached.intersection(cache.keys()))
+    cached, still_cached = _purge_cache(home)
     forget_files(home, source.name)
     purging.erase()
-    before = _Before(items, holdings, len(cached), still_cached, passages, raw, still_raw, samples)
+    before = _Before(items, holdings, cached, still_cached, passages, raw, still_raw, samples)
     proof = _prove(home, ledger, source, extent, before)
     if proof.holds:
         purging.end(source.id, extent.scopes, actor)
     return proof
 
 
-def _purge_raw(home: Home, ledger: Ledger, source: Source) -> tuple[int, int, list[bytes]]:
+def _purge_raw(home: Home, ledger: Ledger, source_id: int) -> tuple[int, int, list[bytes]]:
     """Delete the raw content of a source in all scopes, because a message contains its attachments, and of purged items.
 
     Return the number of items that had some, how many of them still have, and samples to search for.
@@ -139,7 +136,7 @@ def _purge_raw(home: Home, ledger: Ledger, source: Source) -> tuple[int, int, li
     if not home.raw.exists():
         return 0, 0, []
     with closing(RawStore(home.raw, home.raw_bytes)) as raw:
-        others = ledger.intake.states(raw.items()).keys() - ledger.purging.ids(source.id, lambda _locator: True)
+        others = ledger.intake.states(raw.items()).keys() - ledger.purging.ids(source_id, lambda _locator: True)
         deleted = raw.items() - others
         samples = raw.samples(deleted)
         raw.drop(deleted)
@@ -147,14 +144,37 @@ def _purge_raw(home: Home, ledger: Ledger, source: Source) -> tuple[int, int, li
         return len(deleted), len(deleted & raw.items()), samples
 
 
+def _purge_cache(home: Home) -> tuple[int, int]:
+    """Delete all cache entries, of any source, since they can be rebuilt. Return their number, and how many are left."""
+    with closing(Cache(home.cache)) as cache:
+        cached = set(cache.keys())
+        cache.clear()
+        # Another source's sync may have added entries since.
+        return len(cached), len(cached.intersection(cache.keys()))
+
+
+def clear_for_other_hosts(home: Home, ledger: Ledger) -> None:
+    """Delete what this disk has of sources that another host removed or whose consent it withdrew; say so in the ledger.
+
+    Idempotent: what could not be deleted is tried again by the next call. Raises LedgerError, HomeUnavailable.
+    """
+    for number, name in ledger.purging.asked_of_me().items():
+        _, still_raw, samples = _purge_raw(home, ledger, number)
+        _, still_cached = _purge_cache(home)
+        forget_files(home, name)
+        is_readable = any(_in_file(file, samples) for file in _with_log(home.raw))
+        if not (still_raw or still_cached or is_readable):
+            ledger.purging.done_here(number)
+
+
 def _wait_for_sync(ledger: Ledger, source: Source) -> None:
     deadline = time.monotonic() + _SYNC_ENDS_SECONDS
-    ledger.syncs.close_dead(process.alive)
+    ledger.syncs.close_dead(ledger.alive)
     while (last := ledger.syncs.last(source.id)) is not None and last.outcome is None:
         if time.monotonic() > deadline:
             raise TryAgain(f"{source.name}: consent withdrawn, but its sync is still running; repeat the command")
         time.sleep(_LOOK_SECONDS)
-        ledger.syncs.close_dead(process.alive)
+        ledger.syncs.close_dead(ledger.alive)
 
 
 def forget_files(home: Home, source: str) -> None:
@@ -202,6 +222,7 @@ def _prove(home: Home, ledger: Ledger, source: Source, extent: Extent, before: _
         sum(not ledger.purging.said_elsewhere(passage) for passage in in_files)
         + sum(len(_in_file(file, before.samples)) for file in raw_files),
         {sink.name: sink.waiting for sink in ledger.outbox.all()},
+        ledger.purging.unfinished().get(source.name, ()),
         tuple(sorted([*copies, *(f"schema {name}" for name in ledger.purging.replaced())])),
     )
 

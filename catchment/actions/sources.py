@@ -180,6 +180,21 @@ def require_same_place(name: str, changed: list[ChangedSetting]) -> None:
         )
 
 
+def move(desk: Desk[E], name: str, to: str, actor: str, reason: str = "") -> str:
+    """Let a source run on this host, or on any. This host defines it from now on, also if the former one does not answer.
+
+    Return the description of its content. Raises NotFound, BadInput, Refused, SourceError or TryAgain.
+    """
+    with desk.writing() as ledger:
+        _refuse_during_removal(ledger, name)
+        with desk.moving(name, to) as entry:
+            description = desk.connector(entry).probe()
+        ledger.sources.note(name, "moved", actor, f"to {to}; {reason}" if reason else f"to {to}")
+    with suppress(NotFound, Refused, TryAgain):
+        syncs.start(desk, name, actor, reason)
+    return description
+
+
 def pause(desk: Desk[E], name: str, actor: str, reason: str = "") -> None:
     """Stop syncing a source until it is resumed; its documents stay. Raises NotFound or TryAgain."""
     with desk.writing() as ledger, _switched(desk, known(desk, ledger, name), on=False):
@@ -220,6 +235,7 @@ def drop_deletions(desk: Desk[E], name: str, actor: str, reason: str = "") -> in
 def remove(desk: Desk[E], name: str, actor: str, reason: str = "") -> None:
     """Remove a source from the file, the server and the library. Can be repeated after an interruption. Raises NotFound."""
     require(desk, name)
+    desk.require_defined_here(name)
     with desk.writing() as ledger:
         # Before the file forgets the source, so that `status` and `doctor` name an interrupted removal.
         with suppress(NotFound):
@@ -231,6 +247,7 @@ def remove(desk: Desk[E], name: str, actor: str, reason: str = "") -> None:
         forget_files(desk.home, name)
         # A source that was written by hand and never synced is not in the ledger.
         with suppress(NotFound):
+            ledger.purging.ask_hosts(ledger.sources.get(name).id)
             ledger.sources.remove(name, actor, reason)
         # A running sync may have written more files.
         forget_files(desk.home, name)

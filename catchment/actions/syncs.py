@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from catchment.actions import consents
 from catchment.actions.desk import Desk, E, known
 from catchment.errors import NotFound, Refused, TryAgain, UserError
-from catchment.runtime import process
 from catchment.sync.plan import load_plan, save_plan
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> Undone:
     source is running.
     """
     with desk.writing() as ledger:
-        return ledger.undo.undo(number, actor, reason, process.alive)
+        return ledger.undo.undo(number, actor, reason, ledger.alive)
 
 
 def require_runnable(desk: Desk[E], entry: E) -> None:

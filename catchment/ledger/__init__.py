@@ -6,14 +6,14 @@ source = ledger.sources.put("notes", "obsidian", Priority.NORMAL)
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from catchment.errors import Refused
 from catchment.ledger.admin import opening
 from catchment.ledger.admin.check import check, pages
 from catchment.ledger.admin.migrations import Migrated
@@ -22,6 +22,7 @@ from catchment.ledger.db.database import Store, from_micros, make_file, to_micro
 from catchment.ledger.db.driver_errors import DAMAGED
 from catchment.ledger.db.folding import Folded, plain_words, word_pattern
 from catchment.ledger.db.job_states import in_parts
+from catchment.ledger.db.joined_hosts import JoinedHost, JoinedHosts
 from catchment.ledger.db.lookup import ListPage, match_name
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import (
@@ -92,7 +93,7 @@ from catchment.ledger.limits.throttles import Throttles
 from catchment.ledger.measures.incidents import Incident, Incidents, Moment
 from catchment.ledger.measures.rollups import Measures, Point
 from catchment.ledger.sinks.outbox import LAST_ID, Outbox, SinkRow, SinkState
-from catchment.pacing.boot_clock import ClockReading, boot_clock
+from catchment.pacing.boot_clock import ClockReading
 from catchment.runtime.home import Home
 
 if TYPE_CHECKING:
@@ -142,12 +143,16 @@ class Ledger:
     """A ledger, shared by all threads of a process. Create it with `open` or `inspect`, after any fork."""
 
     def __init__(
-        self, store: Store, monotonic: Callable[[], ClockReading] = boot_clock, migrated: Migrated | None = None
+        self, store: Store, monotonic: Callable[[], ClockReading] | None = None, migrated: Migrated | None = None
     ) -> None:
         self._store = store
         self.migrated = migrated
         """The migration performed when opening, or None."""
         clock = self._monotonic = MonotonicClock(monotonic)
+        self.hosts = JoinedHosts(store)
+        self.alive = self.hosts.alive
+        """Return whether the owner of a sync, job or slot is still at work; see `JoinedHosts.alive`."""
+        self.alone: Callable[[str], AbstractContextManager[bool]] = self.hosts.alone
         self.sources = Sources(store)
         self.syncs = Syncs(store)
         self.intake = Intake(store, clock)
@@ -160,7 +165,7 @@ class Ledger:
         self.consents = Consents(store)
         self.purging = Purging(store)
         self.outbox = Outbox(store)
-        self.pacing = Pacing(store, clock)
+        self.pacing = Pacing(store, clock, self.alive)
         self.throttles = Throttles(store, clock)
         self.measures = Measures(store)
         self.incidents = Incidents(store)
@@ -170,8 +175,8 @@ class Ledger:
         cls,
         at: Home | str,
         *,
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], ClockReading] = boot_clock,
+        clock: Callable[[], float] | None = None,
+        monotonic: Callable[[], ClockReading] | None = None,
         patience: float = 0.0,
     ) -> Ledger:
         """Open a ledger for use: created if missing, migrated (after a backup) if older than the program.
@@ -179,8 +184,7 @@ class Ledger:
         Args:
             at: The home whose ledger it is, or a URL. With a home, every change raises Refused if the ledger belongs to
                 another home.
-            clock: Returns seconds since 1970.
-            monotonic: Returns the monotonic clock.
+            clock: Returns seconds since 1970, for tests; so does `monotonic`, a monotonic clock.
             patience: Seconds to wait for a PostgreSQL server that does not answer.
 
         Raises LedgerCorrupt (the file is left unchanged), SchemaMismatch (the ledger is newer), LedgerUnavailable or BadInput.
@@ -192,7 +196,7 @@ class Ledger:
         cls,
         at: Home | str,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         fixed: bool = False,
         seconds: float | None = None,
         read_only: bool = False,
@@ -212,9 +216,9 @@ class Ledger:
     def _opened(
         cls,
         at: Home | str,
-        clock: Callable[[], float],
+        clock: Callable[[], float] | None,
         make_sure: Callable[[Store], Migrated | None],
-        monotonic: Callable[[], ClockReading] = boot_clock,
+        monotonic: Callable[[], ClockReading] | None = None,
         **options: Any,
     ) -> Ledger:
         home = None if isinstance(at, str) else at
@@ -234,17 +238,22 @@ class Ledger:
         """Return the current time of the ledger's clock."""
         return from_micros(self._store.now())
 
-    def require_owner(self) -> None:
-        """Raise Refused if the ledger belongs to another home."""
+    def require_owner(self, *, alone: bool = False) -> None:
+        """Raise Refused if the ledger belongs to another home, or with `alone` if hosts share it."""
         if self._store.ownership is not None:
             with self._store.read() as reading:
                 self._store.ownership.holds(reading.connection)
+            if alone and self.hosts.is_shared:
+                raise Refused("ledger: shared by hosts; first run `catchment leave` on each")
 
     def adopt(self) -> None:
-        """Make the home that opened the ledger its owner, in place of another one. Idempotent."""
+        """Make the home that opened the ledger its owner, in place of another one. Idempotent.
+
+        Raises Refused if hosts share it.
+        """
         if self._store.ownership is not None:
             with self._store.write(as_owner=False) as writing:
-                self._store.ownership.adopt(writing.connection)
+                self._store.ownership.adopt_unshared(writing.connection)
 
     def try_writing(self) -> None:
         """Write in a transaction that is rolled back. Raises LedgerError if the ledger cannot be written now."""
@@ -287,12 +296,12 @@ class Ledger:
     def move(self, url: str) -> int:
         """Copy the ledger into the empty database `url`. Return the number of rows of its history; see `admin.transfer`.
 
-        Raises Refused if the ledger belongs to another home.
+        Raises Refused if the ledger belongs to another home, or if hosts share it.
         """
         from catchment.ledger.admin import transfer
 
-        self.require_owner()
-        with closing(Store(url, time.time)) as target:
+        self.require_owner(alone=True)
+        with closing(Store(url)) as target:
             if target.file is not None:
                 make_file(target.file)
             return transfer.move(self._store, target)

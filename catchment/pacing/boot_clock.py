@@ -1,4 +1,4 @@
-"""A monotonic clock that includes time asleep and restarts at boot."""
+"""A monotonic clock that includes time asleep and restarts at boot, and the clock of a server continued with it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import time
 from typing import NamedTuple
 
 from catchment.runtime import process
+
+_CURRENT = 60_000_000
+"""Microseconds after which a server is asked again."""
 
 
 class ClockReading(NamedTuple):
@@ -19,3 +22,23 @@ def boot_clock() -> ClockReading:
     """Return the current reading. Readings of all processes since the same boot are comparable."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return ClockReading(process.boot(), time.clock_gettime_ns(clock) // 1_000)
+
+
+class ServerClock:
+    """The clock of a server, in microseconds since 1970: what it said last, and the time since then by this machine."""
+
+    def __init__(self) -> None:
+        self._said, self._at = 0, -_CURRENT
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the server said it within a minute."""
+        return boot_clock().micros - self._at < _CURRENT
+
+    def learn(self, said: int) -> None:
+        """Note what the server says now."""
+        self._said, self._at = said, boot_clock().micros
+
+    def now(self) -> int:
+        """Return the time on the server."""
+        return self._said + boot_clock().micros - self._at

@@ -106,15 +106,20 @@ class Home:
     @property
     def database_url(self) -> str:
         """Return `CATCHMENT_DATABASE_URL` of the process or of the file `environment`, or the URL of the SQLite file here."""
+        return os.environ.get(_DATABASE[:-1]) or self.named_database or f"sqlite:///{self.path / 'ledger.db'}"
+
+    @property
+    def named_database(self) -> str:
+        """The database that the file `environment` names; empty for none."""
         told = [line[len(_DATABASE) :] for line in self._variables() if line.startswith(_DATABASE)]
-        named = os.environ.get(_DATABASE[:-1]) or (told[-1].strip("\"'") if told else "")
-        return named or f"sqlite:///{self.path / 'ledger.db'}"
+        return told[-1].strip("\"'") if told else ""
 
     def use_database(self, url: str) -> None:
-        """Name the database of the ledger in the file `environment`. Raises HomeUnavailable."""
+        """Name the database of the ledger in the file `environment`; none if `url` is empty. Raises HomeUnavailable."""
         others = [line for line in self._variables() if not line.startswith(_DATABASE)]
+        named = [f"{_DATABASE}{url}"] if url else []
         with atomic_files.explained():
-            atomic_files.write(self.environment, "\n".join([*others, f"{_DATABASE}{url}", ""]).encode())
+            atomic_files.write(self.environment, "\n".join([*others, *named, ""]).encode())
 
     def _variables(self) -> list[str]:
         with suppress(FileNotFoundError):
@@ -160,6 +165,16 @@ class Home:
     def sources_file(self) -> Path:
         """Definitions of the sources, in the format of prefect.yaml."""
         return self.path / "sources.yaml"
+
+    @property
+    def membership(self) -> Path:
+        """The name of a joined host and its Prefect server. Missing in a home that runs alone."""
+        return self.path / "join.yaml"
+
+    @property
+    def authorities(self) -> Path:
+        """The certificate authorities that a joined host trusts, if they differ from the system's."""
+        return self.path / "authorities.pem"
 
     @property
     def inbox(self) -> Path:

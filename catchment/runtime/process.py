@@ -56,6 +56,11 @@ def pid_of(name: str) -> int:
     return int(name.split(":")[1])
 
 
+def place_of(name: str) -> str:
+    """Return the boot and the PID namespace in an identity."""
+    return name.partition(":")[0]
+
+
 def is_local(name: str) -> bool:
     """Return whether the process was started in this container, or this machine, since its last boot."""
     # Earlier versions recorded no namespace.

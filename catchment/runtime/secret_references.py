@@ -12,27 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import AfterValidator, StringConstraints
+from typing import Any
 
 from catchment.errors import LoginFailed
 from catchment.runtime import atomic_files
 from catchment.runtime.home import expanded
-
-
-def _from_the_top(reference: str) -> str:
-    scheme, _, place = reference.partition(":")
-    if scheme == "file" and not expanded(Path(place)).is_absolute():
-        # The process that reads the file may have another working directory.
-        raise ValueError("secret file: not a full path; use file:/home/me/password or file:~/password")
-    return reference
-
-
-SecretReference = Annotated[
-    str, StringConstraints(pattern=r"^(env|file|keyring|block):.+$"), AfterValidator(_from_the_top)
-]
-"""`env:VARIABLE`, `file:PATH` (absolute, mode 0600), `keyring:service/user` or `block:NAME`."""
 
 _LONGEST = 64 * 1024
 

@@ -34,11 +34,13 @@ class ServerReport:
     Attributes:
         paused: Sources whose deployment is switched off in Prefect.
         runs: The next runs of each source that has any, soonest first.
+        on: The host on which each source runs, or "any"; empty in a home that runs alone.
     """
 
     at: datetime
     paused: tuple[str, ...] = ()
     runs: Mapping[str, tuple[PlannedRun, ...]] = field(default_factory=dict)
+    on: Mapping[str, str] = field(default_factory=dict)
 
     def coming(self, source: str, now: datetime) -> list[PlannedRun]:
         """Return the next runs of a source, without those that came due since the report."""
@@ -50,7 +52,7 @@ class ServerReport:
         try:
             fields = json.loads((home.run / _FILE).read_bytes())
             runs = {name: tuple(map(_run, rows)) for name, rows in fields["runs"].items()}
-            return cls(datetime.fromisoformat(fields["at"]), tuple(fields["paused"]), runs)
+            return cls(datetime.fromisoformat(fields["at"]), tuple(fields["paused"]), runs, fields["on"])
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             # Written by another version.
             return None

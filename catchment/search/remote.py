@@ -27,7 +27,18 @@ _ANSWER_SECONDS = 5.0
 _OK = 200
 _TIMES = frozenset(
     [
-        *("acknowledged_at", "at", "began", "changed", "checked", "closed_at", "ended", "expected"),
+        *(
+            "acknowledged_at",
+            "at",
+            "began",
+            "changed",
+            "checked",
+            "closed_at",
+            "ended",
+            "expected",
+            "joined",
+            "last_beat",
+        ),
         *(
             "current",
             "expires",

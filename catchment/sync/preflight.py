@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -133,18 +133,23 @@ def consented(ledger: Ledger, source: Source, connector: Connector) -> Permit:
     permit = Permit(ledger, source, needed)
     if not permit.holds():
         states = {scope: consents[scope].state if scope in consents else ConsentState.ASKED for scope in sorted(needed)}
-        raise NoConsent(_unread(source.name, states))
+        raise NoConsent(
+            _unread(source.name, states, next((each.hosts for each in consents.values() if each.hosts), ()))
+        )
     return permit
 
 
-def _unread(name: str, states: Mapping[str, ConsentState]) -> str:
-    """Describe the first scope without valid consent."""
+def _unread(name: str, states: Mapping[str, ConsentState], hosts: Sequence[str]) -> str:
+    """Describe the first scope without valid consent. `hosts`: those that have not deleted their data."""
     # If all scopes are given by now, the consent expired in between.
     unread = ((scope, state) for scope, state in states.items() if state is not ConsentState.GIVEN)
     scope, state = next(unread, (next(iter(states)), ConsentState.EXPIRED))
     subject = name if scope == WHOLE else f"{name} ({scope})"
     if state is ConsentState.PURGING:
-        return f"{subject}: deletion of revoked data is incomplete; finish it with `catchment consent revoke {name}`"
+        on = f" on {', '.join(hosts)}" if hosts else ""
+        return (
+            f"{subject}: deletion of revoked data is incomplete{on}; finish it with `catchment consent revoke {name}`"
+        )
     problem = {
         ConsentState.ASKED: "no consent given",
         ConsentState.EXPIRED: "consent expired",
@@ -252,16 +257,20 @@ def begin(
     asks_source = backfill is None or backfill.selection.stage is ReplayStage.FETCH
     admitted(home, ledger, source, connector, asks_host=asks_source)
     before = ledger.syncs.last(source.id)
-    if before is None or before.outcome is not None or not _runs_elsewhere(before.owner):
+
+    def runs_elsewhere(owner: str) -> bool:
+        return owner != process.identity() and ledger.alive(owner)
+
+    if before is None or before.outcome is not None or not runs_elsewhere(before.owner):
         # Before closing a crashed sync, because closing it returns all jobs without checking their attempts. A live sync keeps
         # its jobs even if a clock change makes its leases look expired.
-        ledger.queue.recover(source.id, _runs_elsewhere, policy.retry.attempts)
+        ledger.queue.recover(source.id, runs_elsewhere, policy.retry.attempts)
     sync = ledger.syncs.begin(
         source.id,
         run=run,
         owner=process.identity(),
         code_version=__version__,
-        alive=_runs_elsewhere,
+        alive=runs_elsewhere,
         circumstances=now,
         backfill=None if backfill is None else backfill.id,
     )
@@ -269,10 +278,6 @@ def begin(
     if now is not None:
         ledger.quarantine.auto_retry(source.id, now)
     return Begun(source, sync, before, permit, was_released)
-
-
-def _runs_elsewhere(owner: str) -> bool:
-    return owner != process.identity() and process.alive(owner)
 
 
 def _release(ledger: Ledger, source: Source, now: Circumstances) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from catchment.ledger import FailureInfo
 
@@ -74,10 +74,3 @@ class Trouble:
     attempt: int
     failure: FailureInfo
     retry_at: datetime | None
-
-    def waits(self, at_most: float) -> float | None:
-        """Return the seconds until the retry, or None if there is no retry within `at_most` seconds."""
-        if self.retry_at is None:
-            return None
-        seconds = max(0.0, (self.retry_at - datetime.now(UTC)).total_seconds())
-        return seconds if seconds <= at_most else None

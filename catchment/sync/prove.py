@@ -193,7 +193,7 @@ def repair(ledger: Ledger, source: Source, proven: Proven, actor: str) -> int:
     Rebuilds an incomplete search index. Returns the number of held deletions. Raises TryAgain while a sync is running.
     """
     sync = ledger.syncs.begin(
-        source.id, run=None, owner=process.identity(), code_version=__version__, alive=process.alive
+        source.id, run=None, owner=process.identity(), code_version=__version__, alive=ledger.alive
     )
     try:
         if proven.index:

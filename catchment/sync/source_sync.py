@@ -201,6 +201,13 @@ class SourceSync:
         """Return whether a later sync may work on the job."""
         return bool(self._ledger.queue.unfinished([job_id]))
 
+    def waits(self, trouble: Trouble, at_most: float) -> float | None:
+        """Return the seconds until the retry of an item, or None if there is no retry within `at_most` seconds."""
+        if trouble.retry_at is None:
+            return None
+        seconds = max(0.0, (trouble.retry_at - self._ledger.now()).total_seconds())
+        return seconds if seconds <= at_most else None
+
     def jobs_to_process_alone(self, limit: int) -> dict[int, Reason]:
         """Return jobs to be processed separately, with the reason: due retries, and jobs that several runs did not survive."""
         return self._ledger.queue.to_process_alone(self.source.id, limit, self.policy.retry.attempts, self._number)

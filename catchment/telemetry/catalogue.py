@@ -1,7 +1,8 @@
 """The catalogue of metrics. Storage, the Prometheus text, OTLP, docs/telemetry.md and the tests are made from it.
 
 Names follow OpenTelemetry ("catchment.sync.duration", in s); `Metric.prometheus` is the other form. No label names a source,
-path, address or host: the ledger stores figures by source, and they are summed by connector and priority before they leave it.
+path, address or host of a source: the ledger stores figures by source, and they are summed by connector and priority before
+they leave it.
 """
 
 from __future__ import annotations
@@ -213,6 +214,21 @@ LEDGER_SIZE = Metric(
 )
 RAW_SIZE = Metric(
     "catchment.raw.size", Kind.GAUGE, "Size of the raw content that is kept.", Unit.BYTES, of_source=False
+)
+MACHINE_UP = Metric(
+    "catchment.machine.up",
+    Kind.GAUGE,
+    "Whether each host that shares the ledger works (1) or not (0), by its name; no series if the home runs alone.",
+    labels={"machine": ()},
+    of_source=False,
+)
+MACHINE_BEAT = Metric(
+    "catchment.machine.beat_age",
+    Kind.GAUGE,
+    "Time since the last beat of each host that shares the ledger; without a host that has stopped in order.",
+    Unit.SECONDS,
+    {"machine": ()},
+    of_source=False,
 )
 INCIDENTS = Metric(
     "catchment.incidents.open",

@@ -52,6 +52,7 @@ class ReasonCode(StrEnum):
     LEDGER_UNWRITABLE = "ledger.unwritable", "The database cannot be written", 20.0
     SERVER_SILENT = "server.silent", "The Prefect server does not respond", 30.0
     WORKER_SILENT = "worker.silent", "The worker does not report; no sync runs", 45.0
+    HOST_SILENT = "host.silent", "A host that shares the library does not answer"
     SETTINGS_INVALID = "settings.invalid", "A file of settings has an error"
     CLOCK_JUMPED = "clock.jumped", "The clock of this machine was set, or is wrong"
     LOGIN_REFUSED = "login.refused", "A source refused the login"
@@ -101,7 +102,8 @@ class Condition:
     """A present problem.
 
     Attributes:
-        subject: "source:NAME", "host:NAME", "sink:NAME", or "" for the whole system.
+        subject: "source:NAME", "host:NAME" of a source, "sink:NAME", "machine:NAME" of a host that shares the ledger, or "" for
+            the whole system.
         message: The problem, without values that change by themselves, such as an age.
         remedy: The way to solve it.
     """

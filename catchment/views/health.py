@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -217,8 +217,11 @@ def reason_of_ledger(error: CatchmentError) -> ReasonCode:
     return ReasonCode.LEDGER_DAMAGED if is_damaged else ReasonCode.LEDGER_UNWRITABLE
 
 
-def server(running: bool, answers: bool, transition: str | None = None) -> Finding:
-    """Check that the Prefect server runs and responds. `transition` is "starting" or "stopping" if applicable."""
+def server(running: bool, answers: bool, transition: str | None = None, at: str = "") -> Finding:
+    """Check that the Prefect server runs and responds. `transition` is "starting" or "stopping" if applicable.
+
+    `at`: the address of the server of a joined host.
+    """
     if transition:
         return Finding("server", Verdict.WARN, f"Catchment is {transition}", "check again in a minute")
     if not running:
@@ -227,6 +230,8 @@ def server(running: bool, answers: bool, transition: str | None = None) -> Findi
     if not answers:
         text = "the Prefect server does not respond"
         remedy = f"it restarts automatically; if this persists for a minute: {RESTART}"
+        if at:
+            remedy = f"syncs wait for it; restart it on its machine: {at}"
         return Finding("server", Verdict.FAIL, text, remedy, ReasonCode.SERVER_SILENT)
     return Finding("server", Verdict.OK, "the Prefect server responds")
 
@@ -393,7 +398,7 @@ def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:
             "withdrawn": (Verdict.OK, f"withdrawn for {consent.scope}; data deleted", ""),
             "purging": (
                 Verdict.FAIL,
-                f"withdrawn for {consent.scope}; deletion incomplete",
+                f"withdrawn for {consent.scope}; deletion incomplete{_on(consent.hosts)}",
                 f"catchment consent revoke {consent.source}",
             ),
         }.get(consent.state)
@@ -405,6 +410,10 @@ def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:
             finding = Finding(probe, *text)
             findings[probe] = max(findings.get(probe, finding), finding, key=lambda f: list(Verdict).index(f.verdict))
     return list(findings.values())
+
+
+def _on(hosts: Sequence[str]) -> str:
+    return f" on {', '.join(hosts)}" if hosts else ""
 
 
 def released(found: Iterable[tuple[str, int]]) -> list[Finding]:

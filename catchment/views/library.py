@@ -12,8 +12,10 @@ from catchment.ledger import Incident, LatestDocument, Ledger, ListPage, SinkRow
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import ServerReport
 from catchment.search.meaning.meaning_status import MeaningStatus
+from catchment.views import hosts as joined
 from catchment.views import sources, throttling, trouble
 from catchment.views.health import HealthReport
+from catchment.views.hosts import HostStanding
 from catchment.views.sources import SourceStanding
 from catchment.views.telemetry import incidents
 from catchment.views.telemetry.incidents import IncidentView
@@ -42,6 +44,7 @@ class Overview:
         meaning, meaning_text: How far the embeddings are, also in words. None before the first source, as the fields below.
         raw_bytes: Size of the raw content that is kept.
         backfills: Those that run or are paused.
+        machines: The hosts that share the ledger; none if this home runs alone. `hosts` are those of the sources.
     """
 
     answers: bool
@@ -57,6 +60,7 @@ class Overview:
     is_restore_unfinished: bool = False
     raw_bytes: int = 0
     backfills: tuple[BackfillProgress, ...] = ()
+    machines: tuple[HostStanding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ def overview(
             BackfillProgress(one.id, one.source, one.state, one.done, one.total)
             for one in ledger.backfills.unfinished()
         ),
+        machines=tuple(joined.hosts(ledger, report or ServerReport.read(home))),
     )
 
 

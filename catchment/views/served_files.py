@@ -11,7 +11,9 @@ from catchment.errors import NotFound
 from catchment.ledger import Ledger, Shown
 from catchment.model import PART, LinkKind
 from catchment.runtime.files_below import open_below, open_folder
+from catchment.runtime.home import Home
 from catchment.views import reading
+from catchment.views.hosts import elsewhere
 from catchment.views.resolver import Settings
 
 MOST_BYTES = 20_000_000
@@ -28,16 +30,18 @@ class ServedFile:
     data: bytes
 
 
-def served_file(ledger: Ledger, settings: Settings, document: int, embed: str | None = None) -> ServedFile:
+def served_file(home: Home, ledger: Ledger, settings: Settings, document: int, embed: str | None = None) -> ServedFile:
     """Return the file of a document, or the file that its text embeds with this target.
 
     Reads only below the folder of a source with consent, and follows no links. Raises NotFound, also if the file is missing,
-    larger than `MOST_BYTES`, or neither a picture nor a PDF.
+    larger than `MOST_BYTES`, neither a picture nor a PDF, or on another host.
     """
     shown = ledger.library.document(document, mentions=0)
     missing = NotFound(f"document {document}: has no such picture or PDF")
     item = shown.item if embed is None else _embedded(ledger, shown, embed)
     root = _root(ledger, settings, shown.source)
+    if root is None and (host := elsewhere(home, shown.source)):
+        raise NotFound(f"document {document}: its file is on {host}; open it there")
     if item is None or root is None or PART in item or reading.file_kind(item) is None:
         raise missing
     try:

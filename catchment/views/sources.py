@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,8 @@ from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF, PlannedRun, ServerReport
 from catchment.runtime.watch_status import WatchState
 from catchment.runtime.worker_status import WorkerStatus
-from catchment.views import throttling
+from catchment.views import hosts, throttling
+from catchment.views.hosts import HostState
 from catchment.views.throttling import Pause, QuotaStatus
 
 _SYNCS = 10
@@ -50,6 +51,7 @@ class SourceStanding:
         jobs: Number of jobs by state.
         rule, rests, quota: Its limits in words, the reason why it waits now, and the rest of its hourly quota.
         next_run: None if no run is planned, or no worker would start it.
+        on: The host on which it runs, or "any"; None in a home that runs alone. `waits`: for that host; None if it works.
     """
 
     name: str
@@ -66,6 +68,8 @@ class SourceStanding:
     last_sync: LastSync | None
     watch: WatchState | None
     next_run: PlannedRun | None
+    on: str | None = None
+    waits: HostState | None = None
 
     @property
     def waiting(self) -> int:
@@ -153,7 +157,7 @@ def source(ledger: Ledger, home: Home, name: str, settings: Mapping[str, Any]) -
     is_active = shown.standing.state == "active"
     return SourceView(
         shown,
-        tuple(report.coming(name, ledger.now())) if report and is_active else (),
+        tuple(report.coming(name, ledger.now())) if report and is_active and not shown.standing.waits else (),
         report.at if report else None,
         last.expected if last else None,
         ledger.library.types(known.id),
@@ -169,16 +173,18 @@ def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) ->
     `report`: a new report of the server. Without it, the worker's last one is used; its runs count only while the worker lives.
     """
     if report is None and (report := ServerReport.read(home)) and WorkerStatus.read(home) is None:
-        report = ServerReport(report.at, report.paused)
+        report = replace(report, runs={})
     documents, jobs = ledger.library.sizes(), ledger.queue.counts()
     held = {hold.source: hold.count for hold in ledger.intake.holds()}
     pauses, rules = throttling.paused_sources(ledger), throttling.rules(ledger)
     quotas, consents = throttling.quotas(ledger), _consents(ledger)
     watched, now = watch_status.read(home) or {}, datetime.now(UTC)
+    on, absent = report.on if report else {}, hosts.absent(ledger)
     found = []
     for source in ledger.sources.all():
         name = source.name
         state, reason = state_of(name, source, report)
+        waits = absent.get(on.get(name, ""))
         found.append(
             SourceStanding(
                 name,
@@ -194,7 +200,9 @@ def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) ->
                 quotas.get(name),
                 _last_sync(ledger, source),
                 watched.get(name),
-                next(iter(report.coming(name, now)), None) if report and state == "active" else None,
+                next(iter(report.coming(name, now)), None) if report and state == "active" and not waits else None,
+                on.get(name),
+                waits,
             )
         )
     return found

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from catchment.errors import BadInput
-from catchment.runtime.secret_references import SecretReference
-from catchment.settings import FullPath, SourceSettings, TextEncoding, expanded
+from catchment.settings import FullPath, SecretReference, SourceSettings, TextEncoding, expanded
 from connectors.folders.patterns import parse_patterns
 from connectors.github.names import REPOSITORY, is_branch
 from connectors.loopback import is_loopback

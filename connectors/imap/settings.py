@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from catchment.errors import BadInput
-from catchment.runtime.secret_references import SecretReference
-from catchment.settings import FullPath, Policy, SourceSettings
+from catchment.settings import FullPath, Policy, SecretReference, SourceSettings
 from connectors.loopback import is_loopback
 
 _PORTS = {"tls": 993, "starttls": 143, "none": 143}

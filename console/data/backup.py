@@ -11,6 +11,7 @@ import typer
 
 from catchment.errors import BadInput, LedgerError, NotFound, Refused
 from catchment.runtime.home import expanded
+from catchment.runtime.membership import Membership
 from console import arguments, render, session
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ def restore(
     from deployments.server.running import kept_down
 
     home = session.home()
+    if Membership.of(home):
+        raise Refused("restore: hosts share the library; run `catchment leave` on each, and restore on the last one")
     file_of_ledger = sqlite_file(home.make().database_url)
     with kept_down(home) as is_down:
         if not is_down:
@@ -88,7 +91,7 @@ def restore(
         if file_of_ledger is None or file_of_ledger.parent != home.path:
             # A ledger that cannot be read is replaced in any case.
             with suppress(NotFound, LedgerError), session.reading() as present:
-                present.require_owner()
+                present.require_owner(alone=True)
         # They are keyed by numbers of jobs and items, which the restored ledger assigns again.
         outdated = [home.cache, home.raw]
         restored = Ledger.restore(home.database_url, expanded(file).absolute(), outdated, home.backed_up)

@@ -53,10 +53,8 @@ def vacuum(as_json: arguments.Json = False) -> None:
 
     Example: catchment ledger vacuum
     """
-    from catchment.runtime.process import alive
-
     with session.writing() as ledger:
-        before, after = ledger.vacuum(alive)
+        before, after = ledger.vacuum(ledger.alive)
     if as_json:
         render.show_json({"before": before, "after": after})
     else:

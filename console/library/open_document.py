@@ -55,14 +55,21 @@ def open_document(
 
 def _address(shown: Shown) -> str:
     """Return the address of a document. Raises NotFound if it has none, or Refused if it could start a program."""
+    from catchment.views.hosts import elsewhere
+
     url = shown.metadata.get("url")
     if isinstance(url, str) and urlsplit(url).scheme in _PAGES:
         return url
     entry = session.desk().entries().get(shown.source)
     root = getattr(entry.settings, "root", None) if entry else None
     if entry is None or root is None:
+        host = elsewhere(session.home(), shown.source)
         if server := session.running():
+            if host:
+                render.note(f"{shown.item}: its file is on {host}; this is its text")
             return f"{server.page_url}/documents/{shown.document}"
+        if host:
+            raise NotFound(f"{shown.item}: its file is on {host}; read it with `catchment show {shown.document}`")
         subject = "message" if shown.conversation else "document"
         raise NotFound(f"{subject} {shown.document}: has no address; read it with `catchment show {shown.document}`")
     return _file_address(shown, Path(root), is_vault=entry.kind == "obsidian")

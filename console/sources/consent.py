@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,10 +54,11 @@ def show(name: session.SourceName, as_json: arguments.Json = False) -> None:
     """
     from catchment.actions import consents
 
-    desk = session.desk()
-    descriptions = consents.requested(desk, entry := desk.entry(name))
-    unread = unread_hosts(entry)
-    given = {consent.scope: _row(consent) for consent in _all(name)}
+    desk, found = session.desk(), _all(name)
+    # Another host of a shared library may have its settings.
+    entry = desk.entries().get(name) if found else desk.entry(name)
+    descriptions, unread = (consents.requested(desk, entry), unread_hosts(entry)) if entry else ({}, {})
+    given = {consent.scope: _row(consent) for consent in found}
     rows = [
         {"scope": scope, "reads": descriptions.get(scope), **given.get(scope, {})}
         for scope in {**descriptions, **given}
@@ -68,11 +69,12 @@ def show(name: session.SourceName, as_json: arguments.Json = False) -> None:
     cells = [
         (
             *(row["scope"], row.get("consent", "asked"), row.get("until"), row.get("given"), row.get("by")),
-            row["reads"] or "no longer read with the current settings",
+            row["reads"] or ("no longer read with the current settings" if entry else "as set on its host"),
         )
         for row in rows
     ]
     render.show_table(("SCOPE", "CONSENT", "UNTIL", "GIVEN", "BY", "READS"), cells, states={"CONSENT"})
+    _print_hosts(name, found)
     if unread:
         render.say("\nHosts of its addresses that it may not contact:")
         render.show_table(("HOST", "ADDRESSES"), list(unread.items()))
@@ -115,7 +117,7 @@ def revoke(
     """Withdraw consent, delete the data and verify its deletion.
 
     Repeat the command to finish an interrupted deletion. The source is not changed. The source stays configured;
-    remove it with `catchment sources remove`. Exits with 1 if data is left.
+    remove it with `catchment sources remove`. Exits with 1 if data is left here; other hosts are named.
 
     Example: catchment consent revoke mail --scope attachments
     """
@@ -199,6 +201,18 @@ def _all(name: str | None) -> list[Consent]:
         return []
 
 
+def _print_hosts(name: str, found: Sequence[Consent]) -> None:
+    """Print which hosts have not deleted the data of a source whose consent was withdrawn."""
+    for host in sorted({host for consent in found for host in consent.hosts}):
+        render.say(f"{host}: has not deleted its data; if it is gone for good: catchment leave {host}")
+    if not (withdrawn := [consent.withdrawn for consent in found if consent.withdrawn]):
+        return
+    with session.reading() as ledger:
+        left = ledger.purging.unconfirmed(ledger.sources.get(name).id, min(withdrawn))
+    for host in left:
+        render.say(f"{host}: not confirmed; it left before it deleted its data, so its disk may still have some")
+
+
 def _row(consent: Consent) -> dict[str, Any]:
     return {
         "source": consent.source,
@@ -210,6 +224,7 @@ def _row(consent: Consent) -> dict[str, Any]:
         "by": consent.by,
         "withdrawn": consent.withdrawn,
         "purged": consent.purged,
+        "hosts": list(consent.hosts),
     }
 
 
@@ -237,8 +252,9 @@ def _proof(name: str, extent: Extent, proof: PurgeProof) -> dict[str, Any]:
         "found": proof.found,
         "in_files": proof.in_files,
         "sinks": dict(proof.sinks),
+        "hosts": list(proof.hosts),
         "copies": list(proof.copies),
-        "purged": proof.holds,
+        "purged": proof.holds and not proof.hosts,
     }
 
 
@@ -264,6 +280,8 @@ def _print(name: str, home: Home, proof: PurgeProof) -> None:
             render.note(
                 f"{sink}: the copies there are deleted by the next delivery; then: catchment sinks check {sink}"
             )
+    for host in proof.hosts:
+        render.note(f"{host}: deletes its data within a minute while it works; then: catchment consent show {name}")
     for copy in proof.copies:
         schema = copy.removeprefix("schema ")
         remove = shlex.join(("rm", "--", str(home.path / copy)))

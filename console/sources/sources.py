@@ -10,6 +10,7 @@ import typer
 from catchment.actions.typed_settings import settings
 from catchment.errors import BadInput, NotFound
 from catchment.model import Priority
+from catchment.runtime.membership import Membership
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 from console.sources import consent, upcoming
@@ -59,6 +60,9 @@ def add(
     watch: Annotated[bool, typer.Option("--watch", help="Also sync when a file changes.")] = False,
     debounce: Quiet = None,
     priority: Annotated[Priority | None, typer.Option(help="Priority of its items. Default: normal.")] = None,
+    on: Annotated[
+        str | None, typer.Option("--on", metavar="HOST|any", help="Run on this host, or on any that takes it.")
+    ] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the connector. Repeatable.")
     ] = None,
@@ -94,7 +98,7 @@ def add(
     from catchment.actions import sources
     from catchment.actions.desk import Timing
 
-    new = sources.NewSource(kind, location, name, given, Timing(every, cron, rrule, watch, debounce))
+    new = sources.NewSource(kind, location, name, given, Timing(every, cron, rrule, watch, debounce, on))
     until = consent.end_of(agreed_for)
     agreed = consent.is_agreed(new.written(session.desk()), given=agreed, until=until)
     result = sources.add(session.desk(), new, session.operator(), reason, consented=agreed, until=until)
@@ -162,14 +166,15 @@ def list_sources(as_json: arguments.Json = False) -> None:
     """
     from deployments.server.planned import latest_report
 
-    entries = session.desk().entries()
+    desk = session.desk()
+    entries = {**desk.entries(), **desk.elsewhere()}
     states = _states(latest_report(session.home()))
     rows = [_row(entry, states) for entry in entries.values()]
     if as_json:
         render.show_json(rows)
     elif rows:
-        headers = ("NAME", "KIND", "STATE", "PRIORITY", "SCHEDULE")
-        render.show_table(headers, [tuple(row.values())[:5] for row in rows], states={"STATE"})
+        headers = tuple(key.upper() for key in rows[0])
+        render.show_table(headers, [tuple(row.values()) for row in rows], states={"STATE"})
     else:
         render.note("no sources yet; see `catchment sources add --help`")
 
@@ -209,6 +214,24 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
 
 
 app.command("next")(upcoming.preview)
+
+
+@app.command()
+def move(
+    name: session.SourceName,
+    to: Annotated[str, typer.Option("--to", metavar="HOST|any", help="This host, or any that takes the source.")],
+    reason: arguments.Why = "",
+) -> None:
+    """Take over a source of another host, or let any host run it.
+
+    Works while the other host is down. Run it on the host that shall have the source.
+
+    Example: catchment sources move mail --to any
+    """
+    from catchment.actions import sources
+
+    result = sources.move(session.desk(), name, to, session.operator(), reason)
+    render.say(f"{name}: runs on {to} ({render.clean(result)})")
 
 
 @app.command()
@@ -297,12 +320,14 @@ def _value(key: str, value: Any) -> object:
 
 
 def _row(entry: SourceEntry, states: dict[str, str]) -> dict[str, Any]:
+    host = Membership.of(session.home())
     return {
         "name": entry.name,
         "kind": entry.kind,
         "state": states.get(entry.name, "paused" if entry.paused else "active"),
         "priority": entry.settings.priority,
         "schedule": arguments.timing(entry.schedules, entry.watch, entry.quiet),
+        **({"on": entry.queue.removeprefix("host-") or host.name} if host else {}),
     }
 
 

@@ -13,6 +13,7 @@ import typer
 
 from catchment.errors import BadInput, NotFound, SourceError
 from catchment.runtime.home import base_folder, expanded
+from catchment.runtime.membership import Membership
 from console import render, session
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def show_overview() -> None:
     running_at = (
         "stopped" if server is None else "in another container" if is_elsewhere else f"running: {server.page_url}"
     )
-    render.show_fields({"home": home.path, "sources": shown, "state": state or running_at})
+    membership = Membership.of(home)
+    host = {"host": f"{membership.name}, with the server at {membership.server}"} if membership else {}
+    render.show_fields({"home": home.path, **host, "sources": shown, "state": state or running_at})
     if names is None:
         command, effect = "catchment config validate", "names the line of sources.yaml to correct"
     elif not names:

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from catchment.errors import NotFound
+from catchment.runtime.membership import Membership
 from console import arguments, render, session
 
 _POLL_SECONDS = 0.3
@@ -53,6 +54,8 @@ def logs(
     Example: catchment logs worker --since 30m
     """
     file = session.home().logs / f"{process}.log"
+    if process is LogFile.SERVER and (membership := Membership.of(session.home())):
+        raise NotFound(f"server: runs at {membership.server}; read its log on that machine")
     if not file.exists():
         remedy = "it has reported nothing" if session.running() else "start Catchment with `catchment up --detach`"
         raise NotFound(f"{process}: no log yet; {remedy}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.errors import BadInput, MeaningOff, NotFound
+from catchment.runtime.membership import Membership
 from catchment.search import remote
 from console import arguments, render, session
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Fields = Mapping[str, Any]
 """The fields of a view."""
 
+_SHOWN = "meaning", "sources", "hosts", "machines", "sinks", "raw_bytes", "backfills"
 _SOON_DAYS = 7
 _WATCH_SECONDS = 2.0
 _WEB_START = timedelta(minutes=2)
@@ -65,7 +67,7 @@ def _is_well(as_json: bool) -> bool:
             {
                 "server": {"running": server is not None, "answers": found["answers"], "url": server and server.url},
                 "worker": _worker(worker),
-                **{name: found[name] for name in ("meaning", "sources", "hosts", "sinks", "raw_bytes", "backfills")},
+                **{name: found[name] for name in _SHOWN},
                 "incidents": open_now,
             }
         )
@@ -124,11 +126,16 @@ def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -
     if changes := session.transition():
         render.say(f"Catchment is {changes}; check again in a minute")
     elif server and found["answers"]:
-        render.say(f"Server running at {server.url}")
+        membership = Membership.of(session.home())
+        render.say(
+            f"Host {membership.name}; server at {server.url}" if membership else f"Server running at {server.url}"
+        )
         if server.listen:
             render.say(f"Page at {server.page_url}; it listens on {server.listen}")
     elif server and server.is_elsewhere:
         render.say("Catchment runs in another container; run commands there")
+    elif server and server.server:
+        render.say(f"The server at {server.url} does not respond; syncs wait for it")
     elif server:
         render.say(
             f"The server at {server.url} does not respond; if this persists it is restarted automatically and syncs resume"
@@ -146,6 +153,11 @@ def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -
     if found["meaning"] and found["meaning"]["total"]:
         text = render.clean(found["meaning_text"])
         render.say(f"{text[0].upper()}{text[1:]}")
+    for host in found["machines"]:
+        if host["problem"]:
+            since = f" (last beat {render.when(host['last_beat'])})" if host["state"] == "silent" else ""
+            text = f"Host {host['name']}: {host['problem']}{since}; see `catchment hosts`"
+            render.say(render.paint(text, "yellow"))
     if found["raw_bytes"]:
         render.say(f"Raw content: {render.size(found['raw_bytes'])}")
     if server and (failed := found["failed_checks"]):
@@ -185,6 +197,8 @@ def _row(source: Fields) -> tuple[object, ...]:
     state = source["state"]
     if state == "active" and consent and consent["state"] != "given":
         state = "no consent"
+    elif state == "active" and source["waits"]:
+        state = f"waits for {source['on']}"
     elif state == "active" and source["rests"]:
         state = "throttled"
     return (

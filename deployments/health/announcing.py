@@ -25,8 +25,8 @@ from catchment.errors import BadInput, CatchmentError, ConfigError, TryAgain
 from catchment.ledger import Incident
 from catchment.pacing.windows import blocked_until, parse
 from catchment.runtime.home import Home
-from catchment.runtime.secret_references import SecretReference, resolve
-from catchment.settings import Strict
+from catchment.runtime.secret_references import resolve
+from catchment.settings import SecretReference, Strict
 from catchment.telemetry.incidents import ReasonCode
 from catchment.telemetry.objectives import OBJECTIVES, Objective
 from catchment.views.telemetry.objectives import objectives_in

@@ -15,6 +15,7 @@ from catchment.views import health
 from catchment.views.health import Finding
 from deployments.server.client import Client, api
 from deployments.server.environment import POOL
+from deployments.server.planned import own_queues
 from deployments.server.running import Running
 
 _ENDED = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
@@ -25,7 +26,7 @@ def examine(home: Home, state: Running | None = None) -> list[Finding]:
     embed = upkeep = ""
     if state is not None:
         with api(state) as client:
-            embed, upkeep = _failure(client, "embed"), _failure(client, "upkeep")
+            embed, upkeep = _failure(client, home, "embed"), _failure(client, home, "upkeep")
     findings = [health.upkeep(upkeep)] if upkeep else []
     # Another check reports a ledger that cannot be read.
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
@@ -34,12 +35,13 @@ def examine(home: Home, state: Running | None = None) -> list[Finding]:
     return findings
 
 
-def _failure(client: Client, tag: str) -> str:
+def _failure(client: Client, home: Home, tag: str) -> str:
     """Return why the last run of a deployment failed; empty if it did not."""
     query = {
         "flow_runs": {"state": {"type": {"any_": _ENDED}}},
         "deployments": {"tags": {"all_": [tag]}},
         "work_pools": {"name": {"any_": [POOL]}},
+        **own_queues(home),
         "sort": "END_TIME_DESC",
         "limit": 1,
     }

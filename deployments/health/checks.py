@@ -17,6 +17,7 @@ from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
 from catchment.runtime.server_report import ServerReport
 from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.worker_status import WorkerStatus
@@ -30,7 +31,7 @@ from deployments.health import background, logins
 from deployments.health.announcing import AlertSettings
 from deployments.server.client import Client, api, everything, read_blocks_of
 from deployments.server.environment import POOL
-from deployments.server.planned import latest_report
+from deployments.server.planned import latest_report, own_queues
 from deployments.server.running import ELSEWHERE, Running, running, transition
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
@@ -82,20 +83,21 @@ def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
     """The checks that need the server's answers."""
     try:
         with api(state, timeout=5) as client:
-            plan, heard = _plan(client, now), _heard(client)
+            plan, heard = _plan(client, own_queues(home), now), _heard(client, home)
         behind = background.examine(home, state)
     except TryAgain:
-        return [health.server(True, False), *background.examine(home)]
+        return [health.server(True, False, at=state.server), *background.examine(home)]
     online = health.worker(heard, WorkerStatus.read(home), now)
     return [health.server(True, True), health.scheduler(plan, now), online, *behind]
 
 
-def _plan(client: Client, now: datetime) -> SchedulePlan:
-    deployments = everything(client, "deployments", {})
+def _plan(client: Client, queues: dict[str, Any], now: datetime) -> SchedulePlan:
+    deployments = everything(client, "deployments", queues)
     schedules = [s for one in deployments if not one["paused"] for s in one["schedules"] if s["active"]]
     query = {
         "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
         "work_pools": {"name": {"any_": [POOL]}},
+        **queues,
         "sort": "EXPECTED_START_TIME_ASC",
         "limit": _PAGE,
     }
@@ -107,10 +109,10 @@ def _plan(client: Client, now: datetime) -> SchedulePlan:
     return SchedulePlan(len(schedules), len(runs), min(coming, default=None), tuple(m for m in moments if m <= now))
 
 
-def _heard(client: Client) -> datetime | None:
-    """The time of the latest heartbeat of a worker of our pool."""
-    workers = _filter(client, f"work_pools/{POOL}/workers", {})
-    beats = [_moment(worker["last_heartbeat_time"]) for worker in workers]
+def _heard(client: Client, home: Home) -> datetime | None:
+    """The time of the latest heartbeat of a worker of our pool, or of this host's."""
+    workers, host = _filter(client, f"work_pools/{POOL}/workers", {}), Membership.of(home)
+    beats = [_moment(worker["last_heartbeat_time"]) for worker in workers if not host or worker["name"] == host.name]
     return max((beat for beat in beats if beat is not None), default=None)
 
 

@@ -10,7 +10,7 @@ from catchment.errors import CatchmentError, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
-from catchment.runtime.server_report import SWITCHED_OFF
+from catchment.runtime.server_report import SWITCHED_OFF, ServerReport
 from catchment.views import health
 from catchment.views.health import Finding, Verdict
 from catchment.views.sources import state_of
@@ -69,7 +69,10 @@ def _sources(home: Home, entries: tuple[SourceEntry, ...]) -> list[Finding]:
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
         if ledger.is_restore_unfinished:
             return [health.unfinished_restore()]
-        return health.differences({entry.name: entry.kind for entry in entries}, ledger.sources.all())
+        report, written = ServerReport.read(home), {entry.name: entry.kind for entry in entries}
+        others = (report.on.keys() if report else set()) - written.keys()
+        known = [source for source in ledger.sources.all() if source.name not in others]
+        return health.differences(written, known)
     return []
 
 

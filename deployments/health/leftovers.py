@@ -15,6 +15,7 @@ import psutil
 
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership, executes
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.views.health import Finding, Verdict
 from deployments.server.client import Client, api, everything
@@ -91,7 +92,7 @@ def by_home() -> dict[Path, list[int]]:
 def in_prefect(home: Home, state: Running) -> list[Finding]:
     """Whether the server counts runs without a process, or slots without a run. Raises TryAgain."""
     with api(state) as client:
-        active, leaks = _active(client), _leaks(client)
+        active, leaks = _active(client, home), _leaks(client)
     found = [_runs(WorkerStatus.read(home), active)]
     if leaks:
         slots = "slot is" if len(leaks) == 1 else "slots are"
@@ -128,9 +129,11 @@ def _runs(worker: WorkerStatus | None, active: list[dict[str, Any]]) -> Finding:
     return Finding("runs", Verdict.FAIL, problem, restart)
 
 
-def _active(client: Client) -> list[dict[str, Any]]:
+def _active(client: Client, home: Home) -> list[dict[str, Any]]:
     waiting = {"operator": "or_", "type": {"any_": ACTIVE}, "name": {"any_": [AWAITING_RETRY.name]}}
-    return everything(client, "flow_runs", {"flow_runs": {"state": waiting}, "work_pools": {"name": {"any_": [POOL]}}})
+    those = {"flow_runs": {"state": waiting}, "work_pools": {"name": {"any_": [POOL]}}}
+    found, host = everything(client, "flow_runs", those), Membership.of(home)
+    return [run for run in found if not host or executes(host.name, run["work_queue_name"], run["labels"])]
 
 
 def _leaks(client: Client) -> list[Leak]:

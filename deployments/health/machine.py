@@ -20,6 +20,7 @@ from catchment.errors import CatchmentError, SchemaMismatch, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.installation import FILES, REINSTALL
+from catchment.runtime.membership import Membership
 from catchment.views.health import Finding, Verdict
 from connectors.local_files import FolderSettings
 from deployments.server.client import api
@@ -256,6 +257,8 @@ def _locked() -> dict[str, str]:
 
 def port(home: Home, is_up: bool, others: Mapping[Path, Any]) -> Finding:
     """Whether another program uses this home's port. `others` are the other homes with running processes."""
+    if membership := Membership.of(home):
+        return Finding("port", Verdict.OK, f"none needed: the Prefect server is at {membership.server}")
     number = kept_port(home)
     if number is None:
         return Finding("port", Verdict.OK, "none assigned yet; a free port will be used")

@@ -12,7 +12,15 @@ from multiprocessing.connection import Connection
 from catchment.parser_pool import ParserPool
 from catchment.runtime.child_process import name_process
 from catchment.sync.shared import configure_gc, use_pool
-from deployments.runner.preload import PARSERS, PREFECT, SourceFiles, complete_models, load, requested_modules
+from deployments.runner.preload import (
+    PARSERS,
+    PREFECT,
+    SourceFiles,
+    complete_models,
+    load,
+    requested_modules,
+    silence_runs,
+)
 from deployments.runner.runner import Runner
 
 _MOST_PARSERS = 8
@@ -32,6 +40,7 @@ def main() -> None:
     configure_gc()
     files = SourceFiles(requested_modules())
     failed = load((*PREFECT, *requested_modules()))
+    silence_runs()
     complete_models()
     # Before any thread exists: the pool's fork server is started by a fork of this process.
     with ParserPool(min(_MOST_PARSERS, os.cpu_count() or 1), preload=PARSERS) as pool:

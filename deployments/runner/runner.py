@@ -25,6 +25,7 @@ import psutil
 from prefect import Flow
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.context import AsyncClientContext
+from prefect.events.worker import EventsWorker
 from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow
 from prefect.settings import get_current_settings
@@ -83,6 +84,8 @@ class Runner:
         threading.Thread(target=self._send, name="to worker", daemon=True).start()
         async with AsyncClientContext() as client:
             self._client = client
+            # In a context without a run: Prefect would relate every event to the run that starts its thread for events.
+            EventsWorker.instance()
             self._background(self._report())
             self._background(self._watch_files())
             self._outbox.put(Ready(self._failed))

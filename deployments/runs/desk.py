@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from catchment.actions.desk import Timing
-from catchment.errors import CatchmentError, NotFound, did_you_mean
-from catchment.runtime.secret_references import SecretReference
-from catchment.settings import Home
+from catchment.errors import BadInput, CatchmentError, NotFound, Refused, did_you_mean
+from catchment.runtime.membership import Membership
+from catchment.settings import Home, SecretReference
 from connectors import connector_class, kinds
 from deployments.server.running import require_running, running
 from deployments.sources.entries import prepare, revise
@@ -47,12 +48,16 @@ class LocalDesk:
 
     def entry(self, name: str) -> SourceEntry:
         known = self.entries()
-        if name in known:
+        if name in known or name in (known := {**self.elsewhere(), **known}):
             return known[name]
         raise NotFound(f"{name!r}: no such source; {did_you_mean(name, known, 'see `catchment sources list`')}")
 
     def draft(self, kind: str, location: str, name: str, settings: Mapping[str, Any], timing: Timing) -> SourceEntry:
-        return prepare(kind, location, name, settings, timing)
+        entry = prepare(kind, location, name, settings, timing)
+        host = Membership.of(self.home)
+        if host is None and timing.on:
+            raise BadInput("--on: this home runs alone; see `catchment join --help`")
+        return replace(entry, queue=self._queue(entry, timing.on or "", host)) if host else entry
 
     def revised(self, entry: SourceEntry, settings: Mapping[str, Any], timing: Timing) -> SourceEntry:
         return revise(entry, settings, timing)
@@ -91,6 +96,7 @@ class LocalDesk:
 
     @contextmanager
     def changing(self, entry: SourceEntry) -> Iterator[None]:
+        self.require_defined_here(entry.name)
         with SourcesFile.changing(self.home.sources_file) as file:
             take_back = file.change(entry)
         try:
@@ -102,6 +108,52 @@ class LocalDesk:
                     take_back(file)
                 self._deploy(entry.name)
             raise
+
+    @contextmanager
+    def moving(self, name: str, to: str) -> Iterator[SourceEntry]:
+        from deployments.runs import runs
+        from deployments.sources.deploy import deploy
+        from deployments.sources.placement import source_rows, written
+
+        host = Membership.of(self.home)
+        if host is None:
+            raise BadInput("--to: this home runs alone; see `catchment join --help`")
+        server = require_running(self.home)
+        entry = self.entry(name)
+        queue = self._queue(entry, to, host)
+        with SourcesFile.changing(self.home.sources_file) as file:
+            if any(one.name == name for one in file.entries):
+                file.change(replace(entry, queue=queue))
+            else:
+                (row,) = source_rows(server, name)
+                entry = file.adopt(written(row, queue))
+            yield entry
+        deploy(self.home, server, [name], takes_over=True)
+        runs.drop_waiting(server, entry.kind, name)
+
+    def require_defined_here(self, name: str) -> None:
+        host = Membership.of(self.home)
+        if host and (server := running(self.home)):
+            from deployments.sources.placement import of_another, other_host_of, source_rows
+
+            for row in source_rows(server, name):
+                if other := other_host_of(row, host):
+                    raise Refused(of_another(name, other))
+
+    def elsewhere(self) -> Mapping[str, SourceEntry]:
+        """Return the sources that other hosts define; none if Catchment does not run."""
+        host = Membership.of(self.home)
+        if host is None or (server := running(self.home)) is None:
+            return {}
+        from deployments.sources.placement import elsewhere
+
+        return elsewhere(server, host)
+
+    def _queue(self, entry: SourceEntry, on: str, host: Membership) -> str:
+        from deployments.sources.placement import queue_of
+
+        with self.reading() as ledger:
+            return queue_of(entry, on, host, is_any_taken=any(one.takes_any for one in ledger.hosts.all()))
 
     def remove(self, name: str) -> None:
         self._undeploy(name)

@@ -15,12 +15,19 @@ from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import PrefectClient
-from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter, TaskRunFilter, WorkPoolFilter
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    FlowRunFilter,
+    TaskRunFilter,
+    WorkPoolFilter,
+    WorkQueueFilter,
+)
 from prefect.client.schemas.objects import FlowRun, State, StateType, TaskRun
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Scheduled
 
+from catchment.runtime.membership import ANY, executes
 from deployments.runs.live_runs import Ending
 from tasks.run_states import ACTIVE, AWAITING_RETRY, CANCELLED, COMPLETED, CRASHED, FINAL, INTERRUPTED
 
@@ -39,7 +46,7 @@ _REPORTED_AFTER = timedelta(seconds=10)
 """Within this time the server receives the end of each task of a run, if at all."""
 _PATIENCE_SECONDS = 3.0
 """Time for one correction. The server drops the connection while the lease of a slot that the run held has not expired."""
-_NO_PROCESS = "the process of the run has exited"
+_PROCESS_EXITED = Ending("the process of the run has exited", may_restart=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,27 @@ class Corrections:
 
     made: int
     refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """The runs of a pool that one host executes: all of them if `host` is empty, because its home runs alone.
+
+    Otherwise those of its own queue, and those of the queue `any` with its label.
+    """
+
+    pool: str
+    host: str = ""
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues with such runs, and maybe others; empty for all queues."""
+        return (f"host-{self.host}", ANY) if self.host else ()
+
+    def has(self, run: FlowRun) -> bool:
+        """Whether the host executes this run, or was the last to do so."""
+        is_own = not self.host or executes(self.host, run.work_queue_name, run.labels)
+        return is_own and run.work_pool_name == self.pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +117,20 @@ async def finish(client: PrefectClient, run: UUID, ending: Ending) -> State[Any]
     return state
 
 
-async def correct(client: PrefectClient, pool: str, live: Callable[[], Set[UUID]]) -> Corrections:
-    """Correct every run of the pool that the server counts as active and that is not `live`. Idempotent.
+async def correct(
+    client: PrefectClient, executed: Executed, live: Callable[[], Set[UUID]], ending: Ending = _PROCESS_EXITED
+) -> Corrections:
+    """Correct each of these runs that the server counts as active and that is not `live`. Idempotent.
 
     A run that had started is marked as crashed; one that had not is scheduled again. Its subflows and tasks end with it.
     """
     # A run that ends meanwhile is live before the query, and one that starts meanwhile is live after it.
     executing = set(live())
-    open_runs = await _runs(client, {"state": _NEEDS_PROCESS}, pool=pool)
+    open_runs = await _runs(client, {"state": _NEEDS_PROCESS}, executed=executed)
     subflows = await _runs(client, {"state": _NEEDS_PROCESS, "parent_task_run_id": {"is_null_": False}})
     executing |= live()
-    lost = [run for run in open_runs if run.id not in executing]
-    lost += [part for part in subflows if await _is_lost(client, part, pool, executing)]
-    ending = Ending(_NO_PROCESS, may_restart=True)
+    lost = [run for run in open_runs if run.id not in executing and executed.has(run)]
+    lost += [part for part in subflows if await _is_lost(client, part, executed, executing)]
     done = [await _corrected(_end(client, run, state)) for run in lost if (state := ending.state_for(run)) is not None]
     if lost:
         done += await _finish_tasks(client, {"id": {"any_": [run.id for run in lost]}})
@@ -153,32 +182,40 @@ async def resume(client: PrefectClient, deployment: UUID) -> CrashedSource | Non
     return CrashedSource(found.name, crashed.id, is_resumed=True)
 
 
-async def resume_all(client: PrefectClient, pool: str, since: timedelta | None) -> list[CrashedSource]:
-    """Resume each source of the pool with a run that crashed within `since`, or ever. Idempotent."""
+async def resume_all(
+    client: PrefectClient, executed: Executed, since: timedelta | None, *, queue: str | None = None
+) -> list[CrashedSource]:
+    """Resume each source with one of these runs that crashed within `since`, or ever. Idempotent.
+
+    `queue`: only sources whose next run is in this queue.
+    """
     crashed: dict[str, Any] = {"state": {"type": {"any_": [StateType.CRASHED]}}}
     if since is not None:
         crashed["end_time"] = {"after_": datetime.now(UTC) - since}
-    deployments = {run.deployment_id for run in await _runs(client, crashed, pool=pool)}
+    runs = await _runs(client, crashed, executed=executed)
+    deployments = {run.deployment_id for run in runs if executed.has(run)}
     resumed = []
     for deployment in deployments:
-        if deployment is not None and (source := await resume(client, deployment)) is not None:
+        if deployment is None or (queue and (await client.read_deployment(deployment)).work_queue_name != queue):
+            continue
+        if (source := await resume(client, deployment)) is not None:
             resumed.append(source)
     return resumed
 
 
-async def drop_overdue(client: PrefectClient, pool: str, live: Set[UUID]) -> None:
+async def drop_overdue(client: PrefectClient, executed: Executed, live: Set[UUID]) -> None:
     """Delete the scheduled runs that did not start in time, except the latest of each deployment.
 
-    The worker must start no run meanwhile.
+    The worker must start no run meanwhile. Hosts leave those of the queue `any`, because another one may start them.
     """
     overdue = {
         "state": {"type": {"any_": [StateType.SCHEDULED]}},
         "expected_start_time": {"before_": datetime.now(UTC)},
     }
     kept: set[UUID | None] = set()
-    for run in await _runs(client, overdue, pool=pool):
+    for run in await _runs(client, overdue, executed=executed):
         # The server does not know yet that a live run has started.
-        if run.auto_scheduled and run.id not in live:
+        if run.auto_scheduled and run.id not in live and executed.has(run):
             if run.deployment_id in kept:
                 await client.delete_flow_run(run.id)
             kept.add(run.deployment_id)
@@ -193,15 +230,15 @@ async def _end(client: PrefectClient, run: FlowRun, state: State[Any]) -> None:
     await client.set_flow_run_state(run.id, state, force=True)
 
 
-async def _is_lost(client: PrefectClient, part: FlowRun, pool: str, executing: Collection[UUID]) -> bool:
-    """Whether a subflow belongs to a deleted run, or to a run of the pool that no runner executes."""
+async def _is_lost(client: PrefectClient, part: FlowRun, executed: Executed, executing: Collection[UUID]) -> bool:
+    """Whether a subflow belongs to a deleted run, or to one of these runs that no runner executes."""
     run = part
     while run.parent_task_run_id is not None:
         above = await _runs(client, {}, task={"id": {"any_": [run.parent_task_run_id]}})
         if not above:
             return True
         run = above[0]
-    return run.work_pool_name == pool and run.id not in executing
+    return run.id not in executing and executed.has(run)
 
 
 async def _finish_tasks(client: PrefectClient, which: Mapping[str, Any]) -> list[bool]:
@@ -246,18 +283,23 @@ async def _runs(
     client: PrefectClient,
     runs: Mapping[str, Any],
     *,
-    pool: str | None = None,
+    executed: Executed | None = None,
     deployment: Mapping[str, Any] | None = None,
     task: Mapping[str, Any] | None = None,
     sort: FlowRunSort = FlowRunSort.EXPECTED_START_TIME_DESC,
     limit: int | None = None,
 ) -> list[FlowRun]:
-    """Return the runs that match the filters, latest first; all, or the first `limit`. Subflows have no pool."""
+    """Return the runs that match the filters, latest first; all, or the first `limit`. Subflows have no pool.
+
+    `executed` leaves out the runs of other pools and of the queues of other hosts.
+    """
     found: list[FlowRun] = []
+    queues = executed.queues if executed else ()
     while True:
         page = await client.read_flow_runs(
             flow_run_filter=FlowRunFilter.model_validate(runs),
-            work_pool_filter=WorkPoolFilter.model_validate({"name": {"any_": [pool]}}) if pool else None,
+            work_pool_filter=WorkPoolFilter.model_validate({"name": {"any_": [executed.pool]}}) if executed else None,
+            work_queue_filter=WorkQueueFilter.model_validate({"name": {"any_": queues}}) if queues else None,
             deployment_filter=DeploymentFilter.model_validate(deployment) if deployment else None,
             task_run_filter=TaskRunFilter.model_validate(task) if task else None,
             sort=sort,

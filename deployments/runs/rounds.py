@@ -8,26 +8,30 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Set
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import timedelta
 from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import PrefectClient
 
+from catchment.actions import revoke
 from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import OFF, Ledger
 from catchment.runtime.home import Home
-from catchment.runtime.process import alive
+from catchment.runtime.membership import ANY
 from catchment.telemetry.incidents import ReasonCode
 from connectors import connector_class, kinds
 from deployments.runs import recovery
+from deployments.runs.live_runs import Ending
+from deployments.runs.recovery import Executed
 from deployments.runs.sinks import deploy_sinks
 from deployments.server.planned import read_report
 from deployments.server.running import running
 from deployments.sources.sources_file import SourcesFile
 from tasks.coalesce import request_once
 from tasks.embed import request_embedding
+from tasks.run_states import INTERRUPTED
 from tasks.source_events import emit
 
 _SECONDS = 30.0
@@ -37,6 +41,7 @@ _FIRST_SECONDS = 10.0
 """Time for the first round, during which no run starts."""
 _REPORT_SECONDS = 90.0
 """Time between two reports of the server's plans: each can cost it half a second."""
+_BEAT_SECONDS = 10.0
 _LOOK_BACK = timedelta(minutes=10)
 """Maximum age of a crash that is resumed. The first round resumes crashes of any age."""
 
@@ -51,14 +56,14 @@ class RecoveryRounds:
     def __init__(
         self,
         home: Home,
-        pool: str,
+        executed: Executed,
         live: Callable[[], Set[UUID]],
         has_ended: Callable[[str, str | None], bool],
         looking: asyncio.Lock,
         warn: Callable[[str], None],
     ) -> None:
         self._home = home
-        self._pool = pool
+        self._executed = executed
         self._live = live
         self._has_ended = has_ended
         self._looking = looking
@@ -80,6 +85,9 @@ class RecoveryRounds:
             await self.reclaim()
             await self._report()
             is_resumed = await self._resume(client)
+            if self._executed.host:
+                await self._clear_for_other_hosts()
+                await self._recover_silent_hosts(client)
             if is_resumed and not self._has_requested:
                 self._has_requested = True
                 await self._request_embeddings()
@@ -87,6 +95,19 @@ class RecoveryRounds:
             if is_resumed:
                 await self._supply_sinks()
             await asyncio.sleep(_SECONDS if is_correct and is_resumed else _SOON_SECONDS)
+
+    async def beat(self) -> None:
+        """Tell the other hosts every ten seconds that this one is at work, until cancelled."""
+        while True:
+            await asyncio.sleep(_BEAT_SECONDS)
+            await self.beat_once()
+
+    async def beat_once(self, *, is_last: bool = False) -> None:
+        """Tell the other hosts that this one is at work, or stops."""
+        try:
+            await asyncio.to_thread(beat, self._home, is_last=is_last)
+        except CatchmentError as error:
+            self._warn(f"The other hosts may take this one for silent ({error})")
 
     async def reclaim(self) -> None:
         """Close the syncs in the ledger that no process executes."""
@@ -99,8 +120,8 @@ class RecoveryRounds:
         """Correct the states of runs and drop overdue runs. Returns False if the server refused some."""
         try:
             async with self._looking:
-                await recovery.drop_overdue(client, self._pool, self._live())
-            return (await recovery.correct(client, self._pool, self._live)).refused == 0
+                await recovery.drop_overdue(client, self._executed, self._live())
+            return (await recovery.correct(client, self._executed, self._live)).refused == 0
         except httpx.HTTPError as error:
             self._put_off(error)
             return False
@@ -111,7 +132,7 @@ class RecoveryRounds:
         if running(self._home) is None:
             return False
         try:
-            for source in await recovery.resume_all(client, self._pool, self._since):
+            for source in await recovery.resume_all(client, self._executed, self._since):
                 if source.is_resumed:
                     self._warn(str(source))
         except httpx.HTTPError as error:
@@ -119,6 +140,27 @@ class RecoveryRounds:
             return False
         self._since = _LOOK_BACK
         return True
+
+    async def _recover_silent_hosts(self, client: PrefectClient) -> None:
+        """Interrupt the runs of hosts that do not answer, and continue those of the queue `any`. One host at a time does it."""
+        try:
+            with ExitStack() as stack:
+                silent = await asyncio.to_thread(stack.enter_context, silent_hosts(self._home))
+                for host in silent:
+                    executed = Executed(self._executed.pool, host)
+                    ending = Ending(f"host {host} does not answer", state=INTERRUPTED, may_restart=True)
+                    await recovery.correct(client, executed, frozenset, ending)
+                    for source in await recovery.resume_all(client, executed, _LOOK_BACK, queue=ANY):
+                        self._warn(str(source))
+        except (CatchmentError, httpx.HTTPError) as error:
+            self._put_off(error)
+
+    async def _clear_for_other_hosts(self) -> None:
+        """Delete what this host has of sources whose consent was withdrawn on another one."""
+        try:
+            await asyncio.to_thread(clear_for_other_hosts, self._home)
+        except CatchmentError as error:
+            self._put_off(error)
 
     async def _request_embeddings(self) -> None:
         """Request the embeddings that an earlier program or an interrupted run left out."""
@@ -166,13 +208,18 @@ def reclaim(home: Home, has_ended: Callable[[str, str | None], bool]) -> int:
             return jobs
         for source in ledger.sources.all():
             last = ledger.syncs.last(source.id)
-            if last is not None and last.outcome is None and alive(last.owner) and not has_ended(last.owner, last.run):
+            if (
+                last is not None
+                and last.outcome is None
+                and ledger.alive(last.owner)
+                and not has_ended(last.owner, last.run)
+            ):
                 continue
             # First, because closing a sync releases its jobs regardless of their attempts.
             most = attempts.get(source.name) or connector_class(source.kind).policy.retry.attempts
-            recovered = ledger.queue.recover(source.id, alive, most)
+            recovered = ledger.queue.recover(source.id, ledger.alive, most)
             jobs += recovered.released + recovered.quarantined
-        ledger.syncs.close_dead(alive, has_ended)
+        ledger.syncs.close_dead(ledger.alive, has_ended)
         return jobs
 
 
@@ -196,10 +243,35 @@ def may_lack_embeddings(home: Home) -> bool:
         return ledger is not None and ledger.embeddings.setting != OFF and ledger.embeddings.counts(None).total > 0
 
 
+def clear_for_other_hosts(home: Home) -> None:
+    """Delete what this host has of sources whose consent was withdrawn on another one. Raises LedgerError, HomeUnavailable."""
+    with _opened(home) as ledger:
+        if ledger is not None:
+            revoke.clear_for_other_hosts(home, ledger)
+
+
 def sinks_to_supply(home: Home) -> list[str]:
     """Return the sinks that have something to receive now."""
     with _opened(home) as ledger:
         return [] if ledger is None else ledger.outbox.due()
+
+
+@contextmanager
+def silent_hosts(home: Home) -> Iterator[list[str]]:
+    """Yield the hosts of the library that stopped without notice, unless another process is in such a block."""
+    with _opened(home) as ledger:
+        if ledger is None:
+            yield []
+            return
+        with ledger.alone("recovery") as is_alone:
+            yield [host.name for host in ledger.hosts.all() if is_alone and host.silent_for is not None]
+
+
+def beat(home: Home, *, is_last: bool = False) -> None:
+    """Say in the ledger that this host is at work for a while, or that it stops. Raises LedgerError."""
+    with _opened(home) as ledger:
+        if ledger is not None:
+            (ledger.hosts.end_beat if is_last else ledger.hosts.beat)()
 
 
 @contextmanager

@@ -11,9 +11,10 @@ from typing import Any
 
 from catchment.errors import NotFound, Refused, TryAgain
 from catchment.runtime.home import Home
+from catchment.runtime.membership import shipped_name
 from catchment.runtime.server_report import SWITCHED_OFF
 from catchment.runtime.worker_status import WorkerStatus
-from deployments.server.client import Client, ServerError, ServerUnreachable, api
+from deployments.server.client import Client, ServerError, ServerUnreachable, api, everything
 from deployments.server.planned import RETRIES
 from deployments.server.running import Running
 from tasks.run_states import COALESCED, FINAL
@@ -89,10 +90,23 @@ def retry_now(running: Running, names: Collection[str]) -> None:
             client.delete(f"/flow_runs/{run['id']}")
 
 
+def drop_waiting(running: Running, kind: str, name: str) -> None:
+    """Delete the runs of a moved source that wait in the queue of the host that had it."""
+    with api(running) as client:
+        deployment = _deployment(client, kind, name)
+        those = {
+            "deployments": {"id": {"any_": [deployment["id"]]}},
+            "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+        }
+        for run in everything(client, "flow_runs", those):
+            if run["work_queue_name"] != deployment["work_queue_name"]:
+                client.delete(f"/flow_runs/{run['id']}")
+
+
 def start_embedding(running: Running) -> bool:
     """Request a run of `embed` now. Returns whether its deployment exists and is not paused."""
     with api(running) as client:
-        answer = client.get("/deployments/name/embed/embed")
+        answer = client.get(f"/deployments/name/embed/{shipped_name(Home.default(), 'embed')}")
         if answer.is_missing or (found := answer.raise_for_status().json())["paused"]:
             return False
         body = {"state": {"type": "SCHEDULED"}, "name": "embed: waiting"}

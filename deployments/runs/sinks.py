@@ -14,9 +14,10 @@ from catchment.errors import BadInput, NotFound
 from catchment.ledger import Ledger, SinkRow, SinkState
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
 from catchment.sync import supply
 from deployments.server.client import api
-from deployments.server.running import running
+from deployments.server.running import require_running, running
 
 if TYPE_CHECKING:
     from catchment.sync.supply import Differences
@@ -37,6 +38,9 @@ def add(home: Home, ledger: Ledger, kind: str, place: str, name: str, secret: st
         raise BadInput(f"{name}: a sink with this name exists; choose another name")
     if sinks.is_folder(kind):
         place = str(Path(place).expanduser().absolute())
+    if Membership.of(home):
+        # The first host that deploys a sink copies to it, so this one must.
+        require_running(home)
     with sinks.opened(kind, place, secret, create=True) as made:
         wants_vectors = made.wants_vectors
     added = ledger.outbox.add(name, kind, place, secret, actor, wants_vectors=wants_vectors)
@@ -83,7 +87,7 @@ def start_delivery(home: Home, name: str) -> None:
 
 
 def deploy_sinks(home: Home) -> None:
-    """Give each sink a deployment with its name. No effect if Catchment does not run."""
+    """Give each sink a deployment with its name, unless another host did. No effect if Catchment does not run."""
     from deployments.sources.deploy import deploy
 
     names = list[str]()

@@ -5,7 +5,9 @@ Does not import Prefect, and needs no knowledge of live runs.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
@@ -18,17 +20,32 @@ _CLOCK_SET = timedelta(seconds=10)
 """Larger than any difference that gradual correction (NTP) makes."""
 
 
-def ensure_pool(state: Running) -> None:
-    """Create or update the work pool. Idempotent."""
+def ensure_pool(state: Running, queues: Collection[str] = ()) -> None:
+    """Create or update the work pool, and create these queues, which a worker can poll only then. Idempotent."""
     template = base_job_template()
     with api(state) as client:
         found = client.get(f"/work_pools/{POOL}")
         if found.is_missing:
             # No limit here: the worker adapts its own limit, and sees waiting runs only if the server does not withhold them.
             pool = {"name": POOL, "type": "warm", "base_job_template": template}
-            client.post("/work_pools/", json=pool).raise_for_status()
+            _create(client, "/work_pools/", pool)
         elif found.raise_for_status().json()["base_job_template"] != template:
             client.patch(f"/work_pools/{POOL}", json={"base_job_template": template}).raise_for_status()
+        for queue in queues:
+            _create(client, f"/work_pools/{POOL}/queues", {"name": queue})
+
+
+def ensure_queue(state: Running, name: str) -> None:
+    """Create a work queue of the pool. Idempotent."""
+    with api(state) as client:
+        _create(client, f"/work_pools/{POOL}/queues", {"name": name})
+
+
+def _create(client: Client, path: str, row: dict[str, Any]) -> None:
+    """Create a row that has a name, unless it exists: two hosts may start together."""
+    response = client.post(path, json=row)
+    if response.status_code != HTTPStatus.CONFLICT:
+        response.raise_for_status()
 
 
 def worker_online(state: Running) -> bool:

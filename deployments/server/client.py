@@ -1,6 +1,6 @@
-"""The HTTP client of our own Prefect server. Uses `http.client`, which is imported in 25 ms; httpx takes 100 ms.
+"""The HTTP client of the Prefect server. Uses `http.client`, which is imported in 25 ms; httpx takes 100 ms.
 
-For the loopback interface only: no TLS, redirects or proxies.
+Plain for the home's own server on the loopback interface, and over TLS for the server of joined hosts. No redirects or proxies.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import contextlib
 import http.client
 import json as json_format
 import select
+import ssl
 import time
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -24,17 +25,36 @@ from catchment.errors import LoginFailed, TryAgain
 from deployments.server.running import ELSEWHERE, Running
 
 _TRIES = 6
+_PROBE = "catchment.probe"
+_PROBE_SECONDS = 2.0
+_PATIENT_SECONDS = 20.0
+"""Time limit of a check that is reported as slow before. A busy server answers within it."""
 _PAGE = 200
 """Maximum number of rows in a response of the server."""
 
 
 class ServerUnreachable(TryAgain):
-    """The server did not answer in time, or closed the connection."""
+    """The server did not answer in time, or closed the connection.
 
-    def __init__(self) -> None:
-        super().__init__(
-            "the Prefect server does not respond; try again, or restart it: catchment down && catchment up --detach"
-        )
+    `server`: the address of a server elsewhere. `reason`: why its certificate was refused.
+    """
+
+    def __init__(self, server: str = "", reason: str = "") -> None:
+        if reason:
+            text = (
+                f"{server}: certificate refused ({reason}); correct it, or pass its authority: catchment join --ca FILE"
+            )
+        elif server:
+            text = f"the Prefect server at {server} does not respond; try again, or see to it on its machine"
+        else:
+            text = (
+                "the Prefect server does not respond; try again, or restart it: catchment down && catchment up --detach"
+            )
+        super().__init__(text)
+        self._given = server, reason
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), self._given
 
 
 class ServerError(TryAgain):
@@ -85,9 +105,19 @@ class Client:
     def __init__(self, state: Running, timeout: float) -> None:
         address = urlsplit(state.api_url)
         assert address.hostname
+        self._server = state.server
         self._base = address.path
         self._headers = {"Authorization": f"Basic {b64encode(state.login.encode()).decode()}"}
-        self._connection = http.client.HTTPConnection(address.hostname, address.port, timeout=timeout)
+        self._connection = (
+            http.client.HTTPSConnection(
+                address.hostname,
+                address.port,
+                timeout=timeout,
+                context=ssl.create_default_context(cafile=state.authorities),
+            )
+            if address.scheme == "https"
+            else http.client.HTTPConnection(address.hostname, address.port, timeout=timeout)
+        )
 
     def get(self, path: str, *, params: Mapping[str, Any] | None = None) -> Response:
         return self.request("GET", f"{path}?{urlencode(params)}" if params else path)
@@ -143,7 +173,8 @@ class Client:
             return Response(response.status, response.headers, response.read())
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            raise ServerUnreachable from error
+            reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else ""
+            raise ServerUnreachable(self._server, reason.rstrip(".")) from error
 
 
 @contextlib.contextmanager
@@ -157,6 +188,26 @@ def api(state: Running, *, timeout: float = 10) -> Iterator[Client]:
         yield client
     finally:
         client.close()
+
+
+def checks(state: Running) -> dict[str, Callable[[], None]]:
+    """Return the checks whether the server responds and accepts events. They raise TryAgain, with nothing private."""
+
+    def server() -> None:
+        with api(state, timeout=_PROBE_SECONDS) as client:
+            _require_success(client.get("/health"))
+
+    def events() -> None:
+        # The server says that it is healthy and ready, also if it cannot accept events.
+        with api(state, timeout=_PATIENT_SECONDS) as client:
+            _require_success(client.emit(_PROBE, {"prefect.resource.id": _PROBE}))
+
+    return {"server": server, "events": events}
+
+
+def _require_success(response: Response) -> None:
+    if not response.is_success:
+        raise TryAgain(f"the server responded with status {response.status_code}")
 
 
 def everything(client: Client, what: str, query: dict[str, Any]) -> list[dict[str, Any]]:

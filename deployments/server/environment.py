@@ -7,11 +7,14 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from urllib.parse import urlsplit
 
 import certifi
 
-from catchment.runtime import atomic_files, own_secrets
+from catchment.errors import ConfigError
+from catchment.runtime import atomic_files, own_secrets, secret_references
 from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
 
 POOL = "catchment"
 TRIED_PREFECT = "3.8."
@@ -50,7 +53,6 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         # The default keeps leases in memory: a killed server would leak every slot that was in use.
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
         "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "1",
-        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
         # The worker is notified of new runs by events; this poll finds runs whose event was lost.
         "PREFECT_WORKER_QUERY_SECONDS": "15",
         "PREFECT_WORKER_ENABLE_CANCELLATION": "true",
@@ -69,12 +71,14 @@ def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
     """The environment of the server, the worker and every run: the current one, with Prefect's settings replaced.
 
     The user's own Prefect settings are dropped, because they belong to another server. `auth` is the only secret that is
-    added.
+    added. `port`: of this home's own server; a joined host has none.
     """
-    address = f"http://127.0.0.1:{port}"
+    membership = Membership.of(home)
+    address = membership.server if membership else f"http://127.0.0.1:{port}"
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
-    # Requests to the loopback interface must never reach the user's proxy.
-    exempt = ",".join(filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), "127.0.0.1", "localhost"]))
+    # Requests to the server must never reach the user's proxy.
+    local = dict.fromkeys(["127.0.0.1", "localhost", urlsplit(address).hostname])
+    exempt = ",".join(filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), *local]))
     return {
         **_ALLOCATOR,
         **kept,
@@ -88,15 +92,30 @@ def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
         "PREFECT_PROFILES_PATH": str(home.prefect / "profiles.toml"),
         "PREFECT_API_URL": f"{address}/api",
         "PREFECT_API_AUTH_STRING": auth,
-        "PREFECT_SERVER_API_AUTH_STRING": auth,
         "PREFECT_UI_URL": f"{address}/v2",
+        "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
+        "PYTHONUNBUFFERED": "1",
+        **(_of_joined_host(home) if membership else _of_own_server(home, address, port)),
+    }
+
+
+def _of_joined_host(home: Home) -> dict[str, str]:
+    # Events report new runs. Each poll for those whose event was lost costs the server of all hosts a request.
+    return {"PREFECT_API_SSL_CERT_FILE": authorities(home), "PREFECT_WORKER_QUERY_SECONDS": "60"}
+
+
+def _of_own_server(home: Home, address: str, port: int) -> dict[str, str]:
+    return {
         "PREFECT_SERVER_API_PORT": str(port),
         "PREFECT_SERVER_UI_API_URL": f"{address}/api",
         "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS": f"{address},http://localhost:{port}",
-        "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
         "PREFECT_API_SSL_CERT_FILE": str(_one_authority(home.prefect)),
-        "PYTHONUNBUFFERED": "1",
     }
+
+
+def authorities(home: Home) -> str:
+    """The file of certificate authorities that a joined host trusts for its server."""
+    return str(home.authorities) if home.authorities.exists() else certifi.where()
 
 
 def _one_authority(folder: Path) -> Path:
@@ -112,8 +131,10 @@ def _one_authority(folder: Path) -> Path:
 def auth_string(home: Home) -> str:
     """The `user:password` of this home's server. Created at the first call, in a file that only its owner can read.
 
-    Raises ConfigError if the file has another content.
+    Raises ConfigError if the file has another content, LoginFailed if the login of a joined host cannot be read.
     """
+    if membership := Membership.of(home):
+        return checked_login(secret_references.resolve(membership.login))
     path = home.path / "ui-login"
     if not path.exists():
         home.make()
@@ -121,6 +142,13 @@ def auth_string(home: Home) -> str:
     return own_secrets.obtain(
         path, lambda: f"catchment:{secrets.token_urlsafe(24)}", _is_login, "user:password in ASCII"
     )
+
+
+def checked_login(text: str) -> str:
+    """Return the login of a shared server. Raises ConfigError if it cannot be one."""
+    if not _is_login(text):
+        raise ConfigError("login of the Prefect server: not user:password in ASCII; run `catchment join` again")
+    return text
 
 
 def _is_login(text: str) -> bool:

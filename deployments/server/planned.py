@@ -7,8 +7,9 @@ from typing import Any
 
 from catchment.errors import TryAgain
 from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
 from catchment.runtime.server_report import PlannedRun, ServerReport
-from deployments.server.client import Client, api
+from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import Running, running
 
@@ -31,7 +32,9 @@ def read_report(state: Running, source: str | None = None, runs: int = 5) -> Ser
     named: dict[str, Any] = {} if source is None else {"name": {"any_": [source]}}
     try:
         with api(state, timeout=_SECONDS) as client:
-            return ServerReport(now, _paused(client, named), _next_runs(client, named, runs))
+            deployed = _deployed(client, named, every=bool(state.server))
+            paused = tuple(sorted(one["name"] for one in deployed if one["paused"]))
+            return ServerReport(now, paused, _next_runs(client, named, runs), _on(deployed) if state.server else {})
     except TryAgain:
         return None
 
@@ -45,10 +48,20 @@ def latest_report(home: Home, source: str | None = None, runs: int = 0) -> Serve
     return (read_report(state, source, runs) if state else None) or ServerReport.read(home)
 
 
-def _paused(client: Client, named: dict[str, Any]) -> tuple[str, ...]:
-    query = {"flows": _SYNCS, "deployments": {**named, "paused": {"eq_": True}}}
-    found = client.post("/deployments/filter", json=query).raise_for_status().json()
-    return tuple(sorted(one["name"] for one in found))
+def own_queues(home: Home) -> dict[str, Any]:
+    """Return the filter of the runs and deployments that this host may execute; empty in a home that runs alone."""
+    host = Membership.of(home)
+    return {"work_pool_queues": {"name": {"any_": host.queues}}} if host else {}
+
+
+def _deployed(client: Client, named: dict[str, Any], *, every: bool) -> list[dict[str, Any]]:
+    """Return the deployments of the sources: of all, or of the paused ones."""
+    which = named if every else {**named, "paused": {"eq_": True}}
+    return everything(client, "deployments", {"flows": _SYNCS, "deployments": which})
+
+
+def _on(deployed: list[dict[str, Any]]) -> dict[str, str]:
+    return {one["name"]: str(one["work_queue_name"]).removeprefix("host-") for one in deployed}
 
 
 def _next_runs(client: Client, named: dict[str, Any], most: int) -> dict[str, tuple[PlannedRun, ...]]:

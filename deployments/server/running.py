@@ -9,15 +9,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
 from catchment.errors import Refused, TryAgain
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
 from catchment.runtime.process import identity, is_local
-from deployments.server.environment import auth_string
+from deployments.server.environment import auth_string, authorities
 
 _PROBED_SECONDS = 0.2
 ELSEWHERE = "Catchment runs in another container"
@@ -30,6 +31,8 @@ class Running:
     `stopping`: a stop was requested; it may take half a minute. `page_port`: of the web page; 0 in a record of a version
     without it. `is_elsewhere`: it runs in another container, where this process can reach neither its ports nor its processes.
     `listen`, `host`: the address beyond this machine that the page also listens on, and its host there; empty without.
+    `server`, `authorities`: the address of the server that a joined host uses, and the file of the authorities that it
+    trusts; empty for the home's own server, which is on the loopback interface.
     """
 
     port: int
@@ -43,6 +46,8 @@ class Running:
     is_elsewhere: bool = False
     listen: str = ""
     host: str = ""
+    server: str = ""
+    authorities: str = ""
 
     @property
     def page_url(self) -> str:
@@ -52,7 +57,7 @@ class Running:
     @property
     def url(self) -> str:
         """The address of the Prefect UI."""
-        return f"http://127.0.0.1:{self.port}"
+        return self.server or f"http://127.0.0.1:{self.port}"
 
     @property
     def api_url(self) -> str:
@@ -76,6 +81,12 @@ def running(home: Home) -> Running | None:
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         # The file is missing, or was written by an incompatible version.
         return None
+
+
+def shared_server(home: Home, membership: Membership) -> Running:
+    """Return what a command needs to ask the server of all hosts, also while this host is stopped."""
+    now = datetime.now(UTC)
+    return Running(0, 0, now, 0, 0, auth_string(home), server=membership.server, authorities=authorities(home))
 
 
 def starting(home: Home) -> str | None:
@@ -172,6 +183,6 @@ def lock_file(home: Home) -> Path:
 
 
 def ui_login(home: Home) -> str | None:
-    """The file with the `user:password` of the Prefect UI; None before the first `up`."""
+    """The file with the `user:password` of the Prefect UI; None before the first `up`, and in a joined host."""
     path = home.path / "ui-login"
-    return str(path) if path.exists() else None
+    return str(path) if path.exists() and Membership.of(home) is None else None

@@ -9,13 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from catchment.errors import ConfigError, NotFound
+from catchment.errors import ConfigError, NotFound, Refused
 from catchment.runtime import atomic_files
+from catchment.runtime.membership import ANY, Membership, shipped_name
 from catchment.settings import Home
 from deployments.server.client import Client, Response, api, everything
 from deployments.server.running import Running
 from deployments.sources import prefect_file
 from deployments.sources.definition import DeploymentDefinition, definition
+from deployments.sources.placement import host_of, of_another, other_host_of, tag_of
 from deployments.sources.profile import job_variables
 from deployments.sources.sources_file import SourcesFile
 from tasks.artifacts import OF_SOURCE, artifact_key
@@ -30,18 +32,29 @@ Record = dict[str, dict[str, Any]]
 """
 
 
-def deploy(home: Home, running: Running, names: Collection[str] | None = None, *, file: Path | None = None) -> None:
+def deploy(
+    home: Home,
+    running: Running,
+    names: Collection[str] | None = None,
+    *,
+    file: Path | None = None,
+    takes_over: bool = False,
+) -> dict[str, str]:
     """Deploy the named sources, or all; or those of another file in the format of prefect.yaml. May be called again.
 
     Skips deployments whose definition has not changed since the last deploy. Without names, the deployments of sources
     that left the file are deleted. An older sources file is migrated first. Concurrent calls wait for each other.
 
+    A joined host deletes only its own deployments, and leaves those of other hosts as they are, unless it `takes_over` the
+    named ones. Without names, sources that another host has deployed leave the file. Returns the host of each of them.
+
     A deployment stays paused or resumed as it is on the server. A schedule that was deleted or changed there stays so until
     the file changes that schedule.
 
-    Raises ConfigError or NotFound before anything is changed, or if the server refuses a deployment; TryAgain if the
-    server does not respond.
+    Raises ConfigError or NotFound before anything is changed, or if the server refuses a deployment; Refused for a named
+    source of another host; TryAgain if the server does not respond.
     """
+    membership = Membership.of(home)
     path = file or home.sources_file
     with _exclusive(home) as record, api(running) as client:
         definitions = _of_file(path) if file else _of_sources(path)
@@ -49,15 +62,29 @@ def deploy(home: Home, running: Running, names: Collection[str] | None = None, *
             if name not in definitions:
                 raise NotFound(f"{path.name} has no deployment {name}; it has {', '.join(definitions) or 'none'}")
         chosen = [wanted for name, wanted in definitions.items() if names is None or name in names]
+        if membership:
+            chosen = [_of_host(home, wanted, membership) for wanted in chosen]
         flows = {flow: _flow(client, flow) for flow in {wanted.flow for wanted in chosen}}
-        present = {(row["flow_id"], row["name"]): row for row in _present(client, names)}
+        rows = _present(client, None if names is None else [wanted.name for wanted in chosen])
+        moved: dict[str, str] = {}
+        if membership and not takes_over:
+            alike = [row for row in rows if (_OF_SOURCES in (row["entrypoint"] or "")) == (file is None)]
+            moved = _of_others(alike, chosen, membership)
+            chosen = [wanted for wanted in chosen if wanted.name not in moved]
+        present = {(row["flow_id"], row["name"]): row for row in rows}
         if file is None and names is None:
             kept = {(flows[wanted.flow], wanted.name) for wanted in chosen}
             left = [row for key, row in present.items() if key not in kept and "source" in row["tags"]]
-            _delete(client, left, record)
+            own = membership.name if membership else None
+            _delete(client, [row for row in left if own in (None, host_of(row))], record)
+            _take_out(path, moved)
+        elif file is None:
+            for name, host in moved.items():
+                raise Refused(of_another(name, host))
         for wanted in chosen:
             flow = flows[wanted.flow]
             _Deploy(client, wanted, flow, path.name).bring_up_to_date(present.get((flow, wanted.name)), record)
+        return moved
 
 
 def switch_later(home: Home, kind: str, name: str, *, on: bool) -> None:
@@ -69,10 +96,39 @@ def switch_later(home: Home, kind: str, name: str, *, on: bool) -> None:
 def undeploy(home: Home, running: Running, name: str, entrypoint: str = _OF_SOURCES) -> None:
     """Delete the deployment of a source or a sink with its schedules and artifacts; its past runs stay. May be called again.
 
-    `entrypoint`: a part of its flow's.
+    `entrypoint`: a part of its flow's. Raises Refused for a source of another host.
     """
+    membership = Membership.of(home)
     with _exclusive(home) as record, api(running) as client:
-        _delete(client, _present(client, [name]), record, entrypoint)
+        rows = _present(client, [name])
+        for row in rows if entrypoint == _OF_SOURCES else ():
+            if host := other_host_of(row, membership):
+                raise Refused(of_another(name, host))
+        _delete(client, rows, record, entrypoint)
+
+
+def _of_host(home: Home, wanted: DeploymentDefinition, membership: Membership) -> DeploymentDefinition:
+    """The definition with the tag and the queue of a host. A deployment with its flow's name is one of each host."""
+    name = shipped_name(home, wanted.name) if wanted.name == wanted.flow else wanted.name
+    queue = ANY if wanted.fields["work_queue_name"] == ANY else membership.queue
+    tags = [*wanted.fields["tags"], tag_of(membership.name)]
+    return replace(wanted, name=name, fields={**wanted.fields, "tags": tags, "work_queue_name": queue})
+
+
+def _of_others(
+    rows: Collection[Mapping[str, Any]], chosen: Collection[DeploymentDefinition], membership: Membership
+) -> dict[str, str]:
+    """The host of each deployment that another host has deployed. A source has one name, whatever its kind."""
+    names = {wanted.name for wanted in chosen}
+    hosts = {row["name"]: other_host_of(row, membership) for row in rows if row["name"] in names}
+    return {name: host for name, host in hosts.items() if host}
+
+
+def _take_out(path: Path, names: Collection[str]) -> None:
+    if names:
+        with SourcesFile.changing(path) as sources:
+            for name in names:
+                sources.remove(name)
 
 
 def is_deployed(running: Running, flow: str, name: str) -> bool:

@@ -6,7 +6,7 @@ Adding and removing a source edit the text and keep the rest of it, comments inc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +60,7 @@ class SourceEntry:
     """One source of the file. `paused` applies to its first deployment; later the pause in the UI or by command applies.
 
     `quiet`: for a watched source, the seconds without a change before its sync, 0 to 120; None: the default.
+    `queue`: the work queue of its runs; empty in a home that runs alone.
     """
 
     name: str
@@ -69,6 +70,7 @@ class SourceEntry:
     watch: bool = False
     paused: bool = False
     quiet: float | None = None
+    queue: str = ""
 
 
 class SourcesFile:
@@ -132,6 +134,12 @@ class SourcesFile:
             raise BadInput(f"{entry.name!r}: already exists; choose another name, or remove that source first")
         self._become(with_entry(self._file, _written(entry)), (*self._entries, entry))
 
+    def adopt(self, written: Mapping[str, Any]) -> SourceEntry:
+        """Append a source that is written in the format of the file. Raises ConfigError."""
+        (entry,) = _entries(_checked(outline(with_entry(self._file, written), self._file.name)))[len(self._entries) :]
+        self._become(with_entry(self._file, written), (*self._entries, entry))
+        return entry
+
     def remove(self, name: str) -> None:
         """Remove a source from the file. Raises NotFound."""
         index = self._index(name)
@@ -151,6 +159,8 @@ class SourcesFile:
             for key in type(entry.settings).model_fields
             if getattr(entry.settings, key) != getattr(before.settings, key)
         ]
+        if entry.queue != before.queue:
+            changes.append((("work_pool", "work_queue_name"), entry.queue))
         if entry.schedules != before.schedules:
             changes.append((("schedules",), [_schedule(schedule) for schedule in entry.schedules]))
         if (entry.watch, entry.quiet) != (before.watch, before.quiet):
@@ -276,6 +286,7 @@ def _entry(file: PrefectFile, index: int, deployment: Deployment) -> SourceEntry
         watch,
         bool(deployment.paused),
         quiet,
+        deployment.work_pool.work_queue_name or "",
     )
 
 
@@ -306,7 +317,7 @@ def _written(entry: SourceEntry) -> dict[str, Any]:
         written["paused"] = True
     # One sync of a source at a time; another run waits.
     written["concurrency_limit"] = {"limit": 1, "collision_strategy": "ENQUEUE"}
-    written["work_pool"] = {"name": POOL}
+    written["work_pool"] = {"name": POOL} | ({"work_queue_name": entry.queue} if entry.queue else {})
     return written
 
 

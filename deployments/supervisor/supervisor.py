@@ -1,4 +1,7 @@
-"""`up` and `down`: keep the server, the worker and the web process running, and stop them with all their descendants."""
+"""`up` and `down`: keep the server, the worker and the web process running, and stop them with all their descendants.
+
+A joined host has no server of its own: its worker waits for the server of all hosts, and its page works meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,13 @@ from datetime import UTC, datetime
 from catchment.errors import CatchmentError, Refused, TryAgain
 from catchment.runtime.home import Home
 from catchment.runtime.installation import FILES
+from catchment.runtime.membership import Membership, shipped_name
 from catchment.runtime.process import alive, is_local, pid_of
+from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.remote import is_live
 from deployments.runs.work_pool import ensure_pool, follow_clock, replan, worker_online
 from deployments.server.client import api
-from deployments.server.environment import auth_string, child_environment
+from deployments.server.environment import auth_string, authorities, child_environment
 from deployments.server.logs import BoundedLog
 from deployments.server.ports import Exposure, listen, listen_for_page
 from deployments.server.prefect_database import note_block_types, prepare
@@ -50,6 +55,10 @@ _RUNS_END_SECONDS = 18.0
 """Time for the worker to stop: it gives its runs 12 s, and then records their states."""
 _AWAY_SECONDS = 3.0
 _LOOK_SECONDS = 0.25
+_ANSWER_SECONDS = 1.0
+_ANSWER_ELSEWHERE_SECONDS = 5.0
+_AWAY_AGAIN_SECONDS = 10.0
+"""Interval in which a joined host looks for a server that was away at its start."""
 _READY_SECONDS = 120.0
 """Time limit for the imports and the first answer of a child."""
 
@@ -80,6 +89,9 @@ def up(
     requested one.
     """
     home.make()
+    is_joined = Membership.of(home) is not None
+    if is_joined and port is not None:
+        raise Refused("--port: the Prefect server of a joined host is on another machine; omit it")
     if detach and starting(home) is not None:
         announce("Catchment is already starting")
         if not _until(lambda: starting(home) is None, _READY_SECONDS):
@@ -111,7 +123,8 @@ def up(
             announce("Catchment is already starting")
             return 0
         of_page, moved = listen_for_page(home, exposure)
-        with contextlib.ExitStack() as stack, listen(home, port) as listening:
+        with contextlib.ExitStack() as stack:
+            listening = None if is_joined else stack.enter_context(listen(home, port))
             for page in of_page:
                 stack.enter_context(page)
             if moved:
@@ -171,27 +184,27 @@ class _Supervisor:
     def __init__(
         self,
         home: Home,
-        listening: socket.socket,
+        listening: socket.socket | None,
         of_page: Sequence[socket.socket],
         exposure: Exposure | None,
         announce: Announce,
         end: _StopRequest,
     ) -> None:
-        port = listening.getsockname()[1]
+        port = listening.getsockname()[1] if listening else 0
         self._home = home
         self._announce = announce
         self._end = end
         login = auth_string(home)
         environment = child_environment(home, port=port, auth=login)
-        # Only the server needs it. The worker would pass it to every run.
-        del environment["PREFECT_SERVER_API_AUTH_STRING"]
 
         def service(
             role: str, *command: str, passed: Sequence[int] = (), environment: Mapping[str, str] = environment
         ) -> Service:
             return Service(role, command, environment, BoundedLog(home.logs / f"{role}.log"), passed)
 
-        self._server = service("server", *_SERVER, str(listening.fileno()), passed=[listening.fileno()])
+        self._server = (
+            service("server", *_SERVER, str(listening.fileno()), passed=[listening.fileno()]) if listening else None
+        )
         self._worker = service("worker", *_WORKER)
         self._health = service("health", *_HEALTH)
         of_web = {name: value for name, value in environment.items() if name != "PREFECT_API_AUTH_STRING"}
@@ -202,6 +215,9 @@ class _Supervisor:
         self._health_ended, self._is_healthy = -_HEALTHY_SECONDS, False
         state = Running(port, os.getpid(), datetime.now(UTC), 0, 0, login, page_port=page_port)
         self._state = replace(state, listen=exposure.address if exposure else "", host=host)
+        if membership := Membership.of(home):
+            self._state = replace(self._state, server=membership.server, authorities=authorities(home))
+        self._is_open, self._look_for_server, self._problem = False, 0.0, ""
         self._sweep = Sweep(home)
         self._clock = WallClock()
         self._silence = Silence(self._answers)
@@ -209,16 +225,20 @@ class _Supervisor:
         self._orphans = Orphans()
 
     def supervise(self) -> None:
-        if line := prepare(self._home):
+        if self._server and (line := prepare(self._home)):
             self._announce(line)
         try:
-            self._start_server()
-            self._open()
+            if self._server:
+                self._start_server(self._server)
+                self._await_service(self._answers, "the Prefect server", self._server)
+                note_block_types(self._home)
             while not self._end.is_made() and not self._is_homeless():
+                if not self._is_open and time.monotonic() >= self._look_for_server:
+                    self._open_or_wait()
                 self._revive()
                 self._kill_unresponsive()
-                if set_by := self._clock.set_by():
-                    self._follow_clock(set_by)
+                if self._server and (set_by := self._clock.set_by()):
+                    self._follow_clock(self._server, set_by)
                 self._sweep.run_if_due()
                 self._refresh_health()
                 self._orphans.reap({service.pid for service in self._services})
@@ -228,7 +248,7 @@ class _Supervisor:
 
     @property
     def _services(self) -> tuple[Service, ...]:
-        return self._server, self._worker, self._health, self._web
+        return (*([self._server] if self._server else ()), self._worker, self._health, self._web)
 
     def _is_homeless(self) -> bool:
         """Whether the home was removed or moved, and does not return within seconds."""
@@ -237,25 +257,47 @@ class _Supervisor:
         self._announce("the home folder was deleted; stopping")
         return True
 
+    def _open_or_wait(self) -> None:
+        """Open the system. A joined host tries again until the server of all hosts accepts it."""
+        self._look_for_server = time.monotonic() + _AWAY_AGAIN_SECONDS
+        try:
+            if not self._server and not self._answers():
+                raise TryAgain(f"the Prefect server at {self._state.url} does not respond; the worker waits for it")
+            self._open()
+        except TryAgain as error:
+            if self._server:
+                raise
+            if str(error) != self._problem:
+                self._problem = str(error)
+                self._announce(self._problem)
+        if not self._is_open and not self._web.pause.started:
+            self._open_page()
+
     def _open(self) -> None:
-        """Wait for the server, then start the worker, which corrects the states of runs before it takes any."""
-        self._await_service(self._answers, "the Prefect server", self._server)
-        if self._end.is_made():
-            return
-        note_block_types(self._home)
-        ensure_pool(self._state)
-        if back := follow_clock(self._state):
+        """Start the worker, which corrects the states of runs before it takes any."""
+        ensure_pool(self._state, membership.queues if (membership := Membership.of(self._home)) else ())
+        if self._server and (back := follow_clock(self._state)):
             self._announce(f"the clock was set back by at least {back:.0f} s while Catchment was stopped")
-        self._worker.start()
-        self._await_service(lambda: worker_online(self._state), "the worker", self._worker)
+        if not self._worker.process:
+            self._worker.start()
+        self._await_service(self._is_worker_online, "the worker", self._worker)
         if not self._end.is_made():
             _deploy(self._home, self._state, self._announce)
+            self._is_open = True
             self._announce(f"Catchment is running: {self._state.url}")
-            self._record()
-            self._announce(f"Page: {self._state.page_url}")
-            # Last: `up` does not wait for it, and its imports must not slow the others down.
-            with contextlib.suppress(TryAgain):
-                self._web.start()
+            if not self._web.pause.started:
+                self._open_page()
+
+    def _open_page(self) -> None:
+        """Record the system, so that `up` returns, and start the page, whose imports must not slow the others down."""
+        self._record()
+        self._announce(f"Page: {self._state.page_url}")
+        with contextlib.suppress(TryAgain):
+            self._web.start()
+
+    def _is_worker_online(self) -> bool:
+        # A shared server has the heartbeats of all hosts, by its own clock.
+        return worker_online(self._state) if self._server else WorkerStatus.read(self._home) is not None
 
     def _await_service(self, ready: Callable[[], bool], what: str, service: Service) -> None:
         deadline = time.monotonic() + _READY_SECONDS
@@ -267,13 +309,16 @@ class _Supervisor:
 
     def _answers(self) -> bool:
         try:
-            with api(self._state, timeout=1) as client:
+            seconds = _ANSWER_SECONDS if self._server else _ANSWER_ELSEWHERE_SECONDS
+            with api(self._state, timeout=seconds) as client:
                 return client.get("/health").is_success
         except TryAgain:
             return False
 
     def _revive(self) -> None:
-        for child in (self._server, self._worker, self._web):
+        for child in self._services:
+            if child is self._health:
+                continue
             if how := child.died():
                 self._announce(f"the {child.role} stopped ({how}); restarting in {child.pause.seconds:.0f} s")
             if child.process or not child.pause.started or child.pause.left:
@@ -287,7 +332,7 @@ class _Supervisor:
         if child is self._worker and not self._answers():
             return
         if child is self._server:
-            self._start_server()
+            self._start_server(child)
             self._await_service(self._answers, "the Prefect server", child)
         else:
             child.start()
@@ -298,28 +343,28 @@ class _Supervisor:
     def _kill_unresponsive(self) -> None:
         """Kill an unresponsive server or web process. It is restarted like one that died."""
         for child, silence in ((self._server, self._silence), (self._web, self._web_silence)):
-            if child.process is None:
+            if child is None or child.process is None:
                 silence.reset()
             elif silence.is_long():
                 self._announce(f"the {child.role} is unresponsive; killing it")
                 child.process.kill()
                 silence.reset()
 
-    def _follow_clock(self, seconds: float) -> None:
+    def _follow_clock(self, server: Service, seconds: float) -> None:
         """Reschedule the runs after the clock was set by this many seconds (negative: back), which Prefect does not handle."""
         self._announce(f"the clock was set {'forward' if seconds > 0 else 'back'} by {abs(seconds):.0f} s")
         if seconds < 0:
             # The server's internal services sleep until the old time is reached again.
-            self._server.end(grace=4)
+            server.end(grace=4)
             with contextlib.suppress(CatchmentError):
-                self._restart(self._server)
+                self._restart(server)
                 replan(self._state, -seconds)
 
-    def _start_server(self) -> None:
+    def _start_server(self, server: Service) -> None:
         self._silence.reset()
         # A killed server may have left this lock, with a pid that another process has now. It could never be taken then.
         (self._home.prefect / "concurrency_leases" / "expirations.lock").unlink(missing_ok=True)
-        self._server.start()
+        server.start()
 
     def _refresh_health(self) -> None:
         """Refresh the health page in the UI every five minutes, and every minute while a check fails or an incident is open."""
@@ -333,7 +378,9 @@ class _Supervisor:
                 self._health.start()
 
     def _record(self) -> None:
-        self._state = replace(self._state, server_pid=self._server.pid, worker_pid=self._worker.pid)
+        self._state = replace(
+            self._state, server_pid=self._server.pid if self._server else 0, worker_pid=self._worker.pid
+        )
         record(self._home, self._state)
 
     def _close(self) -> None:
@@ -346,9 +393,10 @@ class _Supervisor:
         for reader in (self._health, self._web):
             reader.end(grace=0)
         # A server that does not answer (it may be starting) records no states, so the runs need no time for that.
-        answers = self._server.process is not None and self._answers()
+        answers = (self._server is None or self._server.process is not None) and self._answers()
         self._worker.end(grace=_RUNS_END_SECONDS if answers else 4, hurry=self._end.is_urgent)
-        self._server.end(grace=6 if answers else 0)
+        if self._server:
+            self._server.end(grace=6 if answers else 0)
         state_file(self._home).unlink(missing_ok=True)
 
 
@@ -358,9 +406,10 @@ def _deploy(home: Home, state: Running, announce: Announce) -> None:
     from deployments.sources.deploy import deploy, is_deployed
 
     try:
-        deploy(home, state)
+        for name, host in deploy(home, state).items():
+            announce(f"{name}: moved to host {host}")
         # Every home gets the shipped deployments once; the user may pause them in the UI.
-        if new := [name for name in _SHIPPED_NAMES if not is_deployed(state, name, name)]:
+        if new := [name for name in _SHIPPED_NAMES if not is_deployed(state, name, shipped_name(home, name))]:
             deploy(home, state, new, file=_SHIPPED)
     except CatchmentError as error:
         announce(f"sources not deployed: {error}")

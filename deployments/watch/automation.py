@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from catchment.runtime.membership import Membership
 from connectors.local_files import FolderSettings
 from deployments.server.client import Client, api, everything
 from deployments.server.running import Running
+from deployments.sources.placement import other_host_of, tag_of
 from deployments.sources.sources_file import SourceEntry
 from tasks.source_events import resource
 
@@ -20,21 +22,25 @@ def title(name: str) -> str:
     return f"Sync {name} when it changes"
 
 
-def ensure(running: Running, entries: Collection[SourceEntry]) -> dict[str, str]:
+def ensure(running: Running, entries: Collection[SourceEntry], membership: Membership | None = None) -> dict[str, str]:
     """Make the server's automations match these sources. Returns the ID of each source's deployment, by source name.
 
-    A source that is not deployed yet gets no automation. Idempotent. An automation that was disabled in the UI stays disabled.
+    A source that is not deployed yet, or by another host, gets no automation; those of other hosts stay. Idempotent. An
+    automation that was disabled in the UI stays disabled.
     Raises TryAgain if the server does not answer.
     """
     with api(running) as client:
-        deployments = {entry.name: found for entry in entries if (found := _deployment(client, entry))}
+        deployments = {entry.name: found for entry in entries if (found := _deployment(client, entry, membership))}
+        tags = [_TAG, *([tag_of(membership.name)] if membership else [])]
         wanted = {
-            title(entry.name): _automation(entry, deployments[entry.name])
+            title(entry.name): _automation(entry, deployments[entry.name], tags)
             for entry in entries
             if entry.name in deployments
         }
         for existing in _ours(client):
             written = wanted.pop(existing["name"], None)
+            if written is None and not set(tags) <= set(existing["tags"]):
+                continue
             if written is None:
                 answer = client.delete(f"/automations/{existing['id']}")
                 if not answer.is_missing:
@@ -47,23 +53,25 @@ def ensure(running: Running, entries: Collection[SourceEntry]) -> dict[str, str]
     return deployments
 
 
-def _deployment(client: Client, entry: SourceEntry) -> str | None:
+def _deployment(client: Client, entry: SourceEntry, membership: Membership | None) -> str | None:
     answer = client.get(f"/deployments/name/sync-{entry.kind}/{entry.name}")
-    return None if answer.is_missing else str(answer.raise_for_status().json()["id"])
+    if answer.is_missing or other_host_of(row := answer.raise_for_status().json(), membership):
+        return None
+    return str(row["id"])
 
 
 def _ours(client: Client) -> list[dict[str, Any]]:
     return everything(client, "automations", {"automations": {"tags": {"all_": [_TAG]}}})
 
 
-def _automation(entry: SourceEntry, deployment: str) -> dict[str, Any]:
+def _automation(entry: SourceEntry, deployment: str, tags: list[str]) -> dict[str, Any]:
     action: dict[str, Any] = {"type": "run-deployment", "source": "selected", "deployment_id": deployment}
     if isinstance(entry.settings, FolderSettings):
         action["parameters"] = {"changed_only": True}
     return {
         "name": title(entry.name),
         "description": f"Trigger: the watcher saw a change in {entry.name}, event {EVENT}. Action: sync it.",
-        "tags": [_TAG],
+        "tags": tags,
         "enabled": True,
         "trigger": {
             "type": "event",

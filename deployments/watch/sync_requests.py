@@ -9,6 +9,7 @@ from typing import Any
 
 from catchment.errors import TryAgain
 from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
 from deployments.server.client import Client, Response, ServerUnreachable, api
 from deployments.server.running import Running, running
 from deployments.sources.sources_file import SourceEntry
@@ -64,7 +65,7 @@ class Server:
 
     def ensure(self, entries: Collection[SourceEntry]) -> dict[str, str]:
         """Make the automations match the sources, as `automation.ensure`."""
-        return automation.ensure(self._state(), entries)
+        return automation.ensure(self._state(), entries, Membership.of(self._home))
 
     def close(self) -> None:
         """Close the connection; the next call opens another."""

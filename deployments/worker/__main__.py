@@ -11,6 +11,7 @@ from prefect.logging import get_logger
 
 from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
 from deployments.server.environment import POOL
 from deployments.worker.worker import WarmWorker
 
@@ -25,13 +26,20 @@ def main() -> None:
 async def _serve() -> None:
     # On SIGINT Prefect's worker stops its runs; on SIGTERM it would kill them.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
-    worker = WarmWorker(work_pool_name=POOL, name=POOL, create_pool_if_not_found=False)
-    worker.home = Home.default()
+    home = Home.default()
+    host = Membership.of(home)
+    worker = WarmWorker(
+        work_pool_name=POOL,
+        work_queues=list(host.queues) if host else None,
+        name=host.name if host else POOL,
+        create_pool_if_not_found=False,
+    )
+    worker.home, worker.membership = home, host
     if sys.platform.startswith("linux"):
         # The watcher uses inotify. Elsewhere the schedules find the changes.
         from deployments.watch.thread import WatcherThread
 
-        worker.watcher = WatcherThread(worker.home, get_logger("watcher"))
+        worker.watcher = WatcherThread(home, get_logger("watcher"))
     await worker.start()
 
 

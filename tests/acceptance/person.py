@@ -68,7 +68,7 @@ class Person:
     def __call__(self, *arguments: str | Path) -> Said:
         """Run a command and wait for it. `before`: arguments that precede it."""
         words = [*self.before, str(self.command), *map(str, arguments)]
-        if arguments[0] == "up":
+        if arguments[0] == "up" and not Home(self.home).membership.exists():
             lay_tables(self.home)
         done = subprocess.run(
             words,

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
 import pytest
 
+from assistant import sharing
 from assistant.mcp_server import call
 from assistant.shared_library import AssistantLibrary
+from assistant.sharing import Sharing
+from catchment.errors import TryAgain
 from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
 from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
 from catchment.search.meaning import meaning_status
 from catchment.search.meaning.fill import fill
 from catchment.search.meaning.index import MeaningIndex
@@ -25,6 +30,8 @@ from catchment.search.meaning.models import Refusal, quantized
 from catchment.search.related import related
 from catchment.search.results import Results
 from catchment.search.search import search
+from deployments.sources import placement
+from deployments.sources.sources_file import SourceEntry, SourcesFile
 from tests.assistant.conftest import add_sources, ingest
 from tests.documents import document_named
 
@@ -203,3 +210,25 @@ def test_limited_ledger_changes_nothing(both: tuple[Home, Home]) -> None:
 
     with closing(Ledger.inspect(both[0].database_url, only=["notes"])) as ledger, pytest.raises(ReadOnly):
         ledger.sources.put("new", "local_files", ledger.sources.get("notes").priority)
+
+
+def test_source_of_another_host_is_shared_only_if_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, barn = Home(tmp_path / "attic").make(), Home(tmp_path / "barn").make()
+    Membership("attic", "https://library.lan", "file:/login").record(home)
+    add_sources(
+        barn, {name: ("local_files", {"root": tmp_path, "assistants": name == "notes"}) for name in ("notes", "diary")}
+    )
+    answers = [{one.name: one for one in SourcesFile.load(barn.sources_file).entries}]
+
+    def elsewhere(*_: object) -> Mapping[str, SourceEntry]:
+        if not answers:
+            raise TryAgain("the server does not answer")
+        return answers[0]
+
+    monkeypatch.setattr(placement, "elsewhere", elsewhere)
+    monkeypatch.setattr(sharing, "running", lambda _: object())
+    monkeypatch.setattr(sharing, "_FRESH_SECONDS", 1e-9)
+    shared = Sharing(home)
+    assert ([*shared.shared()], shared.kept()) == (["notes"], ["diary"])
+    answers.clear()
+    assert ([*shared.shared()], shared.kept()) == ([], [])

@@ -101,7 +101,7 @@ def test_sync_run_is_named_after_its_result_and_shows_its_steps(page: Page, pers
     page.get_by_text("Subflow Runs", exact=True).first.click()
     shows(page, "normalize slice 1", "extract slice 1")
     page.get_by_text("Task Runs", exact=True).first.click()
-    shows(page, "discover", "Quarantined")
+    shows(page, "read and parse batch 1", "Quarantined")
 
 
 def test_sync_creates_a_table_of_its_counts(page: Page, person: Person) -> None:

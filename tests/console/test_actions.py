@@ -23,6 +23,8 @@ from catchment.content.raw_store import RawStore
 from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
 from catchment.ledger import BackfillSelection, BackfillState, FailureInfo, Incident, Moment, Survey
 from catchment.model import Item, JobState, RawContent, ReplayStage, Tombstone, Upsert
+from catchment.runtime import own_secrets
+from catchment.runtime.membership import Membership
 from catchment.runtime.process import alive, identity
 from console import session
 from deployments.runs.desk import LocalDesk
@@ -122,6 +124,13 @@ def _resume(desk: LocalDesk) -> object:
     return sources.resume(desk, "notes", WHO, WHY)
 
 
+def _move(desk: LocalDesk) -> object:
+    login = desk.home.path / "server-login"
+    own_secrets.obtain(login, lambda: "me:secret", bool, "a login")
+    Membership("attic", "http://127.0.0.1:4200", f"file:{login}").record(desk.home)
+    return sources.move(desk, "notes", "attic", WHO, WHY)
+
+
 def _enqueue(desk: LocalDesk) -> object:
     return inbox.enqueue(desk, ["https://example.org/a"], WHO, WHY, consented=True)
 
@@ -142,6 +151,7 @@ class Action:
 ACTIONS = {
     "sources.add": Action(_add, "added"),
     "sources.change": Action(lambda desk: _change(desk, exclude="*.tmp"), "changed"),
+    "sources.move": Action(_move, "moved"),
     "sources.pause": Action(lambda desk: sources.pause(desk, "notes", WHO, WHY), "paused"),
     "sources.resume": Action(_resume, "resumed"),
     "sources.remove": Action(lambda desk: sources.remove(desk, "notes", WHO, WHY), "removed"),

@@ -83,7 +83,7 @@ def test_commands_are_listed_in_sections(cli: Cli) -> None:
 def test_the_commands_are_those_that_are_promised() -> None:
     leaves = {" ".join(path) for path, command in ALL.items() if not hasattr(command, "commands")}
     groups = {
-        "sources": "add set list show next pause resume remove test",
+        "sources": "add set list show next move pause resume remove test",
         "jobs": "list show cancel prioritize",
         "quarantine": "list show retry note discard purge stats",
         "deletions": "list apply drop",
@@ -129,6 +129,9 @@ def test_the_commands_are_those_that_are_promised() -> None:
             "why",
             "demo",
             "init",
+            "join",
+            "leave",
+            "hosts",
         }
         | {"backup", "restore", "plan", "undo", "prove"}
         == leaves

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -15,7 +16,9 @@ import pytest
 from catchment.ledger import Ledger
 from catchment.model import Item, Priority, Upsert
 from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
 from catchment.runtime.process import alive, identity
+from catchment.runtime.server_report import ServerReport
 from tests.console.standin import serving
 from tests.ledger.world import delivered
 
@@ -146,3 +149,11 @@ def test_mail_opens_on_the_page_while_the_system_runs(filled: Path, cli: Cli) ->
 
 def test_unknown_document_exits_with_4(filled: Path, cli: Cli) -> None:
     assert cli("open", "nowhere.md").code == 4
+
+
+def test_file_on_another_host_is_named(filled: Path, cli: Cli) -> None:
+    ingest(filled, "papers", "local_files", "plan.pdf", {})
+    Membership("attic", "https://library.lan", "file:/login").record(Home(filled))
+    ServerReport(datetime.now(UTC), on={"papers": "barn"}).write(Home(filled))
+    refused = cli("open", "plan.pdf", "--print")
+    assert (refused.code, "plan.pdf: its file is on barn; read it with" in refused.err) == (4, True)

@@ -163,7 +163,7 @@ def test_a_long_wait_is_left_to_a_later_sync(home: Home, folder: Path, reads: Ca
         sync.discover()
         work(sync)
         (trouble,) = sync.troubles.values()
-        assert trouble.waits(at_most=5) is None
+        assert sync.waits(trouble, at_most=5) is None
         assert sync.next_retry() is not None
         assert sync.jobs_to_process_alone(10) == {}
         assert sync.finish("completed")["retrying"] == 1

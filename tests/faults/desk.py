@@ -117,7 +117,7 @@ class Desk:
                 sync.process(token)
             alone = [*sync.jobs_to_process_alone(100), *sync.troubles]
             for job in dict.fromkeys(alone):
-                while (trouble := sync.process_alone(job)) and (trouble.waits(at_most=1) is not None):
+                while (trouble := sync.process_alone(job)) and (sync.waits(trouble, at_most=1) is not None):
                     pass
             return sync.finish("completed")
 

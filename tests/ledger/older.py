@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 BEFORE_0009 = (
+    "DROP TABLE host_purges",
+    "DROP TABLE hosts",
     "DROP INDEX jobs_by_backfill",
     "DROP INDEX syncs_by_backfill",
     "ALTER TABLE syncs DROP COLUMN backfill_id",
@@ -15,4 +17,4 @@ BEFORE_0009 = (
     "DROP TABLE outbox",
     "DELETE FROM counters WHERE name IN ('backfills', 'sinks', 'changes')",
 )
-"""The statements that turn a ledger of revision 0009 into one of 0008."""
+"""The statements that turn a present ledger into one of 0008."""

@@ -86,7 +86,12 @@ def test_every_gauge_of_the_catalogue_is_read(world: World, home: Home) -> None:
     read = {name for (name, _, _), _ in gauges(world.ledger, home)}
     expected = {metric.name for metric in BY_NAME.values() if metric.kind is catalogue.Kind.GAUGE}
     only_when_present = {catalogue.INCIDENTS.name, catalogue.BREAKERS.name, catalogue.IN_QUARANTINE.name}
-    only_when_present |= {catalogue.SINKS.name, catalogue.COPIES.name}
+    only_when_present |= {
+        catalogue.SINKS.name,
+        catalogue.COPIES.name,
+        catalogue.MACHINE_UP.name,
+        catalogue.MACHINE_BEAT.name,
+    }
     assert expected - read <= only_when_present
 
 

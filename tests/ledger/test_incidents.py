@@ -80,7 +80,7 @@ class Watched:
 
 @pytest.fixture
 def watched(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
-    monkeypatch.setattr("catchment.views.telemetry.conditions.alive", lambda _owner: True)
+    monkeypatch.setattr(world.ledger, "alive", lambda _owner: True)
     return Watched(world, Home(tmp_path / "home").make())
 
 

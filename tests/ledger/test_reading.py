@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ import pytest
 from catchment.content.extract import extract
 from catchment.errors import NotFound
 from catchment.model import Document, Priority
+from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
+from catchment.runtime.server_report import ServerReport
 from catchment.settings import SourceSettings
 from catchment.views import served_files
 from catchment.views.reading import FileKind, ReadingView, TextKind, reading
@@ -133,7 +137,7 @@ class Vault:
     """A folder, its library, and what the web process would serve of it."""
 
     def __init__(self, world: World, root: Path) -> None:
-        self.world, self.root = world, root
+        self.world, self.root, self.home = world, root, Home(root.parent / "home").make()
         files = {"a/map.png": PNG, "report.pdf": PDF, "odd.png": b"<svg onload=alert(1)>", "words.md": b"words"}
         for name, data in files.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -145,7 +149,7 @@ class Vault:
     def serve(self, locator: str, embed: str | None = None) -> ServedFile:
         number = read(self.world, locator).shown.document
         settings: dict[str, SourceSettings] = {"notes": ObsidianSettings(root=self.root)}
-        return served_file(self.world.ledger, lambda: settings, number, embed)
+        return served_file(self.home, self.world.ledger, lambda: settings, number, embed)
 
     def refuses(self, locator: str, embed: str | None = None) -> bool:
         with pytest.raises(NotFound, match="has no such picture or PDF"):
@@ -197,10 +201,18 @@ def test_missing_large_and_special_files_are_not_served(vault: Vault, monkeypatc
     assert vault.refuses("map.png")
 
 
+def test_host_that_has_the_file_is_named(vault: Vault) -> None:
+    number = read(vault.world, "map.png").shown.document
+    Membership("attic", "https://library.lan", "file:/login").record(vault.home)
+    ServerReport(datetime.now(UTC), on={"notes": "barn"}).write(vault.home)
+    with pytest.raises(NotFound, match="its file is on barn; open it there"):
+        served_file(vault.home, vault.world.ledger, dict, number)
+
+
 def test_source_without_consent_folder_or_entry_serves_nothing(vault: Vault) -> None:
     number = read(vault.world, "map.png").shown.document
-    with pytest.raises(NotFound):
-        served_file(vault.world.ledger, dict, number)
+    with pytest.raises(NotFound, match="has no such picture"):
+        served_file(vault.home, vault.world.ledger, dict, number)
     vault.root.rename(vault.root.with_name("moved"))
     assert vault.refuses("map.png")
     vault.root.with_name("moved").rename(vault.root)

@@ -10,6 +10,8 @@ import pytest
 
 from catchment.errors import LedgerError
 from catchment.ledger import Ledger
+from catchment.ledger.db.monotonic_clock import MonotonicClock
+from catchment.pacing.boot_clock import ClockReading
 from tests.ledger.world import TIMEOUT, World, locators, note, notes
 
 
@@ -65,3 +67,15 @@ def test_clock_change_in_a_rolled_back_transaction_is_adopted_later(sqlite_world
             world.claim()
         database.execute("DROP TRIGGER refuse")
     assert locators(world.claim()) == ["n/0.md", "n/1.md"]
+
+
+def test_monotonic_clock_does_not_run_ahead_when_machines_take_turns(world: World) -> None:
+    """Two machines that booted ten and three days ago."""
+    clock = world.clock
+    boots = [lambda days=days: ClockReading(f"{days}", int((clock.up + days * 86_400) * 1_000_000)) for days in (10, 3)]
+    for number in range(6):
+        clock.forward(minutes=1)
+        turn = MonotonicClock(boots[number % 2])
+        with world.ledger._store.write() as writing:
+            assert abs(turn.now(writing) - writing.now) < 1_000_000
+            writing.record("turn", actor="test")

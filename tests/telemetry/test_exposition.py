@@ -31,7 +31,12 @@ def test_prometheus_reads_every_metric_of_the_catalogue() -> None:
     families = {family.name: family for family in text_string_to_metric_families(prometheus(counted()).decode())}
     expected = {metric.prometheus.removesuffix("_total"): (metric.kind, metric.help) for metric in CATALOGUE}
     # The labels of these are known only when they have a value.
-    unknown = {"catchment_incidents_open", "catchment_build_info"}
+    unknown = {
+        "catchment_incidents_open",
+        "catchment_build_info",
+        "catchment_machine_up",
+        "catchment_machine_beat_age_seconds",
+    }
     found = {name: (family.type, family.documentation) for name, family in families.items()}
     assert found == {name: about for name, about in expected.items() if name in found or name not in unknown}
     assert not [name for name in families if name.endswith("_created")]
@@ -85,5 +90,5 @@ def test_figures_of_an_unknown_metric_or_label_do_no_harm() -> None:
 def test_names_are_unique_and_labels_name_nothing_private() -> None:
     assert len({metric.prometheus for metric in CATALOGUE}) == len(BY_NAME) == len(CATALOGUE)
     labels = {name for metric in CATALOGUE for name in metric.labels}
-    assert labels <= {"outcome", "stage", "reason", "failure_class", "limit", "state", "of", "version"}
+    assert labels <= {"outcome", "stage", "reason", "failure_class", "limit", "state", "of", "version", "machine"}
     assert not [metric.name for metric in CATALOGUE if metric.sampled and metric.kind is not Kind.GAUGE]

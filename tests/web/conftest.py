@@ -6,8 +6,9 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from catchment.search import remote
 from catchment.search.meaning.choice import load
 from catchment.search.meaning.fill import fill as embed
 from catchment.search.remote import WebAddress
+from deployments.server.running import Running, record, supervisor_lock
 from tests.ledger.world import Clock, World, note
 from tests.waiting import until
 
@@ -45,13 +47,18 @@ def fill(home: Home, *, with_meaning: bool = False) -> None:
 
 
 @contextmanager
-def served(home: Home, server: str | None = None) -> Iterator[int]:
-    """Run the web process of a home; yields its port."""
+def served(home: Home, server: int | None = None) -> Iterator[int]:
+    """Run the web process of a home, whose server listens on a port; yields the port of the page."""
     environment = {**os.environ, "CATCHMENT_HOME": str(home.path), "PYTHONPATH": str(PROJECT)}
     environment.pop("CATCHMENT_DATABASE_URL", None)
-    environment.pop("PREFECT_API_URL", None)
-    if server:
-        environment["PREFECT_API_URL"] = server
+    with ExitStack() as stack:
+        if server:
+            stack.enter_context(supervisor_lock(home))
+            record(home, Running(server, os.getpid(), datetime.now(UTC), 0, 0, ""))
+        yield from _process(home, environment)
+
+
+def _process(home: Home, environment: Mapping[str, str]) -> Iterator[int]:
     with (home.logs / "web.log").open("ab") as log:
         process = subprocess.Popen([sys.executable, "-P", "-m", "web"], env=environment, stdout=log, stderr=log)
     try:

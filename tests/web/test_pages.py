@@ -184,7 +184,7 @@ def test_change_is_sent_to_an_open_page(home: Home, client: httpx.Client) -> Non
     [
         ("/syncs?span=1h", {"timeline", "runs"}),
         ("/syncs/1", {"head", "stages", "changes"}),
-        ("/health", {"checks", "sinks", "backups"}),
+        ("/health", {"checks", "hosts", "sinks", "backups"}),
         ("/trouble", {"queue"}),
     ],
 )

@@ -285,7 +285,7 @@ def test_readiness_names_the_part_that_fails(library_home: Home, client: httpx.C
 def test_all_is_ready_once_there_is_a_ledger_and_a_server(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     with (
         answering(lambda request: request.send_response_only(200) or request.end_headers()) as other,
-        served(home, f"http://127.0.0.1:{other}/api") as port,
+        served(home, other) as port,
         connected(home, port) as client,
     ):
         assert client.post("/api/v1/search", json={"text": "girder"}).status_code == 404
@@ -325,7 +325,7 @@ def test_server_that_refuses_events_is_not_ready(home: Home) -> None:
     fill(home)
     with (
         answering(respond) as other,
-        served(home, f"http://127.0.0.1:{other}/api") as port,
+        served(home, other) as port,
         connected(home, port) as client,
     ):
         parts = client.get("/ready").json()["parts"]

@@ -201,7 +201,7 @@ def test_signing_in_passes_through_the_prefect_ui_if_it_responds(home: Home) -> 
     with answering(respond) as port:
         library = WarmLibrary(home, lambda _reason: None)
         server = f"http://127.0.0.1:{port}"
-        web = application(library, Readiness(library, f"{server}/api"), desk_of(home), TOKEN)
+        web = application(library, Readiness(library, {"server": lambda: None}, server), desk_of(home), TOKEN)
         client = TestClient(Guard(web.app, web.check, PORT), base_url=HOST, follow_redirects=False)
         response = sign_in(client, home)
     address = httpx.URL(response.headers["location"])
@@ -307,8 +307,7 @@ class TestBeyondThisMachine:
     @pytest.fixture
     def visitor(self, home: Home) -> TestClient:
         library = WarmLibrary(home, lambda _reason: None)
-        readiness = Readiness(library, "http://127.0.0.1:4200/api", has_ui=False)
-        web = application(library, readiness, desk_of(home), TOKEN)
+        web = application(library, Readiness(library, None), desk_of(home), TOKEN)
         guard = Guard(web.app, web.check, PORT, self.NAME)
         return TestClient(guard, base_url=f"http://{self.NAME}", follow_redirects=False)
 

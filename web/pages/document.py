@@ -16,6 +16,7 @@ from catchment.errors import BadInput, CatchmentError, MeaningOff, NotFound
 from catchment.ledger import Shown
 from catchment.search.results import Hit
 from catchment.views.documents import DocumentView
+from catchment.views.hosts import elsewhere
 from catchment.views.reading import FileKind, ReadingView, ReadMessage, reading
 from catchment.views.served_files import ServedFile, served_file
 from catchment.views.versions import versions
@@ -48,7 +49,9 @@ def file_route(library: WarmLibrary) -> Route:
     async def show(request: Request) -> Response:
         document, embed = _number(request.path_params["document"]), request.query_params.get("embed")
         try:
-            file = await library.read(lambda: served_file(library.ledger, library.settings, document, embed))
+            file = await library.read(
+                lambda: served_file(library.home, library.ledger, library.settings, document, embed)
+            )
         except CatchmentError as failure:
             return error(status_of(failure), str(failure))
         return _response(file)
@@ -72,6 +75,7 @@ def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     asked, parts = parameters.get("page", ""), rendering.parts(view)
     page = min(int(asked), parts) if _PAGE.fullmatch(asked) else 1
     similar, meaning_off = ([], None) if view.version else _similar(library, view)
+    host = elsewhere(library.home, shown.source) if view.file else None
     linked = {"Linked from": view.linked_from, "Links to": view.links_to}
     return {
         "reading": view,
@@ -80,8 +84,9 @@ def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         "body": rendering.body(view, page),
         "page": page,
         "parts": parts,
-        "file": rendering.file_address(shown.document) if view.file else None,
-        "is_picture": view.file is FileKind.PICTURE,
+        "file": rendering.file_address(shown.document) if view.file and not host else None,
+        "host": host,
+        "is_picture": view.file is FileKind.PICTURE and not host,
         "linked": {title: (documents[:_LISTED], len(documents)) for title, documents in linked.items() if documents},
         "similar": similar,
         "meaning_off": meaning_off,

@@ -1,4 +1,4 @@
-"""Health: the last run of every check with its remedy, the sinks, and the backups."""
+"""Health: the last run of every check with its remedy, the hosts, the sinks, and the backups."""
 
 from __future__ import annotations
 
@@ -9,34 +9,40 @@ from dataclasses import dataclass
 
 from catchment.errors import CatchmentError
 from catchment.ledger import SinkRow
+from catchment.runtime.server_report import ServerReport
 from catchment.views.backups import BackupsView, backups
 from catchment.views.health import HealthReport, Verdict
+from catchment.views.hosts import HostStanding, hosts
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
 
 @dataclass(frozen=True, slots=True)
 class HealthAndBackups:
-    """The last report of the checks, if there is one, the sinks, and the backups."""
+    """The last report of the checks, if there is one, the hosts that share the ledger, the sinks, and the backups."""
 
     report: HealthReport | None
+    hosts: tuple[HostStanding, ...]
     sinks: tuple[SinkRow, ...]
     backups: BackupsView
 
 
 def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     report, kept = HealthReport.read(library.home), backups(library.home)
+    joined: tuple[HostStanding, ...] = ()
     sinks: tuple[SinkRow, ...] = ()
     # The checks report a ledger that cannot be read.
     with suppress(CatchmentError):
+        joined = tuple(hosts(library.ledger, ServerReport.read(library.home)))
         sinks = tuple(library.ledger.outbox.all())
     findings = report.findings if report else ()
     newest = shlex.quote(str(kept.files[0].file)) if kept.files else None
     return {
-        "view": HealthAndBackups(report, sinks, kept),
+        "view": HealthAndBackups(report, joined, sinks, kept),
         "report": report,
         "failing": [finding for finding in findings if finding.verdict is not Verdict.OK],
         "fine": [finding for finding in findings if finding.verdict is Verdict.OK],
+        "hosts": joined,
         "sinks": sinks,
         "backups": kept,
         "restore": newest and f"catchment down && catchment restore {newest} && catchment up --detach",
@@ -45,6 +51,11 @@ def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
 
 PAGES = (
     WebPage(
-        "/health", "health.html", _data, ("checks", "sinks", "backups"), needs_library=False, shared=HealthAndBackups
+        "/health",
+        "health.html",
+        _data,
+        ("checks", "hosts", "sinks", "backups"),
+        needs_library=False,
+        shared=HealthAndBackups,
     ),
 )

@@ -23,10 +23,10 @@ from sqlalchemy.engine import URL
 from catchment.errors import BadInput, LedgerCorrupt, NotFound, TryAgain
 from catchment.ledger.admin import transfer
 from catchment.ledger.admin.check import check
+from catchment.ledger.admin.copies import SIDE_FILES, atomic_copy, copy_into, remove, temporary_copy
 from catchment.ledger.admin.migrations import revision_of
 from catchment.ledger.admin.opening import is_older, require_whole
 from catchment.ledger.db.connections import sqlite_file
-from catchment.ledger.db.copies import SIDE_FILES, atomic_copy, copy_into, remove, temporary_copy
 from catchment.ledger.db.database import Reading, Store
 from catchment.ledger.db.driver_errors import translated
 from catchment.ledger.db.ownership import forget_owner

@@ -5,7 +5,6 @@ A plan follows exactly the rules of a sync, without affecting the real ledger.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -57,7 +56,7 @@ class Step:
 
 def scratch(store: Store, source_id: int, file: Path) -> Store:
     """Create a ledger in `file` with the records of the source, without its documents and history."""
-    made = Store(URL.create("sqlite", database=str(file)), time.time)
+    made = Store(URL.create("sqlite", database=str(file)))
     opening.prepare(made)
     tables = (
         (sources, sources.c.id == source_id),

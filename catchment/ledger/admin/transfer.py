@@ -13,14 +13,26 @@ from catchment.ledger.admin import index_check
 from catchment.ledger.admin.opening import make
 from catchment.ledger.db.database import Reading, Store, Writing
 from catchment.ledger.db.ownership import forget_owner
-from catchment.ledger.db.schema import chain, counters, doc_folders, doc_tags, metadata, revision, search_model
+from catchment.ledger.db.schema import (
+    chain,
+    counters,
+    doc_folders,
+    doc_tags,
+    host_purges,
+    hosts,
+    metadata,
+    revision,
+    search_model,
+)
 from catchment.ledger.library.word_index import INDEXES
 from catchment.ledger.sinks import outbox
 from catchment.runtime import heartbeat
 
 _ROWS_AT_ONCE = 500
 _REBUILT = (doc_tags, doc_folders)
-_TABLES = [table for table in metadata.sorted_tables if table not in (*_REBUILT, counters)]
+_LEFT = (hosts, host_purges)
+"""Hosts join the new ledger themselves."""
+_TABLES = [table for table in metadata.sorted_tables if table not in (*_REBUILT, *_LEFT, counters)]
 
 
 def move(source: Store, target: Store) -> int:
@@ -55,7 +67,7 @@ def copy(reading: Reading, writing: Writing) -> None:
     # The index was built with IDs of its own.
     writing.execute(delete(counters))
     writing.insert(counters, list(map(tuple, reading.execute(select(counters)))))
-    for table in metadata.sorted_tables:
+    for table in (*_TABLES, *_REBUILT, counters):
         if _count(reading, table.name) != _count(writing, table.name):
             raise LedgerCorrupt(f"ledger: the copy of {table.name} is incomplete; nothing was changed")
     if reading.execute(select(chain)).all() != writing.execute(select(chain)).all():

@@ -25,6 +25,9 @@ LOCK_WAIT_SECONDS = 30
 _ASK_AGAIN_SECONDS = 0.5
 _STEPS = 50_000
 """Steps of SQLite's virtual machine between two checks of a time limit: about a millisecond."""
+_LIKEWISE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+_NOTICE_LOSS = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
+"""The server of PostgreSQL frees the locks of a machine that lost its power or network after 25 s, not two hours."""
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 """The monotonic time at which the statements of this context are stopped."""
 _ADDRESSES = "sqlite:////full/path/to/ledger.db or postgresql://…"
@@ -141,7 +144,10 @@ def _connect(patience: float, dialect: Dialect, _record: object, arguments: Any,
     end = time.monotonic() + patience
     while True:
         try:
-            return dialect.connect(*arguments, **options)
+            connection: Any = dialect.connect(*arguments, **_LIKEWISE | options)
+            connection.execute(_NOTICE_LOSS)
+            connection.commit()
+            return connection
         except dialect.loaded_dbapi.OperationalError:
             if time.monotonic() > end:
                 raise

@@ -30,7 +30,6 @@ from sqlalchemy import (
     bindparam,
     func,
     select,
-    text,
     update,
 )
 from sqlalchemy.engine import URL, CursorResult
@@ -47,6 +46,7 @@ from catchment.ledger.db.checkpoints import Checkpoints
 from catchment.ledger.db.connections import limit_time, make_engine, parse, sqlite_file
 from catchment.ledger.db.driver_errors import DAMAGED, translated
 from catchment.ledger.db.ownership import Ownership
+from catchment.pacing.boot_clock import ServerClock
 from catchment.runtime.home import Home
 from catchment.telemetry.tally import Tally
 
@@ -59,6 +59,10 @@ _STATISTICS_ROWS = 30_000
 _LIMITED = "catchment_limited"
 _POSTGRES_LOCK = 7_221_836
 """Advisory lock for writing; an arbitrary number, equal in all processes."""
+_TIME = """(extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"""
+_LOCKED = f"""pg_advisory_xact_lock({_POSTGRES_LOCK}), set_config('idle_in_transaction_session_timeout', '60s', true)"""
+"""Other hosts do not wait for ever for a process that was stopped while it held the lock."""
 MINUTE = 60
 """Seconds of the finest rollup. `catchment.ledger.measures` merges older ones."""
 _NO_BUCKETS = (0,) * len(schema.BUCKETS)
@@ -131,9 +135,11 @@ def among(reading: Reading, column: ColumnElement[Any], values: Collection[Any])
 class Reading:
     """A consistent view of the ledger."""
 
-    def __init__(self, connection: Connection, now: int) -> None:
+    def __init__(self, connection: Connection, now: int, started: int = 0) -> None:
         self.connection = connection
         self.now = now
+        self.started = started
+        """When the server of PostgreSQL started, by its clock; 0 on SQLite."""
 
     @property
     def sqlite(self) -> bool:
@@ -153,8 +159,8 @@ class Reading:
 class Writing(Reading):
     """A write transaction. Its changes and their history rows are committed together."""
 
-    def __init__(self, connection: Connection, now: int) -> None:
-        super().__init__(connection, now)
+    def __init__(self, connection: Connection, now: int, started: int = 0) -> None:
+        super().__init__(connection, now, started)
         self.tally = Tally()
         """What this transaction counts."""
         self.inserted = 0
@@ -258,6 +264,7 @@ ADD_UP = "ON CONFLICT (metric, labels, source_id, at, level) DO UPDATE SET " + "
 class Store:
     """A database, shared by the threads of one process. Open it after any fork.
 
+    `clock`: returns seconds since 1970. Without it, time is that of this machine on SQLite, and of the server on PostgreSQL.
     `fixed`: no process can write to the disk. If the log is not empty, no other process may have the database open.
     `seconds`: time limit of each transaction.
     `read_only`: refuse to write.
@@ -269,7 +276,7 @@ class Store:
     def __init__(
         self,
         url: str | URL,
-        clock: Callable[[], float],
+        clock: Callable[[], float] | None = None,
         *,
         alone: bool = False,
         fixed: bool = False,
@@ -280,11 +287,14 @@ class Store:
         patience: float = 0.0,
     ) -> None:
         self.url = parse(url)
+        self.file = sqlite_file(self.url)
+        """The SQLite file; None on PostgreSQL."""
         self._home = home
         is_inside = home is not None and self.file is not None and self.file.parent == home.path
         self.ownership = None if home is None else Ownership(home, is_inside=is_inside)
         self._read_only = read_only or only is not None
         self._clock = clock
+        self._server, self._server_started = ServerClock(), 0
         self.engine = make_engine(self.url, alone, fixed, patience)
         limit_time(self.engine, math.inf if seconds is None else seconds)
         if only is not None:
@@ -298,14 +308,20 @@ class Store:
         self._inserted = self._analyzed = 0
         self._checkpoints = None if self.file is None else Checkpoints(self.file)
 
-    @property
-    def file(self) -> Path | None:
-        """The SQLite file; None on PostgreSQL."""
-        return sqlite_file(self.url)
-
     def now(self) -> int:
         """Return the current time in microseconds."""
-        return int(self._clock() * 1_000_000)
+        if self._clock is not None or self.file is not None:
+            return int((self._clock or time.time)() * 1_000_000)
+        if not self._server_started:
+            with self.read() as reading:
+                return reading.now
+        return self._server.now()
+
+    def ask_time(self, connection: Connection, first: str = "") -> int:
+        """Return the current time, asked of PostgreSQL once it has evaluated the expressions `first`."""
+        *_, said, self._server_started = connection.exec_driver_sql(f"SELECT {first}{_TIME}").one()
+        self._server.learn(said)
+        return said if self._clock is None else self.now()
 
     def close(self) -> None:
         """Close all connections. Idempotent."""
@@ -327,7 +343,9 @@ class Store:
         with translated(), self.engine.connect() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execution_options(isolation_level="REPEATABLE READ")
-            yield Reading(connection, self.now())
+                if not self._server.is_current:
+                    self.ask_time(connection)
+            yield Reading(connection, self.now(), self._server_started)
 
     @contextmanager
     def write(self, *, as_owner: bool = True) -> Iterator[Writing]:
@@ -339,11 +357,10 @@ class Store:
             raise ReadOnly("ledger: opened for reading only; nothing was changed")
         with self._alone:
             with translated(), self._begun() as connection:
-                if connection.dialect.name == "postgresql":
-                    connection.execute(text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
+                now = self.now() if self.file is not None else self.ask_time(connection, f"{_LOCKED}, ")
                 if as_owner and self.ownership is not None:
                     self.ownership.require(connection)
-                writing = Writing(connection, self.now())
+                writing = Writing(connection, now, self._server_started)
                 counted = self.tally.take()
                 writing.tally.merge(counted)
                 try:

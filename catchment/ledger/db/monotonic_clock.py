@@ -39,12 +39,12 @@ _row = select(timeline.c.boot, timeline.c.ahead, timeline.c.wall_ahead)
 class MonotonicClock:
     """The clock of one ledger. Stateless, because a transaction that writes the row may be rolled back."""
 
-    def __init__(self, clock: Callable[[], ClockReading] = boot_clock) -> None:
+    def __init__(self, clock: Callable[[], ClockReading] | None = None) -> None:
         self._clock = clock
 
     def now(self, reading: Reading) -> int:
         """Return the current time. In a write transaction, also shifts the times that depend on a changed wall clock."""
-        clock = self._clock()
+        clock = self._read(reading)
         row = reading.execute(_row).first()
         if row is None or row.boot != clock.boot:
             return _begin(reading, None if row is None else row.wall_ahead, clock)
@@ -53,6 +53,14 @@ class MonotonicClock:
         if isinstance(reading, Writing) and abs(back) > _CORRECTED:
             _follow(reading, back, ticks - reading.now)
         return ticks
+
+    def _read(self, reading: Reading) -> ClockReading:
+        """Return the reading of this machine on SQLite, and of the server on PostgreSQL, which is the same for all hosts."""
+        if self._clock is not None:
+            return self._clock()
+        if reading.sqlite:
+            return boot_clock()
+        return ClockReading(f"server {reading.started}", reading.now - reading.started)
 
     def wall(self, ticks: int, reading: Reading) -> int:
         """Convert to wall-clock time, in microseconds since 1970."""
@@ -64,7 +72,9 @@ def _begin(reading: Reading, wall_ahead: int | None, clock: ClockReading) -> int
     ticks, written = reading.now, _last_written(reading)
     if wall_ahead is not None:
         last = max(reading.execute(select(func.max(buckets.c.at))).scalar() or 0, written + wall_ahead)
-        ticks = max(reading.now + wall_ahead, last + clock.micros)
+        ticks = reading.now + wall_ahead
+        if ticks < last:
+            ticks = last + clock.micros
     if isinstance(reading, Writing):
         reading.execute(delete(timeline))
         row = {"boot": clock.boot, "ahead": ticks - clock.micros, "wall_ahead": ticks - reading.now}

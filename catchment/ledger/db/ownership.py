@@ -1,6 +1,7 @@
-"""The home that may change a ledger: the first one that wrote to it, until another one adopts it.
+"""The home that may change a ledger: the first one that wrote to it, until another one adopts it; or hosts that share it.
 
 The processes of a home know which of its syncs live. Those of another home would take them for dead, and release their jobs.
+Hosts beat instead (`catchment.ledger.db.joined_hosts`).
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from functools import cached_property
 from sqlalchemy import Connection, delete, insert, select
 
 from catchment.errors import Refused
-from catchment.ledger.db.schema import counters
+from catchment.ledger.db.schema import counters, hosts
 from catchment.runtime.home import Home
 
 _NAME = "home"
 """The row of `counters` with the identity of the owner. Without it, or with 0, the ledger has no owner yet."""
+_SHARED = -1
+"""The owner of a ledger that belongs to the homes in `hosts`."""
 
 _owner = select(counters.c.value).where(counters.c.name == _NAME)
 
@@ -25,22 +28,35 @@ class Ownership:
     def __init__(self, home: Home, *, is_inside: bool) -> None:
         self._home = home
         self._is_inside = is_inside
+        self.is_shared: bool | None = None
+        """Whether hosts shared the ledger when it was last looked at; None before."""
 
     @cached_property
-    def _identity(self) -> int:
+    def identity(self) -> int:
+        """The identity of the home."""
         return self._home.identity()
 
+    def look(self, connection: Connection) -> int | None:
+        """Return the identity of the owner; note whether hosts share the ledger."""
+        owner: int | None = connection.execute(_owner).scalar()
+        self.is_shared = owner == _SHARED
+        return owner
+
     def holds(self, connection: Connection) -> bool:
-        """Return whether this home is the owner; False if there is none. Raises Refused if another home is."""
-        owner = connection.execute(_owner).scalar()
+        """Return whether this home may write; False if there is no owner. Raises Refused if another home is the owner."""
+        owner = self.look(connection)
         if not owner:
             return False
-        if owner != self._identity and not self._is_inside:
+        if self.is_shared:
+            if connection.execute(select(hosts.c.id).where(hosts.c.id == self.identity)).first() is None:
+                raise Refused("ledger: shared by hosts, and this home is not one of them; run `catchment join` here")
+            return True
+        if owner != self.identity and not self._is_inside:
             raise Refused(
                 "ledger: belongs to another home, and only one may change it; use that home, or another "
                 "CATCHMENT_DATABASE_URL; if that home is no longer used: catchment ledger adopt"
             )
-        return bool(owner == self._identity)
+        return owner == self.identity
 
     def require(self, connection: Connection) -> None:
         """Raise Refused if the ledger belongs to another home. Without an owner, this home becomes the owner.
@@ -52,8 +68,28 @@ class Ownership:
 
     def adopt(self, connection: Connection) -> None:
         """Make this home the owner."""
+        self._set(connection, self.identity)
+
+    def adopt_unshared(self, connection: Connection) -> None:
+        """Make this home the owner in place of another one. Raises Refused if hosts share the ledger."""
+        self.look(connection)
+        if self.is_shared:
+            raise Refused("ledger: shared by hosts; to be one of them, run `catchment join`")
+        self.adopt(connection)
+
+    def share(self, connection: Connection) -> None:
+        """Let hosts share the ledger. Raises Refused if it belongs to another home."""
+        if self.look(connection) not in (None, 0, _SHARED, self.identity):
+            raise Refused(
+                "ledger: belongs to another home; run `catchment join` there first, "
+                "or if that home is no longer used: catchment ledger adopt"
+            )
+        self._set(connection, _SHARED)
+
+    def _set(self, connection: Connection, owner: int) -> None:
         forget_owner(connection)
-        connection.execute(insert(counters), {"name": _NAME, "value": self._identity})
+        connection.execute(insert(counters), {"name": _NAME, "value": owner})
+        self.is_shared = owner == _SHARED
 
 
 def forget_owner(connection: Connection) -> None:

@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from catchment.model import JobState
 
-REVISION = "0009"
+REVISION = "0010"
 """Revision of these tables. Migrations upgrade older ledgers to it."""
 
 metadata = MetaData()
@@ -678,5 +678,26 @@ refused_documents = Table(
     Column("sink_id", ForeignKey("sinks.id"), primary_key=True, autoincrement=False),
     Column("document_id", BigInteger, primary_key=True, autoincrement=False),
     Column("reason", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+hosts = Table(
+    "hosts",
+    metadata,
+    _id(),
+    Column("name", Text, nullable=False, unique=True),
+    Column("boot", Text, nullable=False),
+    Column("beat_until", BigInteger, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("takes_any", Boolean(create_constraint=False), nullable=False),
+    Column("joined_at", BigInteger, nullable=False),
+)
+
+host_purges = Table(
+    "host_purges",
+    metadata,
+    Column("host_id", ForeignKey("hosts.id"), primary_key=True),
+    Column("source_id", ForeignKey("sources.id"), primary_key=True),
+    Column("asked_at", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )

@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, insert, or_, select, update
 
 from catchment.errors import Refused
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, maybe_micros, maybe_time
-from catchment.ledger.db.schema import consents, marks, sources
+from catchment.ledger.db.schema import consents, host_purges, hosts, marks, sources
 
 _columns = consents.c
 
@@ -24,14 +25,15 @@ class ConsentState(StrEnum):
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
     PURGING = "purging"
-    """Withdrawn, but the data has not been deleted completely."""
+    """Withdrawn, but the data has not been deleted completely, or not on every host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consent:
     """Consent for one scope of a source. `wanted` is True if the source is configured to read the scope.
 
-    Times are aware UTC. Without `expires`, the consent is valid until it is withdrawn.
+    Times are aware UTC. Without `expires`, the consent is valid until it is withdrawn. `hosts`: if it was withdrawn, the names
+    of the hosts that have not deleted their data of the source.
     """
 
     source: str
@@ -44,6 +46,7 @@ class Consent:
     expires: datetime | None
     withdrawn: datetime | None
     purged: datetime | None
+    hosts: tuple[str, ...]
 
 
 class Consents:
@@ -58,7 +61,7 @@ class Consents:
         By default, only those that determine whether a source is read. `every` includes scopes that are no longer configured.
         """
         statement = (
-            select(consents, sources.c.name, sources.c.kind)
+            select(consents, sources.c.name, sources.c.kind, _is_purging().label("is_purging"))
             .join(sources, sources.c.id == _columns.source_id)
             .where(sources.c.state != "removed")
             .order_by(sources.c.name, _columns.scope)
@@ -68,7 +71,7 @@ class Consents:
         if not every:
             statement = statement.where(_columns.wanted | _is_purging())
         with self._store.read() as reading:
-            return [_consent(row, reading.now) for row in reading.execute(statement)]
+            return _consents(reading, statement)
 
     def valid(self, source_id: int) -> frozenset[str]:
         """Return the scopes that may be read now."""
@@ -166,7 +169,8 @@ def _holds(now: int) -> ColumnElement[bool]:
 
 
 def _is_purging() -> ColumnElement[bool]:
-    return _columns.withdrawn_at.is_not(None) & _columns.purged_at.is_(None)
+    waits_for_hosts = exists().where(host_purges.c.source_id == _columns.source_id)
+    return _columns.withdrawn_at.is_not(None) & (_columns.purged_at.is_(None) | waits_for_hosts)
 
 
 def _make(writing: Writing, source_id: int, scopes: Collection[str]) -> None:
@@ -176,11 +180,21 @@ def _make(writing: Writing, source_id: int, scopes: Collection[str]) -> None:
 
 
 def _of(reading: Reading, where: ColumnElement[bool]) -> list[Consent]:
-    statement = select(consents, sources.c.name, sources.c.kind).join(sources, sources.c.id == _columns.source_id)
-    return [_consent(row, reading.now) for row in reading.execute(statement.where(where))]
+    facts = sources.c.name, sources.c.kind, _is_purging().label("is_purging")
+    statement = select(consents, *facts).join(sources, sources.c.id == _columns.source_id)
+    return _consents(reading, statement.where(where))
 
 
-def _consent(row: AnyRow, now: int) -> Consent:
+def _consents(reading: Reading, statement: Select[Any]) -> list[Consent]:
+    rows = reading.execute(statement).all()
+    asked = select(host_purges.c.source_id, hosts.c.name).join(hosts, hosts.c.id == host_purges.c.host_id)
+    # Few are being purged, and no host is asked in a home that runs alone.
+    waiting = reading.execute(asked.order_by(hosts.c.name)).all() if any(row.is_purging for row in rows) else ()
+    names = {row.source_id: tuple(host for source_id, host in waiting if source_id == row.source_id) for row in rows}
+    return [_consent(row, reading.now, names[row.source_id] if row.is_purging else ()) for row in rows]
+
+
+def _consent(row: AnyRow, now: int, hosts: tuple[str, ...]) -> Consent:
     return Consent(
         row.name,
         row.kind,
@@ -192,12 +206,13 @@ def _consent(row: AnyRow, now: int) -> Consent:
         maybe_time(row.expires_at),
         maybe_time(row.withdrawn_at),
         maybe_time(row.purged_at),
+        hosts,
     )
 
 
 def _state(row: AnyRow, now: int) -> ConsentState:
     if row.withdrawn_at is not None:
-        return ConsentState.PURGING if row.purged_at is None else ConsentState.WITHDRAWN
+        return ConsentState.PURGING if row.is_purging else ConsentState.WITHDRAWN
     if row.given_at is None:
         return ConsentState.ASKED
     return ConsentState.EXPIRED if row.expires_at is not None and row.expires_at <= now else ConsentState.GIVEN

@@ -7,19 +7,24 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, Table, delete, exists, func, literal, select, text, update
+from sqlalchemy import ColumnElement, Table, delete, exists, func, insert, literal, select, text, update
 
-from catchment.ledger.db.database import Reading, Store, Writing, among
+from catchment.ledger.db.database import Reading, Store, Writing, among, as_map, to_micros
 from catchment.ledger.db.job_states import in_parts, in_small_parts
+from catchment.ledger.db.joined_hosts import UNCONFIRMED, JoinedHosts
 from catchment.ledger.db.schema import (
     backfills,
     before_images,
     chunks,
     contents,
     documents,
+    history,
     holds,
+    host_purges,
+    hosts,
     items,
     jobs,
     marks,
@@ -36,7 +41,9 @@ from catchment.runtime import heartbeat
 
 _ITEMS_AT_ONCE = 1_000
 
-_FACTS = frozenset({"backfills", "consents", "history", "measures", "outbox", "refused_documents", "syncs", "turns"})
+_FACTS = frozenset(
+    {"backfills", "consents", "history", "host_purges", "measures", "outbox", "refused_documents", "syncs", "turns"}
+)
 """Tables about a source or its documents that contain no data from it."""
 
 _INDEXES = (
@@ -75,6 +82,7 @@ class Purging:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._hosts = JoinedHosts(store)
 
     def ids(self, source_id: int, which: Which) -> Sequence[int]:
         """Return the IDs of the items."""
@@ -114,6 +122,63 @@ class Purging:
         """Record the purge of these scopes as complete."""
         with self._store.write() as writing:
             consents.purged(writing, source_id, scopes, actor)
+
+    def ask_hosts(self, source_id: int) -> None:
+        """Ask the other hosts to delete what their disks have of a source. Idempotent."""
+        ownership = self._store.ownership
+        with self._store.write() as writing:
+            if ownership is None or not ownership.is_shared:
+                return
+            others = select(hosts.c.id, literal(source_id), literal(writing.now)).where(
+                hosts.c.id != ownership.identity
+            )
+            writing.execute(delete(host_purges).where(host_purges.c.source_id == source_id))
+            writing.execute(insert(host_purges).from_select(["host_id", "source_id", "asked_at"], others))
+
+    def asked_of_me(self) -> dict[int, str]:
+        """Return the sources, by ID, of which this host still has to delete its data: their names."""
+        ownership = self._store.ownership
+        if ownership is None or not self._hosts.is_shared:
+            return {}
+        statement = (
+            select(sources.c.id, sources.c.name)
+            .join(host_purges, host_purges.c.source_id == sources.c.id)
+            .where(host_purges.c.host_id == ownership.identity)
+        )
+        with self._store.read() as reading:
+            return as_map(reading.execute(statement))
+
+    def done_here(self, source_id: int) -> None:
+        """Record that this host has deleted its data of a source. Idempotent."""
+        ownership = self._store.ownership
+        if ownership is not None:
+            mine = (host_purges.c.source_id == source_id) & (host_purges.c.host_id == ownership.identity)
+            with self._store.write() as writing:
+                writing.execute(delete(host_purges).where(mine))
+
+    def unfinished(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of the hosts that still have to delete their data, by the name of the source."""
+        if not self._hosts.is_shared:
+            return {}
+        statement = (
+            select(sources.c.name, hosts.c.name)
+            .join(host_purges, host_purges.c.source_id == sources.c.id)
+            .join(hosts, hosts.c.id == host_purges.c.host_id)
+            .order_by(sources.c.name, hosts.c.name)
+        )
+        found: dict[str, tuple[str, ...]] = {}
+        with self._store.read() as reading:
+            for source, host in reading.execute(statement):
+                found[source] = (*found.get(source, ()), host)
+        return found
+
+    def unconfirmed(self, source_id: int, since: datetime) -> list[str]:
+        """Return the hosts that left, since a time, before they deleted their data of a source."""
+        which = (
+            (history.c.event == UNCONFIRMED) & (history.c.source_id == source_id) & (history.c.at >= to_micros(since))
+        )
+        with self._store.read() as reading:
+            return list(reading.execute(select(history.c.reason).where(which).distinct()).scalars())
 
     def left(self, source_id: int, which: Which, *, whole: bool) -> dict[str, int]:
         """Return the number of remaining rows by table, including orphaned rows. All are 0 after a complete purge."""

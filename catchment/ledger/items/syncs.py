@@ -23,6 +23,7 @@ from catchment.ledger.db.database import (
     to_micros,
 )
 from catchment.ledger.db.job_states import PENDING, RUNNING, move
+from catchment.ledger.db.joined_hosts import JoinedHosts
 from catchment.ledger.db.lookup import ListPage, before, cut, find_open_sync, key_of
 from catchment.ledger.db.records import Outcome, Sync, SyncRow
 from catchment.ledger.db.schema import jobs, sources, syncs
@@ -47,6 +48,7 @@ class Syncs:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._hosts = JoinedHosts(store)
 
     def begin(
         self,
@@ -68,6 +70,7 @@ class Syncs:
 
         Raises TryAgain if another sync of the source is running, NotNow if the source was paused, held or removed.
         """
+        self._hosts.beat_for_command()
         with self._store.read() as reading:
             open_sync = syncs.c.outcome.is_(None) & (syncs.c.source_id == source_id)
             old = reading.execute(select(syncs.c.id, syncs.c.owner).where(open_sync)).first()

@@ -20,6 +20,7 @@ from catchment import __version__
 from catchment.errors import NotFound, TryAgain
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json, to_json
 from catchment.ledger.db.job_states import CANCELLED, SKIPPED, SUCCEEDED, in_parts, in_small_parts
+from catchment.ledger.db.joined_hosts import JoinedHosts
 from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import BEING_DELETED, documents, items, jobs, sources, syncs
@@ -114,6 +115,7 @@ class Undo:
         Locks out syncs of the source. Works in several transactions; after a kill, repeat it to finish. Raises NotFound without
         before-images, TryAgain while a sync of the source is running, StaleLease if another process took the undo for dead.
         """
+        JoinedHosts(self._store).beat_for_command()
         with self._store.read() as reading:
             source, before = _found(reading, sync_id)
             is_needed = any(_places(reading, source.id, sync_id, part) for part in in_parts(before, _ROWS_AT_ONCE))

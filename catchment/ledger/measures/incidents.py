@@ -42,7 +42,7 @@ class Incident:
     Attributes:
         number: 0 if it is not stored yet.
         reason: Its reason code ("source.unreachable").
-        subject: "source:NAME", "host:NAME", or "" for the whole system.
+        subject: As of a `Condition`.
         message, remedy: The latest. Neither contains a path.
         timeline: The first entry and the latest 49.
     """

@@ -41,7 +41,10 @@ def main() -> int:
 
 
 def _fill() -> None:
-    with suppress(NotFound), closing(Ledger.inspect(Home.default())) as ledger:
+    with suppress(NotFound), closing(Ledger.inspect(Home.default())) as ledger, ledger.alone("embed") as is_alone:
+        if not is_alone:
+            _tell(elsewhere=True)
+            return
         model = load(ledger.embeddings.setting, os.cpu_count() or 1)
         space = ledger.embeddings.space(model.name, model.setting, model.dimensions)
         _report(ledger.embeddings.counts(space))

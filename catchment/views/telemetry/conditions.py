@@ -12,14 +12,15 @@ from catchment.errors import CatchmentError, ConfigError, NotFound, Reason
 from catchment.ledger import FAILED_OUTCOMES, ConsentState, Ledger, SinkState, Source, SyncRow
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
-from catchment.runtime.process import alive
+from catchment.runtime.server_report import ServerReport
 from catchment.runtime.watch_status import Watching
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.telemetry.catalogue import JOBS
 from catchment.telemetry.incidents import Condition, ReasonCode
 from catchment.telemetry.objectives import ObjectiveStatus
-from catchment.views import health
+from catchment.views import health, hosts
 from catchment.views.health import DISK_FULL_BYTES, Finding, HealthReport, Verdict, reason_of_ledger
+from catchment.views.hosts import HostState
 from catchment.views.telemetry.objectives import objectives, settings
 
 _MANY_JOBS = 1_000
@@ -95,6 +96,10 @@ def of_ledger(ledger: Ledger, home: Home, latest: LatestSyncs) -> Iterator[Condi
         text = f"{hold.count} deletions wait for a decision: {hold.reason}"
         yield Condition(ReasonCode.DELETIONS_HELD, f"source:{hold.source}", text, remedy)
     yield from _hosts(ledger)
+    for host in hosts.hosts(ledger, ServerReport.read(home)):
+        if host.state is HostState.SILENT:
+            remedy = f"start it, or if it is gone for good: catchment leave {host.name}"
+            yield Condition(ReasonCode.HOST_SILENT, f"machine:{host.name}", host.problem, remedy)
 
 
 def waiting_jobs(ledger: Ledger, latest: LatestSyncs) -> int:
@@ -187,7 +192,7 @@ def _failing_items(ledger: Ledger, source: Source, syncs: Sequence[SyncRow]) -> 
 
 def _stuck(ledger: Ledger, source: Source, sync: SyncRow, now: datetime) -> Iterator[Condition]:
     """Judge a sync that is open. A listing of unchanged items leaves no trace, so jobs have to wait."""
-    if not alive(sync.owner):
+    if not ledger.alive(sync.owner):
         text = "the process of its sync ended, and no other continues it"
     elif now - sync.began > _STUCK and ledger.queue.left(source.id) and not _worked(ledger, source, now):
         text = f"no item was finished in {_STUCK // _MINUTE} minutes"
@@ -230,6 +235,7 @@ def _consents(ledger: Ledger, now: datetime) -> Iterator[Condition]:
                 text = f"the consent to read {consent.scope} expires on {consent.expires:%Y-%m-%d}"
             case ConsentState.PURGING:
                 text = f"the consent to read {consent.scope} was withdrawn, but not all data is deleted"
+                text += f" on {', '.join(consent.hosts)}" if consent.hosts else ""
             case _:
                 continue
         verb = "revoke" if consent.state is ConsentState.PURGING else "give"

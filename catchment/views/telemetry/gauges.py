@@ -55,6 +55,11 @@ def gauges(ledger: Ledger, home: Home, unsaved: Sequence[Incident] = ()) -> Tall
         found.add(catalogue.SINKS, 1, state=state)
         found.add(catalogue.COPIES, sink.waiting, state="waiting")
         found.add(catalogue.COPIES, sink.refused, state="refused")
+    for host in ledger.hosts.all():
+        found.add(catalogue.MACHINE_UP, host.is_alive, machine=host.name)
+        if host.last_beat:
+            age = (ledger.now() - host.last_beat).total_seconds()
+            found.add(catalogue.MACHINE_BEAT, max(0.0, age), machine=host.name)
     _machine(found, home)
     return found
 

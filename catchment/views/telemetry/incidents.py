@@ -159,6 +159,41 @@ def sentence(found: Sequence[IncidentView], troubles: int = 0) -> str:
     return f"{text} (and {len(found) - 1} more)." if len(found) > 1 else f"{text}."
 
 
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What the process of a home judges: everything if it runs alone.
+
+    Of the hosts that share a ledger, each judges its own machine, and one that works judges the rest.
+
+    Attributes:
+        machine: The subject of conditions of this machine; "" if the home runs alone.
+        others: The subjects that other hosts judge.
+        is_first: Whether this host judges the rest.
+    """
+
+    machine: str = ""
+    others: frozenset[str] = frozenset()
+    is_first: bool = True
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Role:
+        """Return the present role: of the hosts that work, the one that joined first judges the rest."""
+        hosts = sorted(ledger.hosts.all(), key=lambda one: (not one.is_alive, one.joined_at, one.id))
+        others = frozenset(f"machine:{one.name}" for one in hosts if not one.is_me)
+        return next((cls(f"machine:{one.name}", others, one is hosts[0]) for one in hosts if one.is_me), cls())
+
+    def judges(self, key: Key) -> bool:
+        """Return whether this process opens and closes incidents with this key."""
+        reason, subject = key
+        if reason is not ReasonCode.HOST_SILENT and subject in {self.machine, *self.others} - {""}:
+            return subject == self.machine
+        return self.is_first
+
+    def named(self, condition: Condition) -> Condition:
+        """Return a condition of this machine with its host as the subject, if there are others."""
+        return condition if condition.subject else replace(condition, subject=self.machine)
+
+
 class IncidentWatch:
     """Judges the conditions, and stores the incidents that open, change or close. For one thread, except `note`.
 
@@ -195,6 +230,7 @@ class IncidentWatch:
         self._judged: dict[object, tuple[float, list[Condition]]] = {}
         self._waiting = 0
         self._offset: tuple[float, float] | None = None
+        self._role = Role()
 
     @property
     def unsaved(self) -> tuple[Incident, ...]:
@@ -213,6 +249,9 @@ class IncidentWatch:
         is_partial = False
         try:
             ledger = self._reading()
+            if (role := Role.of(ledger)) != self._role:
+                # Others may have judged the incidents of the new role.
+                self._role, self._judge = role, None
             if self._judge is None:
                 self._start(ledger.incidents.open())
             latest = self._latest_syncs(ledger)
@@ -229,8 +268,12 @@ class IncidentWatch:
         if self._judge is None:
             self._start(())
         assert self._judge is not None
-        found = [*conditions.of_machine(self._home, errors, now, is_up=self._is_up), *self._clock_moved(now, steady)]
-        judgement = self._judge.judge([*found, *of_records], steady, is_partial=is_partial)
+        of_machine = [
+            *conditions.of_machine(self._home, errors, now, is_up=self._is_up),
+            *self._clock_moved(now, steady),
+        ]
+        found = [one for one in (*map(self._role.named, of_machine), *of_records) if self._role.judges(one.key)]
+        judgement = self._judge.judge(found, steady, is_partial=is_partial)
         changed = [
             *(self._change(one, now, "opened") for one in judgement.opened),
             *(self._change(one, now, "changed") for one in judgement.changed),
@@ -245,7 +288,8 @@ class IncidentWatch:
                 self._announce(stored.get(one.identity, one))
 
     def _start(self, known: Sequence[Incident]) -> None:
-        self._open = {(ReasonCode(one.reason), one.subject): one for one in known if one.reason in [*ReasonCode]}
+        keyed = {(ReasonCode(one.reason), one.subject): one for one in known if one.reason in [*ReasonCode]}
+        self._open = {key: one for key, one in keyed.items() if self._role.judges(key)}
         self._judge = Judge(Condition(*key, one.message, one.remedy) for key, one in self._open.items())
 
     def _latest_syncs(self, ledger: Ledger) -> conditions.LatestSyncs:

@@ -13,8 +13,9 @@ from uuid import UUID
 import pytest
 from prefect.client.orchestration import PrefectClient
 
+from catchment.runtime.membership import ANY, HOST_LABEL
 from deployments.runs import recovery, work_pool
-from deployments.runs.recovery import GIVEN_UP_AFTER, CrashedSource
+from deployments.runs.recovery import GIVEN_UP_AFTER, CrashedSource, Executed
 from deployments.server.client import Client, api
 from deployments.server.environment import POOL
 from deployments.server.running import Running
@@ -44,7 +45,7 @@ class DeadPool:
         return asyncio.run(recovering())
 
     def correct(self, *live: str) -> None:
-        self.recover(lambda client: recovery.correct(client, self.name, lambda: {UUID(run) for run in live}))
+        self.recover(lambda client: recovery.correct(client, Executed(self.name), lambda: {UUID(run) for run in live}))
 
     def resume(self) -> CrashedSource | None:
         return self.recover(lambda client: recovery.resume(client, UUID(self.deployment)))
@@ -86,6 +87,21 @@ def dead(server: Running) -> Iterator[DeadPool]:
         deployment = client.post("/deployments/", json=body).raise_for_status().json()["id"]
         yield DeadPool(server, client, name, flow, deployment)
         client.delete(f"/work_pools/{name}").raise_for_status()
+
+
+def test_host_corrects_only_runs_that_it_executes(dead: DeadPool) -> None:
+    """Runs of other hosts, and those that a worker of Prefect takes from the queue `any`, are left as they are."""
+    runs = {}
+    for queue, host in (("host-attic", ""), ("host-barn", ""), (ANY, "attic"), (ANY, "barn"), (ANY, "")):
+        placed = {"work_pool_name": dead.name, "work_queue_name": queue}
+        dead.client.patch(f"/deployments/{dead.deployment}", json=placed).raise_for_status()
+        run = runs[queue, host] = dead.run({"type": "RUNNING"})
+        if host:
+            dead.client.patch(f"/flow_runs/{run}/labels", json={HOST_LABEL: host}).raise_for_status()
+
+    dead.recover(lambda client: recovery.correct(client, Executed(dead.name, "attic"), frozenset))
+
+    assert [key for key, run in runs.items() if dead.state(run) == "CRASHED"] == [("host-attic", ""), (ANY, "attic")]
 
 
 @pytest.mark.parametrize(

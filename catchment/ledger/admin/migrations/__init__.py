@@ -15,9 +15,9 @@ from typing import Any
 from sqlalchemy import Connection, inspect, select
 
 from catchment.errors import LedgerCorrupt, LedgerUnavailable
+from catchment.ledger.admin.copies import atomic_copy
 from catchment.ledger.db import schema
 from catchment.ledger.db.connections import LOCK_WAIT_SECONDS
-from catchment.ledger.db.copies import atomic_copy
 from catchment.ledger.db.database import Reading, Store
 from catchment.ledger.db.driver_errors import DAMAGED, translated
 from catchment.runtime import heartbeat

@@ -1,0 +1,76 @@
+"""The membership of a home in a library that several hosts share: its name there and the Prefect server of all.
+
+A home without this file runs alone, with a server of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Self
+
+from catchment.errors import BadInput, ConfigError
+from catchment.runtime import atomic_files
+from catchment.runtime.home import Home
+
+ANY = "any"
+"""The work queue of runs that every host may execute which joined with `--also any`."""
+
+HOST_LABEL = "catchment.host"
+"""Label of a run that a host with `any` executes: the name of the host. Other workers set none."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A joined host. `server`: address of the Prefect server without `/api`; `login`: secret reference of `user:password`."""
+
+    name: str
+    server: str
+    login: str
+    takes_any: bool = False
+
+    @classmethod
+    def of(cls, home: Home) -> Self | None:
+        """Return the membership of a home; None if it runs alone. Raises ConfigError if the file was changed."""
+        try:
+            return cls(**json.loads(home.membership.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError):
+            raise ConfigError("join.yaml: not valid; run `catchment join` again") from None
+
+    def record(self, home: Home) -> None:
+        """Write the file that `of` reads. Every YAML parser reads it, too."""
+        atomic_files.write(home.membership, f"{json.dumps(asdict(self), indent=2)}\n".encode())
+
+    @property
+    def queue(self) -> str:
+        """The work queue of the runs that only this host executes."""
+        return f"host-{self.name}"
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The work queues whose runs this host executes."""
+        return (self.queue, ANY) if self.takes_any else (self.queue,)
+
+
+def executes(host: str, queue: str | None, labels: Mapping[str, object]) -> bool:
+    """Whether a host executes a run, or will or did: one of its own queue, or one of `any` with its label."""
+    return queue == f"host-{host}" or labels.get(HOST_LABEL) == host
+
+
+def checked_name(name: str) -> str:
+    """Return the name of a host. Raises BadInput if it cannot be one."""
+    if name == ANY or not _NAME.fullmatch(name):
+        raise BadInput("name of a host: up to 31 small letters, digits and hyphens, and not `any`; pass another --name")
+    return name
+
+
+def shipped_name(home: Home, flow: str) -> str:
+    """Return the name of this home's deployment of a shipped flow such as `embed`: each joined host has one of its own."""
+    membership = Membership.of(home)
+    return f"{flow}-{membership.name}" if membership else flow

@@ -1,0 +1,106 @@
+"""The hosts that share a ledger: which of them answer, and what waits for those that do not. None for a home alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from catchment.ledger import JoinedHost, Ledger
+from catchment.runtime.home import Home
+from catchment.runtime.membership import ANY, Membership
+from catchment.runtime.process import place_of
+from catchment.runtime.server_report import ServerReport
+
+
+class HostState(StrEnum):
+    """State of a host, by its beat in the ledger."""
+
+    ACTIVE = "active"
+    SILENT = "silent"
+    """It stopped without notice, or cannot reach the ledger."""
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class HostStanding:
+    """A host. The fields are those of `hosts --json`.
+
+    Attributes:
+        last_beat: None if it has stopped in order, or not started yet.
+        sources: The sources that run on this host only; None if the server has not reported them yet.
+        syncs: The sources that are being synced there now.
+        purges: The sources whose consent was withdrawn, and of which it has not deleted its data.
+        problem: What is wrong, in words; "" if it is active, or if nothing waits for it.
+    """
+
+    name: str
+    is_me: bool
+    state: HostState
+    last_beat: datetime | None
+    version: str
+    takes_any: bool
+    joined: datetime
+    sources: tuple[str, ...] | None
+    syncs: tuple[str, ...]
+    purges: tuple[str, ...]
+    problem: str
+
+
+def hosts(ledger: Ledger, report: ServerReport | None = None) -> list[HostStanding]:
+    """Return the hosts by name; none if the home runs alone. `report`: of the server, with the sources of each host."""
+    if not (joined := ledger.hosts.all()):
+        return []
+    running = [ledger.syncs.get(number) for number in ledger.syncs.moment()[1]]
+    asked = ledger.purging.unfinished()
+    return [
+        _standing(
+            one,
+            tuple(sorted(name for name, host in report.on.items() if host == one.name)) if report else None,
+            tuple(sorted(sync.source for sync in running if place_of(sync.owner) == one.boot)),
+            tuple(source for source, names in asked.items() if one.name in names),
+        )
+        for one in joined
+    ]
+
+
+def absent(ledger: Ledger) -> Mapping[str, HostState]:
+    """Return the hosts that do not work now, by name."""
+    return {one.name: _state(one) for one in ledger.hosts.all() if not one.is_alive}
+
+
+def elsewhere(home: Home, source: str) -> str | None:
+    """Return the other host that has the files of a source; None if it is this one, any or unknown."""
+    if (me := Membership.of(home)) is None or (report := ServerReport.read(home)) is None:
+        return None
+    host = report.on.get(source)
+    return None if host in (me.name, ANY) else host
+
+
+def _state(host: JoinedHost) -> HostState:
+    if host.is_alive:
+        return HostState.ACTIVE
+    return HostState.STOPPED if host.silent_for is None else HostState.SILENT
+
+
+def _standing(
+    host: JoinedHost, sources: tuple[str, ...] | None, syncs: tuple[str, ...], purges: tuple[str, ...]
+) -> HostStanding:
+    state = _state(host)
+    waiting = [f"{', '.join(sources)} {'waits' if len(sources) == 1 else 'wait'} for it"] if sources else []
+    waiting += [f"has not deleted its data of {', '.join(purges)}"] if purges else []
+    problem = {HostState.SILENT: ["does not answer", *waiting], HostState.STOPPED: waiting}
+    return HostStanding(
+        host.name,
+        host.is_me,
+        state,
+        host.last_beat,
+        host.version,
+        host.takes_any,
+        host.joined_at,
+        sources,
+        syncs,
+        purges,
+        "; ".join(problem.get(state, [])),
+    )

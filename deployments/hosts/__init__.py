@@ -1,0 +1,1 @@
+"""Joining a library that several hosts share, and leaving it."""

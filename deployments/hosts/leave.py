@@ -1,0 +1,99 @@
+"""Leave a shared library, or take out a host that does not return."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from typing import Any
+from urllib.parse import quote
+
+from catchment.errors import BadInput, NotFound, Refused
+from catchment.ledger import Ledger
+from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
+from deployments.server.client import Client, api, everything
+from deployments.server.environment import POOL
+from deployments.server.running import kept_down, shared_server
+from deployments.sources.placement import tag_of
+from deployments.sources.sources_file import SourcesFile
+
+_OF_SOURCE = "source"
+
+
+def leave(home: Home) -> bool:
+    """Take this home out. Return whether it keeps the library, because it was the last host; else its copies are deleted.
+
+    May be called again after an interruption. Raises NotFound if it has not joined, Refused while Catchment runs or sources
+    are defined here, TryAgain if the server or the ledger does not respond.
+    """
+    membership = _joined(home)
+    if names := [entry.name for entry in SourcesFile.load(home.sources_file).entries]:
+        raise Refused(
+            f"leave: {', '.join(names)} run here; move them (`catchment sources move` on another host) or remove them"
+        )
+    with kept_down(home) as is_down:
+        if not is_down:
+            raise Refused("leave: not possible while Catchment runs; stop it with `catchment down`")
+        with api(shared_server(home, membership)) as client:
+            _clear(client, membership.name, _deployments(client, membership.name))
+        with closing(Ledger.open(home)) as ledger:
+            if ledger.hosts.mine():
+                ledger.hosts.leave()
+            is_owner = not ledger.hosts.is_shared
+        if not is_owner:
+            _delete_copies(home)
+            home.use_database("")
+        home.authorities.unlink(missing_ok=True)
+        home.membership.unlink()
+    return is_owner
+
+
+def take_out(home: Home, name: str) -> list[str]:
+    """Take out another host, which no longer answers. Return the sources that it defined, which stay on the server.
+
+    Raises NotFound, Refused if the host still answers, TryAgain.
+    """
+    membership = _joined(home)
+    if name == membership.name:
+        raise BadInput(f"leave: this is {name}; omit the name to take this host out")
+    with closing(Ledger.open(home)) as ledger, api(shared_server(home, membership)) as client:
+        rows = _deployments(client, name)
+        ledger.hosts.leave(name)
+        return _clear(client, name, rows)
+
+
+def _joined(home: Home) -> Membership:
+    if (membership := Membership.of(home)) is None:
+        raise NotFound("this home runs alone; it becomes a host with `catchment join`")
+    return membership
+
+
+def _deployments(client: Client, name: str) -> list[dict[str, Any]]:
+    return everything(client, "deployments", {"deployments": {"tags": {"all_": [tag_of(name)]}}})
+
+
+def _clear(client: Client, name: str, rows: list[dict[str, Any]]) -> list[str]:
+    """Delete the deployments of a host except its sources, and its queue unless sources use it. Return the sources."""
+    for row in rows:
+        if _OF_SOURCE not in row["tags"]:
+            _delete(client, f"/deployments/{row['id']}")
+    sources = [row for row in rows if _OF_SOURCE in row["tags"]]
+    queue = Membership(name, "", "").queue
+    if not any(row["work_queue_name"] == queue for row in sources):
+        _delete(client, f"/work_pools/{POOL}/queues/{quote(queue)}")
+    return sorted(row["name"] for row in sources)
+
+
+def _delete(client: Client, path: str) -> None:
+    response = client.delete(path)
+    if not response.is_missing:
+        response.raise_for_status()
+
+
+def _delete_copies(home: Home) -> None:
+    """Delete what this disk has of the library: parsed and raw content, plans, and copies of repositories."""
+    for base in (home.cache, home.raw):
+        for file in home.path.glob(f"{base.name}*"):
+            file.unlink(missing_ok=True)
+    for folder in (home.plans, home.copies("")):
+        shutil.rmtree(folder, ignore_errors=True)
