@@ -162,7 +162,12 @@ class Stack:
         )
         self._start_postgres()
         there = {"PGHOST": str(self.folder), "PGPORT": str(self.ports["postgres"])}
-        subprocess.run([FILES / "databases.sh"], env={**os.environ, **self._addresses, **there}, check=True)
+        subprocess.run(
+            [FILES / "databases.sh"],
+            env={**os.environ, **self._addresses, **there},
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
 
     def _start_postgres(self) -> None:
         if "postgres" in self.processes:
