@@ -151,7 +151,7 @@ def measure(meter: Meter, place: Path, web: SmallWeb, *, quick: bool) -> Mapping
     for kind, location in locations.items():
         sources.add(session.desk(), NewSource(kind, location, kind), "benchmark", consented=True)
         meter.sync(kind, kind)
-    time.sleep(20 if quick else 60)
+    time.sleep(60)  # embeddings are made after the first syncs
     cases = {"idle minute": meter.rest(30 if quick else 120)}
     _show("idle minute", cases["idle minute"])
 
