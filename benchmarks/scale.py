@@ -1,8 +1,8 @@
-"""`python -m benchmarks.scale [--quick] [--postgres]`: what a run costs, and how many commits a shared ledger takes.
+"""`python -m benchmarks.scale [--quick] [--postgres]`: what a run costs.
 
 For syncs with and without changes, for `embed` and `deliver` without work, and for an idle minute: rows in Prefect's database
 and in the ledger, writing transactions of the ledger, requests to Prefect's server, and CPU seconds of each process. The idle
-share of each figure is subtracted. With `--postgres`, both databases are on a private PostgreSQL server; only that counts
+share of each figure is subtracted. With `--postgres`, the ledger is on a private PostgreSQL server; only that counts
 transactions. Writes build/scale.json.
 """
 
@@ -11,18 +11,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Engine, create_engine, inspect, text
 
-from benchmarks import engine
 from benchmarks.measure import hardware
 from benchmarks.notes import generate
 from benchmarks.system import BUILD, by_role, empty, started
@@ -49,46 +46,30 @@ def main() -> None:
     """Measure each case, and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="half a minute idle, two syncs, no 1,000 changes")
-    parser.add_argument("--postgres", action="store_true", help="both databases on PostgreSQL")
-    parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--postgres", action="store_true", help="the ledger on PostgreSQL")
     given = parser.parse_args()
-    if given.write:
-        engine.sync("local_files", given.write, Home.default(), name=given.write.name)
-        return
-    with empty("scale") as place, _databases(on_postgres=given.postgres) as (prefect, ledger), SmallWeb() as web:
+    with empty("scale") as place, _postgres() if given.postgres else nullcontext() as ledger, SmallWeb() as web:
         home = Home(place / "home").make()
         log = place / "requests"
         os.environ.update(PYTHONPATH=str(_ALTERED), COUNTED_REQUESTS=str(log))
         with started(home) as state:
-            meter = Meter(state, home, log, prefect or create_engine(f"sqlite:///{home.prefect}/prefect.db"), ledger)
+            meter = Meter(state, home, log, create_engine(f"sqlite:///{home.prefect}/prefect.db"), ledger)
             cases = dict(measure(meter, place, web, quick=given.quick))
-        if ledger is not None:
-            url = ledger.url.render_as_string()
-            cases["writers"] = writers(place, url, (1, 2, 4), 500 if given.quick else 2_000)
-            _show("writers", cases["writers"])
     report = {"hardware": hardware(), "postgres": given.postgres, "cases": cases}
     (BUILD / "scale.json").write_text(json.dumps(report, indent=2) + "\n")
 
 
 @contextmanager
-def _databases(*, on_postgres: bool) -> Iterator[tuple[Engine | None, Engine | None]]:
-    """Yield the engines of Prefect's database and of the ledger; None for SQLite in the home."""
-    if not on_postgres:
-        yield None, None
-        return
+def _postgres() -> Iterator[Engine]:
+    """Put the ledger of every home on a private PostgreSQL server."""
     # A socket's path must be short.
     with tempfile.TemporaryDirectory(prefix="scale-") as folder:
         Path(folder).chmod(0o755)
         server = PostgresServer(Path(folder))
         server.start()
         try:
-            with create_engine(server.url, isolation_level="AUTOCOMMIT").connect() as connection:
-                for name in ("prefect", "ledger"):
-                    connection.execute(text(f"CREATE DATABASE {name}"))
-            addresses = [f"{server.url.replace('/postgres?', f'/{name}?')}" for name in ("prefect", "ledger")]
-            os.environ["CATCHMENT_DATABASE_URL"] = addresses[1]
-            os.environ["PREFECT_ON_POSTGRES"] = addresses[0].replace("+psycopg", "+asyncpg")
-            yield create_engine(addresses[0]), create_engine(addresses[1])
+            os.environ["CATCHMENT_DATABASE_URL"] = server.url
+            yield create_engine(server.url)
         finally:
             server.stop()
 
@@ -196,27 +177,6 @@ def measure(meter: Meter, place: Path, web: SmallWeb, *, quick: bool) -> Mapping
     time.sleep(2 * _SETTLE_SECONDS)
     case("deliver, nothing to do", lambda: start_delivery(meter.home, "copy"))
     return cases
-
-
-def writers(place: Path, url: str, numbers: Sequence[int], notes: int) -> Figures:
-    """Return the documents per second of that many processes that write to one ledger, each syncing its own source."""
-    rates: Figures = {}
-    for number in numbers:
-        folders = [place / f"writer-{number}-{each}" for each in range(number)]
-        for folder in folders:
-            generate(folder, notes)
-        began = time.monotonic()
-        processes = [
-            subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.scale", "--write", str(folder)],
-                env=os.environ | {"CATCHMENT_DATABASE_URL": url},
-            )
-            for folder in folders
-        ]
-        if any(process.wait() for process in processes):
-            raise SystemExit("a writer failed")
-        rates[f"{number} writers, documents per second"] = round(number * notes / (time.monotonic() - began))
-    return rates
 
 
 def _show(name: str, figures: Figures) -> None:

@@ -140,6 +140,14 @@ class ChangeFields(_Timed):
     reason: _Text = ""
 
 
+class MoveFields(_Fields):
+    """A source that this host takes over. `anywhere`: any host may run it."""
+
+    name: _Name
+    anywhere: bool = False
+    reason: _Text = ""
+
+
 class RemoveFields(_Fields):
     """A source, named twice: its documents are deleted. `scope`: of a withdrawn consent, only this one."""
 

@@ -24,6 +24,7 @@ from catchment.actions import backfills, backups, consents, inbox, incidents, jo
 from catchment.actions.desk import Desk
 from catchment.actions.quarantine import Selection
 from catchment.errors import BadInput, CatchmentError, NotFound, Reason, Refused, TryAgain
+from catchment.runtime.membership import ANY, Membership
 from catchment.runtime.process import operator
 from web.action_fields import (
     AgeFields,
@@ -32,6 +33,7 @@ from web.action_fields import (
     HostsFields,
     InboxFields,
     LimitFields,
+    MoveFields,
     PlanFields,
     RemoveFields,
     SourceFields,
@@ -155,6 +157,13 @@ def _change(desk: Desk[Any], given: ChangeFields, actor: str) -> Done:
     changed = sources.change(desk, entry, actor, given.reason, secret=given.secret)
     keys = ", ".join(one.key for one in changed)
     return Done(f"{given.name}: {keys} changed" if changed else f"{given.name}: nothing to change", len(changed))
+
+
+def _move(desk: Desk[Any], given: MoveFields, actor: str) -> Done:
+    host = Membership.of(desk.home)
+    to = ANY if given.anywhere else host.name if host else ""
+    found = sources.move(desk, given.name, to, actor, given.reason)
+    return Done(f"{given.name} runs on {'any host' if given.anywhere else to} now ({found})", found)
 
 
 def _remove(desk: Desk[Any], given: RemoveFields, actor: str) -> Done:
@@ -333,6 +342,7 @@ def _of_cluster(given: ItemsFields) -> str:
 ACTIONS: Mapping[str, WebAction[Any]] = {
     "sources.add": WebAction(SourceFields, _add, _of_source),
     "sources.change": WebAction(ChangeFields, _change, _part_of_source("settings")),
+    "sources.move": WebAction(MoveFields, _move, _of_source),
     "sources.remove": WebAction(RemoveFields, _remove, lambda _given: "/sources"),
     "sources.pause": WebAction(NamedFields, _simply(sources.pause, "{} is paused until you resume it"), _of_source),
     "sources.resume": WebAction(NamedFields, _resume, _of_source),

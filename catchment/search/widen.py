@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice, pairwise
 
@@ -18,36 +19,6 @@ from catchment.ledger import AnyOf, Query, Term, Vocabulary, plain_words
 from catchment.search.results import Word
 
 _WORD = re.compile(r"\S*[^\W_]\S*")
-_LANGUAGES = {
-    "ar": "arabic",
-    "ca": "catalan",
-    "da": "danish",
-    "de": "german",
-    "el": "greek",
-    "en": "english",
-    "es": "spanish",
-    "eu": "basque",
-    "fi": "finnish",
-    "fr": "french",
-    "ga": "irish",
-    "hu": "hungarian",
-    "hy": "armenian",
-    "id": "indonesian",
-    "it": "italian",
-    "lt": "lithuanian",
-    "nl": "dutch",
-    "no": "norwegian",
-    "pt": "portuguese",
-    "ro": "romanian",
-    "ru": "russian",
-    "sr": "serbian",
-    "sv": "swedish",
-    "ta": "tamil",
-    "tr": "turkish",
-    "yi": "yiddish",
-}
-"""The stemmers of Snowball by ISO 639-1 code."""
-
 _FORM_WEIGHT = 0.7
 _CORRECTION_WEIGHT = 0.5
 _JOINED_WEIGHT = 1.5
@@ -102,7 +73,7 @@ def _look_up(
     terms = [(term, n) for n, group in enumerate(groups) for term in group]
     widened = {place: term for place, (term, _) in enumerate(terms[:_WIDENED]) if _is_word(term)}
     pieces = {term: term.pieces if len(term.pieces) > 1 else [] for term in widened.values()}
-    stemmers = [Stemmer.Stemmer(_LANGUAGES[code]) for code in sorted(languages) if code in _LANGUAGES]
+    stemmers = list(_stemmers(languages))
     alike, pairs = _alike(widened.values(), stemmers, vocabulary), _pairs(groups)
     counts = vocabulary.among({*filter(None, pairs), *chain.from_iterable(alike.values())})
     joined = [[pair for pair in around if pair in counts] for around in zip(["", *pairs], [*pairs, ""], strict=True)]
@@ -128,6 +99,13 @@ def _pairs(groups: Sequence[AnyOf]) -> list[str]:
     """Return the words that neighbours form, such as "greenhouse" for "green house"; "" where one of them is no word."""
     words = [group[0].words if len(group) == 1 and _is_word(group[0]) else "" for group in groups]
     return [before + after if before and after else "" for before, after in pairwise(words)]
+
+
+def _stemmers(languages: Collection[str]) -> Iterator[Stemmer.Stemmer]:
+    for code in sorted(languages):
+        # Snowball has no stemmer for every language, and a note may name a language that is none.
+        with suppress(KeyError, ValueError):
+            yield Stemmer.Stemmer(code)
 
 
 def _is_word(term: Term) -> bool:

@@ -1,4 +1,4 @@
-"""The hosts that share a ledger: which of them answer, and what waits for those that do not. None for a home alone."""
+"""The hosts that share a ledger: their state, and the sources and deletions that wait for them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class HostStanding:
     """A host. The fields are those of `hosts --json`.
 
     Attributes:
-        last_beat: None if it has stopped in order, or not started yet.
-        sources: The sources that run on this host only; None if the server has not reported them yet.
-        syncs: The sources that are being synced there now.
-        purges: The sources whose consent was withdrawn, and of which it has not deleted its data.
-        problem: What is wrong, in words; "" if it is active, or if nothing waits for it.
+        last_beat: None after an orderly stop, and before the first start.
+        sources: The sources that run on this host only; None before the first report of the server.
+        syncs: The sources with a running sync there.
+        purges: The removed or revoked sources with data left on its disk.
+        problem: A description of the problem; "" if it is active, or if nothing waits for it.
     """
 
     name: str

@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
+from catchment.actions.revoke import clear_for_other_hosts
 from catchment.errors import BadInput, NotFound, Refused
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
@@ -38,6 +39,7 @@ def leave(home: Home) -> bool:
             _clear(client, membership.name, _deployments(client, membership.name))
         with closing(Ledger.open(home)) as ledger:
             if ledger.hosts.mine():
+                clear_for_other_hosts(home, ledger)
                 ledger.hosts.leave()
             is_owner = not ledger.hosts.is_shared
         if not is_owner:

@@ -36,8 +36,9 @@ def host_of(row: Mapping[str, Any]) -> str:
 
 def other_host_of(row: Mapping[str, Any], membership: Membership | None) -> str:
     """The other host that deployed a deployment; empty for those of this host, and without one."""
-    host = host_of(row)
-    return "" if membership is None or host == membership.name else host
+    if membership is None or (host := host_of(row)) == membership.name:
+        return ""
+    return host
 
 
 def of_another(name: str, host: str) -> str:

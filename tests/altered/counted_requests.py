@@ -1,7 +1,4 @@
-"""Appends a line for each request to Prefect's server to the file `COUNTED_REQUESTS`.
-
-With `PREFECT_ON_POSTGRES`, the server's database is at that address, as on a server for several machines.
-"""
+"""Appends a line for each request to Prefect's server to the file `COUNTED_REQUESTS`."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 _FILE = os.environ.get("COUNTED_REQUESTS")
-_ADDRESS = os.environ.get("PREFECT_ON_POSTGRES")
 
 
 def _count(file: str) -> None:
@@ -32,9 +28,4 @@ def _count(file: str) -> None:
 
 
 if _FILE and "deployments.server.app" in sys.orig_argv:
-    if _ADDRESS:
-        os.environ["PREFECT_API_DATABASE_CONNECTION_URL"] = _ADDRESS
-        from prefect.server.database import configurations
-
-        configurations.AioSqliteConfiguration = configurations.AsyncPostgresConfiguration  # type: ignore[misc,assignment]
     _count(_FILE)

@@ -124,10 +124,15 @@ def _resume(desk: LocalDesk) -> object:
     return sources.resume(desk, "notes", WHO, WHY)
 
 
-def _move(desk: LocalDesk) -> object:
+def joined(desk: LocalDesk) -> None:
+    """Make the home one of the hosts of a server."""
     login = desk.home.path / "server-login"
     own_secrets.obtain(login, lambda: "me:secret", bool, "a login")
     Membership("attic", "http://127.0.0.1:4200", f"file:{login}").record(desk.home)
+
+
+def _move(desk: LocalDesk) -> object:
+    joined(desk)
     return sources.move(desk, "notes", "attic", WHO, WHY)
 
 

@@ -161,6 +161,7 @@ def test_commands_by_the_web_process_load_no_library(filled: Path, process: Cli)
         "meaning_text": "",
         "sources": [],
         "hosts": [],
+        "machines": [],
         "sinks": [],
         "incidents": [],
         "is_restore_unfinished": False,

@@ -151,6 +151,7 @@ def test_status_before_anything_was_added_says_how_to_begin(cli: Cli, state: Pat
         "meaning": None,
         "sources": [],
         "hosts": [],
+        "machines": [],
         "sinks": [],
         "raw_bytes": 0,
         "backfills": [],

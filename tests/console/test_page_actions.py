@@ -24,7 +24,15 @@ from catchment.runtime.process import operator
 from console import session
 from deployments.runs.desk import LocalDesk
 from tests.console.standin import Standin, answering
-from tests.console.test_actions import _cancel, _fail_more, _history, _job, _sync_with_held_deletions, an_incident
+from tests.console.test_actions import (
+    _cancel,
+    _fail_more,
+    _history,
+    _job,
+    _sync_with_held_deletions,
+    an_incident,
+    joined,
+)
 from tests.waiting import until
 from web.__main__ import desk_of
 from web.action_table import ACTIONS
@@ -128,6 +136,9 @@ def fields_of(name: str, desk: LocalDesk) -> tuple[dict[str, Any], str]:
         case "sources.resume":
             with desk.writing() as ledger:
                 ledger.sources.pause("notes", "test", "")
+        case "sources.move":
+            joined(desk)
+            return {"name": "notes"}, "moved"
         case "syncs.cancel":
             _cancel(desk)
         case "limits.reset_breaker":

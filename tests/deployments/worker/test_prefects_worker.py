@@ -22,6 +22,7 @@ OVERRIDDEN = {
     "kill_infrastructure": ["self", "infrastructure_pid", "configuration", "grace_seconds"],
     "_propose_submitting_state": ["self", "flow_run"],
     "_give_worker_labels_to_flow_run": ["self", "flow_run_id"],
+    "_emit_flow_run_submitted_event": ["self", "configuration"],
 }
 """The overridden methods, with their parameters."""
 USED = {
@@ -38,7 +39,12 @@ USED = {
 """The private names that are read, set or called, with the parameters of methods; None for other attributes."""
 CALLED_BY_PREFECT = {
     "_submit_run": ["_propose_pending_state", "_runs_task_group", "_submitting_flow_run_ids"],
-    "_submit_run_and_capture_errors": ["_propose_submitting_state", "_give_worker_labels_to_flow_run", "run"],
+    "_submit_run_and_capture_errors": [
+        "_propose_submitting_state",
+        "_give_worker_labels_to_flow_run",
+        "_emit_flow_run_submitted_event",
+        "run",
+    ],
     "_submit_scheduled_flow_runs": ["_submitting_flow_run_ids", "_submit_run"],
     "_get_scheduled_flow_runs": ["_prefetch_seconds"],
 }
