@@ -19,7 +19,6 @@ OVERRIDDEN = {
     "teardown": ["self", "exc_info"],
     "get_and_submit_flow_runs": ["self"],
     "run": ["self", "flow_run", "configuration", "task_status"],
-    "_emit_flow_run_submitted_event": ["self", "configuration"],
     "kill_infrastructure": ["self", "infrastructure_pid", "configuration", "grace_seconds"],
     "_propose_submitting_state": ["self", "flow_run"],
     "_give_worker_labels_to_flow_run": ["self", "flow_run_id"],
