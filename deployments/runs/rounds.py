@@ -71,6 +71,8 @@ class RecoveryRounds:
         self._since: timedelta | None = None
         self._has_requested = False
         self._report_at = 0.0
+        self._silent: Set[str] = frozenset()
+        self._due = asyncio.Event()
 
     async def first(self, client: PrefectClient) -> None:
         """Correct the states of runs before the worker takes any: no run that the server believes active can be alive."""
@@ -79,7 +81,7 @@ class RecoveryRounds:
                 await self._correct(client)
 
     async def run(self, client: PrefectClient) -> None:
-        """Run a round every half minute, sooner after an incomplete one, until cancelled."""
+        """Run a round every half minute, sooner after an incomplete one or when a host falls silent, until cancelled."""
         while True:
             is_correct = await self._correct(client)
             await self.reclaim()
@@ -94,7 +96,9 @@ class RecoveryRounds:
                 await self._deploy_sinks()
             if is_resumed:
                 await self._supply_sinks()
-            await asyncio.sleep(_SECONDS if is_correct and is_resumed else _SOON_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._due.wait(), _SECONDS if is_correct and is_resumed else _SOON_SECONDS)
+            self._due.clear()
 
     async def beat(self) -> None:
         """Tell the other hosts every ten seconds that this one is at work, until cancelled."""
@@ -105,9 +109,13 @@ class RecoveryRounds:
     async def beat_once(self, *, is_last: bool = False) -> None:
         """Tell the other hosts that this one is at work, or stops."""
         try:
-            await asyncio.to_thread(beat, self._home, is_last=is_last)
+            silent = await asyncio.to_thread(beat, self._home, is_last=is_last)
         except CatchmentError as error:
             self._warn(f"The other hosts may take this one for silent ({error})")
+            return
+        if silent - self._silent:
+            self._due.set()
+        self._silent = silent
 
     async def reclaim(self) -> None:
         """Close the syncs in the ledger that no process executes."""
@@ -257,21 +265,28 @@ def sinks_to_supply(home: Home) -> list[str]:
 
 
 @contextmanager
-def silent_hosts(home: Home) -> Iterator[list[str]]:
+def silent_hosts(home: Home) -> Iterator[Set[str]]:
     """Yield the hosts of the library that stopped without notice, unless another process is in such a block."""
     with _opened(home) as ledger:
         if ledger is None:
-            yield []
+            yield frozenset()
             return
         with ledger.alone("recovery") as is_alone:
-            yield [host.name for host in ledger.hosts.all() if is_alone and host.silent_for is not None]
+            yield _silent(ledger) if is_alone else frozenset()
 
 
-def beat(home: Home, *, is_last: bool = False) -> None:
-    """Say in the ledger that this host is at work for a while, or that it stops. Raises LedgerError."""
+def beat(home: Home, *, is_last: bool = False) -> Set[str]:
+    """Say in the ledger that this host is at work for a while, or stops. Return the silent hosts. Raises LedgerError."""
     with _opened(home) as ledger:
-        if ledger is not None:
-            (ledger.hosts.end_beat if is_last else ledger.hosts.beat)()
+        if ledger is None:
+            return frozenset()
+        (ledger.hosts.end_beat if is_last else ledger.hosts.beat)()
+        return _silent(ledger)
+
+
+def _silent(ledger: Ledger) -> Set[str]:
+    """The hosts that stopped without notice."""
+    return frozenset(host.name for host in ledger.hosts.all() if host.silent_for is not None)
 
 
 @contextmanager
