@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from catchment.actions.desk import Timing
 from catchment.errors import BadInput, CatchmentError, NotFound, Refused, did_you_mean
-from catchment.runtime.membership import Membership
+from catchment.runtime.membership import ANY, Membership
 from catchment.settings import Home, SecretReference
 from connectors import connector_class, kinds
 from deployments.server.running import require_running, running
@@ -78,6 +78,13 @@ class LocalDesk:
 
             read_blocks_of(server)
         return connector_class(entry.kind)(entry.settings)
+
+    def connector_here(self, entry: SourceEntry) -> Connector:
+        host = Membership.of(self.home)
+        if host and entry.queue not in ("", ANY, host.queue):
+            # The same path on this machine is another folder.
+            raise Refused(f"{entry.name}: runs on {entry.queue.removeprefix('host-')}; run the command there")
+        return self.connector(entry)
 
     @contextmanager
     def adding(self, entry: SourceEntry, *, is_written: bool) -> Iterator[None]:
