@@ -143,8 +143,11 @@ class LocalDesk:
         if host and (server := running(self.home)):
             from deployments.sources.placement import of_another, other_host_of, source_rows
 
+            with self.reading() as ledger:
+                names = {one.name for one in ledger.hosts.all()}
             for row in source_rows(server, name):
-                if other := other_host_of(row, host):
+                # The sources of a host that was taken out can be removed by each.
+                if (other := other_host_of(row, host)) in names:
                     raise Refused(of_another(name, other))
 
     def elsewhere(self) -> Mapping[str, SourceEntry]:
@@ -163,7 +166,7 @@ class LocalDesk:
             return queue_of(entry, on, host, is_any_taken=any(one.takes_any for one in ledger.hosts.all()))
 
     def remove(self, name: str) -> None:
-        self._undeploy(name)
+        self._undeploy(name, takes_over=True)
         self._erase(name)
 
     def switch(self, kind: str, name: str, *, on: bool) -> None:
@@ -215,11 +218,11 @@ class LocalDesk:
 
             deploy(self.home, server, [name])
 
-    def _undeploy(self, name: str) -> None:
+    def _undeploy(self, name: str, *, takes_over: bool = False) -> None:
         if server := running(self.home):
             from deployments.sources.deploy import undeploy
 
-            undeploy(self.home, server, name)
+            undeploy(self.home, server, name, takes_over=takes_over)
 
     def _erase(self, name: str) -> None:
         with SourcesFile.changing(self.home.sources_file) as file, suppress(NotFound):
