@@ -60,7 +60,7 @@ def window(
 def survey(desk: Desk[E], name: str, what: BackfillSelection) -> Survey:
     """Return the work of a selection now. A window lists the source. Raises the exceptions of `make_plan`."""
     entry = desk.entry(name)
-    connector = desk.connector(entry)
+    connector = desk.connector_here(entry)
     with desk.writing() as ledger:
         source = known(desk, ledger, name)
         policy = entry.settings.policy(connector.policy)

@@ -102,6 +102,10 @@ class Desk(Protocol[E]):
         """Return the connector of a source, able to resolve its secrets."""
         ...
 
+    def connector_here(self, entry: E) -> Connector:
+        """Return the connector to read the source now. Raises Refused if only another host has its files or secret."""
+        ...
+
     def adding(self, entry: E, *, is_written: bool) -> AbstractContextManager[None]:
         """Write a source to the file, unless `is_written`, and deploy it. A failure of the block removes both again.
 

@@ -131,7 +131,7 @@ def proof(desk: Desk[E], name: str) -> ProofPreview:
 
 def _in_time(desk: Desk[E], name: str, command: str, find: Callable[..., T], **options: bool) -> T:
     entry = desk.entry(name)
-    connector = desk.connector(entry)
+    connector = desk.connector_here(entry)
     policy = entry.settings.policy(connector.policy)
     try:
         with _alone(), desk.writing() as ledger:

@@ -54,7 +54,7 @@ def _make_plan(desk: LocalDesk, ledger: Ledger, entry: SourceEntry, *, deep: boo
     from catchment.actions.desk import known
     from catchment.sync.plan import make_plan
 
-    connector = desk.connector(entry)
+    connector = desk.connector_here(entry)
     policy = entry.settings.policy(connector.policy)
     return make_plan(desk.home, ledger, known(desk, ledger, entry.name), connector, policy, deep=deep)
 

@@ -296,7 +296,7 @@ def probe(name: session.SourceName) -> None:
     desk = session.desk()
     entry = desk.entry(name)
     consents.require(desk, entry)
-    render.say(render.clean(desk.connector(entry).probe()))
+    render.say(render.clean(desk.connector_here(entry).probe()))
 
 
 def _show_changes(changed: list[ChangedSetting]) -> None:

@@ -225,7 +225,7 @@ class _Progress:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._state = "requested"
+        self._state = self._words = "requested"
         self._since = time.monotonic()
         self._most = 0
         self._stopped = threading.Event()
@@ -250,13 +250,16 @@ class _Progress:
             raise TryAgain(session.DISK_IS_FULL)
         if state == self._state:
             return
+        self._words = render.clean(state)
+        if state == "late" and (source := _standing(self._name)) and source["waits"]:
+            self._words = f"waits for {source['on']}, which does not work now; see `catchment hosts`"
         if self._ticker is None:
-            render.note(f"{self._name}: {render.clean(state)}")
+            render.note(f"{self._name}: {self._words}")
         self._state, self._since = state, time.monotonic()
 
     def _tick(self) -> None:
         while not self._stopped.wait(0.5):
-            render.rewrite(f"{self._name}: {render.clean(self._state)}{self._share()}")
+            render.rewrite(f"{self._name}: {self._words}{self._share()}")
 
     def _share(self) -> str:
         # An error is ignored: the next update may succeed.

@@ -70,7 +70,9 @@ def leave(name: _HostName = None) -> None:
     left = leaving.take_out(session.home(), name)
     render.say(f"{name} was taken out; its disk may still have content of the library")
     if left:
-        render.note(f"its sources wait: {', '.join(left)}; move each here: catchment sources move NAME --to HOST")
+        render.note(
+            f"its sources wait: {', '.join(left)}; move each here (catchment sources move NAME --to HOST), or remove it"
+        )
 
 
 def hosts(as_json: arguments.Json = False) -> None:

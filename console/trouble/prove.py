@@ -73,7 +73,7 @@ def _compare(desk: LocalDesk, ledger: Ledger, entry: SourceEntry, *, deep: bool,
     from catchment.actions.desk import known
     from catchment.sync import prove
 
-    connector = desk.connector(entry)
+    connector = desk.connector_here(entry)
     policy = entry.settings.policy(connector.policy)
     source = known(desk, ledger, entry.name)
     proof = prove.prove(desk.home, ledger, source, connector, policy, deep=deep)

@@ -198,7 +198,7 @@ def growth(home: Home) -> list[Finding]:
     if sizes["cache"] > max(free, _LARGE_WAL):
         remedy = f"catchment down; rm {home.cache.name}* in the home folder; catchment up --detach"
         found.append(Finding("growth", Verdict.WARN, "the cache is larger than the free space", remedy))
-    listed = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items())
+    listed = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items() if size)
     return found or [Finding("growth", Verdict.OK, f"{listed}; {free / 1e9:.1f} GB free")]
 
 

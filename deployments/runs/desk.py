@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from catchment.actions.desk import Timing
 from catchment.errors import BadInput, CatchmentError, NotFound, Refused, did_you_mean
-from catchment.runtime.membership import Membership
+from catchment.runtime.membership import ANY, Membership
 from catchment.settings import Home, SecretReference
 from connectors import connector_class, kinds
 from deployments.server.running import require_running, running
@@ -79,6 +79,13 @@ class LocalDesk:
             read_blocks_of(server)
         return connector_class(entry.kind)(entry.settings)
 
+    def connector_here(self, entry: SourceEntry) -> Connector:
+        host = Membership.of(self.home)
+        if host and entry.queue not in ("", ANY, host.queue):
+            # The same path on this machine is another folder.
+            raise Refused(f"{entry.name}: runs on {entry.queue.removeprefix('host-')}; run the command there")
+        return self.connector(entry)
+
     @contextmanager
     def adding(self, entry: SourceEntry, *, is_written: bool) -> Iterator[None]:
         if not is_written:
@@ -136,8 +143,11 @@ class LocalDesk:
         if host and (server := running(self.home)):
             from deployments.sources.placement import of_another, other_host_of, source_rows
 
+            with self.reading() as ledger:
+                names = {one.name for one in ledger.hosts.all()}
             for row in source_rows(server, name):
-                if other := other_host_of(row, host):
+                # The sources of a host that was taken out can be removed by each.
+                if (other := other_host_of(row, host)) in names:
                     raise Refused(of_another(name, other))
 
     def elsewhere(self) -> Mapping[str, SourceEntry]:
@@ -156,7 +166,7 @@ class LocalDesk:
             return queue_of(entry, on, host, is_any_taken=any(one.takes_any for one in ledger.hosts.all()))
 
     def remove(self, name: str) -> None:
-        self._undeploy(name)
+        self._undeploy(name, takes_over=True)
         self._erase(name)
 
     def switch(self, kind: str, name: str, *, on: bool) -> None:
@@ -208,11 +218,11 @@ class LocalDesk:
 
             deploy(self.home, server, [name])
 
-    def _undeploy(self, name: str) -> None:
+    def _undeploy(self, name: str, *, takes_over: bool = False) -> None:
         if server := running(self.home):
             from deployments.sources.deploy import undeploy
 
-            undeploy(self.home, server, name)
+            undeploy(self.home, server, name, takes_over=takes_over)
 
     def _erase(self, name: str) -> None:
         with SourcesFile.changing(self.home.sources_file) as file, suppress(NotFound):

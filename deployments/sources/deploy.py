@@ -93,15 +93,17 @@ def switch_later(home: Home, kind: str, name: str, *, on: bool) -> None:
         record.setdefault(f"sync-{kind}/{name}", {})["on"] = on
 
 
-def undeploy(home: Home, running: Running, name: str, entrypoint: str = _OF_SOURCES) -> None:
+def undeploy(
+    home: Home, running: Running, name: str, entrypoint: str = _OF_SOURCES, *, takes_over: bool = False
+) -> None:
     """Delete the deployment of a source or a sink with its schedules and artifacts; its past runs stay. May be called again.
 
-    `entrypoint`: a part of its flow's. Raises Refused for a source of another host.
+    `entrypoint`: a part of its flow's. Raises Refused for a source of another host, unless it `takes_over`.
     """
     membership = Membership.of(home)
     with _exclusive(home) as record, api(running) as client:
         rows = _present(client, [name])
-        for row in rows if entrypoint == _OF_SOURCES else ():
+        for row in rows if entrypoint == _OF_SOURCES and not takes_over else ():
             if host := other_host_of(row, membership):
                 raise Refused(of_another(name, host))
         _delete(client, rows, record, entrypoint)

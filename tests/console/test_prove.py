@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
+from console import session
 from deployments.runs.desk import LocalDesk
 
 if TYPE_CHECKING:
@@ -45,3 +49,15 @@ def test_a_source_is_proved_and_what_differs_is_queued(
     assert "sync requested" in cli("prove", "papers", "--repair").out
     assert asked == [("local_files", "papers")]
     assert cli("prove", "paper").code == 4
+
+
+@pytest.mark.parametrize("words", [("prove", "papers", "--repair"), ("plan", "papers"), ("sources", "test", "papers")])
+def test_source_of_another_host_is_not_compared_with_the_same_path_here(
+    cli: Cli, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    assert cli("sources", "add", "local_files", str(tmp_path), "--name", "papers").code == 0
+    Membership("attic", "https://library.lan", "file:/login").record(Home(state))
+    entry = replace(session.desk().entry("papers"), queue="host-barn")
+    monkeypatch.setattr(LocalDesk, "entry", lambda *_: entry)
+    refused = cli(*words)
+    assert (refused.code, refused.err) == (5, "catchment: papers: runs on barn; run the command there\n")

@@ -46,6 +46,18 @@ def test_a_run_that_stands_still_while_the_disk_is_full_is_not_waited_for(
     assert capsys.readouterr().err == "notes: running\n"
 
 
+def test_late_sync_names_the_host_that_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = RunView("1", "notes: 1", "SCHEDULED", "Late", "", "")
+    monkeypatch.setattr(session, "disk_is_full", lambda: False)
+    monkeypatch.setattr(syncs, "_standing", lambda _: {"waits": "silent", "on": "barn"})
+    with syncs._Progress("notes") as show:
+        show(late)
+        show(late)
+    assert capsys.readouterr().err == "notes: waits for barn, which does not work now; see `catchment hosts`\n"
+
+
 def test_a_state_is_told_in_words() -> None:
     assert [in_words(name) for name in ("AwaitingConcurrencySlot", "Running")] == [
         "waiting for the sync that runs",

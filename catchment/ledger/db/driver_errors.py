@@ -66,5 +66,7 @@ def _postgres_meaning(error: BaseException | None) -> CatchmentError:
     if state.startswith("53"):
         return LedgerUnavailable("database server: out of space or connections; free some and try again")
     if not state or state.startswith(("08", "57")):
-        return LedgerUnavailable("database server: no response; start it, or check its address: catchment config show")
+        return LedgerUnavailable(
+            "database server: no connection; start it, or correct the address, password or certificate"
+        )
     return LedgerError(f"ledger: operation failed (SQLSTATE {state}); see the traceback")
