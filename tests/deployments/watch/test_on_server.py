@@ -44,7 +44,7 @@ def settled(server: Running) -> None:
     It does so once, some seconds after its start.
     """
     with api(server) as client:
-        body = automation._automation(entry("unwatched"), deployed(client, "unwatched"))
+        body = automation._automation(entry("unwatched"), deployed(client, "unwatched"), [automation._TAG])
         client.post("/automations/", json=body).raise_for_status()
         for left in until(lambda: automations(client, "unwatched"), lambda left: not left, seconds=6, must=False):
             client.delete(f"/automations/{left['id']}").raise_for_status()
