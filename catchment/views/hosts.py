@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -21,6 +21,8 @@ class HostState(StrEnum):
     SILENT = "silent"
     """It stopped without notice, or cannot reach the ledger."""
     STOPPED = "stopped"
+    LEFT = "left"
+    """It was taken out; its sources run nowhere until another host takes them over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,12 @@ def hosts(ledger: Ledger, report: ServerReport | None = None) -> list[HostStandi
     ]
 
 
-def absent(ledger: Ledger) -> Mapping[str, HostState]:
-    """Return the hosts that do not work now, by name."""
-    return {one.name: _state(one) for one in ledger.hosts.all() if not one.is_alive}
+def absent(ledger: Ledger, named: Collection[str]) -> Mapping[str, HostState]:
+    """Return which of these hosts do not work now, by name; none if the home runs alone."""
+    if not (joined := {one.name: _state(one) for one in ledger.hosts.all()}):
+        return {}
+    states = {name: joined.get(name, HostState.LEFT) for name in named if name != ANY}
+    return {name: state for name, state in states.items() if state is not HostState.ACTIVE}
 
 
 def elsewhere(home: Home, source: str) -> str | None:

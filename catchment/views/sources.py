@@ -179,7 +179,8 @@ def standings(ledger: Ledger, home: Home, report: ServerReport | None = None) ->
     pauses, rules = throttling.paused_sources(ledger), throttling.rules(ledger)
     quotas, consents = throttling.quotas(ledger), _consents(ledger)
     watched, now = watch_status.read(home) or {}, datetime.now(UTC)
-    on, absent = report.on if report else {}, hosts.absent(ledger)
+    on = report.on if report else {}
+    absent = hosts.absent(ledger, set(on.values()))
     found = []
     for source in ledger.sources.all():
         name = source.name

@@ -198,7 +198,7 @@ def _row(source: Fields) -> tuple[object, ...]:
     if state == "active" and consent and consent["state"] != "given":
         state = "no consent"
     elif state == "active" and source["waits"]:
-        state = f"waits for {source['on']}"
+        state = f"{source['on']} left" if source["waits"] == "left" else f"waits for {source['on']}"
     elif state == "active" and source["rests"]:
         state = "throttled"
     return (

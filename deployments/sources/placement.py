@@ -70,7 +70,7 @@ def queue_of(entry: SourceEntry, on: str, membership: Membership, *, is_any_take
     on = on or (ANY if is_any_taken and not bound else membership.name)
     if on == ANY and bound:
         raise BadInput(
-            f"{entry.name}: {bound} is on this machine only; use --on {membership.name}, or a secret block:NAME"
+            f"{entry.name}: {bound} is on one machine only; let {membership.name} run it, or use a secret block:NAME"
         )
     if on not in (ANY, membership.name):
         raise Refused(f"{entry.name}: runs on {on} only if it is added there; run the command on {on}")

@@ -164,7 +164,7 @@ def test_sources_run_where_they_can(together: Together, tmp_path: Path) -> None:
     attic("sources", "add", "local_files", notes, "--name", "notes", "--every", "1h").ok()
     attic("sources", "add", "web", together.site.address, "--name", "page", "--consent", "--on", "any").ok()
     barn("sources", "add", "local_files", tools, "--name", "tools").ok()
-    attic("sources", "add", "local_files", notes, "--name", "more", "--on", "any").refused(2, "root", "this machine")
+    attic("sources", "add", "local_files", notes, "--name", "more", "--on", "any").refused(2, "root", "one machine")
     attic("sources", "add", "local_files", notes, "--name", "more", "--on", "barn").refused(
         5, "run the command on barn"
     )

@@ -34,7 +34,7 @@ def test_queue_follows_what_the_source_needs(tmp_path: Path) -> None:
 
     assert queues(is_any_taken=False) == ["host-attic"] * len(everything)
     assert queues(is_any_taken=True) == ["host-attic", "host-attic", "any", "host-attic", "any"]
-    with pytest.raises(BadInput, match="root is on this machine"):
+    with pytest.raises(BadInput, match="root is on one machine"):
         queue_of(folder, "any", ATTIC, is_any_taken=True)
     with pytest.raises(Refused, match="run the command on barn"):
         queue_of(page, "barn", ATTIC, is_any_taken=True)

@@ -113,6 +113,15 @@ def _opened(home: Home) -> Iterator[Ledger]:
         yield ledger
 
 
+def test_source_of_a_host_that_was_taken_out_says_so(homes: dict[str, Home]) -> None:
+    home = homes["attic"]
+    with closing(Ledger.open(home)) as ledger:
+        ledger.hosts.leave("barn")
+        found = {one.name: one for one in sources.standings(ledger, home, ServerReport.read(home))}
+    assert (found["notes"].on, found["notes"].waits, found["notes"].next_run) == ("barn", HostState.LEFT, None)
+    assert found["mail"].waits is None
+
+
 def test_one_host_judges_the_library_and_each_its_own_machine(homes: dict[str, Home]) -> None:
     change(homes["cellar"], "beat_until = (SELECT beat_until FROM hosts WHERE name = 'attic')")
     full = LedgerUnavailable("ledger: disk full; make room")
