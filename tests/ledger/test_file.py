@@ -106,7 +106,7 @@ def test_an_address_that_cannot_hold_a_ledger_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg", "postgresql+psycopg2"])
 def test_a_server_that_does_not_answer_is_unavailable(tmp_path: Path, scheme: str) -> None:
-    with pytest.raises(LedgerUnavailable, match="catchment config show"):
+    with pytest.raises(LedgerUnavailable, match="correct the address"):
         Ledger.open(f"{scheme}://postgres@/x?host={tmp_path}")
 
 
