@@ -25,7 +25,7 @@ def test_sync_waits_for_a_restarted_server_and_loses_nothing(new_postgres: Calla
         world.ingest(*notes(3))
         world.see(*notes(3, start=3))
         batch = world.claim()
-        with pytest.raises(LedgerUnavailable, match="no response"), ledger._store.write() as writing:
+        with pytest.raises(LedgerUnavailable, match="no connection"), ledger._store.write() as writing:
             writing.ids("token")
             server.stop(signal.SIGQUIT)
             writing.copy("links", [])
