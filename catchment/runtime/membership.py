@@ -21,6 +21,7 @@ ANY = "any"
 HOST_LABEL = "catchment.host"
 """Label of a run that a host with `any` executes: the name of the host. Other workers set none."""
 
+_OF_HOST = "host-"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 
 
@@ -50,7 +51,7 @@ class Membership:
     @property
     def queue(self) -> str:
         """The work queue of the runs that only this host executes."""
-        return f"host-{self.name}"
+        return queue_for(self.name)
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -58,9 +59,19 @@ class Membership:
         return (self.queue, ANY) if self.takes_any else (self.queue,)
 
 
+def queue_for(host: str) -> str:
+    """Return the work queue of the runs that only this host executes."""
+    return f"{_OF_HOST}{host}"
+
+
+def host_for(queue: str) -> str:
+    """Return the host of a work queue; `any` for that of all, and empty for none."""
+    return queue.removeprefix(_OF_HOST)
+
+
 def executes(host: str, queue: str | None, labels: Mapping[str, object]) -> bool:
     """Whether a host executes a run, or will or did: one of its own queue, or one of `any` with its label."""
-    return queue == f"host-{host}" or labels.get(HOST_LABEL) == host
+    return queue == queue_for(host) or labels.get(HOST_LABEL) == host
 
 
 def checked_name(name: str) -> str:

@@ -10,7 +10,7 @@ import typer
 from catchment.actions.typed_settings import settings
 from catchment.errors import BadInput, NotFound
 from catchment.model import Priority
-from catchment.runtime.membership import Membership
+from catchment.runtime.membership import Membership, host_for
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 from console.sources import consent, upcoming
@@ -327,7 +327,7 @@ def _row(entry: SourceEntry, states: dict[str, str]) -> dict[str, Any]:
         "state": states.get(entry.name, "paused" if entry.paused else "active"),
         "priority": entry.settings.priority,
         "schedule": arguments.timing(entry.schedules, entry.watch, entry.quiet),
-        **({"on": entry.queue.removeprefix("host-") or host.name} if host else {}),
+        **({"on": host_for(entry.queue) or host.name} if host else {}),
     }
 
 

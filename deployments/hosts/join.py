@@ -25,7 +25,7 @@ from catchment.runtime import atomic_files, installation, secret_references
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership, checked_name
 from connectors.loopback import is_loopback
-from deployments.runs.work_pool import ensure_pool, ensure_queue
+from deployments.runs.work_pool import ensure_pool
 from deployments.server.client import Client, ServerError, api, checks
 from deployments.server.environment import TRIED_PREFECT, checked_login
 from deployments.server.running import Running, kept_down
@@ -81,9 +81,7 @@ def join(home: Home, request: JoinRequest, ask: Callable[[], str], warn: Callabl
             home.authorities.unlink(missing_ok=True)
         membership = Membership(name, state.server, reference, request.takes_any)
         skews = {"the server": skew, "the database": _register(home, url, membership, before)}
-        ensure_pool(state)
-        for queue in membership.queues:
-            ensure_queue(state, queue)
+        ensure_pool(state, membership.queues)
         for whose, seconds in skews.items():
             if abs(seconds) > _SKEW_SECONDS:
                 warn(f"the clock of {whose} differs by {seconds:+.0f} s from this machine's; set the clocks (NTP)")

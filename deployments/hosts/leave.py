@@ -11,7 +11,7 @@ from catchment.actions.revoke import clear_for_other_hosts
 from catchment.errors import BadInput, NotFound, Refused
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
-from catchment.runtime.membership import Membership
+from catchment.runtime.membership import Membership, queue_for
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import kept_down, shared_server
@@ -78,18 +78,12 @@ def _clear(client: Client, name: str, rows: list[dict[str, Any]]) -> list[str]:
     """Delete the deployments of a host except its sources, and its queue unless sources use it. Return the sources."""
     for row in rows:
         if _OF_SOURCE not in row["tags"]:
-            _delete(client, f"/deployments/{row['id']}")
+            client.delete(f"/deployments/{row['id']}").raise_unless_missing()
     sources = [row for row in rows if _OF_SOURCE in row["tags"]]
-    queue = Membership(name, "", "").queue
+    queue = queue_for(name)
     if not any(row["work_queue_name"] == queue for row in sources):
-        _delete(client, f"/work_pools/{POOL}/queues/{quote(queue)}")
+        client.delete(f"/work_pools/{POOL}/queues/{quote(queue)}").raise_unless_missing()
     return sorted(row["name"] for row in sources)
-
-
-def _delete(client: Client, path: str) -> None:
-    response = client.delete(path)
-    if not response.is_missing:
-        response.raise_for_status()
 
 
 def _delete_copies(home: Home) -> None:

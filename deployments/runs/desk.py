@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from catchment.actions.desk import Timing
 from catchment.errors import BadInput, CatchmentError, NotFound, Refused, did_you_mean
-from catchment.runtime.membership import ANY, Membership
+from catchment.runtime.membership import ANY, Membership, host_for
 from catchment.settings import Home, SecretReference
 from connectors import connector_class, kinds
 from deployments.server.running import require_running, running
@@ -83,7 +83,7 @@ class LocalDesk:
         host = Membership.of(self.home)
         if host and entry.queue not in ("", ANY, host.queue):
             # The same path on this machine is another folder.
-            raise Refused(f"{entry.name}: runs on {entry.queue.removeprefix('host-')}; run the command there")
+            raise Refused(f"{entry.name}: runs on {host_for(entry.queue)}; run the command there")
         return self.connector(entry)
 
     @contextmanager

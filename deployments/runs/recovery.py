@@ -27,7 +27,7 @@ from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Scheduled
 
-from catchment.runtime.membership import ANY, executes
+from catchment.runtime.membership import ANY, executes, queue_for
 from deployments.runs.live_runs import Ending
 from tasks.run_states import ACTIVE, AWAITING_RETRY, CANCELLED, COMPLETED, CRASHED, FINAL, INTERRUPTED
 
@@ -70,7 +70,7 @@ class Executed:
     @property
     def queues(self) -> tuple[str, ...]:
         """The queues with such runs, and maybe others; empty for all queues."""
-        return (f"host-{self.host}", ANY) if self.host else ()
+        return (queue_for(self.host), ANY) if self.host else ()
 
     def has(self, run: FlowRun) -> bool:
         """Whether the host executes this run, or was the last to do so."""

@@ -35,12 +35,6 @@ def ensure_pool(state: Running, queues: Collection[str] = ()) -> None:
             _create(client, f"/work_pools/{POOL}/queues", {"name": queue})
 
 
-def ensure_queue(state: Running, name: str) -> None:
-    """Create a work queue of the pool. Idempotent."""
-    with api(state) as client:
-        _create(client, f"/work_pools/{POOL}/queues", {"name": name})
-
-
 def _create(client: Client, path: str, row: dict[str, Any]) -> None:
     """Create a row that has a name, unless it exists: two hosts may start together."""
     response = client.post(path, json=row)
@@ -91,13 +85,9 @@ def replan(state: Running, back: float) -> None:
                 continue
             sooner = {"scheduled_time": (planned - timedelta(seconds=back)).isoformat()}
             body = {"state": {"type": "SCHEDULED", "state_details": sooner}, "force": True}
-            answer = client.post(f"/flow_runs/{run['id']}/set_state", json=body)
-            if not answer.is_missing:
-                answer.raise_for_status()
+            client.post(f"/flow_runs/{run['id']}/set_state", json=body).raise_unless_missing()
         for deployment in deployments:
-            answer = client.post(f"/deployments/{deployment}/schedule", json={})
-            if not answer.is_missing:
-                answer.raise_for_status()
+            client.post(f"/deployments/{deployment}/schedule", json={}).raise_unless_missing()
 
 
 def follow_clock(state: Running) -> float:

@@ -91,6 +91,10 @@ class Response:
             raise ServerError(self.status_code)
         return self
 
+    def raise_unless_missing(self) -> Self:
+        """Return this response. Raises ServerError if it is an error other than status 404."""
+        return self if self.is_missing else self.raise_for_status()
+
     def json(self) -> Any:
         """The decoded body."""
         return json_format.loads(self.content)

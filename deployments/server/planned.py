@@ -7,7 +7,7 @@ from typing import Any
 
 from catchment.errors import TryAgain
 from catchment.runtime.home import Home
-from catchment.runtime.membership import Membership
+from catchment.runtime.membership import Membership, host_for
 from catchment.runtime.server_report import PlannedRun, ServerReport
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
@@ -61,7 +61,7 @@ def _deployed(client: Client, named: dict[str, Any], *, every: bool) -> list[dic
 
 
 def _on(deployed: list[dict[str, Any]]) -> dict[str, str]:
-    return {one["name"]: str(one["work_queue_name"]).removeprefix("host-") for one in deployed}
+    return {one["name"]: host_for(str(one["work_queue_name"])) for one in deployed}
 
 
 def _next_runs(client: Client, named: dict[str, Any], most: int) -> dict[str, tuple[PlannedRun, ...]]:

@@ -200,9 +200,7 @@ def _delete(
         if entrypoint in (row["entrypoint"] or ""):
             for key in [key for key in record if key.endswith(f"/{row['name']}")]:
                 del record[key]
-            response = client.delete(f"/deployments/{row['id']}")
-            if not response.is_missing:
-                response.raise_for_status()
+            client.delete(f"/deployments/{row['id']}").raise_unless_missing()
             keys = [artifact_key(row["name"], content) for content in OF_SOURCE]
             for artifact in everything(client, "artifacts", {"artifacts": {"key": {"any_": keys}}}):
                 client.delete(f"/artifacts/{artifact['id']}")

@@ -42,9 +42,7 @@ def ensure(running: Running, entries: Collection[SourceEntry], membership: Membe
             if written is None and not set(tags) <= set(existing["tags"]):
                 continue
             if written is None:
-                answer = client.delete(f"/automations/{existing['id']}")
-                if not answer.is_missing:
-                    answer.raise_for_status()
+                client.delete(f"/automations/{existing['id']}").raise_unless_missing()
             elif not _matches(existing, written):
                 body = written | {"enabled": existing["enabled"]}
                 client.put(f"/automations/{existing['id']}", json=body).raise_for_status()
