@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from catchment.model import JobState
 
-REVISION = "0010"
+REVISION = "0011"
 """Revision of these tables. Migrations upgrade older ledgers to it."""
 
 metadata = MetaData()
@@ -173,6 +173,7 @@ syncs = Table(
     Column("circumstances", Text),
     Column("cause", Text),
     Column("backfill_id", BigInteger),
+    Column("continues", BigInteger),
 )
 Index("syncs_by_source", syncs.c.source_id, syncs.c.id)
 _partial("syncs_by_backfill", syncs.c.backfill_id, where="backfill_id IS NOT NULL")
