@@ -17,5 +17,8 @@ def upgrade() -> None:
             WHERE before.id = (SELECT max(id) FROM syncs AS earlier
                 WHERE earlier.source_id = syncs.source_id AND earlier.id < syncs.id)
             AND before.outcome = 'yielded' AND coalesce(before.backfill_id, 0) = coalesce(syncs.backfill_id, 0))""",
+        # Sinks have no stamp yet: each is compared once, and gets one.
+        "ALTER TABLE sinks ADD COLUMN stamp TEXT",
+        "UPDATE sinks SET compared = 0",
     ):
         op.get_bind().exec_driver_sql(statement)
