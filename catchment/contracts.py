@@ -233,11 +233,10 @@ class Mirrored(Keeping, Protocol):
     shell: Shell
 
 
-class Sink(Protocol):
-    """A place that documents are copied to. One process writes to it at a time.
+class Receiver(Protocol):
+    """A place that documents are written to. One process writes to it at a time.
 
-    Every method raises SinkUnavailable if the place cannot be reached or written now; the call is then repeated later. After a
-    kill at any moment, the next calls bring the place up to date.
+    Every method raises SinkUnavailable if the place cannot be reached or written now; the call is then repeated later.
     """
 
     batch: int
@@ -257,9 +256,24 @@ class Sink(Protocol):
         """Close connections and files."""
         ...
 
+
+class Sink(Receiver, Protocol):
+    """A place that is kept equal to the library. After a kill at any moment, the next calls bring it up to date."""
+
     def versions(self, after: int, last: int) -> Mapping[int, str]:
         """Return the versions of the documents that the place has, by ID, above `after` and up to `last`.
 
         If the place can tell that a document was altered there, it has another version than it was written with.
+        """
+        ...
+
+    def mark(self, stamp: str) -> None:
+        """Store a short text in place of the previous one, once all documents written before are stored."""
+        ...
+
+    def stamp(self) -> str | None:
+        """Return the text that `mark` stored last; None if there is none. Cheap: it reads no document.
+
+        It belongs to the documents: a copy of the place has that of the time when the copy was made.
         """
         ...

@@ -1,7 +1,8 @@
 """A Chroma server by its REST interface: a collection of passages with their embeddings, and one of documents.
 
 The place is the address of the server with the name of the collection, such as `http://127.0.0.1:8000/library`. The collection
-`library-documents` has the version of each document that is complete in `library`, also of those without embeddings.
+`library-documents` has the version of each document that is complete in `library`, also of those without embeddings, and the
+stamp in its metadata.
 """
 
 from __future__ import annotations
@@ -80,6 +81,14 @@ class Chroma:
             self._passages = self._collection(self._name, create=True)
             self._upsert(rows)
         self._upsert([_version(document) for document in changed], self._documents)
+
+    def mark(self, stamp: str) -> None:
+        self._ask("PUT", f"{_API}/{self._documents}", {"new_metadata": {"stamp": stamp}})
+
+    def stamp(self) -> str | None:
+        known = self._ask("GET", f"{_API}/{self._name}-documents")["metadata"] or {}
+        stamp: str | None = known.get("stamp")
+        return stamp
 
     def _upsert(self, rows: Sequence[Mapping[str, Any]], collection: str | None = None) -> None:
         for start in range(0, len(rows), self._most):

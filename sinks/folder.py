@@ -30,6 +30,7 @@ MARK = ".catchment"
 _IGNORE = ".catchmentignore"
 """A source of files above would read the copies, and have them copied again, endlessly."""
 _INDEX = "index.db"
+_STAMP = "stamp"
 _TABLES = """
     CREATE TABLE IF NOT EXISTS files (id INTEGER PRIMARY KEY, version TEXT NOT NULL, name TEXT NOT NULL,
         folded TEXT NOT NULL UNIQUE, size INTEGER, modified INTEGER);
@@ -84,6 +85,12 @@ class Folder:
                 "SELECT id, version, name, size, modified FROM files WHERE id > ? AND id <= ?", (after, last)
             ).fetchall()
             return {row[0]: row[1] if self._is_as_written(*row[2:]) else "altered" for row in rows}
+
+    def mark(self, stamp: str) -> None:
+        write_stamp(self._root, stamp)
+
+    def stamp(self) -> str | None:
+        return read_stamp(self._root)
 
     def _is_as_written(self, name: str, size: int | None, modified: int | None) -> bool:
         try:
@@ -164,6 +171,19 @@ def prepare(root: Path, *, create: bool) -> None:
         (root / MARK).mkdir()
     if not (root / MARK).is_dir():
         raise SinkUnavailable("the folder or its disk is missing; connect it, or remove the sink")
+
+
+def write_stamp(root: Path, stamp: str) -> None:
+    """Store the stamp of a folder. Raises SinkUnavailable."""
+    with translated():
+        atomic_files.write(root / MARK / _STAMP, stamp.encode())
+
+
+def read_stamp(root: Path) -> str | None:
+    """Return the stamp of a folder; None if it has none. Raises SinkUnavailable."""
+    with translated(), suppress(FileNotFoundError):
+        return (root / MARK / _STAMP).read_text(encoding="utf-8", errors="replace")
+    return None
 
 
 def release(root: Path) -> None:

@@ -75,6 +75,15 @@ class Graph:
         with _translated():
             return {row["id"]: row["version"] for row in self._ask(query, after=after, last=last)}
 
+    def mark(self, stamp: str) -> None:
+        with _translated():
+            self._session.run("MATCH (mark:Catchment {key: 'sink'}) SET mark.stamp = $stamp", stamp=stamp).consume()
+
+    def stamp(self) -> str | None:
+        with _translated():
+            rows = self._ask("MATCH (mark:Catchment {key: 'sink'}) RETURN mark.stamp AS stamp")
+        return next((row["stamp"] for row in rows), None)
+
     def _ask(self, query: Any, **parameters: Any) -> list[dict[str, Any]]:
         return self._session.run(query, **parameters).data()
 

@@ -39,6 +39,7 @@ CREATE TABLE catchment.embeddings (
     PRIMARY KEY (document, chunk, part),
     FOREIGN KEY (document, chunk) REFERENCES catchment.chunks ON DELETE CASCADE);
 """
+_STAMP = "CREATE TABLE IF NOT EXISTS catchment.stamp (value text NOT NULL)"
 _TIMEOUT = 10
 
 
@@ -107,6 +108,20 @@ class PostgreSQL:
                 "SELECT id, version FROM catchment.documents WHERE id > %s AND id <= %s", [after, last]
             ).fetchall()
         return dict(rows)
+
+    def mark(self, stamp: str) -> None:
+        with _translated(), self._connection.transaction():
+            if not self._exists("stamp"):
+                self._connection.execute(_STAMP)
+            self._connection.execute("DELETE FROM catchment.stamp")
+            self._connection.execute("INSERT INTO catchment.stamp VALUES (%s)", [stamp])
+
+    def stamp(self) -> str | None:
+        with _translated():
+            if not self._exists("stamp"):
+                return None
+            row = self._connection.execute("SELECT value FROM catchment.stamp").fetchone()
+        return None if row is None else row[0]
 
     def _copy(self, table: str, rows: Iterator[tuple[Any, ...]]) -> None:
         with self._connection.cursor().copy(f"COPY catchment.{table} FROM STDIN") as copy:

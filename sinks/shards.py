@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,7 +15,7 @@ import orjson
 from catchment.errors import Refused
 from catchment.model import DocumentCopy, EntityKind
 from catchment.runtime import atomic_files
-from sinks.folder import MARK, prepare, translated
+from sinks.folder import MARK, prepare, read_stamp, translated, write_stamp
 
 _IDS = 1_000
 """Documents of one file at most."""
@@ -53,6 +54,20 @@ class JsonLines:
                 if path.stem.isdigit() and after // _IDS <= int(path.stem) <= last // _IDS:
                     found |= {number: version for number, version in self._read(path) if after < number <= last}
         return found
+
+    def mark(self, stamp: str) -> None:
+        write_stamp(self._root, f"{stamp} {self._state()}")
+
+    def stamp(self) -> str | None:
+        stamp, _, state = (read_stamp(self._root) or "").partition(" ")
+        return stamp if state == self._state() else None
+
+    def _state(self) -> str:
+        """Return a digest of the names, sizes and times of the files, which no document's version tells."""
+        with translated():
+            found = [(path.name, path.stat()) for path in sorted(self._root.glob(f"*.{self._ending}"))]
+        facts = [(name, status.st_size, status.st_mtime_ns) for name, status in found]
+        return blake2b(orjson.dumps(facts), digest_size=8).hexdigest()
 
     def _read(self, path: Path) -> Iterator[tuple[int, str]]:
         """Yield the ID and version of each document of a file."""
@@ -108,9 +123,6 @@ class JsonFile:
 
     def close(self) -> None:
         self._file.close()
-
-    def versions(self, _after: int, _last: int) -> Mapping[int, str]:
-        return {}
 
 
 def line(document: DocumentCopy) -> bytes:

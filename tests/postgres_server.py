@@ -12,13 +12,13 @@ from pathlib import Path
 from sqlalchemy import create_engine
 from sqlalchemy.exc import OperationalError
 
-_BINARIES = Path("/usr/lib/postgresql/15/bin")
+BINARIES = Path("/usr/lib/postgresql/15/bin")
 _PATIENCE_SECONDS = 60
 
 
 def is_installed() -> bool:
     """Return whether PostgreSQL 15 is installed."""
-    return _BINARIES.is_dir()
+    return BINARIES.is_dir()
 
 
 class PostgresServer:
@@ -43,7 +43,7 @@ class PostgresServer:
         self._process.wait()
 
     def _run(self, program: str, *options: str) -> subprocess.Popen[bytes]:
-        command: list[str | Path] = [_BINARIES / program, "-D", self._folder / "data", *options]
+        command: list[str | Path] = [BINARIES / program, "-D", self._folder / "data", *options]
         with (self._folder / "log").open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder, user=self._user)
 

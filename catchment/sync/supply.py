@@ -1,6 +1,8 @@
 """The delivery of documents to a sink: compare it with the library once, then send each change.
 
-A batch counts as received when the sink has stored it, so a kill repeats one batch at most.
+A batch counts as received when the sink has stored it, so a kill repeats one batch at most. After each batch, the sink and then
+the ledger get the same new stamp. If they differ, one of them was put back from a copy, or a kill came in between: the sink is
+compared again.
 """
 
 from __future__ import annotations
@@ -9,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from catchment.contracts import Sink
-from catchment.errors import DocumentRefused, LedgerError, LoginFailed, NotFound, SinkUnavailable, UserError
+from catchment.contracts import Receiver, Sink
+from catchment.errors import DocumentRefused, LedgerError, LoginFailed, NotFound, Refused, SinkUnavailable, UserError
 from catchment.ledger import LAST_ID, Ledger, Outbox, SinkRow, SinkState, in_parts
 from catchment.model import DocumentCopy
 from catchment.runtime import atomic_files
@@ -20,6 +22,9 @@ Opening = Callable[[str, str, str | None], AbstractContextManager[Sink]]
 """Opens a sink by kind, place and secret."""
 _PAGE = 2_000
 """Documents whose versions are compared at a time."""
+_FEW = 20
+_FAILURES = SinkUnavailable, DocumentRefused, UserError, LoginFailed
+"""What a place raises. Within `write` only, a refusal is about a document."""
 
 
 @dataclass(slots=True)
@@ -69,9 +74,11 @@ def deliver(
     sink = delivery.sink
     try:
         with opened(sink.kind, sink.place, sink.secret) as place:
+            if not is_as_left(ledger, sink, place):
+                delivery.sink = ledger.outbox.recheck(sink)
             while may_continue() and delivery.step(place):
                 pass
-    except (SinkUnavailable, UserError, LoginFailed) as error:
+    except _FAILURES as error:
         if isinstance(error, NotFound):
             raise
         ledger.outbox.failed(delivery.sink, str(error))
@@ -83,7 +90,52 @@ def deliver(
         raise
 
 
-def export(ledger: Ledger, place: Sink) -> DeliveryCounts:
+def is_as_left(ledger: Ledger, sink: SinkRow, place: Sink) -> bool:
+    """Return whether a place is as the last delivery left it. Reads no document.
+
+    Raises Refused if another home or another sink wrote there last.
+    """
+    if sink.stamp is None:
+        return True
+    stamp = place.stamp()
+    if not ledger.outbox.is_own(sink, stamp):
+        raise Refused(
+            f"{sink.name}: another home or sink writes to its place; connect its own, "
+            f"or if nothing else uses it: catchment sinks adopt {sink.name}"
+        )
+    return stamp == sink.stamp
+
+
+def look(home: Home, ledger: Ledger, name: str, opened: Opening) -> None:
+    """Request a comparison of an idle sink if its place was put back from a copy or emptied, and record that it is away.
+
+    Reads at most a few documents' versions. Waits for a delivery. Raises NotFound.
+    """
+    outbox = ledger.outbox
+    with alone(home, sink := outbox.get(name)):
+        sink = outbox.get(name)
+        if not sink.is_idle or not outbox.is_served_here(sink):
+            return
+        try:
+            with opened(sink.kind, sink.place, sink.secret) as place:
+                if not is_as_left(ledger, sink, place) or _is_emptied(outbox, sink, place):
+                    outbox.recheck(sink)
+                elif sink.error:
+                    outbox.caught_up(sink)
+        except _FAILURES as error:
+            if str(error) != sink.error:
+                outbox.failed(sink, str(error))
+
+
+def _is_emptied(outbox: Outbox, sink: SinkRow, place: Sink) -> bool:
+    """Return whether a place has none of the first documents that it accepted."""
+    refused = outbox.refusals(sink, sink.refused)
+    here = outbox.versions(0, _FEW + len(refused), vectors=place.wants_vectors)
+    wanted = here.items() - {(number, here[number]) for number in refused if number in here}
+    return bool(wanted) and not wanted & place.versions(0, max(here)).items()
+
+
+def export(ledger: Ledger, place: Receiver) -> DeliveryCounts:
     """Send the whole library to a new place. Raises SinkUnavailable."""
     counts, after = DeliveryCounts(), 0
     while numbers := ledger.outbox.versions(after, place.batch):
@@ -128,23 +180,30 @@ class _Delivery:
         if sink.state is SinkState.EMPTYING:
             for part in in_parts(sorted(place.versions(0, LAST_ID)), place.batch):
                 self._write(place, (), part)
-            self.sink = self._outbox.compare(sink)
+            self.sink = self._outbox.compare(sink, self._marked(place), is_emptied=True)
+        elif sink.must_be_compared:
+            self.sink = self._outbox.compare(sink, self._marked(place))
         elif sink.compared is not None:
             self._compare(place, sink.compared)
         else:
             return self._send_changes(place)
         return True
 
+    def _marked(self, place: Sink) -> str:
+        """Give the place a new stamp, and return it."""
+        stamp = self._outbox.new_stamp(self.sink)
+        place.mark(stamp)
+        return stamp
+
     def _compare(self, place: Sink, after: int) -> None:
-        if after == 0:
-            self.sink = self._outbox.compare(self.sink)
         here, there, last = _page(self._outbox, place, after)
         differing = [number for number in here if there.get(number) != here[number]]
         surplus = sorted(there.keys() - here.keys())
         refusals = dict[int, str]()
         for part in in_parts([*differing, *surplus], place.batch):
             refusals |= self._send(place, part)
-        self.sink = self._outbox.received(self.sink, [*here, *surplus], refusals, compared=last)
+        stamp = self._marked(place) if differing or surplus else None
+        self.sink = self._outbox.received(self.sink, [*here, *surplus], refusals, compared=last, stamp=stamp)
 
     def _send_changes(self, place: Sink) -> bool:
         changed, position = self._outbox.changes(self.sink, place.batch)
@@ -152,7 +211,8 @@ class _Delivery:
             self.sink = self._outbox.caught_up(self.sink)
             return False
         refusals = self._send(place, changed)
-        self.sink = self._outbox.received(self.sink, changed, refusals, position=position)
+        stamp = self._marked(place)
+        self.sink = self._outbox.received(self.sink, changed, refusals, position=position, stamp=stamp)
         return True
 
     def _send(self, place: Sink, numbers: Collection[int]) -> dict[int, str]:
@@ -168,7 +228,7 @@ class _Delivery:
         return refusals
 
 
-def _written(place: Sink, changed: Sequence[DocumentCopy], removed: Collection[int]) -> dict[int, str]:
+def _written(place: Receiver, changed: Sequence[DocumentCopy], removed: Collection[int]) -> dict[int, str]:
     """Let a sink store and delete documents. Return the reasons for those that it refuses, of which it has no version then."""
     refusals = dict[int, str]()
     try:

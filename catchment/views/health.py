@@ -307,7 +307,8 @@ def sink(found: SinkRow, now: datetime) -> Finding:
     if found.state is SinkState.PAUSED:
         return Finding(probe, Verdict.OK, f"paused; {text}", again)
     if found.error:
-        return Finding(probe, Verdict.WARN, f"{found.error.partition('; ')[0]}; {text}", again)
+        problem, _, remedy = found.error.partition("; ")
+        return Finding(probe, Verdict.WARN, f"{problem}; {text}", remedy or again)
     if found.refused:
         return Finding(probe, Verdict.WARN, text, f"catchment sinks show {found.name}")
     return Finding(probe, Verdict.OK, text)

@@ -182,6 +182,21 @@ def rebuild(name: Name, reason: arguments.Why = "") -> None:
 
 
 @app.command()
+def adopt(name: Name, reason: arguments.Why = "") -> None:
+    """Take over a place that another home or sink wrote to, and make it equal to the library.
+
+    Afterwards, the other one is refused there. A restored or copied home needs this for each of its sinks.
+
+    Example: catchment sinks adopt library
+    """
+    from deployments.runs import sinks
+
+    with session.writing() as ledger:
+        sinks.adopt(session.home(), ledger, name, session.operator(), reason)
+    render.say(f"{name}: adopted; differences are sent")
+
+
+@app.command()
 def remove(name: Name, reason: arguments.Why = "") -> None:
     """Stop the deliveries to a sink for good; its copies stay.
 

@@ -35,7 +35,7 @@ from deployments.server.planned import latest_report, own_queues
 from deployments.server.running import ELSEWHERE, Running, running, transition
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
-_PROBE_SECONDS = 10.0
+PROBE_SECONDS = 10.0
 _PAGE = 200
 _VARIABLE = "env:"
 
@@ -137,7 +137,7 @@ def _standings(
     unset = {entry.name: variable for entry in entries if elsewhere and (variable := _unset(entry))}
     unasked: dict[str, CatchmentError | None] = dict.fromkeys((*_unread(home, entries), *unset))
     probers = {entry.name: _prober(entry) for entry in entries if entry.name not in unasked}
-    reached = unasked | within(_PROBE_SECONDS, probers)
+    reached = unasked | within(PROBE_SECONDS, probers)
     # Another check reports a ledger that cannot be read.
     with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home)) as ledger:
         known = {source.name: source for source in ledger.sources.all()}
@@ -185,7 +185,7 @@ def _standing(
     watch = watched.get(entry.name) if watched and entry.watch else None
     badly = watch is not None and watch.state is not Watching.WATCHING
     standing, reason = state_of(entry.name, source, report)
-    silent = SourceUnavailable(f"no answer within {_PROBE_SECONDS:.0f} s; check that its disk is connected")
+    silent = SourceUnavailable(f"no answer within {PROBE_SECONDS:.0f} s; check that its disk is connected")
     return SourceHealth(
         entry.name,
         "paused" if source is None and entry.paused else standing,

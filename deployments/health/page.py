@@ -12,14 +12,16 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
+from functools import partial
 
-from catchment.errors import CatchmentError
+from catchment.errors import CatchmentError, LedgerError, NotFound
 from catchment.ledger import Ledger
 from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
 from catchment.views.health import Finding, HealthReport, Verdict, worst
-from deployments.health.checks import examine
-from deployments.server.client import api, everything
+from deployments.health.checks import PROBE_SECONDS, examine, within
+from deployments.runs import sinks
+from deployments.server.client import api, everything, read_blocks_of
 from deployments.server.running import Running, running
 from tasks.artifacts import (
     DONE,
@@ -41,6 +43,7 @@ def main() -> int:
     """Run and publish the checks. Returns 0 if all pass."""
     become_child("health")
     home = Home.default()
+    _look_at_sinks(home)
     findings = examine(home)
     HealthReport(datetime.now(UTC), tuple(findings)).write(home)
     try:
@@ -50,6 +53,22 @@ def main() -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0 if worst(findings) is Verdict.OK else 1
+
+
+def _look_at_sinks(home: Home) -> None:
+    """Notice idle sinks that are away or were put back from a copy. Takes up to ten seconds."""
+    if state := running(home):
+        read_blocks_of(state)
+    # The findings report a ledger that cannot be read.
+    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
+        names = [sink.name for sink in ledger.outbox.all() if sink.is_idle]
+        within(PROBE_SECONDS, {name: partial(_look_at, home, name) for name in names})
+
+
+def _look_at(home: Home, name: str) -> None:
+    # It may be removed meanwhile, and the findings report a ledger that cannot be written.
+    with suppress(NotFound, LedgerError):
+        sinks.look(home, name)
 
 
 def publish(home: Home, state: Running, findings: Sequence[Finding]) -> None:

@@ -68,10 +68,23 @@ def set_state(home: Home, ledger: Ledger, name: str, state: SinkState, actor: st
         start_delivery(home, name)
 
 
+def adopt(home: Home, ledger: Ledger, name: str, actor: str, reason: str = "") -> None:
+    """Let a sink take over its place, whoever wrote there, and make it equal to the library. Raises NotFound."""
+    ledger.outbox.adopt(name, actor, reason)
+    start_delivery(home, name)
+
+
+def look(home: Home, name: str) -> None:
+    """Look at the place of a sink that has nothing to receive; see `supply.look`. Raises NotFound, LedgerError."""
+    with closing(Ledger.inspect(home)) as ledger:
+        supply.look(home, ledger, name, sinks.opened)
+
+
 def check(ledger: Ledger, name: str) -> Differences:
-    """Compare a sink with the library. Raises NotFound, SinkUnavailable."""
+    """Compare a sink with the library. Raises NotFound, SinkUnavailable, Refused if its place is another's."""
     sink = ledger.outbox.get(name)
     with sinks.opened(sink.kind, sink.place, sink.secret) as place:
+        supply.is_as_left(ledger, sink, place)
         return supply.differences(ledger, place, ledger.outbox.refusals(sink, sink.refused))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,12 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import sinks
 from catchment.errors import TryAgain
+from catchment.ledger import Ledger
 from catchment.runtime import secret_references, watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.watch_status import Watching, WatchState
 from catchment.search import remote
 from catchment.search.remote import WebAddress
+from catchment.sync import supply
 from catchment.views import health as probes
 from catchment.views.health import Finding, HealthReport, Verdict
 from connectors.imap import Imap
@@ -229,6 +234,40 @@ def test_page_is_refreshed_once_and_tells_whether_all_is_well(
     assert report is not None and probes.worst(report.findings) is Verdict.FAIL
     assert datetime.now(UTC) - report.at < timedelta(minutes=1)
     assert "Health: 1 check failed " in cli("status").out
+
+
+def test_check_of_every_few_minutes_notices_a_sink_put_back_from_a_copy(
+    cli: Cli, server: Standin, filled: Path, tmp_path: Path
+) -> None:
+    place, home = tmp_path / "library", Home(filled)
+
+    def delivered() -> str:
+        with closing(Ledger.open(home)) as ledger:
+            supply.deliver(ledger, "library", sinks.opened, lambda: True, supply.DeliveryCounts())
+        return sink()
+
+    def sink() -> str:
+        found = cli("health", "--json").json["findings"]
+        return str({each["probe"]: each["message"] for each in found}["sink library"])
+
+    with sinks.opened("jsonl", str(place), create=True):
+        pass
+    with closing(Ledger.open(home)) as ledger:
+        ledger.outbox.add("library", "jsonl", str(place), None, "operator:anna")
+    shutil.copytree(place, tmp_path / "old")
+    assert delivered().startswith("up to date")
+    shutil.rmtree(place)
+    shutil.copytree(tmp_path / "old", place)
+    page._look_at_sinks(home)
+    assert sink().startswith("2 documents wait")
+    assert delivered().startswith("up to date")
+    place.rename(tmp_path / "away")
+    page._look_at_sinks(home)
+    assert sink().startswith("the folder or its disk is missing; up to date")
+    (tmp_path / "away").rename(place)
+    page._look_at_sinks(home)
+    assert sink().startswith("up to date")
+    assert len((place / "0000000.jsonl").read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize("command", ["health", "doctor"])

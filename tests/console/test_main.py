@@ -101,7 +101,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
         "telemetry": "show export",
         "throttle": "show set clear pause resume reset-breaker history",
         "login": "github",
-        "sinks": "add list show check pause resume rebuild remove",
+        "sinks": "add list show check pause resume rebuild adopt remove",
         "webhook": "serve",
     }
     promised = {f"{group} {name}" for group, names in groups.items() for name in names.split()}

@@ -293,13 +293,13 @@ def test_moved_and_restored_library_continues_to_note_changes_for_its_sinks(
     world = sqlite_world
     world.ingest(*notes(3))
     sink = world.ledger.outbox.add("copies", "chroma", "http://localhost/c", None, "anna", wants_vectors=True)
-    world.ledger.outbox.received(world.ledger.outbox.compare(sink), [], {}, compared=LAST_ID)
+    world.ledger.outbox.received(world.ledger.outbox.compare(sink, "a stamp"), [], {}, compared=LAST_ID)
     world.ledger.move(empty_database)
     for copy in (tmp_path / "1.db", tmp_path / "2.db"):
         with closing(Ledger.open(empty_database, clock=world.clock, monotonic=world.clock.steady)) as ledger:
             moved = ledger.outbox.get("copies")
             assert (moved.compared, moved.waiting) == (0, 3)
-            assert ledger.outbox.received(ledger.outbox.compare(moved), [], {}, compared=LAST_ID).waiting == 0
+            assert ledger.outbox.received(ledger.outbox.compare(moved, "new"), [], {}, compared=LAST_ID).waiting == 0
             ledger.back_up(copy, FILES)
             ledger.sources.remove("notes", "anna", "")
             assert ledger.outbox.get("copies").waiting == 3

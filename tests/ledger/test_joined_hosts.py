@@ -109,6 +109,18 @@ def add(one: Machine, name: str) -> None:
         ledger.sources.put(name, "obsidian", Priority.NORMAL)
 
 
+def test_hosts_write_to_a_sink_as_one_home_and_one_looks_at_it(two: tuple[Machine, Machine]) -> None:
+    attic, cellar = two
+    outbox = attic.ledger.outbox
+    sink = outbox.add("copy", "folder", "/nowhere", None, "anna")
+    second = outbox.add("second", "folder", "/nowhere", None, "anna")
+    sink = outbox.compare(sink, stamp := outbox.new_stamp(sink))
+    for one in two:
+        assert one.ledger.outbox.is_own(sink, stamp)
+        assert not one.ledger.outbox.is_own(second, stamp)
+    assert (outbox.is_served_here(sink), cellar.ledger.outbox.is_served_here(sink)) == (True, False)
+
+
 def test_ledger_is_shared_from_the_first_join_until_the_last_leave(machine: Callable[[str], Machine]) -> None:
     attic, cellar, guest = machine("attic"), machine("cellar"), machine("guest")
     add(attic, "notes")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.databases
 def _sink(world: World, name: str = "copy") -> SinkRow:
     """Add a sink that has received everything."""
     sink = world.ledger.outbox.add(name, "folder", "/nowhere", None, "operator:anna")
-    return _received(world, world.ledger.outbox.compare(sink))
+    return _received(world, world.ledger.outbox.compare(sink, "a stamp"))
 
 
 def _received(world: World, sink: SinkRow) -> SinkRow:
@@ -128,7 +128,7 @@ def test_embeddings_are_noted_for_a_sink_that_wants_them(world: World) -> None:
     world.ingest(*notes(2))
     outbox = world.ledger.outbox
     sink = outbox.add("copy", "chroma", "http://nowhere/copy", None, "operator:anna", wants_vectors=True)
-    sink = _received(world, outbox.compare(sink))
+    sink = _received(world, outbox.compare(sink, "a stamp"))
     before = outbox.versions(0, 10, vectors=True)
     fill(world.ledger, Hashes())
     assert _changed(world, sink) == {1, 2}

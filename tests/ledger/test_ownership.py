@@ -87,6 +87,21 @@ def test_adopted_ledger_refuses_the_running_processes_of_its_former_home(homes: 
 
 
 @pytest.mark.usefixtures("shared")
+def test_home_that_adopts_a_ledger_adopts_its_sinks(homes: tuple[Home, Home]) -> None:
+    one, other = homes
+    with closing(Ledger.open(one)) as ledger:
+        sink = ledger.outbox.add("copy", "folder", "/nowhere", None, "anna")
+        sink = ledger.outbox.compare(sink, stamp := ledger.outbox.new_stamp(sink))
+        assert ledger.outbox.is_own(sink, stamp)
+    with closing(Ledger.open(other)) as ledger:
+        assert not ledger.outbox.is_own(sink, stamp)
+        ledger.adopt()
+        adopted = ledger.outbox.get("copy")
+        assert (adopted.stamp, adopted.must_be_compared) == (None, True)
+        ledger.outbox.remove("copy", "anna")
+
+
+@pytest.mark.usefixtures("shared")
 def test_moved_home_keeps_its_ledger_and_a_copy_does_not(homes: tuple[Home, Home], tmp_path: Path) -> None:
     one, _ = homes
     add(one, "notes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,7 @@ from catchment.ledger.sinks.outbox import LAST_ID
 from catchment.sync.supply import DeliveryCounts, deliver
 from tests.ledger.conftest import new_postgres, postgres
 from tests.ledger.world import Clock, World
+from tests.postgres_server import BINARIES
 from tests.waiting import until
 
 __all__ = ["new_postgres", "postgres"]
@@ -69,6 +71,36 @@ class Place:
         yield
         self._rename("away", "catchment")
 
+    def copied(self, folder: Path) -> Callable[[], None]:
+        """Copy the whole place into a new folder, as a backup does, and return a function that puts the copy back."""
+        folder.mkdir(parents=True)
+        if self.kind == "postgresql":
+            return _copied_postgresql(self.place, folder / "dump.sql")
+        if self.kind == "chroma":
+            return _copied_chroma(self.place)
+        if self.kind == "neo4j":
+            return _copied_graph(self.place)
+        return _copied_folder(Path(self.place), folder / "copy")
+
+    def emptied(self) -> None:
+        """Delete all documents as another program does, and leave the rest."""
+        if self.kind == "postgresql":
+            with psycopg.connect(self.place, autocommit=True) as connection:
+                connection.execute("TRUNCATE catchment.documents CASCADE")
+        elif self.kind == "chroma":
+            for name in ("", "-documents"):
+                collection = _chroma_collection(self.place, name)
+                ids = httpx.post(f"{collection}/get", json={"include": []}).json()["ids"]
+                if ids:
+                    httpx.post(f"{collection}/delete", json={"ids": ids}).raise_for_status()
+        elif self.kind == "neo4j":
+            with graph_session(self.place, GRAPH_PASSWORD) as session:
+                session.run("MATCH (n) WHERE NOT n:Catchment DETACH DELETE n").consume()
+        else:
+            # As `rm -r *` does.
+            for entry in Path(self.place).glob("[!.]*"):
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
     def _rename(self, name: str, to: str) -> None:
         if self.kind == "neo4j":
             with graph_session(self.place, GRAPH_PASSWORD) as session:
@@ -85,6 +117,79 @@ class Place:
                 connection.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(*map(sql.Identifier, (name, to))))
         else:
             (Path(self.place) / f".{name}").rename(Path(self.place) / f".{to}")
+
+
+def _copied_folder(root: Path, copy: Path) -> Callable[[], None]:
+    shutil.copytree(root, copy)
+
+    def put_back() -> None:
+        shutil.rmtree(root)
+        shutil.copytree(copy, root)
+
+    return put_back
+
+
+def _copied_postgresql(address: str, file: Path) -> Callable[[], None]:
+    subprocess.run([BINARIES / "pg_dump", "--schema=catchment", f"--file={file}", address], check=True)
+
+    def put_back() -> None:
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA catchment CASCADE")
+        load = [BINARIES / "psql", "--quiet", "--set=ON_ERROR_STOP=1", f"--file={file}", address]
+        subprocess.run(load, check=True, stdout=subprocess.DEVNULL)
+
+    return put_back
+
+
+def _chroma_collection(address: str, ending: str) -> str:
+    """Return the address of a collection of the sink by its ID."""
+    base, _, name = address.rpartition("/")
+    api = f"{base}/api/v2/tenants/default_tenant/databases/default_database/collections"
+    return f"{api}/{httpx.get(f'{api}/{name}{ending}').json()['id']}"
+
+
+def _copied_chroma(address: str) -> Callable[[], None]:
+    kept = {}
+    for ending in ("", "-documents"):
+        collection = _chroma_collection(address, ending)
+        name = f"{address.rpartition('/')[2]}{ending}"
+        known = httpx.get(f"{collection.rpartition('/')[0]}/{name}").json()
+        query = {"include": ["metadatas", "documents", "embeddings"]}
+        kept[name] = (known["metadata"], httpx.post(f"{collection}/get", json=query).json())
+
+    def put_back() -> None:
+        api = _chroma_collection(address, "").rpartition("/")[0]
+        for name, (metadata, rows) in kept.items():
+            httpx.delete(f"{api}/{name}").raise_for_status()
+            body = {"name": name, "metadata": metadata, "configuration": {"hnsw": {"space": "cosine"}}}
+            made = httpx.post(api, json=body).raise_for_status().json()["id"]
+            if rows["ids"]:
+                given = {key: rows[key] for key in ("ids", "metadatas", "documents", "embeddings")}
+                httpx.post(f"{api}/{made}/upsert", json=given).raise_for_status()
+
+    return put_back
+
+
+def _copied_graph(address: str) -> Callable[[], None]:
+    with graph_session(address, GRAPH_PASSWORD) as session:
+        nodes = session.run("MATCH (n) RETURN id(n) AS id, labels(n) AS labels, properties(n) AS facts").data()
+        query = "MATCH (a)-[r]->(b) RETURN id(a) AS a, id(b) AS b, type(r) AS type, properties(r) AS facts"
+        relations = session.run(query).data()
+
+    def put_back() -> None:
+        with graph_session(address, GRAPH_PASSWORD) as session:
+            session.run("MATCH (n) DETACH DELETE n").consume()
+            for node in nodes:
+                query = f"CREATE (n:{node['labels'][0]}) SET n = $facts SET n.copied = $id"
+                session.run(query, id=node["id"], facts=node["facts"]).consume()
+            for each in relations:
+                query = (
+                    f"MATCH (a {{copied: $a}}), (b {{copied: $b}}) CREATE (a)-[r:{each['type']}]->(b) SET r = $facts"
+                )
+                session.run(query, a=each["a"], b=each["b"], facts=each["facts"]).consume()
+            session.run("MATCH (n) REMOVE n.copied").consume()
+
+    return put_back
 
 
 def _in_folder(root: Path) -> Mapping[int, tuple[str, str, str]]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import httpx
+import neo4j
 import psycopg
 import pytest
 
@@ -21,6 +22,7 @@ from catchment.errors import SinkUnavailable
 from catchment.ledger import Ledger, SinkState
 from catchment.model import Tombstone, Upsert
 from catchment.sync.supply import differences
+from tests.faults.crashes import listen
 from tests.ledger.world import World, note, notes
 from tests.sinks.conftest import Place, library, supply
 
@@ -97,8 +99,9 @@ def test_any_order_of_changes_and_deliveries(supplied: World, place: Place) -> N
     assert equals(world, place)
 
 
-def test_killed_delivery_is_finished_by_the_next(supplied: World, place: Place) -> None:
-    """Kill the delivery at each of its file operations, with new, changed, renamed and deleted documents in it."""
+@pytest.mark.parametrize("state", [SinkState.ACTIVE, pytest.param(SinkState.EMPTYING, marks=pytest.mark.full)])
+def test_killed_delivery_is_finished_by_the_next(supplied: World, place: Place, state: SinkState) -> None:
+    """Kill a comparison and a rebuild at each operation, with new, changed, renamed and deleted documents in it."""
     world = supplied
     world.ingest(*notes(3))
     supply(world.ledger)
@@ -106,23 +109,31 @@ def test_killed_delivery_is_finished_by_the_next(supplied: World, place: Place) 
         world.ingest(note("n/0.md", f"v{step}", "n0"), note(f"n/new{step}.md", "v1", f"new{step}"))
         world.lose(f"n/new{step - 1}.md" if step > 1 else "n/2.md")
         world.settle()
-        was_killed = _deliver_and_die(world.url, step)
+        if state is SinkState.EMPTYING or step % 2:
+            world.ledger.outbox.set_state("copy", state, "operator:anna")
+        was_killed = _deliver_and_die(world, step)
         supply(world.ledger)
         assert equals(world, place)
         if not was_killed:
             break
     assert step > 3
+    print("STEPS", step)
 
 
-def _deliver_and_die(url: str, operation: int) -> bool:
+def _deliver_and_die(world: World, operation: int) -> bool:
     """Deliver in another process, which is killed at the operation with this number. Return whether it came that far."""
+    world.ledger.close()
     child = os.fork()
     if child == 0:
-        numbers = itertools.count(1)
+        numbers, is_open = itertools.count(1), False
 
         def look(event: str, _arguments: object) -> None:
-            if event in _EVENTS and next(numbers) == operation:
+            if is_open and event in _EVENTS and next(numbers) == operation:
                 os.kill(os.getpid(), signal.SIGKILL)
+
+        def hear(moment: str) -> None:
+            if moment.endswith("commit"):
+                look("open", None)
 
         def counted(call: Callable[..., Any]) -> Callable[..., Any]:
             def counting(*arguments: Any, **named: Any) -> Any:
@@ -133,10 +144,14 @@ def _deliver_and_die(url: str, operation: int) -> bool:
 
         psycopg.Connection.wait = counted(psycopg.Connection.wait)  # type: ignore[method-assign]
         httpx.Client.request = counted(httpx.Client.request)  # type: ignore[method-assign]
+        neo4j.Session.run = counted(neo4j.Session.run)  # type: ignore[method-assign]
+        neo4j.ManagedTransaction.run = counted(neo4j.ManagedTransaction.run)  # type: ignore[method-assign]
 
         try:
-            with closing(Ledger.open(url)) as ledger:
+            listen(hear)
+            with closing(Ledger.open(world.url, clock=world.clock, monotonic=world.clock.steady)) as ledger:
                 sys.addaudithook(look)
+                is_open = True
                 supply(ledger)
         finally:
             os._exit(0)

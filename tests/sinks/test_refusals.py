@@ -23,6 +23,7 @@ class Choosy:
     def __init__(self) -> None:
         self.stored: dict[int, str] = {}
         self.refuses = "1"
+        self.marked: str | None = None
 
     defect: Exception | None = None
 
@@ -38,6 +39,12 @@ class Choosy:
 
     def versions(self, after: int, last: int) -> Mapping[int, str]:
         return {number: version for number, version in self.stored.items() if after < number <= last}
+
+    def mark(self, stamp: str) -> None:
+        self.marked = stamp
+
+    def stamp(self) -> str | None:
+        return self.marked
 
     def close(self) -> None:
         return

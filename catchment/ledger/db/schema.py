@@ -666,6 +666,7 @@ sinks = Table(
     Column("not_before", BigInteger, nullable=False),
     Column("error", Text),
     Column("current_at", BigInteger),
+    Column("stamp", Text),
     _one_of("state", "active", "paused", "emptying"),
 )
 

@@ -3,21 +3,26 @@
 Triggers on `documents` number each change, by any cause, and keep the last number of each document. A sink has received
 all changes up to its position. The triggers exist while there is a sink, so that a library without sinks has no cost.
 Texts are read when they are sent: a deleted text never waits here.
+
+The position is true of one state of the place only, which a stamp names: the place and its row here get the same new text
+after each batch. If they differ, one of the two was put back from a copy, and the place is compared with the library.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, text, update
+from sqlalchemy import Connection, case, delete, func, insert, select, text, update
 
 from catchment.errors import BadInput, NotFound, did_you_mean
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, maybe_time
 from catchment.ledger.db.job_states import in_parts
+from catchment.ledger.db.joined_hosts import JoinedHosts
 from catchment.ledger.db.schema import (
     counters,
     documents,
@@ -31,6 +36,8 @@ from catchment.model import DocumentCopy
 _FIRST_WAIT = timedelta(seconds=15)
 _LONGEST_WAIT = timedelta(hours=1)
 _MOST_DOUBLINGS = 8
+_TO_COMPARE, _COMPARED_NONE = 0, -1
+"""Values of `compared` while a comparison is requested, and once it has begun. A request during it is thus not lost."""
 LAST_ID = 2**63 - 1
 
 _NUMBER = "UPDATE counters SET value = value + 1 WHERE name = 'changes';"
@@ -79,6 +86,9 @@ _DROP_POSTGRES = (
 )
 
 
+_WELL: Mapping[str, Any] = {"failures": 0, "not_before": 0, "error": None}
+
+
 class SinkState(StrEnum):
     """`emptying`: everything is deleted at the sink and sent again."""
 
@@ -93,7 +103,8 @@ class SinkRow:
 
     Attributes:
         secret: The reference to its password, or None.
-        compared: Documents up to this ID were compared with the library; None once all are.
+        compared: Documents up to this ID were compared with the library; 0 before, None once all are.
+        stamp: What the place has if it is as the last delivery left it; None before the first comparison, which takes any.
         failures: Consecutive failed deliveries; the next is not made before `not_before`. `error`: the last one's.
         current: When it had received everything last.
         waiting: Number of changed documents that it has not received; while it is compared, at least the rest of the library.
@@ -108,6 +119,7 @@ class SinkRow:
     state: SinkState
     position: int
     compared: int | None
+    stamp: str | None
     failures: int
     not_before: datetime | None
     error: str | None
@@ -115,12 +127,23 @@ class SinkRow:
     waiting: int
     refused: int
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has nothing to receive."""
+        return self.state is SinkState.ACTIVE and self.compared is None and not self.waiting
+
+    @property
+    def must_be_compared(self) -> bool:
+        """Whether a comparison was requested that has not begun."""
+        return self.compared == _TO_COMPARE
+
 
 class Outbox:
     """The sinks of one library, and the changes that each has to receive."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, hosts: JoinedHosts) -> None:
         self._store = store
+        self._hosts = hosts
 
     def add(
         self,
@@ -150,7 +173,7 @@ class Outbox:
                 "failures": 0,
                 "not_before": 0,
                 "position": 0,
-                "compared": 0,
+                "compared": _TO_COMPARE,
             }
             writing.execute(insert(sinks_table).values(values))
             _watch(writing)
@@ -173,10 +196,18 @@ class Outbox:
         sink = self.get(name)
         values: dict[str, Any] = {"state": state.value}
         if state is not SinkState.PAUSED:
-            values |= {"compared": 0, "failures": 0, "not_before": 0, "error": None}
+            values |= {"compared": _TO_COMPARE, **_WELL}
         with self._store.write() as writing:
             writing.execute(update(sinks_table).where(sinks_table.c.id == sink.id).values(values))
             writing.record(f"sink {state}", actor=actor, reason=f"{name} {reason}".strip())
+
+    def adopt(self, name: str, actor: str, reason: str = "") -> None:
+        """Let a sink take over its place as it is, whoever wrote there, and be compared. Raises NotFound."""
+        sink = self.get(name)
+        with self._store.write() as writing:
+            values = {"stamp": None, "compared": _TO_COMPARE, **_WELL}
+            writing.execute(update(sinks_table).where(sinks_table.c.id == sink.id).values(values))
+            writing.record("sink adopted", actor=actor, reason=f"{name} {reason}".strip())
 
     def get(self, name: str) -> SinkRow:
         """Return the sink with this name. Raises NotFound."""
@@ -234,10 +265,11 @@ class Outbox:
         *,
         position: int | None = None,
         compared: int | None = None,
+        stamp: str | None = None,
     ) -> SinkRow:
         """Record that a sink received or refused these documents, and how far it is: by changes, or in the comparison.
 
-        `compared`: `LAST_ID` at its end.
+        `compared`: `LAST_ID` at its end. `stamp`: what the place has now, if anything was written there.
         """
         its = sinks_table.c
         with self._store.write() as writing:
@@ -245,9 +277,11 @@ class Outbox:
                 old = refused_documents.c.document_id.in_(part) & (refused_documents.c.sink_id == sink.id)
                 writing.execute(delete(refused_documents).where(old))
             writing.insert(refused_documents, [(sink.id, number, reason) for number, reason in refusals.items()])
-            values: dict[str, Any] = {"failures": 0, "not_before": 0, "error": None}
+            values: dict[str, Any] = dict(_WELL)
             if position is not None:
                 values["position"] = position
+            if stamp is not None:
+                values["stamp"] = stamp
             writing.execute(update(sinks_table).where(its.id == sink.id).values(values))
             if compared is not None:
                 # Unless a command started another comparison meanwhile.
@@ -256,27 +290,67 @@ class Outbox:
                 writing.execute(update(sinks_table).where(mine).values(compared=further))
             least = select(func.min(its.position)).scalar_subquery()
             writing.execute(delete(table).where(table.c.position <= least))
-        return self.get(sink.name)
+        return self._again(sink)
 
-    def compare(self, sink: SinkRow) -> SinkRow:
-        """Begin a comparison: whatever changes from now on is sent after it."""
+    def compare(self, sink: SinkRow, stamp: str, *, is_emptied: bool = False) -> SinkRow:
+        """Begin a comparison: whatever changes from now on is sent after it. `stamp`: what the place has now."""
         last = select(counters.c.value).where(counters.c.name == "changes").scalar_subquery()
-        return self._set(sink, position=last, compared=0, state=SinkState.ACTIVE.value)
+        values: dict[str, Any] = {"position": last, "compared": _COMPARED_NONE, "stamp": stamp}
+        if is_emptied:
+            # Unless a command paused it meanwhile.
+            emptied = (sinks_table.c.state == SinkState.EMPTYING.value, SinkState.ACTIVE.value)
+            values["state"] = case(emptied, else_=sinks_table.c.state)
+        return self._set(sink, values)
+
+    def recheck(self, sink: SinkRow) -> SinkRow:
+        """Request a comparison: the place is not as the last delivery left it."""
+        return self._set(sink, {"compared": _TO_COMPARE})
 
     def caught_up(self, sink: SinkRow) -> SinkRow:
         """Record that a sink has everything now."""
-        return self._set(sink, current_at=self._store.now())
+        return self._set(sink, {**_WELL, "current_at": self._store.now()})
 
     def failed(self, sink: SinkRow, error: str) -> None:
         """Record a failed delivery, and put the next one off: ever longer, up to an hour."""
         wait = min(_FIRST_WAIT * 2 ** min(sink.failures, _MOST_DOUBLINGS), _LONGEST_WAIT)
         until = self._store.now() + wait // timedelta(microseconds=1)
-        self._set(sink, failures=sink.failures + 1, not_before=until, error=error)
+        # Unless a command resumed it meanwhile.
+        mine = (sinks_table.c.id == sink.id) & (sinks_table.c.failures == sink.failures)
+        with self._store.write() as writing:
+            values = {"failures": sink.failures + 1, "not_before": until, "error": error}
+            writing.execute(update(sinks_table).where(mine).values(values))
 
-    def _set(self, sink: SinkRow, **values: Any) -> SinkRow:
+    def new_stamp(self, sink: SinkRow) -> str:
+        """Return a text that no place ever had: the home and the sink that write there, and a random part."""
+        return f"{self._home}-{sink.id}-{os.urandom(8).hex()}"
+
+    def is_own(self, sink: SinkRow, stamp: str | None) -> bool:
+        """Return whether a stamp is of this sink of this home, or of none. Hosts that share the ledger count as one home."""
+        home, _, rest = (stamp or "").partition("-")
+        number, _, is_whole = rest.partition("-")
+        return not is_whole or (number == str(sink.id) and (home == self._home or self._hosts.is_shared))
+
+    def is_served_here(self, sink: SinkRow) -> bool:
+        """Return whether this home writes to the sink, and no other host of the ledger does."""
+        return not self._hosts.is_shared or (sink.stamp or "").startswith(f"{self._home}-")
+
+    @property
+    def _home(self) -> str:
+        ownership = self._store.ownership
+        return "0" if ownership is None else f"{ownership.identity:x}"
+
+    def _set(self, sink: SinkRow, values: Mapping[str, Any]) -> SinkRow:
         with self._store.write() as writing:
             writing.execute(update(sinks_table).where(sinks_table.c.id == sink.id).values(values))
-        return self.get(sink.name)
+        return self._again(sink)
+
+    def _again(self, sink: SinkRow) -> SinkRow:
+        """Return the row as it is now. Raises NotFound if the sink was removed, also if another one has its name."""
+        with self._store.read() as reading:
+            row = reading.execute(select(sinks_table).where(sinks_table.c.id == sink.id)).first()
+            if row is None:
+                raise NotFound(f"{sink.name!r}: the sink was removed; see `catchment sinks list`")
+            return _sink(reading, row)
 
 
 def lacks_triggers(reading: Reading) -> bool:
@@ -290,8 +364,13 @@ def lacks_triggers(reading: Reading) -> bool:
 
 def compare_all(writing: Writing) -> None:
     """Let each sink be compared with the library, because this one takes the place of another, and note its changes."""
-    writing.execute(update(sinks_table).values(compared=0, not_before=0))
+    writing.execute(update(sinks_table).values(compared=_TO_COMPARE, not_before=0))
     _watch(writing)
+
+
+def adopt_all(writing: Writing) -> None:
+    """Let each sink take over its place as it is: the home that wrote there is no longer used."""
+    writing.execute(update(sinks_table).values(stamp=None, compared=_TO_COMPARE, not_before=0))
 
 
 def unwatch(connection: Connection) -> None:
@@ -329,6 +408,7 @@ def _sink(reading: Reading, row: AnyRow) -> SinkRow:
         SinkState(row.state),
         row.position,
         row.compared,
+        row.stamp,
         row.failures,
         maybe_time(row.not_before or None),
         row.error,

@@ -122,8 +122,9 @@ def of_ledger_each_minute(ledger: Ledger, _home: Home, _latest: LatestSyncs) -> 
     yield from _consents(ledger, now)
     for sink in ledger.outbox.all():
         if sink.error and sink.state is not SinkState.PAUSED:
-            remedy = f"correct the cause, then: catchment sinks resume {sink.name}"
-            yield Condition(ReasonCode.SINK_FAILING, f"sink:{sink.name}", sink.error.partition("; ")[0], remedy)
+            problem, _, remedy = sink.error.partition("; ")
+            remedy = remedy or f"correct the cause, then: catchment sinks resume {sink.name}"
+            yield Condition(ReasonCode.SINK_FAILING, f"sink:{sink.name}", problem, remedy)
 
 
 def of_objectives(ledger: Ledger, home: Home, _latest: LatestSyncs) -> Iterator[Condition]:

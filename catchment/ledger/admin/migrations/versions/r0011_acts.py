@@ -1,4 +1,4 @@
-"""Name the sync that another one continues or undoes, instead of deriving it from their order or from a summary."""
+"""Name the sync that another one continues or undoes, and the stamp of a sink's place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNDO = '{"undoes":'
 
 
 def upgrade() -> None:
-    """Add two columns. A sync continues a yielded one directly before it that worked for the same backfill, or for none."""
+    """Add three columns. A sync continues a yielded one directly before it that worked for the same backfill, or for none."""
     for statement in (
         "ALTER TABLE syncs ADD COLUMN continues BIGINT",
         "ALTER TABLE syncs ADD COLUMN undoes BIGINT",
@@ -25,5 +25,8 @@ def upgrade() -> None:
             WHERE undoes IS NULL""",
         "CREATE INDEX syncs_continuing ON syncs (continues) WHERE continues IS NOT NULL",
         "CREATE INDEX syncs_undoing ON syncs (undoes) WHERE undoes IS NOT NULL",
+        # Sinks have no stamp yet: each is compared once, and gets one.
+        "ALTER TABLE sinks ADD COLUMN stamp TEXT",
+        "UPDATE sinks SET compared = 0",
     ):
         op.get_bind().exec_driver_sql(statement)

@@ -1,0 +1,307 @@
+"""Places and ledgers that were put back from a copy, emptied or exchanged: the next look and delivery make them right."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+import sinks
+from catchment.errors import Refused, SinkUnavailable
+from catchment.ledger import Ledger, SinkState
+from catchment.ledger.db.schema import sinks as sinks_table
+from catchment.runtime.home import Home
+from catchment.sync import supply as engine
+from tests.faults.crashes import killing, listen, lived
+from tests.ledger.world import Clock, World, note, notes
+from tests.sinks.conftest import Place, supply
+from tests.sinks.test_contract import equals
+
+
+def look(world: World, tmp_path: Path, name: str = "copy") -> bool:
+    """Look at the sink as the health check does, and return whether it has something to receive."""
+    engine.look(Home(tmp_path / "home"), world.ledger, name, sinks.opened)
+    return name in world.ledger.outbox.due()
+
+
+def copied_ledger(world: World, folder: Path) -> Callable[[], None]:
+    """Copy the files of the ledger by hand, and return a function that puts them back."""
+    world.ledger.close()
+    file = Path(world.url.removeprefix("sqlite:///"))
+    folder.mkdir(parents=True)
+    for each in file.parent.glob(f"{file.name}*"):
+        shutil.copy2(each, folder)
+    world.reopen()
+
+    def put_back() -> None:
+        world.ledger.close()
+        for each in file.parent.glob(f"{file.name}*"):
+            each.unlink()
+        for each in folder.iterdir():
+            shutil.copy2(each, file.parent)
+        world.reopen()
+
+    return put_back
+
+
+def test_old_copy_of_a_place_is_noticed_and_repaired(supplied: World, place: Place, tmp_path: Path) -> None:
+    world = supplied
+    world.ingest(*notes(6))
+    supply(world.ledger)
+    put_back = place.copied(tmp_path / "old")
+    world.ingest(note("n/0.md", "v2", "n0"), note("n/new.md"))
+    world.lose("n/1.md")
+    world.settle()
+    supply(world.ledger)
+    assert not look(world, tmp_path)
+    put_back()
+    assert look(world, tmp_path), "before, it was up to date"
+    assert world.ledger.outbox.get("copy").waiting
+    counts = supply(world.ledger)
+    assert (counts.sent, counts.removed) == (2, 1)
+    assert equals(world, place)
+    assert not look(world, tmp_path)
+
+
+def test_delivery_to_an_old_copy_sends_what_the_copy_lacks(supplied: World, place: Place, tmp_path: Path) -> None:
+    world = supplied
+    world.ingest(*notes(3))
+    supply(world.ledger)
+    put_back = place.copied(tmp_path / "old")
+    world.ingest(*notes(2, 3))
+    supply(world.ledger)
+    put_back()
+    world.ingest(*notes(1, 5))
+    assert supply(world.ledger).sent == 3
+    assert equals(world, place)
+
+
+def test_emptied_place_is_noticed_and_filled(supplied: World, place: Place, tmp_path: Path) -> None:
+    world = supplied
+    world.ingest(*notes(3))
+    supply(world.ledger)
+    place.emptied()
+    assert place.read() == {}
+    assert look(world, tmp_path)
+    assert supply(world.ledger).sent == 3
+    assert equals(world, place)
+
+
+def test_sink_ahead_of_a_ledger_put_back_by_hand_is_repaired(supplied: World, place: Place, tmp_path: Path) -> None:
+    """Numbers of documents are given again, to other documents."""
+    world = supplied
+    world.ingest(*notes(4))
+    supply(world.ledger)
+    put_back = copied_ledger(world, tmp_path / "old")
+    world.ingest(note("n/0.md", "v2", "n0"), *(note(f"n/ahead{n}.md") for n in range(3)))
+    world.lose("n/1.md")
+    world.record()
+    world.settle()
+    supply(world.ledger)
+    put_back()
+    world.ingest(*(note(f"n/anew{n}.md") for n in range(2)))
+    supply(world.ledger)
+    assert equals(world, place)
+    assert not look(world, tmp_path)
+
+
+def test_sink_ahead_of_a_restored_backup_is_repaired(supplied: World, place: Place, tmp_path: Path) -> None:
+    world = supplied
+    world.ingest(*notes(4))
+    supply(world.ledger)
+    world.ledger.back_up(tmp_path / "backup.db", {})
+    world.ingest(note("n/0.md", "v2", "n0"), *(note(f"n/ahead{n}.md") for n in range(3)))
+    world.lose("n/1.md")
+    world.settle()
+    supply(world.ledger)
+    world.ledger.close()
+    Ledger.restore(world.url, tmp_path / "backup.db", [], [])
+    world.reopen()
+    world.sync = world.begin()
+    world.ingest(*(note(f"n/anew{n}.md") for n in range(2)))
+    supply(world.ledger)
+    assert equals(world, place)
+
+
+def test_revoked_text_in_an_old_copy_is_deleted(supplied: World, place: Place, tmp_path: Path) -> None:
+    """The place is away during the withdrawal, and comes back as a copy that still has the text."""
+    world = supplied
+    world.ingest(*notes(3))
+    supply(world.ledger)
+    put_back = place.copied(tmp_path / "old")
+    assert len(place.read()) == 3
+    with place.away():
+        assert sum(world.ledger.purging.items(world.source.id, lambda _: True)) == 3
+        with pytest.raises(SinkUnavailable):
+            supply(world.ledger)
+    assert world.ledger.outbox.get("copy").waiting == 3
+    put_back()
+    supply(world.ledger)
+    assert place.read() == {}
+    put_back()
+    assert len(place.read()) == 3
+    assert look(world, tmp_path)
+    supply(world.ledger)
+    assert place.read() == {}
+    assert equals(world, place)
+
+
+def test_any_swap_of_place_and_ledger_ends_equal(supplied: World, place: Place, tmp_path: Path) -> None:
+    """Copies of place and ledger are made and put back in any order, also beside changes that were not delivered."""
+    world, random_ = supplied, random.Random(11)
+    supply(world.ledger)
+    places, ledgers = [place.copied(tmp_path / "p")], [copied_ledger(world, tmp_path / "l")]
+    for step in range(40):
+        match random_.randrange(7):
+            case 0:
+                places.append(place.copied(tmp_path / f"p{step}"))
+            case 1:
+                ledgers.append(copied_ledger(world, tmp_path / f"l{step}"))
+            case 2:
+                random_.choice(places)()
+            case 3:
+                random_.choice(ledgers)()
+            case 4:
+                world.lose(f"n/{random_.randrange(8)}.md")
+                world.settle()
+            case _:
+                n = random_.randrange(8)
+                world.ingest(note(f"n/{n}.md", f"v{step}", f"n{n}"))
+        if random_.random() < 0.5:
+            if look(world, tmp_path):
+                supply(world.ledger)
+            assert equals(world, place), step
+
+
+def test_kill_between_sink_and_ledger_ends_equal(supplied: World, place: Place, tmp_path: Path) -> None:
+    """The sink has the batch and its stamp, and the ledger neither."""
+    world = supplied
+    world.ingest(*notes(3))
+    supply(world.ledger)
+    world.ingest(note("n/0.md", "v2", "n0"), note("n/new.md"))
+    world.ledger.close()
+
+    def deliver() -> None:
+        listen(killing("outbox.Outbox.received: before commit", 1))
+        with closing(Ledger.open(world.url, clock=world.clock, monotonic=world.clock.steady)) as ledger:
+            supply(ledger)
+
+    assert lived(deliver, tmp_path / "note").code == -9
+    world.reopen()
+    assert world.ledger.outbox.get("copy").waiting == 2
+    supply(world.ledger)
+    assert equals(world, place)
+    assert not look(world, tmp_path)
+
+
+def test_sink_of_an_earlier_version_is_compared_once_and_stamped(supplied: World, place: Place, tmp_path: Path) -> None:
+    world = supplied
+    world.ingest(*notes(2))
+    supply(world.ledger)
+    with sinks.opened(place.kind, place.place, place.secret) as opened:
+        opened.write([], [1])
+        opened.mark("")
+    with world.ledger._store.write() as writing:
+        # As the migration does.
+        writing.execute(update(sinks_table).values(stamp=None, compared=0))
+    assert supply(world.ledger).sent == 1
+    assert equals(world, place)
+    assert not look(world, tmp_path)
+
+
+def test_two_sinks_of_one_home_cannot_share_a_place(supplied: World, place: Place, tmp_path: Path) -> None:
+    world = supplied
+    outbox = world.ledger.outbox
+    world.ingest(*notes(2))
+    supply(world.ledger)
+    outbox.add("second", place.kind, place.place, place.secret, "operator:anna")
+    outbox.set_state("copy", SinkState.PAUSED, "operator:anna")
+    counts = engine.DeliveryCounts()
+    engine.deliver(world.ledger, "second", sinks.opened, lambda: True, counts)
+    outbox.set_state("copy", SinkState.ACTIVE, "operator:anna")
+    with pytest.raises(SinkUnavailable, match=r"copy: another home or sink writes to its place; .* sinks adopt copy"):
+        supply(world.ledger)
+    outbox.set_state("copy", SinkState.EMPTYING, "operator:anna")
+    with pytest.raises(SinkUnavailable):
+        supply(world.ledger)
+    assert len(place.read()) == 2, "a rebuild deletes nothing of another sink"
+    outbox.adopt("copy", "operator:anna")
+    supply(world.ledger)
+    assert equals(world, place)
+    engine.look(Home(tmp_path / "home"), world.ledger, "second", sinks.opened)
+    assert "another home or sink" in str(outbox.get("second").error)
+
+
+@contextmanager
+def homes(tmp_path: Path) -> Iterator[tuple[World, Callable[[], World]]]:
+    """Yield a world with a home, and a function that copies the home by hand and returns the world of the copy."""
+    clock = Clock()
+    opened = list[World]()
+
+    def made(folder: Path) -> World:
+        home = Home(folder).make()
+        world = World("", clock, Ledger.open(home, clock=clock, monotonic=clock.steady))
+        opened.append(world)
+        return world
+
+    def copied() -> World:
+        opened[0].ledger.close()
+        shutil.copytree(tmp_path / "one", tmp_path / "two")
+        opened[0].ledger = Ledger.open(Home(tmp_path / "one"), clock=clock, monotonic=clock.steady)
+        return made(tmp_path / "two")
+
+    yield made(tmp_path / "one"), copied
+    for world in opened:
+        with suppress(Refused):
+            world.ledger.close()
+
+
+def test_copied_home_is_refused_at_the_sinks_of_the_original(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CATCHMENT_DATABASE_URL", raising=False)
+    with sinks.opened(place.kind, place.place, place.secret, create=True):
+        pass
+    with homes(tmp_path) as (one, copied):
+        one.ledger.outbox.add("copy", place.kind, place.place, place.secret, "operator:anna")
+        one.ingest(*notes(2))
+        supply(one.ledger)
+        two = copied()
+        two.ingest(*notes(1, 2))
+        with pytest.raises(SinkUnavailable, match="another home or sink writes to its place"):
+            supply(two.ledger)
+        one.ingest(*notes(2, 4))
+        assert supply(one.ledger).sent == 2, "the original continues without a comparison"
+        assert equals(one, place)
+        two.ledger.outbox.adopt("copy", "operator:anna")
+        supply(two.ledger)
+        assert equals(two, place)
+        with pytest.raises(SinkUnavailable, match="another home or sink"):
+            one.ingest(*notes(1, 9))
+            supply(one.ledger)
+
+
+def test_idle_sink_that_is_away_is_noticed_and_its_return_too(supplied: World, place: Place, tmp_path: Path) -> None:
+    world = supplied
+    world.ingest(*notes(2))
+    supply(world.ledger)
+    with place.away():
+        assert not look(world, tmp_path)
+        assert not look(world, tmp_path)
+        sink = world.ledger.outbox.get("copy")
+        assert (sink.failures, bool(sink.error)) == (1, True)
+    assert not look(world, tmp_path)
+    assert world.ledger.outbox.get("copy").error is None
+
+
+def test_delivery_without_work_opens_no_place(supplied: World, place: Place) -> None:
+    world = supplied
+    world.ingest(*notes(1))
+    supply(world.ledger)
+    with place.away():
+        assert world.ledger.outbox.due() == []
