@@ -86,7 +86,7 @@ class WebListing:
             item = self._pages.items.get(kept.key)
             recorded = item if item is not None and item.version == kept.version else None
             is_delivered = recorded is not None and recorded.content_hash not in (None, kept.replaces)
-            state = PageState.of(item.attributes) if item else None
+            state = PageState.of(item.attributes) if item and recorded is None else None
             is_outdated = state is not None and kept.asked < state.looked
             if is_delivered or is_outdated or now - kept.asked > _KEPT:
                 self._run.pages.drop(kept.key)

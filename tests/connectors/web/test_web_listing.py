@@ -522,6 +522,18 @@ def test_older_response_of_a_page_replaces_no_newer_content(
     assert (report.new, report.changed) == (set(), set())
 
 
+def test_response_that_waits_for_its_job_outlives_a_further_look(
+    small_web: SmallWeb, reader: Reader, clock: Clock
+) -> None:
+    host = small_web.hosts[0]
+    source = reader.connector(put_list(host, host.put("/page", page("text"))))
+    reader.sync(source, fetch=False)
+    clock.wait(days=2)
+    requests = [reader.asked(lambda: reader.sync(source, fetch=fetch)) for fetch in (False, True)]
+    assert [[request.status for request in asked] for asked in requests] == [[304, 304], [304]]
+    assert len(reader.ledger.documents()) == 1
+
+
 def test_truncated_response_of_a_list_is_requested_again(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
     host = small_web.hosts[0]
     pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(3)]
