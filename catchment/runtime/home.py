@@ -187,9 +187,14 @@ class Home:
         return self.path / "alerts.yaml"
 
     @property
+    def user_files(self) -> tuple[Path, ...]:
+        """The files that the user writes, which a restore puts back."""
+        return self.sources_file, self.alerts_file, self.inbox
+
+    @property
     def backed_up(self) -> tuple[Path, ...]:
-        """The files that a backup contains beside the ledger: those that the user writes, and the checkpoints."""
-        return self.sources_file, self.alerts_file, self.inbox, self.checkpoints
+        """The files that a backup contains beside the ledger. The checkpoints of a home only grow: a restore adds one."""
+        return *self.user_files, self.checkpoints
 
     @property
     def web_port(self) -> Path:
