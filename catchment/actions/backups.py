@@ -9,7 +9,8 @@ from pathlib import Path
 
 from catchment.actions.desk import Desk, E
 from catchment.audit import chain
-from catchment.audit.checkpoints import Restoration
+from catchment.audit.checkpoints import Restoration, TreeHead, about
+from catchment.audit.signing import kept
 from catchment.errors import BadInput, CatchmentError, LedgerError, NotFound, Refused
 from catchment.ledger import Ledger, SavedFiles
 from catchment.runtime import process
@@ -42,7 +43,8 @@ def make(desk: Desk[E], actor: str, reason: str = "", *, target: Path | None = N
     try:
         with desk.reading() as ledger:
             file = _named(target, home, status.began)
-            broken = ledger.back_up(file, {one.name: one.read_bytes() for one in home.backed_up if one.exists()})
+            files = {one.name: one.read_bytes() for one in home.user_files if one.exists()}
+            broken = ledger.back_up(file, files, lambda rows: {home.checkpoints.name: about(kept(home)[0], rows)})
     except BaseException as error:
         problem = str(error) if isinstance(error, CatchmentError) else type(error).__name__
         replace(status, ended=datetime.now(UTC), problem=problem).write(home)
@@ -78,7 +80,7 @@ def restore(desk: Desk[E], actor: str, reason: str = "", *, file: Path) -> Resto
     # A ledger that cannot be read is replaced in any case.
     with suppress(NotFound, LedgerError), desk.reading() as present:
         replaced = present.history.latest()
-    signed: list[Restoration] = []
+    signed: list[tuple[Restoration, TreeHead]] = []
 
     def sign(copy: Ledger, saved: SavedFiles) -> None:
         theirs = saved.files.get(home.checkpoints.name, b"")
@@ -87,7 +89,9 @@ def restore(desk: Desk[E], actor: str, reason: str = "", *, file: Path) -> Resto
     # They are keyed by numbers of jobs and items, which the restored ledger assigns again.
     outdated = [home.cache, home.raw]
     done = Ledger.restore(home.database_url, expanded(file).absolute(), outdated, home.user_files, sign)
-    return RestoredBackup(done.aside, done.model, done.broken, signed[0])
+    ((restoration, head),) = signed
+    chain.confirm_restore(home, head)
+    return RestoredBackup(done.aside, done.model, done.broken, restoration)
 
 
 def require_none_running(home: Home) -> None:

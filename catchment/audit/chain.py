@@ -73,12 +73,14 @@ def sign_restore(
     replaced: int,
     actor: str,
     reason: str,
-) -> Restoration:
+) -> tuple[Restoration, TreeHead]:
     """Add a restore to the history of a copy that is about to replace the ledger, and sign it.
 
-    If it is killed before it replaces the ledger, `verify` finds what it found before. `theirs`: the checkpoints of the
-    backup. Those of another home are kept, too. `made`: the time of the backup, if known. `replaced`: the number of rows of
-    the replaced history, 0 if unknown. Raises HomeUnavailable.
+    If it is killed before it replaces the ledger, `verify` finds what it found before. Pass the returned checkpoint to
+    `confirm_restore` when the ledger is replaced. `theirs`: the checkpoints of the backup. Those of another home are kept, too.
+    `made`: the time of the backup, if known. `replaced`: the number of rows of the replaced history, 0 if unknown.
+
+    Raises HomeUnavailable.
     """
     ours, _ = kept(home)
     found, tree, allowed = _checked(copy, lambda trail: _of_backup(trail, theirs, ours))
@@ -96,7 +98,16 @@ def sign_restore(
         other = signer.take_over(theirs)
         restored = Restoration(time, found.rows, replaced, found.signed, row.hex(), other, problem)
         signer.remember(tree.size, tree.root(), (allowed.erased, allowed.erased_to), restored)
-    return restored
+    return restored, TreeHead(tree.size, tree.root())
+
+
+def confirm_restore(home: Home, head: TreeHead) -> None:
+    """Sign that a restore has replaced the ledger. Before that, a ledger without it is valid, too: the restore may be killed.
+
+    Raises HomeUnavailable.
+    """
+    with signing(home) as signer:
+        signer.remember(head.size, head.root)
 
 
 def _standing(trail: Trail, lines: bytes, key: str) -> Standing:

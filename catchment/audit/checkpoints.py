@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -66,12 +66,13 @@ class Restoration:
 
 @dataclass(frozen=True, slots=True)
 class SignedLine:
-    """One line: its key, and what it signs. `problem`: why it is not valid, in words."""
+    """One line: its key, and what it signs. `problem`: why it is not valid, in words. `end`: the byte after it."""
 
     key: str
     head: TreeHead
     restoration: Restoration | None = None
     problem: str | None = None
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,15 @@ def standing_of(lines: Sequence[SignedLine], key: str, is_in_place: Callable[[Re
     return Standing(tuple(sorted(heads, key=lambda one: one.size)), tuple(restored), tuple(problems))
 
 
+def about(data: bytes, rows: int) -> bytes:
+    """Return the lines that can be about a history of so many rows: not the last ones, which were added when it was longer."""
+    end, is_longer = 0, False
+    for line in read(data):
+        is_longer = line.head.size > rows or (is_longer and not line.restoration)
+        end = end if is_longer else line.end
+    return data[:end]
+
+
 def taken_over(theirs: bytes, ours: bytes) -> bytes:
     """Return the lines of another home that are not among ours, marked as such."""
     known = {stored["note"] for _, stored in _stored(ours) if stored}
@@ -140,10 +150,11 @@ def digest(data: bytes) -> str:
 
 def _read(data: bytes) -> Iterator[SignedLine]:
     before, allowed, is_chained, is_former = sha256(), set[str](), False, False
-    number = 0
+    number = end = 0
     for number, (raw, stored) in enumerate(_stored(data), 1):
         expected = _encoded(before)
         before.update(raw)
+        end += len(raw)
         if stored and stored.get(_FORMER):
             is_former = True
             continue
@@ -156,17 +167,17 @@ def _read(data: bytes) -> Iterator[SignedLine]:
                 raise Broken("it does not follow the lines before it")
         except (Broken, ValueError, KeyError, TypeError) as error:
             reason = str(error) if isinstance(error, Broken) else "is unreadable"
-            yield _invalid(number, reason)
+            yield _invalid(number, reason, end)
             continue
         is_chained, is_former = is_chained or AFTER in marks, False
         allowed = {line.key, marks.get(NEXT, line.key)}
-        yield line
+        yield replace(line, end=end)
     if is_former:
-        yield _invalid(number, "it is of another home, and no restore follows")
+        yield _invalid(number, "it is of another home, and no restore follows", end)
 
 
-def _invalid(number: int, reason: str) -> SignedLine:
-    return SignedLine("", TreeHead(0, b""), problem=f"Checkpoint {number}: {reason}")
+def _invalid(number: int, reason: str, end: int) -> SignedLine:
+    return SignedLine("", TreeHead(0, b""), problem=f"Checkpoint {number}: {reason}", end=end)
 
 
 def _opened(stored: dict[str, Any] | None) -> tuple[SignedLine, dict[str, str]]:

@@ -281,11 +281,13 @@ class Ledger:
         """Return whether the pages of the file are inconsistent. Reads the whole file."""
         return bool(pages(self._store))
 
-    def back_up(self, target: Path, files: Mapping[str, bytes]) -> list[str]:
+    def back_up(
+        self, target: Path, files: Mapping[str, bytes], signed: Callable[[int], Mapping[str, bytes]] | None = None
+    ) -> list[str]:
         """Write a backup; see `catchment.ledger.admin.backup`."""
         from catchment.ledger.admin import backup
 
-        return backup.back_up(self._store, target, files)
+        return backup.back_up(self._store, target, files, signed)
 
     @classmethod
     def restore(

@@ -188,13 +188,8 @@ class Home:
 
     @property
     def user_files(self) -> tuple[Path, ...]:
-        """The files that the user writes, which a restore puts back."""
+        """The files that the user writes: a backup contains them, and a restore puts them back."""
         return self.sources_file, self.alerts_file, self.inbox
-
-    @property
-    def backed_up(self) -> tuple[Path, ...]:
-        """The files that a backup contains beside the ledger. The checkpoints of a home only grow: a restore adds one."""
-        return *self.user_files, self.checkpoints
 
     @property
     def web_port(self) -> Path:
@@ -218,7 +213,7 @@ class Home:
 
     @property
     def checkpoints(self) -> Path:
-        """The signed checkpoints of the history."""
+        """The signed checkpoints of the history. They only grow: a backup contains them, and a restore adds one."""
         return self.audit / "checkpoints"
 
     @property

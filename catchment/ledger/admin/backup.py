@@ -69,8 +69,12 @@ class Restored:
     broken: list[str]
 
 
-def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]:
+def back_up(
+    store: Store, target: Path, files: Mapping[str, bytes], signed: Callable[[int], Mapping[str, bytes]] | None = None
+) -> list[str]:
     """Write a consistent copy of the ledger, check it, and return the violated invariants.
+
+    `signed` returns further files for the number of rows of the history in the copy.
 
     Does not block other processes. The target appears only when complete. Raises BadInput if the target exists, LedgerCorrupt
     if the ledger cannot be copied, and HomeUnavailable or LedgerUnavailable on disk errors.
@@ -90,8 +94,12 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
                 if copy.execute(_HAS_FILES).fetchone() is None:
                     copy.execute(_FILES)
                     copy.executemany("INSERT INTO backup VALUES (?, ?)", files.items())
-                made_at = datetime.now(UTC).isoformat(timespec="seconds").encode()
-                copy.execute("INSERT OR REPLACE INTO backup VALUES (?, ?)", (_MADE, made_at))
+                (rows,) = copy.execute("SELECT length FROM chain").fetchone()
+                more = {
+                    _MADE: datetime.now(UTC).isoformat(timespec="seconds").encode(),
+                    **(signed(rows) if signed else {}),
+                }
+                copy.executemany("INSERT OR REPLACE INTO backup VALUES (?, ?)", more.items())
             broken = _proved(unfinished)
             with translated(), closing(sqlite3.connect(unfinished)) as copy:
                 # A single file that is readable on a read-only disk too.
