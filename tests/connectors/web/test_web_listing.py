@@ -529,8 +529,8 @@ def test_response_that_waits_for_its_job_outlives_a_further_look(
     source = reader.connector(put_list(host, host.put("/page", page("text"))))
     reader.sync(source, fetch=False)
     clock.wait(days=2)
-    requests = [reader.asked(lambda: reader.sync(source, fetch=fetch)) for fetch in (False, True)]
-    assert [[request.status for request in asked] for asked in requests] == [[304, 304], [304]]
+    assert [request.status for request in reader.asked(lambda: reader.sync(source, fetch=False))] == [304, 304]
+    assert [request.status for request in reader.asked(lambda: reader.sync(source))] == [304]
     assert len(reader.ledger.documents()) == 1
 
 
