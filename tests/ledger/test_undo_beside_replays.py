@@ -1,4 +1,4 @@
-"""Undo beside replays, yielded syncs and waiting jobs: what belongs to one act is undone, and nothing else, and it stays so."""
+"""Undo beside replays, yielded syncs and waiting jobs: an undo takes back one act, and later work does not return it."""
 
 from __future__ import annotations
 
