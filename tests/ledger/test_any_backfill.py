@@ -31,7 +31,10 @@ from tests.ledger.world import PARSE_ERROR, TIMEOUT, Clock, World, content, note
 pytestmark = pytest.mark.long
 
 NAMES = ("a", "b", "c")
-VERSIONS = ("v1", "v2", "v3")
+EDITS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["v1", "v2", "v3", None]), max_size=3)
+OUTCOME = st.sampled_from(["completed", "yielded"])
+MOST = st.sampled_from([9, 2, 1, 0])
+FAILING = st.sampled_from([None, "later", "never"])
 ALL = BackfillSelection(ReplayStage.NORMALIZE)
 
 
@@ -110,32 +113,20 @@ class Model(RuleBasedStateMachine):
         self.library: dict[str, State] = {}
         self.acts: dict[int, Act] = {}
         self.replays: dict[int, Replay] = {}
-        self.files = {"a": "v1", "b": "v1"}
-        self.sync("completed", 9, None)
+        self.files: dict[str, str] = {}
+        self.sync({"a": "v1", "b": "v1"}, "completed", 9, None)
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
             self.world.ledger.close()
             shutil.rmtree(self.folder)
 
-    # The source
-
-    @rule(name=st.sampled_from(NAMES), version=st.sampled_from(VERSIONS))
-    def edit(self, name: str, version: str) -> None:
-        self.files[name] = version
-
-    @rule(name=st.sampled_from(NAMES))
-    def delete(self, name: str) -> None:
-        self.files.pop(name, None)
-
     # Syncs
 
-    @rule(
-        outcome=st.sampled_from(["completed", "yielded"]),
-        most=st.sampled_from([0, 1, 2, 9]),
-        failing=st.sampled_from([None, "later", "never"]),
-    )
-    def sync(self, outcome: str, most: int, failing: str | None) -> None:
+    @rule(edits=EDITS, outcome=OUTCOME, most=MOST, failing=FAILING)
+    def sync(self, edits: dict[str, str | None], outcome: str, most: int, failing: str | None) -> None:
+        """Change the source, then list it, and store some of what is new."""
+        self.files = {name: version for name, version in (self.files | edits).items() if version is not None}
         number = self._begin(None)
         listed = [name for name, thing in self.things.items() if thing.place == "present"]
         gone = [name for name in listed if name not in self.files]
@@ -224,14 +215,15 @@ class Model(RuleBasedStateMachine):
         return self.library.get(name, State())
 
     def _change(self, number: int, name: str, state: State) -> None:
-        self.acts[number].before.setdefault(name, self._state(name))
+        if self._state(name).text is not None or state.text is not None:
+            self.acts[number].before.setdefault(name, self._state(name))
         self.library[name] = state
 
     # Replays
 
-    @rule(listed=st.booleans())
-    def replay(self, listed: bool) -> None:
-        """Start a backfill with newer code, which its first run may list later."""
+    @rule(is_run=st.booleans(), outcome=OUTCOME, most=MOST, failing=FAILING)
+    def replay(self, is_run: bool, outcome: str, most: int, failing: str | None) -> None:
+        """Start a backfill with newer code. Its first run may come later."""
         self.code += 1
         own = self.world.ledger.backfills
         code = f"{self.code}.1"
@@ -240,8 +232,8 @@ class Model(RuleBasedStateMachine):
         number = own.plan(self.world.source.id, ALL, survey, "anna")
         own.start(number, survey.digest, "anna")
         self.replays[number] = Replay()
-        if listed:
-            self._run(number, "completed", 0, None)
+        if is_run:
+            self._run(number, outcome, most, failing)
 
     def _candidates(self, number: int | None) -> Iterator[str]:
         for name, thing in self.things.items():
@@ -252,12 +244,7 @@ class Model(RuleBasedStateMachine):
                 yield name
 
     @precondition(lambda self: self.replays)
-    @rule(
-        data=st.data(),
-        outcome=st.sampled_from(["completed", "yielded"]),
-        most=st.sampled_from([0, 1, 2, 9]),
-        failing=st.sampled_from([None, "later", "never"]),
-    )
+    @rule(data=st.data(), outcome=OUTCOME, most=MOST, failing=FAILING)
     def run(self, data: st.DataObject, outcome: str, most: int, failing: str | None) -> None:
         number = data.draw(st.sampled_from(sorted(self.replays)))
         if self._backfill(number).is_running:
@@ -381,24 +368,22 @@ class Model(RuleBasedStateMachine):
 
     # Failures and repairs
 
-    @rule()
-    def retry_quarantined(self) -> None:
-        self.world.ledger.quarantine.retry(None, "anna")
-        for thing in self.things.values():
-            if thing.wait and thing.wait.quarantined:
-                thing.wait = replace(thing.wait, quarantined=False, any_sync=True)
-
-    @rule()
-    def discard_quarantined(self) -> None:
+    @precondition(lambda self: any(thing.wait and thing.wait.quarantined for thing in self.things.values()))
+    @rule(is_wanted=st.booleans())
+    def decide_on_quarantined(self, is_wanted: bool) -> None:
         own = self.world.ledger.quarantine
-        own.discard([entry.job for entry in own.list()], "anna", "not wanted")
+        if is_wanted:
+            own.retry(None, "anna")
+        else:
+            own.discard([entry.job for entry in own.list()], "anna", "not wanted")
         for name, thing in self.things.items():
-            if thing.wait and thing.wait.quarantined:
+            if thing.wait and thing.wait.quarantined and is_wanted:
+                thing.wait = replace(thing.wait, quarantined=False, any_sync=True)
+            elif thing.wait and thing.wait.quarantined:
                 if not thing.wait.repeats:
                     self.library[name] = replace(self._state(name), stopped=True)
                 thing.wait = None
 
-    @precondition(lambda self: self.things)
     @rule(data=st.data())
     def repair(self, data: st.DataObject) -> None:
         """Read an item again, as after a proof that found a difference."""

@@ -1,9 +1,11 @@
-"""Undo beside replays, yielded syncs and waiting jobs: what belongs to one act is undone, and nothing else, and it stays so."""
+"""Undo beside replays, yielded syncs and waiting jobs: an undo takes back one act, and later work does not return it."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from catchment.actions import backfills
 from catchment.ledger import BackfillSelection, BackfillState, ClaimedJob, Delivered, Ledger
 from catchment.ledger.items.undo import UndoAction, Undone
 from catchment.model import JobState, ReplayStage
+from tests.faults.versions import kept
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, content, delivered, note, notes
 
 ALL = BackfillSelection(ReplayStage.NORMALIZE)
@@ -329,3 +332,30 @@ def test_cancelled_or_discarded_replay_lets_the_earlier_job_count(world: World) 
     world.ledger.quarantine.discard([failed], "anna", "not wanted")
     assert world.ledger.queue.counts()[world.source.name][JobState.SUCCEEDED] == 2
     assert world.ledger.check(deep=True) == []
+
+
+def test_migration_joins_yielded_syncs_of_one_act_only(tmp_path: Path) -> None:
+    file = kept("0010", tmp_path)
+    rows = [
+        (101, "yielded", None, None),
+        (102, "completed", 1, None),
+        (103, "yielded", None, None),
+        (104, "completed", None, '{"undoes":103}'),
+        (105, "yielded", None, None),
+        (106, "yielded", None, '{"succeeded":1}'),
+        (107, "completed", None, None),
+    ]
+    with closing(sqlite3.connect(file)) as database, database:
+        database.executemany(
+            "INSERT INTO syncs (id, source_id, owner, code_version, began_at, outcome, backfill_id, summary)"
+            " VALUES (?, 1, 'worker', '1', 0, ?, ?, ?)",
+            rows,
+        )
+        database.execute("UPDATE counters SET value = 107 WHERE name = 'syncs'")
+    with closing(Ledger.open(f"sqlite:///{file}")) as ledger:
+        assert ledger.syncs.get(104).summary == {"undoes": 103}
+        assert ledger.syncs.get(106).summary == {"succeeded": 1}
+        assert ledger.undo.undone_by(103) == 104
+    with closing(sqlite3.connect(file)) as database:
+        found = database.execute("SELECT id, continues FROM syncs WHERE continues IS NOT NULL ORDER BY id").fetchall()
+    assert found == [(106, 105), (107, 106)]

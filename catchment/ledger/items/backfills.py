@@ -477,7 +477,8 @@ def _candidates(
         chosen &= documents.c.moment < maybe_micros(what.until)
     if number is not None:
         tried = jobs.alias("tried")
-        chosen &= ~exists(select(tried.c.id).where(tried.c.item_id == items.c.id, tried.c.backfill_id == number))
+        # By the item's few jobs, not by all of the backfill: the sum keeps SQLite from that index.
+        chosen &= ~exists(select(tried.c.id).where(tried.c.item_id == items.c.id, tried.c.backfill_id + 0 == number))
     statement = (
         select(*columns)
         .join_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)

@@ -17,7 +17,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import bindparam, exists, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from catchment import __version__
 from catchment.errors import NotFound, SkipReason, TryAgain
@@ -84,7 +84,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class _Act:
-    """A sync with those that it continues, and the paths that they changed. `kept`: those whose undo data is kept."""
+    """A sync and its earlier parts, with the paths that they changed. `kept`: the parts with complete undo data."""
 
     source_id: int
     source: str
@@ -354,11 +354,9 @@ def _content(row: Any) -> tuple[Any, ...]:
 def _count_waiting(reading: Reading, act: _Act) -> int:
     """Return the number of waiting jobs that an act found for paths that it has not changed."""
     found = (jobs.c.source_id == act.source_id) & jobs.c.sync_id.in_(act.parts)
-    changed = (
-        (images.c.source_id == act.source_id) & (images.c.path == items.c.locator) & images.c.sync_id.in_(act.parts)
-    )
+    changed = before_images.exists_at(reading, act.source_id, items.c.locator, images.c.sync_id.in_(act.parts))
     every = select(func.count()).select_from(jobs).join(items, items.c.id == jobs.c.item_id)
-    unchanged = every.where(found, ~exists(select(images.c.path).where(changed)))
+    unchanged = every.where(found, ~changed)
     # Separate queries, because each state has its own index.
     return sum(reading.execute(unchanged.where(states({state}))).scalar_one() for state in (PENDING, RETRYING))
 

@@ -1,4 +1,4 @@
-"""The end of jobs that nobody wants done any more. The job that one of them repeats is the current one of its item again."""
+"""Cancellation of waiting jobs. The job that a cancelled one repeats becomes the current job of its item again."""
 
 from __future__ import annotations
 

@@ -44,12 +44,8 @@ def save(writing: Writing, live: ColumnElement[bool], sync_id: int | None = None
     columns = (documents.c[name] for name in DOCUMENT_COLUMNS)
     its_sync = latest_sync(documents.c.source_id)
     if sync_id is not None:
-        later = (images.c.source_id == documents.c.source_id) & (images.c.path == documents.c.path)
-        if not writing.sqlite:
-            later &= func.md5(images.c.path) == func.md5(documents.c.path)
-        its_sync = case(
-            (exists(select(images.c.path).where(later, images.c.sync_id > sync_id)), its_sync), else_=sync_id
-        )
+        changed_later = exists_at(writing, documents.c.source_id, documents.c.path, images.c.sync_id > sync_id)
+        its_sync = case((changed_later, its_sync), else_=sync_id)
     rows = select(documents.c.source_id, documents.c.path, its_sync, *columns, literal(writing.now)).where(live)
     # The dialects define `insert` separately. Importing both would add a tenth to the start-up time of a short command.
     dialect = import_module(f"sqlalchemy.dialects.{'sqlite' if writing.sqlite else 'postgresql'}")
@@ -76,6 +72,17 @@ def save_absent(writing: Writing, places: Collection[tuple[int, str]]) -> None:
         given = "SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[])"
     into = "formers (source_id, path, sync_id, kept_at)"
     writing.connection.exec_driver_sql(f"INSERT INTO {into} {given} ON CONFLICT DO NOTHING", values)
+
+
+def exists_at(
+    reading: Reading, source_id: Any, path: ColumnElement[str], by_sync: ColumnElement[bool]
+) -> ColumnElement[bool]:
+    """Return the condition that there is a before-image at a path of a source, by a sync that meets `by_sync`."""
+    there = (images.c.source_id == source_id) & (images.c.path == path)
+    if not reading.sqlite:
+        # As its index has it.
+        there &= func.md5(images.c.path) == func.md5(path)
+    return exists(select(images.c.path).where(there, by_sync))
 
 
 def uses(content_id: ColumnElement[int]) -> ColumnElement[bool]:

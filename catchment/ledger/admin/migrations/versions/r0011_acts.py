@@ -16,7 +16,7 @@ def upgrade() -> None:
         "ALTER TABLE syncs ADD COLUMN continues BIGINT",
         "ALTER TABLE syncs ADD COLUMN undoes BIGINT",
         f"""UPDATE syncs SET summary = NULL, undoes = CAST(replace(replace(summary, '{_UNDO}', ''), '}}', '') AS BIGINT)
-            WHERE summary LIKE '{_UNDO}%'""",
+            WHERE substr(summary, 1, {len(_UNDO)}) = '{_UNDO}'""",
         """UPDATE syncs SET continues = (
             SELECT before.id FROM syncs AS before
             WHERE before.id = (SELECT max(id) FROM syncs AS earlier
