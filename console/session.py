@@ -101,7 +101,7 @@ def writing() -> Iterator[Ledger]:
         if led := ledger.migrated:
             kept = f"; the previous one is in {led.kept}" if led.kept else ""
             render.note(f"the ledger was migrated from revision {led.before} to {led.now}{kept}")
-        if ledger.finish_restore(home().backed_up):
+        if ledger.finish_restore(home().user_files):
             render.note("an interrupted restore was finished: the settings are restored, too")
         yield ledger
     finally:

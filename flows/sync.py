@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import suppress
-from datetime import UTC, datetime
 from itertools import islice
 
 from prefect import get_run_logger
@@ -21,8 +20,8 @@ from tasks.coalesce import (
     another_run_waits,
     coalesce_into_next,
     complete_waiting_runs,
+    request_backfill,
     request_once,
-    request_run,
 )
 from tasks.embed import request_embedding
 from tasks.open_syncs import Session, session
@@ -116,8 +115,9 @@ async def _sync(opened: Session, deep: bool, *, changed_only: bool) -> State | d
     announce(sync)
     await report(opened)
     await schedule_next(sync.source.name, await opened.call(sync.next_retry))
-    await _continue_backfill(opened)
     if deployment.id is not None:
+        if (number := await opened.call(sync.backfill_to_continue)) is not None:
+            await request_backfill(sync.source.name, number)
         for sink in await opened.call(sync.sinks_to_supply):
             await request_once("deliver", sink)
         if await opened.call(sync.needs_embed_run):
@@ -130,15 +130,6 @@ async def _giving_way(opened: Session) -> None:
     while not await another_run_waits():
         await asyncio.sleep(_GIVE_WAY_LOOK_SECONDS)
     opened.sync.gives_way = True
-
-
-async def _continue_backfill(opened: Session) -> None:
-    """Request a run for the source's next backfill, at most one after each of its syncs."""
-    if deployment.id is None or (found := await opened.call(opened.sync.backfill_to_continue)) is None:
-        return
-    number, latest = found
-    name = f"{opened.sync.source.name}: backfill {number}"
-    await request_run(name, datetime.now(UTC), f"{name} after {latest}", {"backfill": number})
 
 
 async def _listed(opened: Session, deep: bool) -> None:

@@ -61,6 +61,17 @@ async def request_run(name: str, moment: datetime, key: str, parameters: dict[st
     return run.id
 
 
+async def request_backfill(source: str, number: int) -> None:
+    """Request a run of this deployment for a backfill, unless one waits.
+
+    The key is that of this run: a restored ledger gives the numbers of its syncs again.
+    """
+    waiting = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED, StateType.PENDING]))
+    if number not in await _backfills_of_runs(waiting):
+        name = f"{source}: backfill {number}"
+        await request_run(name, datetime.now(UTC), f"{name} after {flow_run.id}", {"backfill": number})
+
+
 async def request_once(flow: str, name: str) -> None:
     """Request a run of another deployment, unless one is waiting already, or it is paused or was deleted.
 
@@ -108,23 +119,26 @@ async def complete_waiting_runs() -> None:
 
 async def another_run_waits() -> bool:
     """Whether an ordinary run of this source waits for this one to end."""
-    return await _is_any_ordinary(FlowRunFilterState(name=FlowRunFilterStateName(any_=[AWAITING_SLOT.name])))
+    return None in await _backfills_of_runs(FlowRunFilterState(name=FlowRunFilterStateName(any_=[AWAITING_SLOT.name])))
 
 
 async def another_run_starts_by(moment: datetime) -> bool:
     """Whether an ordinary run of this source is scheduled to start at this time or before."""
     scheduled = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED]))
-    return await _is_any_ordinary(scheduled, FlowRunFilterExpectedStartTime(before_=moment))
+    return None in await _backfills_of_runs(scheduled, FlowRunFilterExpectedStartTime(before_=moment))
 
 
-async def _is_any_ordinary(state: FlowRunFilterState, start: FlowRunFilterExpectedStartTime | None = None) -> bool:
+async def _backfills_of_runs(
+    state: FlowRunFilterState, start: FlowRunFilterExpectedStartTime | None = None
+) -> set[int | None]:
+    """Return the backfills of the runs of this source in these states; None for an ordinary run."""
     if deployment.id is None:
-        return False
+        return set()
     of_source = DeploymentFilter(id=DeploymentFilterId(any_=[UUID(deployment.id)]))
     those = FlowRunFilter(state=state, expected_start_time=start)
     async with get_client() as client:
         found = await client.read_flow_runs(flow_run_filter=those, deployment_filter=of_source)
-    return any(run.parameters.get("backfill") is None for run in found)
+    return {run.parameters.get("backfill") for run in found}
 
 
 def covers(own: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

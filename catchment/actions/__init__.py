@@ -14,7 +14,7 @@ handed in as a `Desk`:
     retry, discard, note, purge quarantined items      actions.quarantine
     cancel or prioritize a job                         actions.jobs
     acknowledge an incident                            actions.incidents
-    make a backup                                      actions.backups
+    make or restore a backup                           actions.backups
 
 `actions.previews` returns the effect of adding or syncing a source, and a proof, without a change.
 """

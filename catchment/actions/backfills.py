@@ -139,13 +139,14 @@ def retry(desk: Desk[E], number: int, actor: str, reason: str = "") -> int:
 
 
 def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> list[Undone]:
-    """Undo what a backfill changed in the library, latest sync first. Raises NotFound, or TryAgain during a sync.
+    """End a backfill and undo what it changed in the library, latest sync first. Raises NotFound, or TryAgain during a sync.
 
     May be repeated to finish an interrupted undo. Syncs without changes, or without undo data, are passed over.
     """
     undone = []
     with desk.writing() as ledger:
-        ledger.backfills.get(number)
+        ledger.undo.require_idle(ledger.backfills.get(number).source, ledger.alive)
+        ledger.backfills.give_up(number, actor, reason)
         for sync in ledger.backfills.syncs(number):
             with suppress(NotFound):
                 undone.append(ledger.undo.undo(sync, actor, reason, ledger.alive))

@@ -1,4 +1,4 @@
-"""Make a backup."""
+"""Make a backup, and restore one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from catchment.actions.desk import Desk, E
-from catchment.errors import BadInput, CatchmentError, Refused
+from catchment.audit import chain
+from catchment.audit.checkpoints import Restoration, TreeHead, about
+from catchment.audit.signing import kept
+from catchment.errors import BadInput, CatchmentError, LedgerError, NotFound, Refused
+from catchment.ledger import Ledger, SavedFiles
 from catchment.runtime import process
 from catchment.runtime.backup_status import BackupStatus
 from catchment.runtime.home import Home, expanded
@@ -39,7 +43,8 @@ def make(desk: Desk[E], actor: str, reason: str = "", *, target: Path | None = N
     try:
         with desk.reading() as ledger:
             file = _named(target, home, status.began)
-            broken = ledger.back_up(file, {one.name: one.read_bytes() for one in home.backed_up if one.exists()})
+            files = {one.name: one.read_bytes() for one in home.user_files if one.exists()}
+            broken = ledger.back_up(file, files, lambda rows: {home.checkpoints.name: about(kept(home)[0], rows)})
     except BaseException as error:
         problem = str(error) if isinstance(error, CatchmentError) else type(error).__name__
         replace(status, ended=datetime.now(UTC), problem=problem).write(home)
@@ -50,6 +55,43 @@ def make(desk: Desk[E], actor: str, reason: str = "", *, target: Path | None = N
     with suppress(CatchmentError), desk.writing() as ledger:
         ledger.history.note("backed up", actor, reason)
     return MadeBackup(file, file.stat().st_size, broken)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredBackup:
+    """A restored backup. `model`: the one that it chose. `broken`: the invariants that it violates.
+
+    `aside`: the folder with the replaced files, or the schema with the replaced tables. `signed`: the restore as signed.
+    """
+
+    aside: Path | None
+    model: str
+    broken: list[str]
+    signed: Restoration
+
+
+def restore(desk: Desk[E], actor: str, reason: str = "", *, file: Path) -> RestoredBackup:
+    """Replace the library by a backup, and sign it. No process may use the ledger meanwhile.
+
+    After a kill, the next command that changes something finishes it, or it had no effect. Raises what `Ledger.restore` does.
+    """
+    home = desk.home.make()
+    replaced = 0
+    # A ledger that cannot be read is replaced in any case.
+    with suppress(NotFound, LedgerError), desk.reading() as present:
+        replaced = present.history.latest()
+    signed: list[tuple[Restoration, TreeHead]] = []
+
+    def sign(copy: Ledger, saved: SavedFiles) -> None:
+        theirs = saved.files.get(home.checkpoints.name, b"")
+        signed.append(chain.sign_restore(home, copy, theirs, saved.made, replaced, actor, reason))
+
+    # They are keyed by numbers of jobs and items, which the restored ledger assigns again.
+    outdated = [home.cache, home.raw]
+    done = Ledger.restore(home.database_url, expanded(file).absolute(), outdated, home.user_files, sign)
+    ((restoration, head),) = signed
+    chain.confirm_restore(home, head)
+    return RestoredBackup(done.aside, done.model, done.broken, restoration)
 
 
 def require_none_running(home: Home) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
-from catchment.audit.signing import Signer, TreeHead, checkpoints
+from catchment.audit.checkpoints import Restoration, Standing, TreeHead, read, standing_of
+from catchment.audit.signing import kept, signing
 from catchment.audit.verify import ERASED, FIELDS, Replay, Tree, leaf
-from catchment.errors import Refused
-from catchment.ledger import Ledger
+from catchment.errors import Refused, TryAgain
+from catchment.ledger import Ledger, Trail
 from catchment.runtime.home import Home
 
 _MOST_FINDINGS = 20
@@ -19,59 +21,121 @@ _EVENT = FIELDS.index("event")
 class Verified:
     """The result of a check of `rows` rows, of which checkpoints cover the first `signed`, and `erased` have only their hashes.
 
-    `problems`: at most 20, in words.
+    `restored`: the restores that led to this history. `problems`: at most 20, in words.
     """
 
     rows: int
     checkpoints: int
     signed: int
     erased: int
+    restored: tuple[Restoration, ...]
     problems: tuple[str, ...]
 
 
 def verify(home: Home, ledger: Ledger, *, sign: bool = False) -> Verified:
     """Check the chain of the history, the steps and states of all jobs, and the roots of all checkpoints.
 
-    `sign`: add a checkpoint if nothing is wrong.
+    `sign`: add a checkpoint if nothing is wrong. Raises TryAgain if the library was restored meanwhile.
     """
-    signer = Signer(home)
-    found, tree, _ = _checked(home, ledger, signer)
+    lines, key = kept(home)
+    found, tree, _ = _checked(ledger, lambda trail: _standing(trail, lines, key))
     if sign and not found.problems:
-        signer.remember(tree.size, tree.root())
+        with signing(home, since=lines) as signer:
+            signer.remember(tree.size, tree.root())
     return found
 
 
 def erase(home: Home, ledger: Ledger, before: datetime, actor: str, reason: str) -> int:
     """Empty the rows about earlier versions of items from before a time; their hashes stay. Return their number.
 
-    A checkpoint that allows it is signed first. Raises Refused if the history is broken.
+    A checkpoint that allows it is signed first. Raises Refused if the history is broken, TryAgain if it was erased or restored
+    meanwhile.
     """
-    signer = Signer(home)
-    found, tree, erased_to = _checked(home, ledger, signer)
+    lines, key = kept(home)
+    found, tree, _ = _checked(ledger, lambda trail: _standing(trail, lines, key))
     if found.problems:
         raise Refused(f"audit: the history is broken ({found.problems[0]}); nothing was erased")
-    number, last = ledger.history.erasable(before)
-    if number == 0:
-        return 0
-    signer.remember(tree.size, tree.root(), (found.erased + number, max(last, erased_to)))
-    return ledger.history.erase(before, actor, reason)
+
+    def permit(erased: int, added: int, last: int) -> None:
+        if erased != found.erased:
+            raise TryAgain("audit: another process erased rows meanwhile; try again")
+        with signing(home, since=lines) as signer:
+            signer.remember(tree.size, tree.root(), (erased + added, last))
+
+    return ledger.history.erase(before, actor, reason, permit)
 
 
-def rotate(home: Home, ledger: Ledger) -> Signer:
-    """Replace the key of a home, with a checkpoint that both keys vouch for. Return the new signer."""
-    signer = Signer(home)
-    _, tree, _ = _checked(home, ledger, signer)
-    return signer.rotate(tree.size, tree.root())
+def sign_restore(
+    home: Home,
+    copy: Ledger,
+    theirs: bytes,
+    made: datetime | None,
+    replaced: int,
+    actor: str,
+    reason: str,
+) -> tuple[Restoration, TreeHead]:
+    """Add a restore to the history of a copy that is about to replace the ledger, and sign it.
+
+    If it is killed before it replaces the ledger, `verify` finds what it found before. Pass the returned checkpoint to
+    `confirm_restore` when the ledger is replaced. `theirs`: the checkpoints of the backup. Those of another home are kept, too.
+    `made`: the time of the backup, if known. `replaced`: the number of rows of the replaced history, 0 if unknown.
+
+    Raises HomeUnavailable.
+    """
+    ours, _ = kept(home)
+    found, tree, allowed = _checked(copy, lambda trail: _of_backup(trail, theirs, ours))
+    if made is None:
+        made = max((event.at for event in copy.history.trail(1, actor="")), default=copy.now())
+    time = f"{made.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    replaced = replaced or max((line.head.size for line in read(ours)), default=0)
+    what = f"{found.rows:,} of {replaced:,} rows, from the backup of {time}"
+    copy.history.note("restored", actor, f"{what}; {reason}" if reason else what)
+    with copy.trail() as trail:
+        row = trail.proof(found.rows + 1) or b""
+    tree.add(leaf(row))
+    problem = found.problems[0] if found.problems else None
+    with signing(home, restores=True) as signer:
+        other = signer.take_over(theirs)
+        restored = Restoration(time, found.rows, replaced, found.signed, row.hex(), other, problem)
+        signer.remember(tree.size, tree.root(), (allowed.erased, allowed.erased_to), restored)
+    return restored, TreeHead(tree.size, tree.root())
 
 
-def _checked(home: Home, ledger: Ledger, signer: Signer) -> tuple[Verified, Tree, int]:
-    """Return the result of a check, the tree, and the last row that may be erased."""
-    found, problems = checkpoints(home, signer)
-    ahead = list(found)
-    allowed = max(found, key=lambda one: one.erased, default=TreeHead(0, b""))
-    tree, replay = Tree(), Replay(whole=not allowed.erased)
-    erased = 0
+def confirm_restore(home: Home, head: TreeHead) -> None:
+    """Sign that a restore has replaced the ledger. Before that, a ledger without it is valid, too: the restore may be killed.
+
+    Raises HomeUnavailable.
+    """
+    with signing(home) as signer:
+        signer.remember(head.size, head.root)
+
+
+def _standing(trail: Trail, lines: bytes, key: str) -> Standing:
+    return standing_of(read(lines), key, lambda restored: trail.proof(restored.rows + 1) == bytes.fromhex(restored.row))
+
+
+def _of_backup(trail: Trail, theirs: bytes, ours: bytes) -> Standing:
+    """Return the checkpoints that prove a backup: its own, or for a ledger copied as a file those of this home that fit."""
+    if theirs:
+        return _standing(trail, theirs, read(theirs)[-1].key)
+    heads = [line.head for line in read(ours) if line.head.size]
+    sizes, tree, fit = {head.size for head in heads}, Tree(), list[TreeHead]()
+    for _, proof in trail.history(lambda _problem: None):
+        tree.add(leaf(proof))
+        if tree.size in sizes:
+            fit += [head for head in heads if (head.size, head.root) == (tree.size, tree.root())]
+    return Standing(tuple(fit))
+
+
+def _checked(ledger: Ledger, of: Callable[[Trail], Standing]) -> tuple[Verified, Tree, TreeHead]:
+    """Return the result of a check, the tree, and the checkpoint that permits to erase most rows."""
     with ledger.trail() as trail:
+        standing = of(trail)
+        found, problems = standing.heads, list(standing.problems)
+        ahead = list(found)
+        allowed = standing.permitted
+        tree, replay = Tree(), Replay(whole=not allowed.erased)
+        erased = 0
         for row, proof in trail.history(problems.append):
             tree.add(leaf(proof))
             if row[_EVENT] == ERASED:
@@ -88,10 +152,8 @@ def _checked(home: Home, ledger: Ledger, signer: Signer) -> tuple[Verified, Tree
             if objection := replay.objection(job["id"], job["state"]):
                 problems.append(objection.capitalize())
     problems += [
-        f"The history ended at row {one.size} when it was signed, and ends at row {tree.size}"
-        for one in ahead
-        if one.size
+        f"The history ended at row {one.size} when it was signed, and ends at row {tree.size}" for one in ahead
     ]
     signed = min(max((one.size for one in found), default=0), tree.size)
-    verified = Verified(tree.size, len(found), signed, erased, tuple(problems[:_MOST_FINDINGS]))
-    return verified, tree, allowed.erased_to
+    verified = Verified(tree.size, len(found), signed, erased, standing.restored, tuple(problems[:_MOST_FINDINGS]))
+    return verified, tree, allowed

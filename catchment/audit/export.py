@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from catchment import __version__
 from catchment.audit import verify
-from catchment.audit.signing import Signer
+from catchment.audit.signing import kept, signing
 from catchment.errors import BadInput, Refused
 from catchment.ledger import Ledger, Trail, to_micros
 from catchment.pacing.operator_rules import ALL
@@ -47,12 +47,13 @@ def export(
 ) -> ExportedBundle:
     """Write a bundle of the whole history, or of one source, or of what happened since a time, and add a checkpoint.
 
-    Raises BadInput if the file exists, NotFound for an unknown source, Refused if the history is broken, HomeUnavailable.
+    Raises BadInput if the file exists, NotFound for an unknown source, Refused if the history is broken, TryAgain after a
+    restore meanwhile, HomeUnavailable.
     """
     if target.exists():
         raise BadInput(f"{target.name}: exists already; choose another name")
     signature = target.with_name(f"{target.name}.minisig")
-    signer = Signer(home)
+    lines, _ = kept(home)
     source_id = ledger.sources.get(source).id if source else None
     with ExitStack() as stack:
         stack.enter_context(atomic_files.explained())
@@ -69,6 +70,8 @@ def export(
             _write(files["artifacts.jsonl"], trail.artifacts(source_id))
         files["proof.json"].write(_json([base64.b64encode(each).decode() for each in rows.cover]))
         files["verify.py"].write(Path(verify.__file__).read_bytes())
+        # The manifest and both signatures must have one key, which a rotation could replace.
+        signer = stack.enter_context(signing(home, since=lines))
         manifest = {
             "version": 1,
             "code": __version__,
@@ -93,7 +96,7 @@ def export(
             atomic_files.put(fresh, target)
         finally:
             fresh.unlink(missing_ok=True)
-    signer.remember(rows.size, rows.root)
+        signer.remember(rows.size, rows.root)
     return ExportedBundle(target, signature, rows.included, rows.size)
 
 

@@ -1,88 +1,118 @@
-"""The key of a home that signs its history, and the signed checkpoints: how long the history was, and the root of its tree.
+"""The key of a home that signs its history.
 
 A program that can write the ledger but not read the key can compute a whole new chain of hashes; it then differs from the
-checkpoints, of which each is a line of JSON.
+checkpoints. The key is read at each signature, while no other process can replace it.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catchment.audit.verify import ORIGIN, Broken, checkpoint, key_id, opened
+from catchment.audit.checkpoints import (
+    AFTER,
+    MAY_BE_ERASED,
+    NEXT,
+    RESTORED,
+    Restoration,
+    digest,
+    dumped,
+    read,
+    taken_over,
+)
+from catchment.audit.verify import ORIGIN, Tree, checkpoint, key_id
+from catchment.errors import ConfigError, Refused, TryAgain
 from catchment.runtime import atomic_files, own_secrets
 from catchment.runtime.home import Home
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-_NEXT, _MAY_BE_ERASED = "next ", "erased "
 _PART = 1 << 20
+_FORM = "a key of 32 bytes in Base64"
 
 
 @dataclass(frozen=True, slots=True)
-class TreeHead:
-    """The number of rows of the history, and the root of their tree, as signed.
+class PublicKey:
+    """The public key of a home in Base64, and as `minisign -P` takes it."""
 
-    `erased`: how many rows may be erased, all of them among the first `erased_to`.
-    """
-
-    size: int
-    root: bytes
-    erased: int = 0
-    erased_to: int = 0
+    key: str
+    minisign: str
 
 
 class Signer:
-    """The private key of a home, created at the first use."""
+    """The private key of a home. Use it only in the block of `signing`."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
-        with atomic_files.explained():
-            secret = own_secrets.obtain(home.make().audit / "key", _new_seed, _is_seed, "a key of 32 bytes in Base64")
-        self._key = _private(secret)
+    def __init__(self, home: Home, seed: str, lines: bytes) -> None:
+        self._home, self._seed, self._lines = home, seed, lines
 
     @property
     def public(self) -> str:
         """The public key in Base64."""
-        return base64.b64encode(self._public).decode()
+        return _public(self._seed)
 
     @property
-    def _public(self) -> bytes:
-        return self._key.public_key().public_bytes_raw()
+    def minisign_key(self) -> str:
+        """The public key as `minisign -P` takes it."""
+        return base64.b64encode(b"Ed" + self._minisign_id + base64.b64decode(self.public)).decode()
 
     def note(self, size: int, root: bytes, *more: str) -> str:
         """Return a signed checkpoint. `more`: further lines that are signed."""
         text = checkpoint(size, root, *more)
-        signature = base64.b64encode(key_id(self._public) + self._key.sign(text.encode())).decode()
-        return f"{text}\n\u2014 {ORIGIN} {signature}\n"
+        signed = key_id(base64.b64decode(self.public)) + _private(self._seed).sign(text.encode())
+        return f"{text}\n\u2014 {ORIGIN} {base64.b64encode(signed).decode()}\n"
 
-    def remember(self, size: int, root: bytes, erased: tuple[int, int] | None = None) -> None:
+    def remember(
+        self, size: int, root: bytes, erased: tuple[int, int] | None = None, restored: Restoration | None = None
+    ) -> None:
         """Add a checkpoint to those of this home. `erased`: how many rows may be erased from now on, and the last of them."""
-        self._append(self.note(size, root, *([] if erased is None else [f"{_MAY_BE_ERASED}{erased[0]} {erased[1]}"])))
+        more = [] if erased is None else [f"{MAY_BE_ERASED} {erased[0]} {erased[1]}"]
+        if restored:
+            more.append(f"{RESTORED} {json.dumps(asdict(restored))}")
+        self._add(size, root, *more)
+        atomic_files.write(self._home.checkpoints, self._lines)
 
-    def rotate(self, size: int, root: bytes) -> Signer:
-        """Replace the key by a new one, which the old one signs. Return the new signer."""
-        seed = _new_seed()
-        fresh = base64.b64encode(_private(seed).public_key().public_bytes_raw()).decode()
-        self._append(self.note(size, root, _NEXT + fresh))
-        with atomic_files.explained():
-            # Killed before this, the old key signs once more, and vouches for another new one.
-            atomic_files.write(self._home.audit / "key", f"{seed}\n".encode())
-        return Signer(self._home)
+    def rotate(self) -> None:
+        """Replace the key, see `rotate`."""
+        old, fresh = self._seed, _new_seed()
+        # Until the checkpoints are written, the old key is in use, and from then on the new one: see `_in_use`.
+        self._keep(old, fresh)
+        self._add(0, Tree().root(), f"{NEXT} {_public(fresh)}")
+        self._seed = fresh
+        self._add(0, Tree().root())
+        atomic_files.write(self._home.checkpoints, self._lines)
+        self._keep(fresh)
+
+    def take_over(self, lines: bytes) -> str | None:
+        """Take over the checkpoints of a backup, with the next one. Return the key of the other home that they are from."""
+        if self._lines.startswith(lines):
+            return None
+        home = read(lines)[-1:]
+        if lines.startswith(self._lines) and home and home[0].key == self.public:
+            self._lines = lines
+            return None
+        self._lines += taken_over(lines, self._lines)
+        return home[0].key if home and home[0].key != self.public else None
+
+    def keep_alone(self) -> None:
+        """Delete the other key of a rotation that was killed."""
+        self._keep(self._seed)
 
     def minisign(self, file: Path, comment: str) -> str:
         """Return the signature of a file as `minisign -V` reads it; `comment` is signed, too."""
-        digest = blake2b()
+        hashed = blake2b()
         with file.open("rb") as content:
             while part := content.read(_PART):
-                digest.update(part)
-        signature = self._key.sign(digest.digest())
-        whole = self._key.sign(signature + comment.encode())
+                hashed.update(part)
+        key = _private(self._seed)
+        signature = key.sign(hashed.digest())
+        whole = key.sign(signature + comment.encode())
         body = base64.b64encode(b"ED" + self._minisign_id + signature).decode()
         return (
             "untrusted comment: signature of a Catchment audit bundle\n"
@@ -90,49 +120,76 @@ class Signer:
         )
 
     @property
-    def minisign_key(self) -> str:
-        """The public key as `minisign -P` takes it."""
-        return base64.b64encode(b"Ed" + self._minisign_id + self._public).decode()
-
-    @property
     def _minisign_id(self) -> bytes:
-        return sha256(self._public).digest()[:8]
+        return sha256(base64.b64decode(self.public)).digest()[:8]
 
-    def _append(self, note: str) -> None:
-        file = self._home.checkpoints
-        with atomic_files.explained(), atomic_files.alone(self._home.audit):
-            before = file.read_bytes() if file.exists() else b""
-            line = json.dumps({"key": self.public, "note": note}, ensure_ascii=False)
-            atomic_files.write(file, before + f"{line}\n".encode())
+    def _add(self, size: int, root: bytes, *more: str) -> None:
+        note = self.note(size, root, f"{AFTER} {digest(self._lines)}", *more)
+        self._lines += dumped({"key": self.public, "note": note})
+
+    def _keep(self, *seeds: str) -> None:
+        atomic_files.write(self._home.audit / "key", "".join(f"{seed}\n" for seed in seeds).encode())
 
 
-def checkpoints(home: Home, signer: Signer) -> tuple[list[TreeHead], list[str]]:
-    """Return the valid checkpoints of a home, smallest first, and one sentence for each invalid one.
+@contextmanager
+def signing(home: Home, *, since: bytes | None = None, restores: bool = False) -> Iterator[Signer]:
+    """Yield the key of a home, created at the first use. No other process signs or replaces the key during the block.
 
-    Each key but the first must have been announced by the one before it, and the last one is the signer's.
+    `since`: the checkpoints when the history was read that is to be signed; after a restore it is another one. `restores`: the
+    next checkpoint is that of a restore, which may follow lines that are not valid.
+
+    Raises Refused if the last checkpoint is not valid, TryAgain after a restore, ConfigError and HomeUnavailable.
     """
-    file = home.checkpoints
-    found: list[TreeHead] = []
-    problems: list[str] = []
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    allowed: set[str] = set()
-    for number, line in enumerate(lines, 1):
-        try:
-            stored = json.loads(line)
-            if allowed and stored["key"] not in allowed:
-                raise Broken("it was signed with an unknown key")
-            _, size, root, *more = opened(stored["note"], base64.b64decode(stored["key"]))
-        except (Broken, ValueError, KeyError, TypeError) as error:
-            problems.append(f"Checkpoint {number}: {error if isinstance(error, Broken) else 'is unreadable'}")
-            continue
-        following = {line.removeprefix(_NEXT) for line in more if line.startswith(_NEXT)}
-        # A kill during a rotation leaves the old key in use.
-        allowed = {stored["key"], *following}
-        erased = next((line.split(" ")[1:] for line in more if line.startswith(_MAY_BE_ERASED)), ())
-        found.append(TreeHead(int(size), base64.b64decode(root), *map(int, erased)))
-    if allowed and signer.public not in allowed:
-        problems.append("The key of this home has signed none of its checkpoints; restore the file `audit/key`")
-    return sorted(found, key=lambda one: one.size), problems
+    with atomic_files.explained(), atomic_files.alone(home.make().audit):
+        seeds = own_secrets.obtain(home.audit / "key", _new_seed, _are_seeds, _FORM)
+        lines = _lines(home)
+        signed = read(lines)
+        signer = Signer(home, _in_use(seeds, lines), lines)
+        if len(seeds.split()) > 1:
+            signer.keep_alone()
+        if not restores and signed and (signed[-1].problem or signed[-1].key != signer.public):
+            raise Refused("audit: the last checkpoint is not valid; see `catchment audit verify`")
+        if since is not None and any(line.restoration for line in signed[len(read(since)) :]):
+            raise TryAgain("audit: the library was restored meanwhile; try again")
+        yield signer
+
+
+def kept(home: Home) -> tuple[bytes, str]:
+    """Return the checkpoints of a home and its public key, as of one moment; both empty before the first signature."""
+    with atomic_files.explained(), atomic_files.alone(home.audit):
+        lines = _lines(home)
+        seeds = own_secrets.stored(home.audit / "key")
+        return lines, _public(_in_use(seeds, lines)) if seeds else ""
+
+
+def public_key(home: Home) -> PublicKey:
+    """Return the public key of a home, created at the first use. Raises as `signing`."""
+    with signing(home, restores=True) as signer:
+        return PublicKey(signer.public, signer.minisign_key)
+
+
+def rotate(home: Home) -> PublicKey:
+    """Replace the key of a home. The old key announces the new one, which signs all checkpoints so far. Raises as `signing`.
+
+    A kill leaves either key in use, and the checkpoints valid.
+    """
+    with signing(home) as signer:
+        signer.rotate()
+        return PublicKey(signer.public, signer.minisign_key)
+
+
+def _lines(home: Home) -> bytes:
+    lines = home.checkpoints.read_bytes() if home.checkpoints.exists() else b""
+    return lines if lines.endswith(b"\n") or not lines else lines + b"\n"
+
+
+def _in_use(seeds: str, lines: bytes) -> str:
+    """Return the key of a home. A killed rotation leaves two: then the one that signed the last checkpoint, else the first."""
+    if not _are_seeds(seeds):
+        raise ConfigError(f"key is not {_FORM}; correct it, or delete it to get a new one")
+    first, *others = seeds.split()
+    signed = [line.key for line in read(lines)[-1:]] if others else []
+    return next((seed for seed in others if _public(seed) in signed), first)
 
 
 def _new_seed() -> str:
@@ -147,8 +204,12 @@ def _private(seed: str) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(base64.b64decode(seed))
 
 
-def _is_seed(text: str) -> bool:
+def _public(seed: str) -> str:
+    return base64.b64encode(_private(seed).public_key().public_bytes_raw()).decode()
+
+
+def _are_seeds(text: str) -> bool:
     try:
-        return len(base64.b64decode(text, validate=True)) == 32
+        return all(len(base64.b64decode(seed, validate=True)) == 32 for seed in text.split())
     except ValueError:
         return False

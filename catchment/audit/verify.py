@@ -161,8 +161,8 @@ def key_id(key: bytes) -> bytes:
     return hashlib.sha256(f"{ORIGIN}\n".encode() + b"\1" + key).digest()[:4]
 
 
-def opened(note: str, key: bytes) -> list[str]:
-    """Return the lines of a signed note. Raises Broken unless this key signed it."""
+def opened(note: str, key: bytes, check: Callable[[bytes, bytes, bytes], bool] | None = None) -> list[str]:
+    """Return the lines of a signed note. Raises Broken unless this key signed it. `check`: a faster `is_signed`."""
     text, _, signed = note.partition("\n\n")
     text += "\n"
     try:
@@ -172,7 +172,7 @@ def opened(note: str, key: bytes) -> list[str]:
         raise Broken("the checkpoint has no signature") from None
     if (mark, origin, signature[:4]) != ("\u2014", ORIGIN, key_id(key)):
         raise Broken("the checkpoint was signed with another key")
-    if not is_signed(key, text.encode(), signature[4:]):
+    if not (check or is_signed)(key, text.encode(), signature[4:]):
         raise Broken("the signature of the checkpoint is wrong")
     return text.splitlines()
 

@@ -97,7 +97,7 @@ from catchment.pacing.boot_clock import ClockReading
 from catchment.runtime.home import Home
 
 if TYPE_CHECKING:
-    from catchment.ledger.admin.backup import Restored
+    from catchment.ledger.admin.backup import Restored, SavedFiles
     from catchment.ledger.admin.proof import ItemStatus, Kept, Proof, Sample, Stored
     from catchment.ledger.admin.scratch import PlannedAction, Step
     from catchment.ledger.admin.trail import Trail
@@ -124,6 +124,7 @@ else:
 _RARE = {
     name: module
     for module, names in {
+        "admin.backup": ("SavedFiles",),
         "admin.proof": ("ItemStatus", "Kept", "Sample", "Stored"),
         "admin.scratch": ("PlannedAction", "Step"),
         "admin.trail": ("Trail",),
@@ -281,18 +282,27 @@ class Ledger:
         """Return whether the pages of the file are inconsistent. Reads the whole file."""
         return bool(pages(self._store))
 
-    def back_up(self, target: Path, files: Mapping[str, bytes]) -> list[str]:
+    def back_up(
+        self, target: Path, files: Mapping[str, bytes], signed: Callable[[int], Mapping[str, bytes]] | None = None
+    ) -> list[str]:
         """Write a backup; see `catchment.ledger.admin.backup`."""
         from catchment.ledger.admin import backup
 
-        return backup.back_up(self._store, target, files)
+        return backup.back_up(self._store, target, files, signed)
 
-    @staticmethod
-    def restore(target: str, file: Path, outdated: Iterable[Path], places: Iterable[Path]) -> Restored:
+    @classmethod
+    def restore(
+        cls,
+        target: str,
+        file: Path,
+        outdated: Iterable[Path],
+        places: Iterable[Path],
+        prepare: Callable[[Ledger, SavedFiles], None],
+    ) -> Restored:
         """Replace the ledger at a URL with a backup; see `catchment.ledger.admin.backup`."""
         from catchment.ledger.admin import backup
 
-        return backup.restore(target, file, outdated, places)
+        return backup.restore(target, file, outdated, places, lambda copy, saved: prepare(cls(copy), saved))
 
     def move(self, url: str) -> int:
         """Copy the ledger into the empty database `url`. Return the number of rows of its history; see `admin.transfer`.

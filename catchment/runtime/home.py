@@ -187,9 +187,9 @@ class Home:
         return self.path / "alerts.yaml"
 
     @property
-    def backed_up(self) -> tuple[Path, ...]:
-        """The files that a backup contains beside the ledger: those that the user writes, and the checkpoints."""
-        return self.sources_file, self.alerts_file, self.inbox, self.checkpoints
+    def user_files(self) -> tuple[Path, ...]:
+        """The files that the user writes: a backup contains them, and a restore puts them back."""
+        return self.sources_file, self.alerts_file, self.inbox
 
     @property
     def web_port(self) -> Path:
@@ -213,7 +213,7 @@ class Home:
 
     @property
     def checkpoints(self) -> Path:
-        """The signed checkpoints of the history."""
+        """The signed checkpoints of the history. They only grow: a backup contains them, and a restore adds one."""
         return self.audit / "checkpoints"
 
     @property

@@ -259,13 +259,10 @@ class SourceSync:
         moments = now, waiting.next_at, quota, room, self._asked_back, self.discovery.again
         return min(filter(None, moments), default=None)
 
-    def backfill_to_continue(self) -> tuple[int, int] | None:
-        """Return the number of the source's next backfill with work left, and that of its latest sync, or 0; None if none."""
-        backfills = self._ledger.backfills
-        for one in backfills.unfinished(self.source.id):
-            if one.is_running:
-                return one.id, next(iter(backfills.syncs(one.id)), 0)
-        return None
+    def backfill_to_continue(self) -> int | None:
+        """Return the number of the source's next backfill with work left; None if there is none."""
+        unfinished = self._ledger.backfills.unfinished(self.source.id)
+        return next((one.id for one in unfinished if one.is_running), None)
 
     # Internals
 

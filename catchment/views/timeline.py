@@ -141,12 +141,17 @@ def _kind(row: SyncRow) -> BarKind:
 
 
 def _limited(rows: Iterable[SyncRow], now: datetime) -> Iterator[TimelineBar]:
-    """Yield the waits after syncs that stopped at a limit, until the next sync."""
-    stopped: SyncRow | None = None
-    for began, row in [*((row.began, row) for row in rows), (now, None)]:
-        if stopped and stopped.ended:
-            yield TimelineBar(BarKind.WAITING, stopped.ended, began, why="rate limit of the host")
-        stopped = row if row and row.outcome == "yielded" else None
+    """Yield the waits after syncs that stopped at a limit, until the next sync for the same backfill, or for none."""
+    stopped: dict[int | None, datetime] = {}
+    for row in rows:
+        if row.is_undo:
+            continue
+        if since := stopped.pop(row.backfill, None):
+            yield TimelineBar(BarKind.WAITING, since, row.began, why="rate limit of the host")
+        if row.outcome == "yielded" and row.ended:
+            stopped[row.backfill] = row.ended
+    for since in stopped.values():
+        yield TimelineBar(BarKind.WAITING, since, now, why="rate limit of the host")
 
 
 def _stopped(

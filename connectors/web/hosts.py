@@ -9,7 +9,7 @@ import heapq
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -34,13 +34,12 @@ from catchment.errors import (
 from catchment.pacing import HostLimits, Pace
 from connectors.web.address import host_of
 from connectors.web.client import HostSilent, WebClient, WebResponse
+from connectors.web.marks import HOST, WebMarks
 from connectors.web.network import HostNotAllowed
 from connectors.web.robots import Robots
 from connectors.web.settings import WebSettings
 from connectors.web.store import ResponseStore, StoredResponse
 
-MARK = "host:"
-"""Begin of the marks of hosts that are left alone."""
 _AT_ONCE = 32
 _TRIES = 3
 """Failures in a row after which a host is left alone. A host that does not answer in time gets no second try."""
@@ -201,12 +200,11 @@ class HostQueues:
     """
 
     def __init__(
-        self, hosts: Hosts, marks: Mapping[str, str], clock: Callable[[], datetime], is_over: Callable[[], bool]
+        self, hosts: Hosts, marks: WebMarks, clock: Callable[[], datetime], is_over: Callable[[], bool]
     ) -> None:
-        self.deferred = {key: Deferral.of(mark) for key, mark in marks.items() if key.startswith(MARK)}
-        """The hosts that are left alone, by their marks."""
-        self.marks: dict[str, str | None] = {}
-        """Marks that differ from those that were stored."""
+        self.deferred = {host: Deferral.of(mark) for host, mark in marks.begin_with(HOST)}
+        """The hosts that are left alone."""
+        self._marks = marks
         self._hosts = hosts
         self._clock = clock
         self._is_over = is_over
@@ -221,7 +219,7 @@ class HostQueues:
     def add(self, request: PageRequest) -> None:
         """Append a request to the line of its host. May be called while `outcomes` runs."""
         host = host_of(request.address)
-        deferral = self.deferred.get(MARK + host)
+        deferral = self.deferred.get(host)
         if deferral is not None and deferral.until > self._clock():
             self._left.append((request, HostAway(host, deferral.since)))
             return
@@ -289,9 +287,9 @@ class HostQueues:
             if not isinstance(result, WebResponse | ItemError):
                 raise result
             line.failures = 0
-            if not isinstance(result, Skipped) and MARK + line.host in self.deferred:
-                del self.deferred[MARK + line.host]
-                self.marks[MARK + line.host] = None
+            if not isinstance(result, Skipped) and line.host in self.deferred:
+                del self.deferred[line.host]
+                self._marks.set(HOST + line.host, None)
             self._push(line, line.begun + self._hosts.every(request.address) - time.monotonic())
             return result
         line.failures += 1
@@ -300,9 +298,9 @@ class HostQueues:
             line.requests.append(request)
             self._push(line, max(wait, self._hosts.every(request.address)))
             return None
-        key, now = MARK + line.host, self._clock()
-        deferral = self.deferred[key] = Deferral.after(self.deferred.get(key), now, wait)
-        self.marks[key] = deferral.mark()
+        deferral = Deferral.after(self.deferred.get(line.host), self._clock(), wait)
+        self.deferred[line.host] = deferral
+        self._marks.set(HOST + line.host, deferral.mark())
         away = HostAway(line.host, deferral.since)
         self._left += [(one, away) for one in line.requests]
         del self._lines[line.host]

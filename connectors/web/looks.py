@@ -27,6 +27,7 @@ class PageState:
         looks: Looks that had an answer.
         etag, modified, validated: For the next conditional request.
         size, dated: Of the latest content.
+        followed: Most pages of its site when the ledger had all its links; 0 if it may lack some, or need not have them.
         missing: Since when the host says that there is no such address, and `missed` how often.
     """
 
@@ -40,6 +41,7 @@ class PageState:
     dated: datetime | None = None
     missing: datetime | None = None
     missed: int = 0
+    followed: int = 0
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any]) -> PageState | None:
@@ -84,7 +86,7 @@ class PageState:
         return replace(self, looks=self.looks + 1, next=now + interval, interval=interval)
 
 
-_PLAIN = ("looks", "etag", "modified", "validated", "size", "missed")
+_PLAIN = ("looks", "etag", "modified", "validated", "size", "missed", "followed")
 _TIMES = ("dated", "missing")
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,12 +18,11 @@ from connectors.web.client import WebResponse
 from connectors.web.feeds import FeedEntry
 from connectors.web.hosts import HostAway, HostQueues, NoSuchAddress, PageRequest, RobotsForbid
 from connectors.web.looks import PageState
+from connectors.web.marks import GONE, LINK, WebMarks
 from connectors.web.seed_reading import WebRun
 from connectors.web.seeds import SeedKind, listed
 from connectors.web.store import StoredResponse, stored_entry
 
-GONE = "gone:"
-"""Begin of the marks of addresses that were deleted, with the time of the next look."""
 _GONE_INTERVAL = timedelta(days=30)
 _GIVEN_UP = timedelta(days=1)
 """Time after which a new address of a host that is away counts as failed."""
@@ -86,7 +85,7 @@ class PageLooks:
     """The pages of one listing.
 
     Args:
-        items, stored_marks: What the ledger has.
+        items, marks: What the ledger has.
         became: Tells that a page is a feed or list.
     """
 
@@ -95,13 +94,10 @@ class PageLooks:
         run: WebRun,
         queues: HostQueues,
         items: Mapping[str, KnownItem],
-        stored_marks: Mapping[str, str],
+        marks: WebMarks,
         became: Callable[[str, WebResponse], bool],
     ) -> None:
         self.items = items
-        self.stored_marks = stored_marks
-        self.marks: dict[str, str | None] = {}
-        """Marks to be stored."""
         self.wanted: dict[str, Wanted] = {}
         self.recorded: set[str] = set()
         """Locators that were reported."""
@@ -109,10 +105,11 @@ class PageLooks:
         """Locators with a response that was stored before, and not recorded."""
         self.sites: Counter[str] = Counter()
         """Number of pages by the page whose links are followed."""
-        self.frontier: dict[str, tuple[str, int]] = {}
-        """Links that were found and not looked at, with their site and depth."""
+        self.found: deque[tuple[str, str, int]] = deque()
+        """Links that were found and not wanted yet, with their site and depth."""
         self.next: datetime | None = None
         """When the next page is due."""
+        self._marks = marks
         self._same: Counter[tuple[str, str]] = Counter()
         self._run = run
         self._queues = queues
@@ -139,8 +136,8 @@ class PageLooks:
 
     def follow(self, address: str, site: str, depth: int) -> Iterator[Change]:
         """Want a page that a link of a site names, as long as the site may have more pages."""
-        if self.sites[site] >= self._run.settings.most_pages and address not in self.items:
-            self.frontier.pop(address, None)
+        if self._is_full(site) and address not in self.items:
+            self._marks.set(LINK + address, None)
         elif wanted := self.want(address, site=site, depth=depth):
             self.sites[site] += 1
             yield from self.consider(wanted)
@@ -151,18 +148,23 @@ class PageLooks:
         if not self._run.settings.allowed.host_for(wanted.locator):
             yield from self._skipped(wanted, SkipReason.EXCLUDED)
             return
+        gone = self._marks.get(GONE + wanted.locator)
+        if wanted.known is None and gone is not None and datetime.fromisoformat(gone) > now:
+            return
         # An entry without a page has a title here.
         if wanted.locator in self.ready and (kept := self._run.pages.get(wanted.locator)) and kept.title is None:
+            self._marks.set(LINK + wanted.locator, None)
             yield from self._new(wanted, kept)
-            return
-        gone = self.stored_marks.get(GONE + wanted.locator)
-        if wanted.known is None and gone is not None and datetime.fromisoformat(gone) > now:
             return
         is_listed_newer = state is not None and wanted.listed is not None and wanted.listed > state.looked
         if state is not None and state.next > now and not (self._run.deep or is_listed_newer):
             self._due(state)
             return
-        is_conditional = state is not None and wanted.version is not None and not self._run.deep
+        # An answer that nothing changed has no links.
+        is_followed = state is not None and (
+            state.followed >= self._run.settings.most_pages or not self._has_links(wanted)
+        )
+        is_conditional = is_followed and wanted.version is not None and not self._run.deep
         conditions = (state.etag, state.modified, state.validated) if state and is_conditional else ()
         self._queues.add(PageRequest(wanted.locator, *conditions))
 
@@ -170,7 +172,7 @@ class PageLooks:
         """Record what became of a request."""
         wanted = self.wanted[address]
         if not isinstance(result, HostAway):
-            self.frontier.pop(address, None)
+            self._marks.set(LINK + address, None)
         if isinstance(result, ItemError):
             yield from self.without_page(wanted, result)
         elif result.status == 200:
@@ -185,9 +187,9 @@ class PageLooks:
         version = looks.digest(response.body, response.media_type)
         if before is not None and wanted.version == version:
             # A proof or deep listing that finds the same leaves the time of the next look.
+            state = self._followed(wanted, before.unchanged(now, response), response)
             if not self._run.deep or before.missing:
-                yield from self._present(wanted, version, before.unchanged(now, response))
-            yield from self._links(wanted, response)
+                yield from self._present(wanted, version, state)
             return
         if wanted.version:
             self._same[wanted.container, version] += 1
@@ -204,14 +206,32 @@ class PageLooks:
 
     def _new(self, wanted: Wanted, kept: StoredResponse) -> Iterator[Change]:
         """Record new content, of this listing or of one that was killed before it was recorded."""
-        if GONE + wanted.locator in self.stored_marks:
-            self.marks[GONE + wanted.locator] = None
-        yield from self._present(wanted, kept.version, looks.changed(wanted.state, kept.asked, kept.response))
-        yield from self._links(wanted, kept.response)
+        self._marks.set(GONE + wanted.locator, None)
+        state = looks.changed(wanted.state, kept.asked, kept.response)
+        yield from self._present(wanted, kept.version, self._followed(wanted, state, kept.response))
 
-    def _links(self, wanted: Wanted, response: WebResponse) -> Iterator[Change]:
-        """Follow the links of a page of a site, within its host."""
-        if not wanted.site or wanted.depth >= self._run.settings.depth or "html" not in response.media_type:
+    def _has_links(self, wanted: Wanted) -> bool:
+        """Return whether the links of a page are followed."""
+        return bool(wanted.site) and wanted.depth < self._run.settings.depth
+
+    def _is_full(self, site: str) -> bool:
+        return self.sites[site] >= self._run.settings.most_pages
+
+    def _followed(self, wanted: Wanted, state: PageState, response: WebResponse) -> PageState:
+        """Note the links of a page within its host. Return its state, with whether the ledger had them all before."""
+        if not self._has_links(wanted):
+            return state
+        is_full, is_complete = self._is_full(wanted.site), True
+        for address in self._links(wanted, response):
+            is_complete = is_complete and (is_full or address in self.items or LINK + address in self._marks.known)
+            if not is_full and address not in self.wanted and self._marks.get(LINK + address) is None:
+                self._marks.set(LINK + address, f"{wanted.depth + 1} {wanted.site}")
+                self.found.append((address, wanted.site, wanted.depth + 1))
+        return replace(state, followed=self._run.settings.most_pages if is_complete else 0)
+
+    def _links(self, wanted: Wanted, response: WebResponse) -> Iterator[str]:
+        """Yield the addresses of pages of the same host that a page links."""
+        if "html" not in response.media_type:
             return
         try:
             links = listed(response.body, SeedKind.PAGE, response.address)
@@ -220,18 +240,16 @@ class PageLooks:
         host_for = self._run.settings.allowed.host_for
         host = host_for(wanted.locator)
         for link in links:
-            is_page = host_for(link.address) == host and not _NO_PAGE.search(urlsplit(link.address).path)
-            if is_page and link.address not in self.wanted:
-                self.frontier[link.address] = (wanted.site, wanted.depth + 1)
-                yield from self.follow(link.address, wanted.site, wanted.depth + 1)
+            if host_for(link.address) == host and not _NO_PAGE.search(urlsplit(link.address).path):
+                yield link.address
 
     def _missing(self, wanted: Wanted, error: ItemError) -> Iterator[Change]:
         """Record that the host has no such address. After some days of it the item is deleted."""
         now, gone = self._run.clock(), GONE + wanted.locator
         state = (wanted.state or _unread(now)).missed_at(now)
-        is_deleted = wanted.known is None and gone in self.stored_marks
+        is_deleted = wanted.known is None and self._marks.get(gone) is not None
         if is_deleted or (wanted.known and state.is_gone):
-            self.marks[gone] = (now + _GONE_INTERVAL).isoformat()
+            self._marks.set(gone, (now + _GONE_INTERVAL).isoformat())
             if not is_deleted:
                 yield Tombstone(wanted.locator)
         elif wanted.version:

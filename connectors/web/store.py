@@ -6,6 +6,7 @@ Files are not flushed to the disk: after a power cut a damaged one counts as mis
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Iterator
 from datetime import datetime
@@ -89,10 +90,10 @@ def _read(path: Path, *, with_body: bool = True) -> StoredResponse | None:
     try:
         with path.open("rb") as file:
             head = orjson.loads(file.readline())
+            is_whole = os.fstat(file.fileno()).st_size - file.tell() == head.pop("length")
             body = file.read() if with_body else b""
         response = WebResponse(**{**head.pop("response"), "body": body})
         asked = datetime.fromisoformat(head.pop("asked"))
-        is_whole = len(body) == head.pop("length") or not with_body
         return StoredResponse(**head, asked=asked, response=response) if is_whole else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

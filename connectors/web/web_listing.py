@@ -8,18 +8,16 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-import orjson
-
 from catchment.contracts import Known
 from catchment.errors import ParseError
 from catchment.model import Change, Checkpoint, KnownItem, Root, Tombstone, Upsert
-from connectors.web.client import WebResponse
 from connectors.web.feeds import FeedEntry
 from connectors.web.hosts import HostQueues
-from connectors.web.page_looks import GONE, PageLooks, Wanted, item_of
+from connectors.web.looks import PageState
+from connectors.web.marks import GONE, LINK, TAKEN, WebMarks
+from connectors.web.page_looks import PageLooks, Wanted, item_of
 from connectors.web.seed_reading import Seed, Seeds, WebRun
 from connectors.web.seeds import SeedKind
-from connectors.web.store import StoredResponse
 
 _LONGEST = 600.0
 """Seconds after which a listing ends, to be continued by the next one."""
@@ -30,7 +28,8 @@ _AGAIN = timedelta(minutes=30)
 """Least time between two listings, unless this one was cut short."""
 _KEPT = timedelta(days=7)
 """How long a response waits for its delivery at most."""
-_SEED, _FRONTIER = "seed:", "frontier"
+_FORMER_FRONTIER = "frontier"
+"""Key of a response that earlier versions stored. Since then, links are marks."""
 
 
 class WebListing:
@@ -57,9 +56,9 @@ class WebListing:
         }
         for locator, item in items.items():
             self._by_feed[item.attributes.get("feed", "")][locator] = item
-        marks = self._known.marks()
+        marks = self._marks = WebMarks(self._known.marks())
         queues = self._queues = HostQueues(self._run.hosts, marks, self._run.clock, self._is_over)
-        self._seeds = Seeds(self._run, queues)
+        self._seeds = Seeds(self._run, queues, marks)
         self._pages = PageLooks(self._run, queues, items, marks, self._seeds.became)
         self._sweep()
         try:
@@ -68,8 +67,7 @@ class WebListing:
             yield from self._look()
         finally:
             queues.close()
-        # A list that cannot be read for the first time may have been read before its stored response was lost.
-        if not self._is_cut and all(self._pages.is_failing(address) for address in self._seeds.failed):
+        if not self._is_cut and all(self._names_nothing(address) for address in self._seeds.failed):
             yield from self._departed()
         yield from self._finished()
 
@@ -81,57 +79,55 @@ class WebListing:
         return is_over
 
     def _sweep(self) -> None:
-        """Delete the responses that were delivered; the others are used instead of a request."""
+        """Delete the responses that were delivered or outdated; the others are used instead of a request."""
         now = self._run.clock()
+        self._run.lists.drop(_FORMER_FRONTIER)
         for kept, size in self._run.pages:
             item = self._pages.items.get(kept.key)
             recorded = item if item is not None and item.version == kept.version else None
             is_delivered = recorded is not None and recorded.content_hash not in (None, kept.replaces)
-            if is_delivered or now - kept.asked > _KEPT:
+            state = PageState.of(item.attributes) if item and recorded is None else None
+            is_outdated = state is not None and kept.asked < state.looked
+            if is_delivered or is_outdated or now - kept.asked > _KEPT:
                 self._run.pages.drop(kept.key)
                 continue
             self._run.pages.bytes += size
             if recorded is None and not self._run.deep:
                 self._pages.ready.add(kept.key)
-        if (frontier := self._run.lists.get(_FRONTIER)) is not None:
-            links = orjson.loads(frontier.response.body)
-            self._pages.frontier = {address: (site, depth) for address, site, depth in links}
 
     def _checkpoint(self) -> Iterator[Checkpoint]:
         """Yield a checkpoint if there is enough to save, or if nothing was yielded for a while."""
         if self._looked < _CHECKPOINT_LOOKS and time.monotonic() - self._saved < _CHECKPOINT_SECONDS:
             return
         self._looked, self._saved = 0, time.monotonic()
-        self._save_frontier()
-        yield Checkpoint(self._marks())
+        yield Checkpoint(self._marks.take())
 
-    def _marks(self) -> dict[str, str | None]:
-        return {**self._pages.marks, **self._queues.marks}
-
-    def _save_frontier(self) -> None:
-        links = [(address, site, depth) for address, (site, depth) in self._pages.frontier.items()]
-        if links:
-            self._run.lists.put(StoredResponse(_FRONTIER, self._run.clock(), WebResponse(body=orjson.dumps(links))))
-        else:
-            self._run.lists.drop(_FRONTIER)
+    def _names_nothing(self, address: str) -> bool:
+        """Return whether a feed or list that cannot be read now was not read before either, when it failed."""
+        return self._pages.is_failing(address) and not self._seeds.was_read(address)
 
     def _finished(self) -> Iterator[Change]:
-        self._save_frontier()
-        marks = self._marks()
         read = self._pages.recorded.union(self._pages.items)
         for name, (mark, locators) in self._parsed.items():
-            marks[_SEED + name] = mark if read.issuperset(locators) else None
-        current = {_SEED + name for name in self._feeds}
-        for key in self._pages.stored_marks:
-            is_stale = key.startswith(GONE) and key.removeprefix(GONE) not in self._pages.wanted
-            if not self._is_cut and (is_stale or (key.startswith(_SEED) and key not in current)):
-                marks[key] = None
+            self._marks.set(TAKEN + name, mark if read.issuperset(locators) else None)
+        if not self._is_cut:
+            self._forget()
         now = self._run.clock()
         moments = [self._pages.next, *(one.until for one in self._queues.deferred.values())]
         again = max(min(filter(None, moments)), now + _AGAIN) if any(moments) else None
         # A page that turned out to be a feed is due at once.
         is_due = self._is_cut or (self._pages.next is not None and self._pages.next <= now)
-        yield Checkpoint(marks, again=now if is_due else again)
+        yield Checkpoint(self._marks.take(), again=now if is_due else again)
+
+    def _forget(self) -> None:
+        """Remove the marks of addresses and feeds that the source had before."""
+        for address, _ in self._marks.begin_with(GONE):
+            if address not in self._pages.wanted:
+                self._marks.set(GONE + address, None)
+        for name, _ in self._marks.begin_with(TAKEN):
+            if name not in self._feeds:
+                self._marks.set(TAKEN + name, None)
+        self._seeds.forget()
 
     # What the source should have
 
@@ -150,14 +146,29 @@ class WebListing:
             site, depth = item.attributes.get("site", ""), item.attributes.get("depth", 0)
             if site in self._pages.sites and depth <= self._run.settings.depth:
                 yield from self._pages.follow(locator, site, depth)
-        for address, (site, depth) in list(self._pages.frontier.items()):
-            if site in self._pages.sites:
-                yield from self._pages.follow(address, site, depth)
+        for address, mark in self._marks.begin_with(LINK):
+            depth, _, site = mark.partition(" ")
+            self._pages.found.append((address, site, int(depth)))
+        yield from self._follow_links()
         for outcome in self._queues.outcomes():
             if outcome is not None:
                 self._looked += 1
                 yield from self._pages.outcome(*outcome)
+                yield from self._follow_links()
             yield from self._checkpoint()
+
+    def _follow_links(self) -> Iterator[Change]:
+        """Want the pages that links name."""
+        while self._pages.found:
+            address, site, depth = self._pages.found.popleft()
+            is_outdated = depth > self._run.settings.depth or site not in self._run.settings.addresses
+            if is_outdated or address in self._pages.items:
+                self._marks.set(LINK + address, None)
+            if site in self._pages.sites and not is_outdated:
+                for change in self._pages.follow(address, site, depth):
+                    self._looked += 1
+                    yield change
+                yield from self._checkpoint()
 
     def _named_by(self, seed: Seed) -> Iterator[Change]:
         match seed.kind:
@@ -184,7 +195,7 @@ class WebListing:
         self._feeds.add(seed.name)
         of_feed = self._by_feed[seed.name]
         mark = seed.digest(self._run.settings.full_text, sorted(self._run.settings.allowed.names))
-        if self._pages.stored_marks.get(_SEED + seed.name) == mark and not self._run.deep:
+        if self._marks.get(TAKEN + seed.name) == mark and not self._run.deep:
             for locator, item in of_feed.items():
                 wanted = self._pages.want(locator, **_facts(item, "feed", "id", "url"))
                 if wanted and wanted.state:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from catchment.errors import BadInput, LedgerError, NotFound, Refused
-from catchment.runtime.home import expanded
 from catchment.runtime.membership import Membership
 from console import arguments, render, session
-
-if TYPE_CHECKING:
-    pass
 
 
 def backup(
@@ -70,15 +67,18 @@ def _list(as_json: bool) -> int:
 
 def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File written by `catchment backup`.")],
+    reason: arguments.Why = "",
     as_json: arguments.Json = False,
 ) -> int:
     """Replace the library with a backup.
 
-    Also works if the ledger is damaged or missing. The replaced files are kept in a folder next to it.
+    Also works if the ledger is damaged or missing. The replaced files are kept in a folder next to it. The history names the
+    restore, and its checkpoints prove it.
 
     Example: catchment restore /mnt/disk/catchment.db
     """
-    from catchment.ledger import Ledger, sqlite_file, without_password
+    from catchment.actions import backups
+    from catchment.ledger import sqlite_file, without_password
     from deployments.server.running import kept_down
 
     home = session.home()
@@ -92,21 +92,24 @@ def restore(
             # A ledger that cannot be read is replaced in any case.
             with suppress(NotFound, LedgerError), session.reading() as present:
                 present.require_owner(alone=True)
-        # They are keyed by numbers of jobs and items, which the restored ledger assigns again.
-        outdated = [home.cache, home.raw]
-        restored = Ledger.restore(home.database_url, expanded(file).absolute(), outdated, home.backed_up)
+        restored = backups.restore(session.desk(), session.operator(), reason, file=file)
+    signed = restored.signed
     if as_json:
         kept = str(restored.aside) if restored.aside else None
         restored_to = str(file_of_ledger or without_password(home.database_url))
-        render.show_json({"restored": restored_to, "aside": kept, "model": restored.model, "broken": restored.broken})
+        fields = {"restored": restored_to, "aside": kept, "model": restored.model, "broken": restored.broken}
+        render.show_json({**fields, "history": asdict(signed)})
     else:
         render.say(f"restored from {file.name}; start with `catchment up --detach`")
+        render.say(f"history: {signed}")
         if restored.aside:
             what = "files are in" if file_of_ledger else "tables are in the schema"
             render.say(f"the replaced {what} {restored.aside}")
         _warn_of_model(restored.model)
         _warn(restored.broken)
-    return 1 if restored.broken else 0
+        if signed.problem:
+            render.note(f"the history of the backup is not intact: {signed.problem}")
+    return 1 if restored.broken or signed.problem else 0
 
 
 def _warn_of_model(model: str) -> None:

@@ -343,12 +343,13 @@ def _states(report: ServerReport | None) -> dict[str, str]:
 
 def _away(name: str) -> list[str]:
     """Return the hosts of a web source that do not answer, with the time of the next attempt."""
-    from connectors.web.hosts import MARK, Deferral
+    from connectors.web.hosts import Deferral
+    from connectors.web.marks import HOST, WebMarks
 
     with session.reading() as ledger:
-        marks = ledger.intake.known(ledger.sources.get(name).id).marks()
-    waits = {key.removeprefix(MARK): Deferral.of(mark) for key, mark in marks.items() if key.startswith(MARK)}
-    return [f"{host} until {render.clock(wait.until)}" for host, wait in sorted(waits.items())]
+        marks = WebMarks(ledger.intake.known(ledger.sources.get(name).id).marks())
+    waits = ((host, Deferral.of(mark)) for host, mark in marks.begin_with(HOST))
+    return [f"{host} until {render.clock(wait.until)}" for host, wait in waits]
 
 
 def _recent(name: str) -> list[SyncRow]:

@@ -70,7 +70,12 @@ def verify(as_json: arguments.Json = False) -> None:
             signed = f"{found.signed:,} of them signed, by {render.count(found.checkpoints, 'checkpoint')}"
             erased = f", {found.erased:,} erased" if found.erased else ""
             render.say(f"intact: {found.rows:,} rows of the history, {signed}{erased}")
+        for restored in found.restored:
+            render.say(f"restored: {restored}")
     if found.problems:
+        render.note(
+            "if a copy was put in place of the ledger by hand, `catchment restore FILE` with that copy signs it"
+        )
         raise typer.Exit(1)
 
 
@@ -82,16 +87,15 @@ def key(
 
     Example: catchment audit key
     """
-    from catchment.audit import chain
-    from catchment.audit.signing import Signer
+    from catchment.audit.signing import public_key, rotate
 
     if action == "rotate":
         with session.writing() as ledger:
-            signer = chain.rotate(session.home(), ledger)
-            ledger.history.note("audit key replaced", session.operator(), signer.public)
+            public = rotate(session.home())
+            ledger.history.note("audit key replaced", session.operator(), public.key)
     else:
-        signer = Signer(session.home())
-    render.show_fields({"key": signer.public, "for minisign": signer.minisign_key})
+        public = public_key(session.home())
+    render.show_fields({"key": public.key, "for minisign": public.minisign})
 
 
 @app.command()

@@ -44,7 +44,8 @@ def undo(
         undone = syncs.undo(session.desk(), sync, session.operator(), reason)
     if as_json:
         actions = [{"do": action, "item": path} for path, action in undone.actions.items()]
-        render.show_json({"source": undone.source, "sync": sync, "undo": undone.number, "deeds": actions})
+        about = {"source": undone.source, "sync": sync, "undo": undone.number, "waiting": undone.waiting}
+        render.show_json({**about, "deeds": actions})
     else:
         _show(undone)
 
@@ -52,12 +53,21 @@ def undo(
 def _show(undone: Undone) -> None:
     if not undone.actions:
         render.say(f"{undone.source}: sync {undone.sync_id} changed nothing that could be undone")
+        _show_waiting(undone)
         return
     shown = list(undone.actions.items())[:_SHOWN]
     render.show_table(("ACTION", "ITEM"), [(_ACTIONS[action.value], path) for path, action in shown])
     if len(undone.actions) > len(shown):
         render.say(f"… and {len(undone.actions) - len(shown)} more; --json lists all")
     show_counts(undone)
+    _show_waiting(undone)
+
+
+def _show_waiting(undone: Undone) -> None:
+    if undone.waiting:
+        render.say(
+            f"waiting, not undone: {render.count(undone.waiting, 'item')}; a later sync stores what this one found"
+        )
 
 
 def show_counts(undone: Undone) -> None:

@@ -145,6 +145,10 @@ def _allow(desk: LocalDesk) -> object:
     return sources.allow_hosts(desk, inbox.INBOX, ["pages.example.org"], WHO, WHY)
 
 
+def _restore(desk: LocalDesk) -> object:
+    return backups.restore(desk, WHO, WHY, file=backups.make(desk, WHO).file)
+
+
 @dataclass
 class Action:
     """An action, and the event of its line."""
@@ -179,6 +183,7 @@ ACTIONS = {
     ),
     "syncs.undo": Action(_undo, "undone"),
     "backups.make": Action(lambda desk: backups.make(desk, WHO, WHY), "backed up"),
+    "backups.restore": Action(_restore, "restored"),
     "sources.apply_deletions": Action(_decide(sources.apply_deletions), "hold applied"),
     "sources.allow_hosts": Action(_allow, "consent given"),
     "inbox.enqueue": Action(_enqueue, "changed"),

@@ -23,7 +23,7 @@ from catchment.pacing.operator_rules import Rule
 from catchment.settings import Home
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from flows.local_files import sync_local_files
-from tasks import report
+from tasks import coalesce, report
 from tasks.open_syncs import Session
 from tasks.redacted_errors import in_thread
 from tests.flows.conftest import Window
@@ -175,6 +175,23 @@ def test_next_run_is_requested_unless_one_starts_by_then(window: Window, deploym
     }
     window.client.post(f"/deployments/{deployment}/create_flow_run", json=body).raise_for_status()
     assert starts(noon - hour) == [-2 * hour, -hour, timedelta(), second]
+
+
+def test_backfill_gets_another_run_when_the_last_one_has_ended(
+    window: Window, deployment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: set[str] = set()
+    for _ in range(3):
+        # As after a restore, the number of the backfill and of its latest sync are those of before.
+        monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__ID", str(uuid4()))
+        for _ in range(2):
+            asyncio.run(coalesce.request_backfill("papers", 7))
+        runs = window.ask("flow_runs", deployments={"id": {"any_": [deployment]}})
+        (new,) = [run for run in runs if run["id"] not in ended]
+        assert new["parameters"] == {"backfill": 7}
+        state = {"state": {"type": "COMPLETED"}, "force": True}
+        window.client.post(f"/flow_runs/{new['id']}/set_state", json=state).raise_for_status()
+        ended.add(new["id"])
 
 
 async def test_eta_is_shown_with_the_progress_if_known() -> None:

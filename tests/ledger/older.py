@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 BEFORE_0009 = (
+    "DROP INDEX syncs_continuing",
+    "DROP INDEX syncs_undoing",
+    "ALTER TABLE syncs DROP COLUMN continues",
+    "ALTER TABLE syncs DROP COLUMN undoes",
     "DROP TABLE host_purges",
     "DROP TABLE hosts",
     "DROP INDEX jobs_by_backfill",

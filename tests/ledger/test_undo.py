@@ -230,10 +230,11 @@ def test_undo_is_batched_and_resumes_after_a_kill(world: World, monkeypatch: pyt
     killed = world.ledger.syncs.last(world.source.id)
     assert killed is not None
     done = world.ledger.undo.undo(sync_id, "anna", "", lambda _: False)
-    assert (done.number, done.count(UndoAction.LEFT)) == (killed.id, 0)
+    assert (done.number, done.count(UndoAction.LEFT)) == (killed.id + 1, 0)
+    assert world.ledger.undo.undone_by(sync_id) == done.number
     assert library(world) == before
-    assert world.ledger.undo.undo(killed.id, "anna", "", process.alive).number == killed.id + 1
-    assert library(world) == after
+    assert world.ledger.undo.undo(killed.id + 1, "anna", "", process.alive).number == killed.id + 2
+    assert library(world) == after, "also what the killed one had undone"
     assert world.ledger.check(deep=True) == []
 
 

@@ -3,17 +3,22 @@
 The files are in a separate table. A restored ledger keeps the table until the files are in their places, so that a restore
 that was killed in between is finished later. The backup of a ledger on PostgreSQL is such a file too: both databases restore
 the backups of each other.
+
+A backup ends with a seal, the digest of all bytes before it. SQLite ignores the bytes after the last page. An entry of the
+table says that there is a seal, so that a missing one is noticed. Backups of older versions have neither.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import file_digest, sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
@@ -37,7 +42,19 @@ from catchment.runtime import atomic_files, heartbeat
 _PAGES_AT_ONCE = 2_000
 _FILES = "CREATE TABLE backup (name TEXT PRIMARY KEY, data BLOB NOT NULL)"
 _READ_FILES = "SELECT name, data FROM backup"
+_MADE = "made"
+"""The entry of a sealed backup: its time."""
+_SEAL = "\nSHA-256 of the bytes before this line: {}\n"
+_PART = 1 << 20
 _HAS_FILES = "SELECT 1 FROM sqlite_master WHERE name = 'backup'"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFiles:
+    """The small files of a backup by name, and the time of the backup (aware; None if an older version made it)."""
+
+    files: Mapping[str, bytes]
+    made: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +69,12 @@ class Restored:
     broken: list[str]
 
 
-def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]:
+def back_up(
+    store: Store, target: Path, files: Mapping[str, bytes], signed: Callable[[int], Mapping[str, bytes]] | None = None
+) -> list[str]:
     """Write a consistent copy of the ledger, check it, and return the violated invariants.
+
+    `signed` returns further files for the number of rows of the history in the copy.
 
     Does not block other processes. The target appears only when complete. Raises BadInput if the target exists, LedgerCorrupt
     if the ledger cannot be copied, and HomeUnavailable or LedgerUnavailable on disk errors.
@@ -73,10 +94,17 @@ def back_up(store: Store, target: Path, files: Mapping[str, bytes]) -> list[str]
                 if copy.execute(_HAS_FILES).fetchone() is None:
                     copy.execute(_FILES)
                     copy.executemany("INSERT INTO backup VALUES (?, ?)", files.items())
+                (rows,) = copy.execute("SELECT length FROM chain").fetchone()
+                more = {
+                    _MADE: datetime.now(UTC).isoformat(timespec="seconds").encode(),
+                    **(signed(rows) if signed else {}),
+                }
+                copy.executemany("INSERT OR REPLACE INTO backup VALUES (?, ?)", more.items())
             broken = _proved(unfinished)
             with translated(), closing(sqlite3.connect(unfinished)) as copy:
                 # A single file that is readable on a read-only disk too.
                 copy.execute("PRAGMA journal_mode = DELETE")
+            seal(unfinished)
             # Another backup may have created the target since.
             _require_free(target)
     except BaseException:
@@ -92,11 +120,51 @@ def _require_free(target: Path) -> None:
         raise BadInput(f"{target.name}: file exists; name another file, or a folder")
 
 
-def restore(target: str, backup: Path, outdated: Iterable[Path] = (), places: Iterable[Path] = ()) -> Restored:
+def seal(file: Path) -> None:
+    """Add the digest of a file to its end. Raises OSError."""
+    with file.open("rb+") as content:
+        digest = file_digest(content, "sha256").hexdigest()
+        content.seek(0, os.SEEK_END)
+        content.write(_SEAL.format(digest).encode())
+
+
+def _is_sealed(file: Path) -> bool:
+    """Return whether a file ends with a seal. Raises LedgerCorrupt if it is that of other bytes."""
+    heartbeat.report("verifying")
+    empty = _SEAL.format("0" * 64).encode()
+    size = file.stat().st_size - len(empty)
+    if size < 0:
+        return False
+    digest = sha256()
+    with file.open("rb") as content:
+        content.seek(size)
+        found = content.read()
+        if re.sub(rb"[0-9a-f]{64}", b"0" * 64, found) != empty:
+            return False
+        content.seek(0)
+        while content.tell() < size:
+            digest.update(content.read(min(_PART, size - content.tell())))
+    if found != _SEAL.format(digest.hexdigest()).encode():
+        raise _damaged(file)
+    return True
+
+
+def _damaged(backup: Path) -> LedgerCorrupt:
+    return LedgerCorrupt(f"{backup.name}: damaged backup, nothing was changed; use an older one")
+
+
+def restore(
+    target: str,
+    backup: Path,
+    outdated: Iterable[Path] = (),
+    places: Iterable[Path] = (),
+    prepare: Callable[[Store, SavedFiles], None] | None = None,
+) -> Restored:
     """Replace the ledger at a URL, which may be damaged or missing, with a backup. What it replaces is kept.
 
     `outdated` are databases that are invalid with another ledger; they are deleted. `places` are the paths of the small files
-    that are restored. Changes nothing unless the backup is intact. After a kill, repeat it, or call `finish`.
+    that are restored. `prepare` is called with the verified copy that then replaces the ledger.
+    Changes nothing unless the backup is intact. After a kill, repeat it, or call `finish`.
 
     Raises NotFound, BadInput if the file is not a backup, SchemaMismatch if it is newer than the program, LedgerCorrupt if it
     is damaged, TryAgain if another process uses the ledger, and HomeUnavailable or LedgerUnavailable on disk errors.
@@ -108,6 +176,9 @@ def restore(target: str, backup: Path, outdated: Iterable[Path] = (), places: It
         _copy(backup, fresh)
         broken = _proved(fresh)
         with _alone(file):
+            if prepare:
+                with closing(Store(URL.create("sqlite", database=str(fresh)))) as copy:
+                    prepare(copy, _saved(copy))
             for one in outdated:
                 remove(one)
             if file is None:
@@ -158,8 +229,7 @@ def finish(store: Store, places: Iterable[Path], aside: Path | None = None) -> b
     """
     if not is_unfinished(store):
         return False
-    with store.read() as reading:
-        files = {row.name: row.data for row in reading.connection.exec_driver_sql(_READ_FILES)}
+    files = _files(store)
     with atomic_files.explained():
         for place in places:
             if (data := files.get(place.name)) is not None:
@@ -167,6 +237,18 @@ def finish(store: Store, places: Iterable[Path], aside: Path | None = None) -> b
     with store.write() as writing:
         writing.connection.exec_driver_sql("DROP TABLE IF EXISTS backup")
     return True
+
+
+def _files(store: Store) -> dict[str, bytes]:
+    with store.read() as reading:
+        rows = reading.connection.exec_driver_sql(_READ_FILES).all() if _has_files(reading) else []
+    return {row.name: row.data for row in rows}
+
+
+def _saved(store: Store) -> SavedFiles:
+    files = _files(store)
+    made = files.pop(_MADE, None)
+    return SavedFiles(files, datetime.fromisoformat(made.decode()) if made else None)
 
 
 def _put_back(place: Path, data: bytes, aside: Path | None) -> None:
@@ -199,7 +281,8 @@ def _report_copied(_status: int, remaining: int, total: int) -> None:
 def _copy(backup: Path, fresh: Path) -> None:
     """Copy a backup to `fresh`, and migrate it to this program's revision."""
     strange = BadInput(f"{backup.name}: not a backup of Catchment; name a file written by `catchment backup`")
-    damaged = LedgerCorrupt(f"{backup.name}: damaged backup, nothing was changed; use an older one")
+    damaged = _damaged(backup)
+    is_sealed = _is_sealed(backup)
     store = _at(fresh)
     try:
         with (
@@ -214,6 +297,8 @@ def _copy(backup: Path, fresh: Path) -> None:
     except LedgerCorrupt as error:
         raise strange if _is_no_database(error.__cause__) else damaged from error
     try:
+        if not is_sealed and _MADE in _files(store):
+            raise damaged
         try:
             require_whole(store)
         except LedgerCorrupt:

@@ -19,6 +19,7 @@ from catchment.ledger.db.database import AnyRow, Store, Writing, among, from_jso
 from catchment.ledger.db.job_states import SUPERSEDED, UNFINISHED, in_parts, move
 from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
+from catchment.ledger.jobs.endings import WAITING
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import embeddings, withdraw, word_parts
 from catchment.ledger.library.documents import CONTENT, content_of
@@ -28,6 +29,7 @@ from catchment.runtime import heartbeat
 _AT_ONCE = 500
 
 
+_DONE = (JobState.SUCCEEDED, JobState.SKIPPED)
 _UNREAD = frozenset({Reason.PERMISSION_DENIED, Reason.CONNECTOR_ERROR})
 
 
@@ -244,9 +246,19 @@ def _status(row: AnyRow) -> ItemStatus:
 
 def _enqueue(writing: Writing, item_ids: Sequence[int], actor: str) -> None:
     mine = among(writing, items.c.id, item_ids) & (items.c.state == "present")
-    rows = writing.execute(select(items.c.id, items.c.source_id, items.c.version).where(mine)).all()
+    facts = (
+        items.c.id,
+        items.c.source_id,
+        items.c.version,
+        jobs.c.sync_id,
+        jobs.c.id.label("job"),
+        jobs.c.state,
+        jobs.c.replay_of,
+    )
+    before = select(*facts).outerjoin(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
+    rows = writing.execute(before.where(mine)).all()
     current = among(writing, jobs.c.item_id, [row.id for row in rows]) & jobs.c.current
-    stopped = move(writing, current, UNFINISHED | {JobState.QUARANTINED}, SUPERSEDED, actor=actor, reason="read again")
+    stopped = move(writing, current, WAITING, SUPERSEDED, actor=actor, reason="read again")
     resolve(writing, [row.id for row in stopped], "read again")
     writing.execute(update(jobs).where(current).values(current=False))
     numbers = writing.ids("jobs", len(rows)) if rows else range(0)
@@ -261,6 +273,9 @@ def _enqueue(writing: Writing, item_ids: Sequence[int], actor: str) -> None:
             "state": JobState.PENDING.value,
             "reason": "read again",
             "attempt": 0,
+            # An undo of the sync that found the version, or of the job that is repeated, ends this job, too.
+            "sync_id": row.sync_id if row.state in WAITING else None,
+            "replay_of": row.job if row.state in _DONE else row.replay_of,
             **moments,
         }
         for number, row in zip(numbers, rows, strict=True)

@@ -10,6 +10,7 @@ from sqlalchemy import Select, select
 
 from catchment.ledger.db.database import Reading, from_json
 from catchment.ledger.db.schema import chain, contents, documents, jobs, sources, throttles
+from catchment.ledger.db.schema import history as events
 from catchment.ledger.jobs import history
 
 _AT_ONCE = 1_000
@@ -29,6 +30,11 @@ class Trail:
     def history(self, report: Callable[[str], None]) -> Iterator[tuple[list[Any], bytes]]:
         """Yield each row of the history and its hash. Passes a sentence for each inconsistency to `report`."""
         return history.walk(self._reading, report)
+
+    def proof(self, number: int) -> bytes | None:
+        """Return the hash of a row of the history; None if there is no such row."""
+        found: bytes | None = self._reading.execute(select(events.c.hash).where(events.c.id == number)).scalar()
+        return found
 
     def sources(self) -> dict[int, tuple[str, str]]:
         """Return the name and the kind of each source, removed ones too."""

@@ -44,7 +44,7 @@ class SyncRow:
     """A sync and its result; `outcome` is None while it runs.
 
     `run` is the ID of its Prefect flow run. `expected` is its latest ETA, or None if unknown. `cause`: the reason code of its
-    `error`, if it has one. `backfill`: the number of the backfill that it worked for.
+    `error`, if it has one. `backfill`: the number of the backfill that it worked for. The summary of an undo names the sync.
     """
 
     id: int

@@ -174,8 +174,11 @@ syncs = Table(
     Column("cause", Text),
     Column("backfill_id", BigInteger),
     Column("continues", BigInteger),
+    Column("undoes", BigInteger),
 )
 Index("syncs_by_source", syncs.c.source_id, syncs.c.id)
+_partial("syncs_continuing", syncs.c.continues, where="continues IS NOT NULL")
+_partial("syncs_undoing", syncs.c.undoes, where="undoes IS NOT NULL")
 _partial("syncs_by_backfill", syncs.c.backfill_id, where="backfill_id IS NOT NULL")
 _partial("syncs_open", syncs.c.source_id, where="outcome IS NULL", unique=True)
 

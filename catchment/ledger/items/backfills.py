@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, exists, func, insert, not_, or_, select, true, update
+from sqlalchemy import ColumnElement, Select, exists, func, insert, not_, select, true, update
 from sqlalchemy.orm import aliased
 
-from catchment.errors import NotFound, Refused
+from catchment.errors import NotFound, Refused, SkipReason
 from catchment.ledger.db.database import (
     AnyRow,
     Reading,
@@ -31,21 +31,20 @@ from catchment.ledger.db.database import (
     to_json,
 )
 from catchment.ledger.db.job_states import (
-    CANCELLED,
     PENDING,
     QUARANTINED,
     SKIPPED,
     SUCCEEDED,
     UNFINISHED,
     in_parts,
-    move,
     states,
 )
 from catchment.ledger.db.lookup import ListPage, before, cut, find_open_sync, key_of
 from catchment.ledger.db.schema import backfills, contents, documents, items, jobs, sources, syncs
 from catchment.ledger.db.schema import before_images as images
-from catchment.ledger.items.matching import BACKFILL_CANCELLED
+from catchment.ledger.items.matching import BACKFILL_CANCELLED, RESTORED
 from catchment.ledger.jobs import job_lists
+from catchment.ledger.jobs.endings import WAITING, end
 from catchment.ledger.jobs.quarantine import release
 from catchment.ledger.jobs.ready import LAST_DUE
 from catchment.ledger.library import embeddings
@@ -240,7 +239,7 @@ class Backfills:
             _set(writing, row, "run", "backfill resumed", actor, reason)
 
     def cancel(self, number: int, actor: str, reason: str = "") -> int:
-        """End it. Its waiting jobs are cancelled, and the earlier jobs of their items count again. Return their number.
+        """End it. Its waiting jobs, also those in quarantine, are cancelled; the earlier ones count again. Return their number.
 
         May be repeated after a kill. Raises Refused if it is done, NotFound.
         """
@@ -250,14 +249,26 @@ class Backfills:
                 if _state(row, _jobs_of(writing, [number])[number]) is BackfillState.DONE:
                     raise Refused(f"backfill {number}: done; see `catchment backfill show {number}`")
                 _set(writing, row, "cancel", "backfill cancelled", actor, reason)
-        waiting = select(jobs.c.id).where(jobs.c.backfill_id == number, states(UNFINISHED)).limit(_AT_ONCE)
+        return self._end_jobs(number, actor)
+
+    def give_up(self, number: int, actor: str, reason: str = "") -> None:
+        """End it as `cancel` does, also if it is done. A plan stays. May be repeated after a kill. Raises NotFound."""
+        with self._store.write() as writing:
+            row = _found(writing, number)
+            if row.wish == "plan":
+                return
+            is_done = _state(row, _jobs_of(writing, [number])[number]) is BackfillState.DONE
+            if row.wish != "cancel" and not is_done:
+                _set(writing, row, "cancel", "backfill cancelled", actor, reason)
+        self._end_jobs(number, actor)
+
+    def _end_jobs(self, number: int, actor: str) -> int:
+        waiting = select(jobs.c.id).where(jobs.c.backfill_id == number, states(WAITING)).limit(_AT_ONCE)
         cancelled, ended = 0, _AT_ONCE
         while ended == _AT_ONCE:
             with self._store.write() as writing:
                 mine = among(writing, jobs.c.id, writing.execute(waiting).scalars().all())
-                moved = move(writing, mine, UNFINISHED, CANCELLED, actor=actor, reason=BACKFILL_CANCELLED)
-                _count_again(writing, [row.id for row in moved])
-                ended = len(moved)
+                ended = len(end(writing, mine, actor=actor, reason=BACKFILL_CANCELLED, resolution="cancelled"))
             cancelled += ended
             self._store.let_others_write()
         return cancelled
@@ -369,11 +380,12 @@ class Backfills:
     def outdated(self, code: str) -> dict[str, int]:
         """Return the number of documents of each source that an earlier version of the code read. Without those, omitted."""
         older = not_(contents.c.normalizer.like(f"{code} %"))
+        current = select(jobs.c.id).where(jobs.c.item_id == documents.c.item_id, jobs.c.current, _can_be_repeated())
         read = (
             select(sources.c.name, func.count())
             .join_from(documents, contents, contents.c.id == documents.c.content_id)
             .join(sources, sources.c.id == documents.c.source_id)
-            .where(documents.c.removed_at.is_(None), older)
+            .where(documents.c.removed_at.is_(None), older, exists(current))
             .group_by(sources.c.name)
         )
         with self._store.read() as reading:
@@ -451,9 +463,8 @@ def _candidates(
 ) -> Sequence[AnyRow]:
     """Return the first items of a selection after this one: done, and read by earlier code if the stage depends on it.
 
-    `number`: without those that have a job of this backfill.
+    Without those that an undo restored. `number`: without those that ever had a job of this backfill.
     """
-    is_done = states({SUCCEEDED}) | (states({SKIPPED}) & (jobs.c.reason == "unchanged"))
     item = (items.c.id, items.c.locator, items.c.container, items.c.version, items.c.identity)
     columns = (*item, jobs.c.id.label("job"), contents.c.normalizer, documents.c.content_id)
     chosen: ColumnElement[bool] = true() if what.items is None else among(reading, items.c.id, what.items)
@@ -465,18 +476,25 @@ def _candidates(
     if what.until is not None:
         chosen &= documents.c.moment < maybe_micros(what.until)
     if number is not None:
-        chosen &= or_(jobs.c.backfill_id.is_(None), jobs.c.backfill_id != number)
+        tried = jobs.alias("tried")
+        chosen &= ~exists(select(tried.c.id).where(tried.c.item_id == items.c.id, tried.c.backfill_id == number))
     statement = (
         select(*columns)
         .join_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
         .join(documents, documents.c.item_id == items.c.id)
         .join(contents, contents.c.id == documents.c.content_id)
         .where(items.c.source_id == source_id, items.c.state == "present", documents.c.removed_at.is_(None))
-        .where(is_done, chosen, items.c.id > after)
+        .where(_can_be_repeated(), chosen, items.c.id > after)
         .order_by(items.c.id)
         .limit(_AT_ONCE)
     )
     return reading.execute(statement).all()
+
+
+def _can_be_repeated() -> ColumnElement[bool]:
+    """Return the condition that a job made the document of its item from the item's present version."""
+    made = states({SUCCEEDED}) & jobs.c.reason.is_distinct_from(RESTORED)
+    return made | (states({SKIPPED}) & (jobs.c.reason == SkipReason.UNCHANGED.value))
 
 
 def _readable(part: Sequence[AnyRow], readable: Readable | None) -> Sequence[AnyRow]:
@@ -487,10 +505,12 @@ def _readable(part: Sequence[AnyRow], readable: Readable | None) -> Sequence[Any
 
 
 def _add_jobs(writing: Writing, sync: AnyRow, sync_id: int, number: int, part: Sequence[AnyRow]) -> None:
-    """Add a job for each item, as its current one, unless another one took that place meanwhile."""
+    """Add a job for each item, as its current one, unless another one took that place or its document left meanwhile."""
+    live = select(documents.c.id).where(documents.c.item_id == jobs.c.item_id, documents.c.removed_at.is_(None))
+    present = select(items.c.id).where(items.c.id == jobs.c.item_id, items.c.state == "present")
     retired = (
         update(jobs)
-        .where(among(writing, jobs.c.id, [row.job for row in part]), jobs.c.current)
+        .where(among(writing, jobs.c.id, [row.job for row in part]), jobs.c.current, exists(live), exists(present))
         .values(current=False)
         .returning(jobs.c.id)
     )
@@ -529,12 +549,3 @@ def _add_jobs(writing: Writing, sync: AnyRow, sync_id: int, number: int, part: S
             reason="replay",
         )
     writing.insert_named(jobs, rows)
-
-
-def _count_again(writing: Writing, cancelled: Sequence[int]) -> None:
-    """Let the jobs that these repeat be the current ones of their items again."""
-    for part in in_parts(cancelled):
-        mine = among(writing, jobs.c.id, part) & jobs.c.current & jobs.c.replay_of.is_not(None)
-        retired = update(jobs).where(mine).values(current=False).returning(jobs.c.replay_of)
-        earlier = writing.execute(retired).scalars().all()
-        writing.execute(update(jobs).where(among(writing, jobs.c.id, earlier)).values(current=True))

@@ -282,7 +282,7 @@ def _delete(writing: Writing, item_ids: Sequence[int], source_id: int, actor: st
             writing, condition, UNFINISHED | {QUARANTINED}, CANCELLED, actor=actor, reason="deleted", sync_id=sync_id
         )
         resolve(writing, [row.id for row in stopped], "deleted")
-        withdraw.withdraw_items(writing, part)
+        withdraw.withdraw_items(writing, part, sync_id)
         writing.execute(update(items).where(items.c.id.in_(part)).values(state="deleted"))
         for item_id in part:
             writing.record("deleted", actor=actor, source_id=source_id, item_id=item_id, sync_id=sync_id, reason=reason)

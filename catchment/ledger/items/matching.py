@@ -20,6 +20,10 @@ SOURCE_REMOVED = "source removed"
 """Cancellation reason: the source is being removed. Removal can be interrupted and the source resumed."""
 BACKFILL_CANCELLED = "backfill cancelled"
 """Cancellation reason: the item was found by a backfill, and another one may want it."""
+TAKEN_OUT = "taken out by an undo until it changes"
+"""Reason of the cancelled job of an item that an undo took out."""
+RESTORED = "restored by an undo until it changes"
+"""Reason of the finished job of an item whose document an undo restored. Replays leave it: its source has another text."""
 
 _SUFFIX = re.compile(r"\.[a-z][a-z0-9]{0,9}(?:\.gz)?$")
 

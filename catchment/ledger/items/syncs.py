@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, func, insert, select, update
+from sqlalchemy import ColumnElement, Select, func, insert, select, update
 
 from catchment.errors import NotFound, NotNow, TryAgain
 from catchment.ledger.db.database import (
@@ -68,6 +68,8 @@ class Syncs:
             backfill: The backfill that it works for; its jobs are those.
             circumstances: Stored with the sync and with the items that it quarantines (see `Quarantine.auto_retry`).
 
+        It continues the latest sync of the same backfill, or of none, if that one yielded: an undo includes both.
+
         Raises TryAgain if another sync of the source is running, NotNow if the source was paused, held or removed.
         """
         self._hosts.beat_for_command()
@@ -77,8 +79,8 @@ class Syncs:
         if old is not None and alive(old.owner):
             raise TryAgain("a sync of this source is already running; try again later")
         with self._store.write() as writing:
-            of_source = select(sources.c.name, sources.c.state).where(sources.c.id == source_id)
-            name, state = writing.execute(of_source).one()
+            its_state = select(sources.c.name, sources.c.state).where(sources.c.id == source_id)
+            name, state = writing.execute(its_state).one()
             if state != "active":
                 raise NotNow(f"{name}: {state}; see `catchment sources list`")
             now_open = writing.execute(select(syncs.c.id, syncs.c.owner).where(open_sync)).first()
@@ -86,6 +88,8 @@ class Syncs:
                 if old is None or now_open.id != old.id:
                     raise TryAgain("a sync of this source has just started; try again later")
                 close_crashed(writing, source_id, old.id, old.owner)
+            of_source = (syncs.c.source_id == source_id) & syncs.c.undoes.is_(None)
+            continues = interrupted(writing, of_source & (syncs.c.backfill_id == backfill), "yielded")
             number = writing.ids("syncs")[0]
             writing.execute(
                 insert(syncs).values(
@@ -97,6 +101,7 @@ class Syncs:
                     began_at=writing.now,
                     circumstances=to_json(circumstances or {}),
                     backfill_id=backfill,
+                    continues=continues,
                 )
             )
             return Sync(number, source_id, from_micros(writing.now))
@@ -194,8 +199,7 @@ class Syncs:
 
     def last_good(self, source_id: int) -> SyncRow | None:
         """Return the latest completed sync of a source that listed it: not an undo, and not a backfill."""
-        undo = syncs.c.summary.like('%"undoes"%')
-        listed = syncs.c.backfill_id.is_(None) & (syncs.c.summary.is_(None) | ~undo)
+        listed = syncs.c.backfill_id.is_(None) & syncs.c.undoes.is_(None)
         which = (syncs.c.outcome == "completed") & listed
         with self._store.read() as reading:
             row = reading.execute(_rows(source_id).where(which).limit(1)).first()
@@ -259,7 +263,7 @@ def _row(row: AnyRow) -> SyncRow:
         from_micros(row.began_at),
         maybe_time(row.expected_at),
         maybe_time(row.ended_at),
-        from_json(row.summary),
+        from_json(row.summary) if row.undoes is None else {"undoes": row.undoes},
         row.error,
         row.cause,
         row.backfill_id,
@@ -273,6 +277,13 @@ def _measure(writing: Writing, source_id: int, sync_id: int, began: int, outcome
     )
     is_first = outcome == "completed" and writing.execute(earlier.limit(1)).first() is None
     writing.tally.add(SYNC_DURATION, (writing.now - began) / 1e6, source_id, outcome="first" if is_first else outcome)
+
+
+def interrupted(writing: Writing, which: ColumnElement[bool], outcome: Outcome) -> int | None:
+    """Return the latest of these syncs if it ended with this outcome, so that the next one continues it."""
+    latest = select(syncs.c.id, syncs.c.outcome).where(which).order_by(syncs.c.id.desc()).limit(1)
+    row = writing.execute(latest).first()
+    return row.id if row is not None and row.outcome == outcome else None
 
 
 def close_crashed(writing: Writing, source_id: int, sync_id: int, owner: str) -> None:

@@ -3,6 +3,9 @@
 The source itself is unaffected: items keep their versions, so the next sync leaves the restored state alone until an item
 changes. Documents restored at paths that the source no longer has are marked *kept*. An undo is recorded as a sync and can be
 undone too.
+
+Each undone item gets a finished job, which stands in for the one before: neither a sync nor a replay delivers the item then,
+unless it changes at the source. The undo of the undo lets the earlier job count again.
 """
 
 from __future__ import annotations
@@ -14,25 +17,39 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, exists, func, insert, select, update
 
 from catchment import __version__
-from catchment.errors import NotFound, TryAgain
-from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json, to_json
-from catchment.ledger.db.job_states import CANCELLED, SKIPPED, SUCCEEDED, in_parts, in_small_parts
+from catchment.errors import NotFound, SkipReason, TryAgain
+from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json
+from catchment.ledger.db.job_states import (
+    CANCELLED,
+    PENDING,
+    RETRYING,
+    SKIPPED,
+    SUCCEEDED,
+    in_parts,
+    in_small_parts,
+    states,
+)
 from catchment.ledger.db.joined_hosts import JoinedHosts
 from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import BEING_DELETED, documents, items, jobs, sources, syncs
 from catchment.ledger.db.schema import before_images as images
-from catchment.ledger.items.syncs import close_crashed
+from catchment.ledger.items.matching import RESTORED, TAKEN_OUT
+from catchment.ledger.items.syncs import close_crashed, interrupted
 from catchment.ledger.jobs.delivery import complete
+from catchment.ledger.jobs.endings import WAITING, count_again, end
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.model import JobState
 from catchment.runtime import heartbeat, process
 
-_EFFECTS = ("succeeded", "moved", "deleted", "undoes")
+_EFFECTS = ("succeeded", "moved", "deleted")
 """Figures of a summary that stand for changes of documents."""
+_UNDONE = "undone"
+"""Why a waiting job of an undone item was cancelled."""
+_REPLAY_UNDONE = "a replay was undone"
 _READ_AT_ONCE = 50_000
 _ROWS_AT_ONCE = 1_000
 
@@ -50,13 +67,15 @@ class UndoAction(StrEnum):
 class Undone:
     """Result of an undo, or of its preview, by path.
 
-    `number` is the undo's own sync ID, None if nothing was done.
+    `number` is the undo's own sync ID, None if nothing was done. `waiting`: items that the sync found and has not stored; a
+    later sync does.
     """
 
     source: str
     sync_id: int
     number: int | None
     actions: Mapping[str, UndoAction]
+    waiting: int = 0
 
     def count(self, action: UndoAction) -> int:
         """Return the number of paths with this action."""
@@ -64,8 +83,22 @@ class Undone:
 
 
 @dataclass(frozen=True, slots=True)
+class _Act:
+    """A sync with those that it continues, and the paths that they changed. `kept`: those whose undo data is kept."""
+
+    source_id: int
+    source: str
+    sync_id: int
+    backfill: int | None
+    is_undo: bool
+    parts: frozenset[int]
+    kept: frozenset[int]
+    paths: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class _Place:
-    """A path with its before-image and its present item, including the item's document, if any."""
+    """A path with the before-image to restore and its present item, including the item's document, if any."""
 
     before: AnyRow
     item: AnyRow | None
@@ -82,66 +115,86 @@ class Undo:
     def preview(self, sync_id: int) -> Undone:
         """Return the effects of undoing a sync. Raises NotFound without before-images."""
         with self._store.read() as reading:
-            source, before = _found(reading, sync_id)
-            places = _places(reading, source.id, sync_id, before)
-            return Undone(source.name, sync_id, None, {place.before.path: place.action for place in places})
+            act = _found(reading, sync_id)
+            places = _places(reading, act, act.paths)
+            actions = {place.before.path: place.action for place in places}
+            return Undone(act.source, sync_id, None, actions, _count_waiting(reading, act))
 
     def refusal(self, sync_id: int) -> str | None:
         """Return why a sync cannot be undone now, in words; None if it can."""
         with self._store.read() as reading:
-            row = reading.execute(select(syncs.c.source_id, syncs.c.summary).where(syncs.c.id == sync_id)).first()
+            row = reading.execute(
+                select(syncs.c.source_id, syncs.c.undoes, syncs.c.summary).where(syncs.c.id == sync_id)
+            ).first()
             if row is None:
                 return "not found"
             is_open = (syncs.c.source_id == row.source_id) & syncs.c.outcome.is_(None)
             if reading.execute(select(syncs.c.id).where(is_open)).first() is not None:
                 return "a sync of the source is running"
-            parts = _parts(reading, row.source_id, sync_id)
-            own = (images.c.source_id == row.source_id) & images.c.sync_id.in_(parts)
+            own = (images.c.source_id == row.source_id) & images.c.sync_id.in_(_parts(reading, sync_id))
             first = reading.execute(select(func.min(images.c.kept_at)).where(own)).scalar()
-            if first is None and not any(from_json(row.summary).get(name) for name in _EFFECTS):
+            had_effect = row.undoes is not None or any(from_json(row.summary).get(name) for name in _EFFECTS)
+            if first is None and not had_effect:
                 return "it changed nothing"
             return "its undo data expired" if first in (None, BEING_DELETED) else None
 
     def undone_by(self, sync_id: int) -> int | None:
-        """Return the latest completed undo of a sync; None without one."""
-        which = (syncs.c.summary == to_json({"undoes": sync_id})) & (syncs.c.outcome == "completed")
+        """Return the latest completed undo of a sync, or of one that continues it; None without one."""
+        found: int | None = None
+        number: int | None = sync_id
         with self._store.read() as reading:
-            number: int | None = reading.execute(select(func.max(syncs.c.id)).where(which)).scalar()
-            return number
+            while number is not None:
+                which = (syncs.c.undoes == number) & (syncs.c.outcome == "completed")
+                latest = reading.execute(select(func.max(syncs.c.id)).where(which)).scalar()
+                found = max(found or 0, latest or 0) or None
+                number = reading.execute(select(func.min(syncs.c.id)).where(syncs.c.continues == number)).scalar()
+        return found
+
+    def require_idle(self, source: str, alive: Callable[[str], bool]) -> None:
+        """Raise TryAgain while a sync of the source is running."""
+        is_open = (sources.c.name == source) & syncs.c.outcome.is_(None)
+        with self._store.read() as reading:
+            owner = reading.execute(select(syncs.c.owner).join(sources).where(is_open)).scalar()
+        if owner is not None and alive(owner):
+            raise _running(source)
 
     def undo(self, sync_id: int, actor: str, reason: str, alive: Callable[[str], bool]) -> Undone:
-        """Undo a sync, except at paths that have changed since. Includes the preceding yielded syncs that it continued.
+        """Undo a sync, except at paths that have changed since. Includes the yielded syncs that it continues.
 
-        Locks out syncs of the source. Works in several transactions; after a kill, repeat it to finish. Raises NotFound without
-        before-images, TryAgain while a sync of the source is running, StaleLease if another process took the undo for dead.
+        Cancels the waiting jobs of the undone items, unless a later sync found a change. Locks out syncs of the source. Works
+        in several transactions; after a kill, repeat it to finish. Raises NotFound without before-images, TryAgain while a sync
+        of the source is running, StaleLease if another process took the undo for dead.
         """
         JoinedHosts(self._store).beat_for_command()
         with self._store.read() as reading:
-            source, before = _found(reading, sync_id)
-            is_needed = any(_places(reading, source.id, sync_id, part) for part in in_parts(before, _ROWS_AT_ONCE))
+            act = _found(reading, sync_id)
+            is_needed = any(_places(reading, act, part) for part in in_parts(act.paths, _ROWS_AT_ONCE))
         with self._store.write() as writing:
-            _close_open(writing, source, alive)
-            number = _begin(writing, source.id, sync_id, is_needed)
+            _close_open(writing, act, alive)
+            number = _begin(writing, act, is_needed)
             if number is None:
-                return Undone(source.name, sync_id, None, {})
-            _Undoing(writing, source.id, number, actor, reason).tell("undone")
+                return Undone(act.source, sync_id, None, {}, _count_waiting(writing, act))
+            _Undoing(writing, act, number, actor, reason).tell("undone")
         actions: dict[str, UndoAction] = {}
-        for number_of_part, part in enumerate(in_parts([row.path for row in before], _ROWS_AT_ONCE), 1):
+        for number_of_part, part in enumerate(in_parts(act.paths, _ROWS_AT_ONCE), 1):
             with self._store.write() as writing:
                 find_open_sync(writing, number)
+                done = _Undoing(writing, act, number, actor, reason)
                 # Some paths may have changed, or their before-images may have expired.
-                places = _places(writing, source.id, sync_id, _found(writing, sync_id, part)[1])
-                done = _Undoing(writing, source.id, number, actor, reason)
+                places = _places(writing, act, part)
+                if done.end_waiting(places):
+                    places = _places(writing, act, part)
                 done.take_out([p for p in places if p.action is UndoAction.TAKE_OUT])
                 done.put_back([p for p in places if p.action in (UndoAction.BRING_BACK, UndoAction.SET_BACK)])
             actions |= {place.before.path: place.action for place in places}
-            heartbeat.report("undoing", min(number_of_part * _ROWS_AT_ONCE, len(before)), len(before))
+            heartbeat.report("undoing", min(number_of_part * _ROWS_AT_ONCE, len(act.paths)), len(act.paths))
             self._store.let_others_write()
         with self._store.write() as writing:
             find_open_sync(writing, number)
             values = {"outcome": "completed", "ended_at": writing.now}
             writing.execute(update(syncs).where(syncs.c.id == number).values(values))
-        return Undone(source.name, sync_id, number, actions)
+            waiting = _count_waiting(writing, act)
+        return Undone(act.source, sync_id, number, actions, waiting)
 
     def purge(self, most: int) -> int:
         """Delete undo data older than its source keeps it, and beyond `most` characters in total. Return the number of syncs.
@@ -174,83 +227,80 @@ def _forget(writing: Writing, rows: Sequence[tuple[int, int, str]]) -> None:
         withdraw.forget_before_images(writing, condition & among(writing, images.c.path, [path for *_, path in its]))
 
 
-def _found(reading: Reading, sync_id: int, paths: Sequence[str] | None = None) -> tuple[AnyRow, list[AnyRow]]:
-    """Return the source of a sync and the before-images of its paths, or of `paths`. Raises NotFound."""
-    source = reading.execute(
-        select(sources.c.id, sources.c.name)
+def _found(reading: Reading, sync_id: int) -> _Act:
+    """Return a sync with what it continues and the paths to restore. Raises NotFound."""
+    row = reading.execute(
+        select(sources.c.id, sources.c.name, syncs.c.backfill_id, syncs.c.undoes)
         .join(syncs, syncs.c.source_id == sources.c.id)
         .where(syncs.c.id == sync_id, sources.c.state != "removed")
     ).first()
-    if source is None:
+    if row is None:
         raise NotFound(f"sync {sync_id}: not found; see `catchment sources show NAME`")
-    before = before_images.of_syncs(reading, source.id, _parts(reading, source.id, sync_id), paths)
-    if not before or (paths is not None and len(before) < len(paths)):
-        raise NotFound(
-            f"sync {sync_id} of {source.name}: cannot be undone; it changed nothing, or its undo data expired"
-        )
-    return source, before
+    parts = frozenset(_parts(reading, sync_id))
+    paths, kept = before_images.paths_of(reading, row.id, parts)
+    if not paths:
+        raise _nothing_kept(sync_id, row.name)
+    return _Act(row.id, row.name, sync_id, row.backfill_id, row.undoes is not None, parts, kept, paths)
 
 
-def _places(reading: Reading, source_id: int, sync_id: int, before: Sequence[AnyRow]) -> list[_Place]:
-    """Return the paths changed by a sync that differ from their before-images."""
-    paths = [row.path for row in before]
-    after = before_images.after(reading, source_id, sync_id, paths)
-    now = _now(reading, source_id, paths)
+def _parts(reading: Reading, sync_id: int) -> list[int]:
+    """Return the sync and those that it continues, latest first."""
+    parts: list[int] = []
+    number: int | None = sync_id
+    while number is not None:
+        parts.append(number)
+        number = reading.execute(select(syncs.c.continues).where(syncs.c.id == number)).scalar()
+    return parts
+
+
+def _nothing_kept(sync_id: int, source: str) -> NotFound:
+    return NotFound(f"sync {sync_id} of {source}: cannot be undone; it changed nothing, or its undo data expired")
+
+
+def _running(source: str) -> TryAgain:
+    return TryAgain(f"{source}: a sync is running; try again later")
+
+
+def _places(reading: Reading, act: _Act, paths: Sequence[str]) -> list[_Place]:
+    """Return those of the act's paths that it changed and that differ from the state before it. Raises NotFound."""
+    changes = before_images.since(reading, act.source_id, min(act.kept), paths)
+    now = _now(reading, act.source_id, paths)
     places = []
-    for row in before:
-        item = now.get(row.path)
-        action = _action(row, item)
+    for path in paths:
+        item = now.get(path)
+        before, is_left = _before(changes.get(path, ()), act.kept, item)
+        if before is None:
+            raise _nothing_kept(act.sync_id, act.source)
+        action = UndoAction.LEFT if is_left else _action(before, item)
         if action is not None:
-            # If later changes were undone, the path is again as this sync left it.
-            changed = row.path in after and _action(after[row.path], item) is not None
-            places.append(_Place(row, item, UndoAction.LEFT if changed else action))
+            places.append(_Place(before, item, action))
     return places
 
 
-def _close_open(writing: Writing, source: AnyRow, alive: Callable[[str], bool]) -> None:
-    """Close the open sync of a dead owner. Raises TryAgain while a sync is running."""
-    is_open = (syncs.c.source_id == source.id) & syncs.c.outcome.is_(None)
-    found = writing.execute(select(syncs.c.id, syncs.c.owner).where(is_open)).first()
-    if found is None:
-        return
-    if alive(found.owner):
-        raise TryAgain(f"{source.name}: a sync is running; try again later")
-    close_crashed(writing, source.id, found.id, found.owner)
+def _before(changes: Sequence[AnyRow], parts: frozenset[int], item: AnyRow | None) -> tuple[AnyRow | None, bool]:
+    """Return the state of a path before the changes by `parts`, and whether it must be left, because of another change.
 
-
-def _begin(writing: Writing, source_id: int, sync_id: int, is_needed: bool) -> int | None:
-    """Open a sync for the undo, if needed. Reuses the latest one if it is the same undo, interrupted by a kill."""
-    condition = syncs.c.source_id == source_id
-    latest = writing.execute(
-        select(syncs.c.id, syncs.c.outcome, syncs.c.summary).where(condition).order_by(syncs.c.id.desc()).limit(1)
-    ).one()
-    summary = {"undoes": sync_id}
-    values = {"owner": process.identity(), "outcome": None, "ended_at": None}
-    if latest.outcome == "crashed" and from_json(latest.summary) == summary:
-        writing.execute(update(syncs).where(syncs.c.id == latest.id).values(values))
-        return int(latest.id)
-    if not is_needed:
-        return None
-    number = writing.ids("syncs")[0]
-    row = {"id": number, "source_id": source_id, "code_version": __version__, "began_at": writing.now}
-    writing.execute(insert(syncs).values(row | values | {"summary": to_json(summary)}))
-    return number
-
-
-def _parts(reading: Reading, source_id: int, sync_id: int) -> list[int]:
-    """Return the sync and the yielded syncs directly before it."""
-    parts = [sync_id]
-    earlier = select(syncs.c.id, syncs.c.outcome).where(syncs.c.source_id == source_id, syncs.c.id < sync_id)
-    with reading.execute(earlier.order_by(syncs.c.id.desc())) as rows:
-        for number, outcome in rows:
-            if outcome != "yielded":
-                break
-            parts.append(number)
-    return parts
+    The changes are taken back one by one, latest first, each if the path is as this change left it: another sync may have
+    changed the path between two parts, and that change may have been undone.
+    """
+    found, is_left = None, False
+    present = after = _content(item) if _live(item) else None
+    state = present
+    for image in reversed(changes):
+        was = None if image.content_id is None else _content(image)
+        if image.sync_id in parts:
+            if after == state:
+                found, state = image, was
+            elif was != state:
+                is_left = True
+            found = found or image
+        after = was
+    return found, is_left and state == present
 
 
 def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, AnyRow]:
     """Return the items at these paths with their jobs and documents. An item that is not deleted takes precedence."""
+    earlier = jobs.alias("earlier")
     statement = (
         select(
             items.c.id,
@@ -259,11 +309,18 @@ def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, An
             items.c.state,
             jobs.c.id.label("job"),
             jobs.c.state.label("job_state"),
+            jobs.c.reason.label("job_reason"),
+            jobs.c.sync_id.label("job_sync"),
+            jobs.c.backfill_id.label("job_backfill"),
+            earlier.c.id.label("earlier"),
+            earlier.c.state.label("earlier_state"),
+            earlier.c.reason.label("earlier_reason"),
             documents.c.id.label("document"),
             documents.c.removed_at,
             *(documents.c[name] for name in before_images.DOCUMENT_COLUMNS),
         )
         .outerjoin(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
+        .outerjoin(earlier, earlier.c.id == jobs.c.replay_of)
         .outerjoin(documents, documents.c.item_id == items.c.id)
         .order_by(items.c.id)
     )
@@ -278,31 +335,119 @@ def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, An
 
 def _action(before: AnyRow, item: AnyRow | None) -> UndoAction | None:
     """Return the action that restores a path, or None if it matches its before-image."""
-    live = _live(item)
     if before.content_id is None:
-        return UndoAction.TAKE_OUT if live else None
-    if not live:
+        return UndoAction.TAKE_OUT if _live(item) else None
+    if not _live(item):
         return UndoAction.BRING_BACK
-    same = all(getattr(item, name) == getattr(before, name) for name in before_images.DOCUMENT_COLUMNS)
-    return None if same else UndoAction.SET_BACK
+    return None if _content(item) == _content(before) else UndoAction.SET_BACK
 
 
 def _live(item: AnyRow | None) -> bool:
     return item is not None and item.document is not None and item.removed_at is None
 
 
-_WHY = {CANCELLED: "taken out by an undo until it changes", SUCCEEDED: "brought back by an undo"}
+def _content(row: Any) -> tuple[Any, ...]:
+    """Return the content of the document of an item or of a before-image."""
+    return tuple(getattr(row, name) for name in before_images.DOCUMENT_COLUMNS)
+
+
+def _count_waiting(reading: Reading, act: _Act) -> int:
+    """Return the number of waiting jobs that an act found for paths that it has not changed."""
+    found = (jobs.c.source_id == act.source_id) & jobs.c.sync_id.in_(act.parts)
+    changed = (
+        (images.c.source_id == act.source_id) & (images.c.path == items.c.locator) & images.c.sync_id.in_(act.parts)
+    )
+    every = select(func.count()).select_from(jobs).join(items, items.c.id == jobs.c.item_id)
+    unchanged = every.where(found, ~exists(select(images.c.path).where(changed)))
+    # Separate queries, because each state has its own index.
+    return sum(reading.execute(unchanged.where(states({state}))).scalar_one() for state in (PENDING, RETRYING))
+
+
+def _close_open(writing: Writing, act: _Act, alive: Callable[[str], bool]) -> None:
+    """Close the open sync of a dead owner. Raises TryAgain while a sync is running."""
+    is_open = (syncs.c.source_id == act.source_id) & syncs.c.outcome.is_(None)
+    found = writing.execute(select(syncs.c.id, syncs.c.owner).where(is_open)).first()
+    if found is None:
+        return
+    if alive(found.owner):
+        raise _running(act.source)
+    close_crashed(writing, act.source_id, found.id, found.owner)
+
+
+def _begin(writing: Writing, act: _Act, is_needed: bool) -> int | None:
+    """Open a sync for the undo, if needed. It continues the latest one of the same sync if a kill interrupted that."""
+    continues = interrupted(writing, syncs.c.undoes == act.sync_id, "crashed")
+    if not is_needed and continues is None:
+        return None
+    number = writing.ids("syncs")[0]
+    about = {"source_id": act.source_id, "code_version": __version__, "owner": process.identity()}
+    of_undo = {"undoes": act.sync_id, "continues": continues, "began_at": writing.now}
+    writing.execute(insert(syncs).values(id=number, **about, **of_undo))
+    return number
+
+
+_DONE = (SUCCEEDED, SKIPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class _NewJob:
+    """A job for an undone item. `replaces`: the one that it stands in for."""
+
+    item: int
+    version: str
+    state: JobState
+    reason: str
+    replaces: int | None = None
+
+
+def _is_waiting(item: AnyRow) -> bool:
+    return item.job_state in WAITING
+
+
+def _is_its_own(place: _Place) -> bool:
+    """Return whether the current job of a path's item made the document that is restored, or skips the item."""
+    item = place.item
+    if item is None or place.action is not UndoAction.BRING_BACK:
+        return False
+    if item.job_state == SKIPPED and item.job_reason != SkipReason.UNCHANGED:
+        return True
+    return item.job_state in _DONE and item.document is not None and _content(item) == _content(place.before)
 
 
 class _Undoing:
     """The changes of an undo within one transaction."""
 
-    def __init__(self, writing: Writing, source_id: int, number: int, actor: str, reason: str) -> None:
+    def __init__(self, writing: Writing, act: _Act, number: int, actor: str, reason: str) -> None:
         self._number = number
         self._writing = writing
-        self._source_id = source_id
+        self._act = act
+        self._source_id = act.source_id
         self._actor = actor
         self._reason = reason or None
+
+    def end_waiting(self, places: Sequence[_Place]) -> bool:
+        """Cancel the waiting jobs of these paths that repeat another job or that the undone sync found. Return whether any.
+
+        A job that a later sync found stays: the item has changed at the source.
+        """
+        chosen = [
+            place.item.job
+            for place in places
+            if place.action is not UndoAction.LEFT
+            and place.item is not None
+            and _is_waiting(place.item)
+            and (place.item.earlier is not None or place.item.job_sync in self._act.parts)
+        ]
+        for part in in_parts(chosen):
+            end(
+                self._writing,
+                among(self._writing, jobs.c.id, part),
+                actor=self._actor,
+                reason=_UNDONE,
+                resolution="undone",
+                sync_id=self._number,
+            )
+        return bool(chosen)
 
     def take_out(self, places: Sequence[_Place]) -> None:
         """Withdraw documents. Items at the source get a cancelled job, so that they stay out until they change."""
@@ -312,24 +457,25 @@ class _Undoing:
         gone = {"state": "deleted", "gone_at": self._writing.now, "sync_id": self._number}
         for part in in_parts(kept):
             self._writing.execute(update(items).where(items.c.id.in_(part)).values(gone))
-        settled = [i for i in there if i.state != "kept" and i.job_state in (SUCCEEDED, SKIPPED)]
-        self._replace_jobs([(item.id, item.version) for item in settled], CANCELLED)
+        self._settle([item for item in there if item.state != "kept"], CANCELLED)
         for item in there:
             self.tell("taken out", item.id)
 
     def put_back(self, places: Sequence[_Place]) -> None:
-        """Restore the documents of these paths."""
+        """Restore the documents of these paths. Items at the source get a finished job, so that they stay until they change."""
         nowhere = [place for place in places if place.item is None]
         made = self._make_items([place.before.path for place in nowhere])
         known = {**{p.before.path: p.item.id for p in places if p.item is not None}, **made}
-        stopped = [p.item for p in places if p.item is not None and p.item.job_state == CANCELLED]
-        self._replace_jobs([(item.id, item.version) for item in stopped], SUCCEEDED)
-        deleted = [p.item.id for p in places if p.item is not None and p.item.state == "deleted"]
-        for part in in_parts(deleted):
-            values = {"state": "kept", "sync_id": self._number, "changed_at": self._writing.now}
+        deleted = [p.item for p in places if p.item is not None and p.item.state == "deleted"]
+        values = {"state": "kept", "sync_id": self._number, "changed_at": self._writing.now}
+        for part in in_parts([item.id for item in deleted]):
             self._writing.execute(update(items).where(items.c.id.in_(part)).values(values))
+        for part in in_parts([item.id for item in deleted if item.job_state not in _DONE]):
+            # Nobody has read this version: a file that returns there must be read even if it is unchanged.
+            self._writing.execute(update(items).where(items.c.id.in_(part)).values(version=""))
         for part in in_parts(places):
             self._put_documents([(known[p.before.path], p) for p in part])
+        self._settle([p.item for p in places if p.item is not None and not _is_its_own(p)], SUCCEEDED)
         for number in known.values():
             self.tell("brought back", number)
 
@@ -344,33 +490,60 @@ class _Undoing:
             for path, number in numbers.items()
         ]
         self._writing.insert_named(items, rows)
-        self._replace_jobs([(number, "") for number in numbers.values()], SUCCEEDED)
+        self._add_jobs([_NewJob(number, "", SUCCEEDED, RESTORED) for number in numbers.values()])
         return numbers
 
-    def _replace_jobs(self, made: Sequence[tuple[int, str]], state: JobState) -> None:
-        """Give items (ID, version) a new job that has ended in this state."""
-        for part in in_parts([number for number, _ in made]):
-            condition = jobs.c.item_id.in_(part) & jobs.c.current
-            self._writing.execute(update(jobs).where(condition).values(current=False))
-        now, tried = self._writing.now, int(state is SUCCEEDED)
-        moments = dict.fromkeys(("due", "enqueued_at", "not_before", "finished_at"), now)
-        about = {"source_id": self._source_id, "current": True, "state": state.value, "reason": _WHY[state]}
+    def _settle(self, changed: Sequence[AnyRow], state: JobState) -> None:
+        """Let the current jobs of these items agree with their documents. A job that waits for a later version stays.
+
+        The undo of an undo lets the jobs from before that count again, and those that it cancelled wait again.
+        """
+        idle = [item for item in changed if not _is_waiting(item)]
+        ours = [item for item in idle if self._act.is_undo and item.job_sync in self._act.parts and item.earlier]
+        waited = {item.id for item in ours if item.earlier_reason == _UNDONE and item.state == "present"}
+        fit = [
+            item.job for item in ours if item.id not in waited and (state is CANCELLED or item.earlier_state in _DONE)
+        ]
+        restored = count_again(self._writing, fit)
+        replaced = [item for item in idle if item.job not in restored]
+        for part in in_parts([item.job for item in replaced]):
+            mine = among(self._writing, jobs.c.id, part) & jobs.c.current
+            self._writing.execute(update(jobs).where(mine).values(current=False))
+        self._add_jobs([self._stand_in(item, state, item.id in waited) for item in replaced])
+
+    def _stand_in(self, item: AnyRow, state: JobState, waited: bool) -> _NewJob:
+        if waited:
+            return _NewJob(item.id, item.version, PENDING, "wanted again")
+        if state is CANCELLED:
+            return _NewJob(item.id, item.version, state, TAKEN_OUT, item.job)
+        is_of_replay = self._act.backfill is not None and item.job_backfill == self._act.backfill
+        version = item.version if item.state != "deleted" or item.job_state in _DONE else ""
+        return _NewJob(item.id, version, state, _REPLAY_UNDONE if is_of_replay else RESTORED, item.job)
+
+    def _add_jobs(self, made: Sequence[_NewJob]) -> None:
+        now = self._writing.now
+        moments = dict.fromkeys(("due", "enqueued_at", "not_before"), now)
         numbers = self._writing.ids("jobs", len(made)) if made else range(0)
         rows: list[dict[str, Any]] = [
             {
-                "id": job,
-                "item_id": item,
-                "version": version,
-                "attempt": tried,
+                "id": number,
+                "source_id": self._source_id,
+                "item_id": job.item,
+                "version": job.version,
+                "current": True,
+                "state": job.state.value,
+                "reason": job.reason,
+                "attempt": int(job.state is SUCCEEDED),
                 "sync_id": self._number,
-                **about,
+                "replay_of": job.replaces,
+                "finished_at": None if job.state is PENDING else now,
                 **moments,
             }
-            for job, (item, version) in zip(numbers, made, strict=True)
+            for number, job in zip(numbers, made, strict=True)
         ]
         self._writing.insert_named(jobs, rows)
         for row in rows:
-            self.tell(state.value, row["item_id"], row["id"], tried)
+            self.tell(row["state"], row["item_id"], row["id"], row["attempt"])
 
     def tell(self, event: str, item: int | None = None, job: int | None = None, attempt: int | None = None) -> None:
         """Record an event in the history."""

@@ -93,19 +93,19 @@ class History:
             numbers = reading.execute(latest).scalars().all()
         return self._events(history.c.id.in_(numbers))
 
-    def erasable(self, before: datetime) -> tuple[int, int]:
-        """Return how many rows `erase` would empty, and the highest of their numbers; 0 and 0 without any."""
-        with self._store.read() as reading:
-            number, last = _erasable(reading, before, func.count(), func.coalesce(func.max(history.c.id), 0)).one()
-            return int(number), int(last)
-
-    def erase(self, before: datetime, actor: str, reason: str) -> int:
+    def erase(self, before: datetime, actor: str, reason: str, permit: Callable[[int, int, int], None]) -> int:
         """Empty the rows about earlier versions of items from before a time, except their hashes. Return their number.
 
-        The rows about the last version of each item stay, and those that concern no item.
+        The rows about the last version of each item stay, and those that concern no item. `permit` is called before, with the
+        number of rows that are empty already, the number of these rows, and the last of both.
         """
         with self._store.write() as writing:
-            numbers = [row.id for row in _erasable(writing, before, history.c.id)]
+            numbers = [row.id for row in _erasable(writing, before)]
+            if not numbers:
+                return 0
+            empty = select(func.count(), func.coalesce(func.max(history.c.id), 0)).where(history.c.event == ERASED)
+            count, last = writing.execute(empty).one()
+            permit(int(count), len(numbers), max(int(last), *numbers))
             _guard(writing, is_on=False)
             for part in in_parts(numbers):
                 writing.execute(delete(moves).where(among(writing, moves.c.history_id, part)))
@@ -156,11 +156,11 @@ def verify(reading: Reading) -> list[str]:
     return found[:_MOST_FINDINGS]
 
 
-def _erasable(reading: Reading, before: datetime, *columns: ColumnElement[Any]) -> Rows:
+def _erasable(reading: Reading, before: datetime) -> Rows:
     later = history.alias()
     is_earlier = exists().where(later.c.item_id == history.c.item_id, later.c.job_id > history.c.job_id)
     return reading.execute(
-        select(*columns).where(history.c.at < to_micros(before), history.c.event != ERASED, is_earlier)
+        select(history.c.id).where(history.c.at < to_micros(before), history.c.event != ERASED, is_earlier)
     )
 
 

@@ -23,11 +23,12 @@ from catchment.ledger.db.database import (
     to_json,
     to_micros,
 )
-from catchment.ledger.db.job_states import CANCELLED, PENDING, QUARANTINED, in_parts, move, refuse
+from catchment.ledger.db.job_states import PENDING, QUARANTINED, in_parts, move, refuse
 from catchment.ledger.db.lookup import ListPage, before, cut, key_of
 from catchment.ledger.db.records import ClosedCluster, Cluster, QuarantineEntry
 from catchment.ledger.db.schema import documents, items, jobs, quarantine, sources
 from catchment.ledger.jobs.auto_retry import CHANGED, Circumstances, first_change
+from catchment.ledger.jobs.endings import end
 from catchment.ledger.jobs.failures import resolve
 
 _LOGIN_AGAIN = 86_400_000_000
@@ -127,10 +128,9 @@ class Quarantine:
         with self._store.write() as writing:
             for part in in_parts(chosen):
                 which = among(writing, jobs.c.id, part)
-                moved = move(writing, which, {QUARANTINED}, CANCELLED, actor=actor, reason=reason)
-                if missing := set(part).difference(row.id for row in moved):
+                ended = end(writing, which, actor=actor, reason=reason, resolution="discarded", expected={QUARANTINED})
+                if missing := set(part).difference(row.id for row in ended):
                     raise refuse(writing, min(missing), "discarded")
-                resolve(writing, part, "discarded")
         return len(chosen)
 
     def purge(self, older_than: timedelta, actor: str, reason: str = "purged") -> int:
@@ -139,7 +139,7 @@ class Quarantine:
             limit = writing.now - older_than // timedelta(microseconds=1)
             old = quarantine.c.last_failed_at <= limit
             entries = jobs.c.id.in_(select(quarantine.c.job_id).where(old, quarantine.c.resolved_at.is_(None)))
-            move(writing, entries, {QUARANTINED}, CANCELLED, actor=actor, reason=reason)
+            end(writing, entries, actor=actor, reason=reason, resolution="discarded", expected={QUARANTINED})
             return writing.execute(delete(quarantine).where(old)).rowcount
 
     def stats(self) -> dict[str, dict[Reason, int]]:

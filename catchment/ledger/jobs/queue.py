@@ -19,7 +19,6 @@ from catchment.ledger.db.database import (
     to_micros,
 )
 from catchment.ledger.db.job_states import (
-    CANCELLED,
     PENDING,
     QUARANTINED,
     RETRYING,
@@ -45,6 +44,7 @@ from catchment.ledger.db.records import (
 )
 from catchment.ledger.db.schema import FRESH, TRIED, jobs, sources
 from catchment.ledger.jobs import delivery, failures, job_lists
+from catchment.ledger.jobs.endings import end
 from catchment.ledger.jobs.failures import quarantine_rows
 from catchment.ledger.jobs.job_lists import JobFilter
 from catchment.ledger.jobs.ready import ORDINARY, claimed, first_ready, ready_in
@@ -239,9 +239,13 @@ class Queue:
             return len(move(writing, held, {RUNNING}, PENDING, actor=owner or "nobody", reason="released"))
 
     def cancel(self, job_id: int, actor: str, reason: str) -> None:
-        """Cancel an unfinished job. Only a new version of the item creates another job. Raises IllegalTransition."""
+        """Cancel an unfinished job. Only a new version of the item creates another job. Raises IllegalTransition.
+
+        If it repeats another job, that one counts again.
+        """
         with self._store.write() as writing:
-            if not move(writing, _jobs.id == job_id, UNFINISHED, CANCELLED, actor=actor, reason=reason):
+            chosen = _jobs.id == job_id
+            if not end(writing, chosen, actor=actor, reason=reason, resolution="cancelled", expected=UNFINISHED):
                 raise refuse(writing, job_id, "cancelled")
 
     def prioritize(self, job_id: int, actor: str, reason: str) -> None:

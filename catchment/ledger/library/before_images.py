@@ -1,7 +1,8 @@
 """Before-images (table `formers`): the state of the library at a path before a sync changed it, kept so that it can be undone.
 
 There is one row per path and sync, written in the same transaction that changes, adds or withdraws a document. It belongs to
-the latest sync of the source, which is the running one. A row without content means that there was no document.
+the latest sync of the source, which is the running one, or to the sync that found a deletion which an operator applies. A row
+without content means that there was no document.
 """
 
 from __future__ import annotations
@@ -10,7 +11,20 @@ from collections.abc import Collection, Iterable
 from importlib import import_module
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Row, and_, bindparam, delete, exists, func, literal, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Row,
+    and_,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    literal,
+    select,
+    update,
+)
 
 from catchment.ledger.db.database import Reading, Writing, among, as_map
 from catchment.ledger.db.job_states import in_parts
@@ -22,10 +36,20 @@ DOCUMENT_COLUMNS = ("content_id", "title", "aliases", "properties", "modified", 
 """The document columns that a before-image contains."""
 
 
-def save(writing: Writing, live: ColumnElement[bool]) -> None:
-    """Store before-images of live documents before they change or are withdrawn."""
+def save(writing: Writing, live: ColumnElement[bool], sync_id: int | None = None) -> None:
+    """Store before-images of live documents before they change or are withdrawn.
+
+    `sync_id`: the sync that they belong to, except at paths that a later one changed; without it, the latest one.
+    """
     columns = (documents.c[name] for name in DOCUMENT_COLUMNS)
     its_sync = latest_sync(documents.c.source_id)
+    if sync_id is not None:
+        later = (images.c.source_id == documents.c.source_id) & (images.c.path == documents.c.path)
+        if not writing.sqlite:
+            later &= func.md5(images.c.path) == func.md5(documents.c.path)
+        its_sync = case(
+            (exists(select(images.c.path).where(later, images.c.sync_id > sync_id)), its_sync), else_=sync_id
+        )
     rows = select(documents.c.source_id, documents.c.path, its_sync, *columns, literal(writing.now)).where(live)
     # The dialects define `insert` separately. Importing both would add a tenth to the start-up time of a short command.
     dialect = import_module(f"sqlalchemy.dialects.{'sqlite' if writing.sqlite else 'postgresql'}")
@@ -71,28 +95,24 @@ def names(reading: Reading, content_ids: Collection[int]) -> dict[int, tuple[str
     return {number: (aliases, properties) for number, aliases, properties in found}
 
 
-def of_syncs(
-    reading: Reading, source_id: int, sync_ids: Iterable[int], paths: Collection[str] | None = None
-) -> list[Row[Any]]:
-    """Return the before-images of these syncs, ordered by path; the earliest one per path. `paths` limits the result.
-
-    Excludes syncs whose undo data is being deleted.
-    """
+def paths_of(reading: Reading, source_id: int, sync_ids: Iterable[int]) -> tuple[list[str], frozenset[int]]:
+    """Return the paths that these syncs changed, in their order, and the syncs whose undo data is kept whole."""
     mine = (images.c.source_id == source_id) & images.c.sync_id.in_(list(sync_ids))
-    if paths is not None:
-        mine &= among(reading, images.c.path, paths)
-    rows = reading.execute(select(images).where(mine).order_by(images.c.path, images.c.sync_id.desc())).all()
+    rows = reading.execute(
+        select(images.c.path, images.c.sync_id, images.c.kept_at).where(mine).order_by(images.c.path)
+    ).all()
     deleted = {row.sync_id for row in rows if row.kept_at == BEING_DELETED}
-    return list({row.path: row for row in rows if row.sync_id not in deleted}.values())
+    kept = [row for row in rows if row.sync_id not in deleted]
+    return list(dict.fromkeys(row.path for row in kept)), frozenset(row.sync_id for row in kept)
 
 
-def after(reading: Reading, source_id: int, sync_id: int, paths: Iterable[str]) -> dict[str, Row[Any]]:
-    """Return the state directly after a sync, for those of the paths that a later sync changed."""
-    found: dict[str, Row[Any]] = {}
+def since(reading: Reading, source_id: int, sync_id: int, paths: Collection[str]) -> dict[str, list[Row[Any]]]:
+    """Return the before-images of these paths by this sync and all later ones, oldest first."""
+    found: dict[str, list[Row[Any]]] = {}
     for part in in_parts(paths):
-        later = (images.c.source_id == source_id) & among(reading, images.c.path, part) & (images.c.sync_id > sync_id)
-        rows = reading.execute(select(images).where(later).order_by(images.c.sync_id.desc()))
-        found |= {row.path: row for row in rows}
+        mine = (images.c.source_id == source_id) & among(reading, images.c.path, part) & (images.c.sync_id >= sync_id)
+        for row in reading.execute(select(images).where(mine).order_by(images.c.path, images.c.sync_id)):
+            found.setdefault(row.path, []).append(row)
     return found
 
 

@@ -13,16 +13,19 @@ from catchment.ledger.db.schema import chunks, contents, documents, entities, it
 from catchment.ledger.library import before_images, conversation_index, embeddings, word_index
 
 
-def withdraw_items(writing: Writing, item_ids: Iterable[int]) -> None:
-    """Remove the documents of these items from listings and searches. Rows remain, for a return or an undo."""
+def withdraw_items(writing: Writing, item_ids: Iterable[int], sync_id: int | None = None) -> None:
+    """Remove the documents of these items from listings and searches. Rows remain, for a return or an undo.
+
+    `sync_id`: the sync whose undo restores them, as of `before_images.save`.
+    """
     for part in in_parts(item_ids):
-        _withdraw(writing, documents.c.item_id.in_(part))
+        _withdraw(writing, documents.c.item_id.in_(part), sync_id)
         writing.execute(update(items).where(items.c.id.in_(part)).values(content_hash=None))
 
 
-def _withdraw(writing: Writing, which: ColumnElement[bool]) -> None:
+def _withdraw(writing: Writing, which: ColumnElement[bool], sync_id: int | None) -> None:
     live = which & documents.c.removed_at.is_(None)
-    before_images.save(writing, live)
+    before_images.save(writing, live, sync_id)
     word_index.forget_names(writing, live)
     writing.execute(update(documents).where(live).values(removed_at=writing.now))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from pathlib import Path
 from unittest.mock import ANY
@@ -10,12 +11,13 @@ import pytest
 
 from catchment.errors import AccessDenied, BadInput, FetchFailed, SkipReason, SourceInvalid, SourceUnavailable
 from catchment.model import Checkpoint, Tombstone
-from connectors.web import hosts
-from connectors.web.client import WebClient
+from connectors.web import hosts, web_listing
+from connectors.web.client import WebClient, WebResponse
 from connectors.web.hosts import HostAway
 from connectors.web.settings import WebSettings
+from connectors.web.store import ResponseStore, StoredResponse
 from tests.connectors.web.conftest import Clock, Reader, entry, page, put_list, rss
-from tests.connectors.web.server import Page, SmallWeb
+from tests.connectors.web.server import Host, Page, SmallWeb
 
 
 def test_feed_gives_full_entries_and_reads_pages_of_summaries(small_web: SmallWeb, reader: Reader) -> None:
@@ -382,6 +384,165 @@ def test_killed_listing_asks_for_nothing_twice(small_web: SmallWeb, reader: Read
     assert set(reader.ledger.documents()) == set(pages)
     asked = [path for path in host.paths if path not in ("/robots.txt", "/list.txt", "/6")]
     assert sorted(asked) == sorted(f"/{number}" for number in range(6))
+
+
+def _site(host: Host, pages: int) -> str:
+    """Serve a front page that links pages, each of which links one more. Returns its address."""
+    for number in range(pages):
+        host.put(f"/{number}", page(f"page {number}", f"/{number}/a"))
+        host.put(f"/{number}/a", page(f"below page {number}"))
+    return host.put("/", page("front", *(f"/{number}" for number in range(pages))))
+
+
+def test_crawl_continues_from_the_ledger_of_any_checkpoint(
+    small_web: SmallWeb, reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_listing, "_CHECKPOINT_LOOKS", 1)
+    front = _site(small_web.hosts[0], 4)
+    reader.sync(reader.connector(front, depth=2))
+    expected = reader.ledger.documents()
+    assert len(expected) == 9
+    for cut in range(1, len(reader.ledger.documents()) * 2):
+        later = Reader(small_web, reader.clock, tmp_path / f"{cut}")
+        later.sync(later.connector(front, depth=2), cut=cut)
+        shutil.rmtree(later.folder, ignore_errors=True)
+        later.sync(later.connector(front, depth=2))
+        assert later.ledger.documents() == expected
+        assert [mark for mark in later.ledger.marks if mark.startswith("link:")] == []
+
+
+def test_checkpoint_writes_only_the_links_that_changed(
+    small_web: SmallWeb, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_listing, "_CHECKPOINT_LOOKS", 1)
+    front = _site(small_web.hosts[0], 40)
+    changes = reader.sync(reader.connector(front, depth=1), fetch=False).changes
+    written = [len(change.marks) for change in changes if isinstance(change, Checkpoint)]
+    assert max(written[:2]) >= 40
+    assert max(written[2:]) <= 2
+    assert sum(written) <= 2 * 41
+
+
+def test_links_are_read_again_until_the_ledger_had_them_all(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    front = _site(small_web.hosts[0], 3)
+    source = reader.connector(front, depth=1)
+    reader.sync(source)
+    clock.wait(days=2)
+    asked = {request.path: request.status for request in reader.asked(lambda: reader.sync(source))}
+    assert asked == {"/": 200, "/0": 304, "/1": 304, "/2": 304}
+    clock.wait(days=2)
+    assert {request.status for request in reader.asked(lambda: reader.sync(source))} == {304}
+
+
+def test_links_that_were_lost_are_found_at_the_next_look(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    front = _site(small_web.hosts[0], 4)
+    source = reader.connector(front, depth=2)
+    reader.sync(source, cut=4, fetch=False)
+    reader.ledger.marks.clear()
+    former = ResponseStore(reader.folder / "lists")
+    former.put(StoredResponse("frontier", clock.now, WebResponse(body=b"[]")))
+    for _ in range(4):
+        clock.wait(days=2)
+        reader.sync(source)
+    assert len(reader.ledger.documents()) == 9
+    assert former.get("frontier") is None
+
+
+def test_more_depth_and_more_pages_apply_to_pages_that_did_not_change(
+    small_web: SmallWeb, reader: Reader, clock: Clock
+) -> None:
+    front = _site(small_web.hosts[0], 4)
+    numbers = []
+    for settings in ({"depth": 1, "most_pages": 3}, {"depth": 1}, {"depth": 2}):
+        for _ in range(3):
+            reader.sync(reader.connector(front, **settings))
+            clock.wait(days=4)
+        numbers.append(len(reader.ledger.documents()))
+    assert numbers == [3, 5, 9]
+
+
+def test_lost_responses_of_lists_delete_nothing(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    lists, host = small_web.hosts
+    pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(3)]
+    feed = host.put("/feed", rss(entry(1, full="one"), entry(2, full="two")))
+    source = reader.connector(put_list(lists, *pages, feed), hosts=[host.name])
+    for _ in range(2):
+        reader.sync(source)
+    host.change("/feed", rss(entry(2, full="two")))
+    reader.sync(source)
+    expected = reader.ledger.documents()
+    assert len(expected) == 5
+    portal = Page.of(page("Please log in to the network"))
+    for answer in (None, Page(status=500), Page(status=404), Page(status=503), portal):
+        lists.always = host.always = answer
+        for _ in range(3):
+            shutil.rmtree(reader.folder, ignore_errors=True)
+            reader.sync(source)
+            assert reader.ledger.documents() == expected
+            clock.wait(days=1)
+
+
+def test_older_response_of_a_list_deletes_nothing_while_its_host_is_away(
+    small_web: SmallWeb, reader: Reader, clock: Clock, tmp_path: Path
+) -> None:
+    lists, host = small_web.hosts
+    pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(3)]
+    source = reader.connector(put_list(lists, *pages[:1]), hosts=[host.name])
+    reader.sync(source)
+    shutil.copytree(reader.folder, tmp_path / "older")
+    put_list(lists, *pages)
+    reader.sync(source)
+    for answer in (Page(status=503), Page(status=404)):
+        lists.always = answer
+        shutil.rmtree(reader.folder)
+        shutil.copytree(tmp_path / "older", reader.folder)
+        for _ in range(2):
+            reader.sync(source)
+            clock.wait(days=2)
+        assert set(reader.ledger.documents()) == set(pages)
+
+
+def test_older_response_of_a_page_replaces_no_newer_content(
+    small_web: SmallWeb, reader: Reader, clock: Clock, tmp_path: Path
+) -> None:
+    host = small_web.hosts[0]
+    kept, gone = host.put("/kept", page("old")), host.put("/gone", page("was here"))
+    source = reader.connector(put_list(host, kept, gone))
+    reader.sync(source)
+    shutil.copytree(reader.folder, tmp_path / "older")
+    host.change("/kept", page("new"))
+    del host.pages["/gone"]
+    for _ in range(4):
+        clock.wait(days=1.5)
+        reader.sync(source)
+    assert list(reader.ledger.documents()) == [kept]
+    shutil.rmtree(reader.folder)
+    shutil.copytree(tmp_path / "older", reader.folder)
+    report = reader.sync(source)
+    assert (report.new, report.changed) == (set(), set())
+
+
+def test_response_that_waits_for_its_job_outlives_a_further_look(
+    small_web: SmallWeb, reader: Reader, clock: Clock
+) -> None:
+    host = small_web.hosts[0]
+    source = reader.connector(put_list(host, host.put("/page", page("text"))))
+    reader.sync(source, fetch=False)
+    clock.wait(days=2)
+    assert [request.status for request in reader.asked(lambda: reader.sync(source, fetch=False))] == [304, 304]
+    assert [request.status for request in reader.asked(lambda: reader.sync(source))] == [304]
+    assert len(reader.ledger.documents()) == 1
+
+
+def test_truncated_response_of_a_list_is_requested_again(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    host = small_web.hosts[0]
+    pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(3)]
+    source = reader.connector(put_list(host, *pages))
+    reader.sync(source)
+    for file in (reader.folder / "lists").iterdir():
+        file.write_bytes(file.read_bytes()[:-1])
+    assert reader.asked(lambda: reader.sync(source))[0].status == 200
+    assert set(reader.ledger.documents()) == set(pages)
 
 
 def test_delivered_responses_are_deleted_and_can_be_fetched_again(

@@ -1,0 +1,62 @@
+"""The end of jobs that nobody wants done any more. The job that one of them repeats is the current one of its item again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import ColumnElement, exists, select, update
+
+from catchment.ledger.db.database import AnyRow, Writing, among
+from catchment.ledger.db.job_states import CANCELLED, QUARANTINED, SUCCEEDED, UNFINISHED, in_parts, move, states
+from catchment.ledger.db.schema import documents, jobs
+from catchment.ledger.jobs.failures import resolve
+from catchment.model import JobState
+
+WAITING = UNFINISHED | {QUARANTINED}
+"""The states of jobs that may still deliver."""
+
+
+def end(
+    writing: Writing,
+    which: ColumnElement[bool],
+    *,
+    actor: str,
+    reason: str,
+    resolution: str,
+    expected: Collection[JobState] = WAITING,
+    sync_id: int | None = None,
+) -> Sequence[AnyRow]:
+    """Cancel these jobs as far as they are in an `expected` state, and close their quarantine entries as `resolution`.
+
+    Returns the cancelled jobs as `move` does.
+    """
+    ended = move(writing, which, expected, CANCELLED, actor=actor, reason=reason, sync_id=sync_id)
+    numbers = [row.id for row in ended]
+    for part in in_parts(numbers):
+        resolve(writing, part, resolution)
+    count_again(writing, numbers)
+    return ended
+
+
+def count_again(writing: Writing, job_ids: Collection[int]) -> set[int]:
+    """Let the jobs that these finished ones repeat be current again. Return those of `job_ids` that gave way.
+
+    A succeeded job needs a document in the library: without it, the present job stays.
+    """
+    earlier = jobs.alias("earlier")
+    live = exists(select(documents.c.id).where(documents.c.item_id == jobs.c.item_id, documents.c.removed_at.is_(None)))
+    fits = exists(
+        select(earlier.c.id).where(
+            earlier.c.id == jobs.c.replay_of, (earlier.c.state != SUCCEEDED.value) | live.correlate(jobs)
+        )
+    )
+    gave_way: set[int] = set()
+    for part in in_parts(job_ids):
+        mine = among(writing, jobs.c.id, part) & jobs.c.current & ~states(WAITING) & fits
+        retired = update(jobs).where(mine).values(current=False).returning(jobs.c.id, jobs.c.replay_of)
+        rows = writing.execute(retired).all()
+        writing.execute(
+            update(jobs).where(among(writing, jobs.c.id, [row.replay_of for row in rows])).values(current=True)
+        )
+        gave_way.update(row.id for row in rows)
+    return gave_way
