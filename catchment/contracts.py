@@ -233,7 +233,7 @@ class Mirrored(Keeping, Protocol):
     shell: Shell
 
 
-class Receiver(Protocol):
+class Destination(Protocol):
     """A place that documents are written to. One process writes to it at a time.
 
     Every method raises SinkUnavailable if the place cannot be reached or written now; the call is then repeated later.
@@ -257,7 +257,7 @@ class Receiver(Protocol):
         ...
 
 
-class Sink(Receiver, Protocol):
+class Sink(Destination, Protocol):
     """A place that is kept equal to the library. After a kill at any moment, the next calls bring it up to date."""
 
     def versions(self, after: int, last: int) -> Mapping[int, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from catchment.contracts import Receiver, Sink
+from catchment.contracts import Destination, Sink
 from catchment.errors import BadInput, did_you_mean
 from catchment.runtime import secret_references
 
@@ -57,7 +57,7 @@ def opened(kind: str, place: str, secret: str | None = None, *, create: bool = F
 
 
 @contextmanager
-def exporting(place: Path) -> Iterator[Receiver]:
+def exporting(place: Path) -> Iterator[Destination]:
     """Open a new file or folder for one export, which is complete or leaves no file.
 
     Raises Refused if it exists, SinkUnavailable if it cannot be written.

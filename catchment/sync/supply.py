@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from catchment.contracts import Receiver, Sink
+from catchment.contracts import Destination, Sink
 from catchment.errors import DocumentRefused, LedgerError, LoginFailed, NotFound, Refused, SinkUnavailable, UserError
 from catchment.ledger import LAST_ID, Ledger, Outbox, SinkRow, SinkState, in_parts
 from catchment.model import DocumentCopy
@@ -135,7 +135,7 @@ def _is_emptied(outbox: Outbox, sink: SinkRow, place: Sink) -> bool:
     return bool(wanted) and not wanted & place.versions(0, max(here)).items()
 
 
-def export(ledger: Ledger, place: Receiver) -> DeliveryCounts:
+def export(ledger: Ledger, place: Destination) -> DeliveryCounts:
     """Send the whole library to a new place. Raises SinkUnavailable."""
     counts, after = DeliveryCounts(), 0
     while numbers := ledger.outbox.versions(after, place.batch):
@@ -228,7 +228,7 @@ class _Delivery:
         return refusals
 
 
-def _written(place: Receiver, changed: Sequence[DocumentCopy], removed: Collection[int]) -> dict[int, str]:
+def _written(place: Destination, changed: Sequence[DocumentCopy], removed: Collection[int]) -> dict[int, str]:
     """Let a sink store and delete documents. Return the reasons for those that it refuses, of which it has no version then."""
     refusals = dict[int, str]()
     try:

@@ -183,9 +183,10 @@ def rebuild(name: Name, reason: arguments.Why = "") -> None:
 
 @app.command()
 def adopt(name: Name, reason: arguments.Why = "") -> None:
-    """Take over a place that another home or sink wrote to, and make it equal to the library.
+    """Take over a place to which another home or sink wrote.
 
-    Afterwards, the other one is refused there. A restored or copied home needs this for each of its sinks.
+    It then equals the library of this home, and the other one is refused there. A restored or copied home needs this for each
+    of its sinks.
 
     Example: catchment sinks adopt library
     """

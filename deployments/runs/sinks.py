@@ -69,7 +69,7 @@ def set_state(home: Home, ledger: Ledger, name: str, state: SinkState, actor: st
 
 
 def adopt(home: Home, ledger: Ledger, name: str, actor: str, reason: str = "") -> None:
-    """Let a sink take over its place, whoever wrote there, and make it equal to the library. Raises NotFound."""
+    """Let a sink take over its place from another home or sink, and make it equal to the library. Raises NotFound."""
     ledger.outbox.adopt(name, actor, reason)
     start_delivery(home, name)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,8 +41,17 @@ def test_commands_of_the_document_work_and_changes_arrive(newcomer: tuple[Person
     until(lambda: len(list(copies.glob("*.md"))) if copies.exists() else 0, lambda found: found == number)
     (folder / "Vault" / "New.md").write_text("# New\n\nThe quokka is here.\n")
     until((copies / "New.md").exists, bool)
-    assert document.carry_out(PROJECT / "docs" / "sinks.md", person.environment, folder) == 9
+    assert document.carry_out(PROJECT / "docs" / "sinks.md", person.environment, folder) == 10
     assert {sink["name"] for sink in person("status", "--json").ok().json["sinks"]} == {"kept"}
+    shutil.copytree(folder / "Kept", folder / "Old")
+    (folder / "Vault" / "New.md").write_text("# New\n\nThe wombat is here.\n")
+    until((copies / "New.md").read_text, lambda text: "wombat" in text)
+    shutil.rmtree(folder / "Kept")
+    (folder / "Old").rename(folder / "Kept")
+    # As the supervisor does every five minutes.
+    command = [sys.executable, "-m", "deployments.health.page"]
+    subprocess.run(command, env=person.environment, cwd="/", capture_output=True, check=False)
+    until((copies / "New.md").read_text, lambda text: "wombat" in text)
     said = person("consent", "revoke", "notes", "--yes", "--json").ok().json
     assert said["sinks"].keys() == {"kept"}
     until(lambda: list(copies.glob("*.md")) if copies.exists() else [], lambda left: not left)

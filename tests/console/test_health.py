@@ -132,7 +132,7 @@ def test_a_source_that_does_not_answer_does_not_keep_health_from_answering(
     # Accessing an unreachable network disk blocks.
     hangs = threading.Event()
     monkeypatch.setattr(checks, "_prober", lambda entry: hangs.wait)
-    monkeypatch.setattr(checks, "_PROBE_SECONDS", 0.05)
+    monkeypatch.setattr(checks, "PROBE_SECONDS", 0.05)
     try:
         assert verdicts(cli("health", "--json"))["source notes"] == "fail"
     finally:
@@ -248,7 +248,7 @@ def test_check_of_every_few_minutes_notices_a_sink_put_back_from_a_copy(
 
     def sink() -> str:
         found = cli("health", "--json").json["findings"]
-        return str({each["probe"]: each["message"] for each in found}["sink library"])
+        return str({each["probe"]: each["said"] for each in found}["sink library"])
 
     with sinks.opened("jsonl", str(place), create=True):
         pass

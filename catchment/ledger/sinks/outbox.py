@@ -104,7 +104,7 @@ class SinkRow:
     Attributes:
         secret: The reference to its password, or None.
         compared: Documents up to this ID were compared with the library; 0 before, None once all are.
-        stamp: What the place has if it is as the last delivery left it; None before the first comparison, which takes any.
+        stamp: The stamp that the last delivery left at the place; None before the first comparison, which takes any place.
         failures: Consecutive failed deliveries; the next is not made before `not_before`. `error`: the last one's.
         current: When it had received everything last.
         waiting: Number of changed documents that it has not received; while it is compared, at least the rest of the library.
@@ -202,7 +202,7 @@ class Outbox:
             writing.record(f"sink {state}", actor=actor, reason=f"{name} {reason}".strip())
 
     def adopt(self, name: str, actor: str, reason: str = "") -> None:
-        """Let a sink take over its place as it is, whoever wrote there, and be compared. Raises NotFound."""
+        """Let a sink take over its place from another home or sink, and be compared. Raises NotFound."""
         sink = self.get(name)
         with self._store.write() as writing:
             values = {"stamp": None, "compared": _TO_COMPARE, **_WELL}
@@ -269,7 +269,7 @@ class Outbox:
     ) -> SinkRow:
         """Record that a sink received or refused these documents, and how far it is: by changes, or in the comparison.
 
-        `compared`: `LAST_ID` at its end. `stamp`: what the place has now, if anything was written there.
+        `compared`: `LAST_ID` at its end. `stamp`: the new one of the place, if the delivery wrote there.
         """
         its = sinks_table.c
         with self._store.write() as writing:
@@ -293,7 +293,7 @@ class Outbox:
         return self._again(sink)
 
     def compare(self, sink: SinkRow, stamp: str, *, is_emptied: bool = False) -> SinkRow:
-        """Begin a comparison: whatever changes from now on is sent after it. `stamp`: what the place has now."""
+        """Begin a comparison: later changes are sent after it. `stamp`: the present one of the place."""
         last = select(counters.c.value).where(counters.c.name == "changes").scalar_subquery()
         values: dict[str, Any] = {"position": last, "compared": _COMPARED_NONE, "stamp": stamp}
         if is_emptied:
