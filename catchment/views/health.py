@@ -71,10 +71,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class LastCheck:
-    """Time of the last check of the ledger's invariants (aware) and the number of violations."""
+    """Time of the last check of the ledger (aware), the violated invariants, and the differences from its signed history."""
 
     at: datetime
     broken: int
+    differences: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +209,9 @@ def ledger(home: Home, checked: LastCheck | None, now: datetime) -> Finding:
         text = f"{checked.broken} invariants violated {ago}"
         remedy = "catchment ledger check --deep"
         return Finding("ledger", Verdict.FAIL, text, remedy, ReasonCode.LEDGER_DAMAGED)
+    if checked.differences:
+        text = f"the history differed from what was signed {ago}"
+        return Finding("ledger", Verdict.FAIL, text, "catchment audit verify", ReasonCode.LEDGER_DAMAGED)
     return Finding("ledger", Verdict.OK, f"OK; integrity check passed {ago}")
 
 
@@ -440,15 +444,15 @@ def last_check(home: Home) -> LastCheck | None:
     """Return the result of the last ledger check, or None."""
     try:
         text = json.loads(_checked(home).read_text(encoding="utf-8"))
-        return LastCheck(datetime.fromisoformat(text["at"]), int(text["broken"]))
+        return LastCheck(datetime.fromisoformat(text["at"]), int(text["broken"]), int(text.get("differences", 0)))
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
 
-def record_check(home: Home, broken: int) -> None:
-    """Record a ledger check made now, with the number of violated invariants."""
+def record_check(home: Home, broken: int, differences: int = 0) -> None:
+    """Record a ledger check made now: violated invariants, and differences of the history from its checkpoints."""
     file = _checked(home)
-    text = json.dumps({"at": datetime.now(UTC).isoformat(), "broken": broken})
+    text = json.dumps({"at": datetime.now(UTC).isoformat(), "broken": broken, "differences": differences})
     atomic_files.write(file, text.encode())
 
 

@@ -42,6 +42,44 @@ def test_a_backup_brings_back_the_library_and_the_settings(cli: Cli, filled: Pat
     assert [hit["item"] for hit in cli("search", "swarm", "--json").json] == ["Bees/Swarm.md"]
 
 
+def test_audit_names_a_restore_with_its_reason(cli: Cli, filled: Path, tmp_path: Path) -> None:
+    cli("backup", str(tmp_path / "kept.db"))
+    rows = cli("audit", "verify", "--json").json["rows"]
+    cli("sources", "pause", "notes")
+    response = cli("restore", str(tmp_path / "kept.db"), "--reason", "a mistake")
+    what = f"{rows - 1} of {rows + 1} rows, from the backup of 20"
+    assert response.code == 0 and f"history: {what}" in response.out
+    found = cli("audit", "verify")
+    assert (found.code, f"restored: {what}" in found.out) == (0, True)
+    assert found.out.startswith(f"intact: {rows} rows of the history, {rows} of them signed, by 2 checkpoints")
+    [told] = cli("audit", "verify", "--json").json["restored"]
+    assert (told["rows"], told["replaced"], told["home"]) == (rows - 1, rows + 1, None)
+    [line] = cli("audit", "list", "--limit", "1", "--json").json
+    assert line["event"] == "restored" and line["reason"].endswith("; a mistake")
+
+
+def test_audit_of_a_ledger_swapped_by_hand_names_the_remedy(cli: Cli, filled: Path, tmp_path: Path) -> None:
+    older = (filled / "ledger.db").read_bytes()
+    cli("sources", "pause", "notes")
+    assert cli("audit", "export", str(tmp_path / "audit.tar")).code == 0
+    (filled / "ledger.db").write_bytes(older)
+    found = cli("audit", "verify")
+    assert found.code == 1 and "when it was signed" in found.out and "`catchment restore FILE`" in found.err
+    assert cli("restore", str(filled / "ledger.db")).code == 0
+    assert cli("audit", "verify").code == 0
+
+
+def test_damaged_backup_is_refused_and_changes_nothing(cli: Cli, filled: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.db"
+    cli("backup", str(kept))
+    kept.write_bytes(kept.read_bytes().replace(b"quiet in winter", b"quiet in Winter"))
+    before = (filled / "ledger.db").read_bytes()
+    response = cli("restore", str(kept))
+    assert response.code == 1 and "kept.db: damaged backup, nothing was changed" in response.err
+    assert (filled / "ledger.db").read_bytes() == before
+    assert cli("audit", "verify").code == 0
+
+
 def test_a_backup_without_a_name_goes_into_the_home(cli: Cli, filled: Path, tmp_path: Path) -> None:
     response = cli("backup")
     [file] = (filled / "backups").iterdir()

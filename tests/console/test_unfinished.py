@@ -106,6 +106,7 @@ def test_backup_of_an_unfinished_restore_holds_its_files(cli: Cli, other: Path, 
 
 @pytest.mark.faults
 def test_restore_killed_anywhere_is_finished_or_has_no_effect(cli: Cli, other: Path, tmp_path: Path) -> None:
+    assert cli("audit", "export", str(tmp_path / "audit.tar")).code == 0
     before = shutil.copytree(other, tmp_path / "before")
     seen = []
     is_killed = True
@@ -114,6 +115,8 @@ def test_restore_killed_anywhere_is_finished_or_has_no_effect(cli: Cli, other: P
         shutil.copytree(before, other)
         is_killed = _killed(lambda: backup.restore(tmp_path / "kept.db"), len(seen) + 1)
         seen.append(_state(other))
+        told = cli("audit", "verify", "--json")
+        assert (told.code, len(told.json["restored"])) == (0, len(seen[-1][0]))
         listed, written = seen[-1]
         if listed != written:
             assert "an interrupted restore was finished" in cli("sources", "resume", "notes").err

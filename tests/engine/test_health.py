@@ -70,6 +70,8 @@ def test_intact_ledger_passes_and_damaged_ledger_fails_with_remedy(home: Home) -
     assert health.ledger(home, None, NOW).message == "OK; integrity check runs daily (none yet)"
     assert health.ledger(home, LastCheck(ago(hours=3), 0), NOW).message.endswith("integrity check passed 3 h ago")
     assert health.ledger(home, LastCheck(ago(hours=3), 2), NOW).verdict is FAIL
+    differs = health.ledger(home, LastCheck(ago(hours=3), 0, 1), NOW)
+    assert (differs.verdict, differs.remedy) == (FAIL, "catchment audit verify")
     (home.path / "ledger.db").write_bytes(b"this was a ledger\n" * 1000)
     found = health.ledger(home, None, NOW)
     assert (found.verdict, "backup" in found.remedy) == (FAIL, True)
@@ -77,10 +79,10 @@ def test_intact_ledger_passes_and_damaged_ledger_fails_with_remedy(home: Home) -
 
 def test_integrity_check_result_is_remembered(home: Home) -> None:
     assert health.last_check(home) is None
-    health.record_check(home, 3)
+    health.record_check(home, 3, 4)
     found = health.last_check(home)
     assert found is not None
-    assert found.broken == 3
+    assert (found.broken, found.differences) == (3, 4)
     assert [path.name for path in home.run.iterdir() if path.suffix != ".lock"] == ["ledger-check.json"]
 
 

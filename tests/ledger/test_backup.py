@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
@@ -224,6 +225,94 @@ def test_invalid_backup_leaves_the_ledger_unchanged(sqlite_world: World, tmp_pat
     assert list(file.parent.glob("replaced-*")) == []
 
 
+def _changed(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 0x20]) + data[at + 1 :]
+
+
+def test_damage_anywhere_in_a_backup_changes_nothing(sqlite_world: World, tmp_path: Path) -> None:
+    world, file, copy = sqlite_world, file_of(sqlite_world), tmp_path / "copy.db"
+    for number in range(40):
+        world.ingest(note(f"{number}.md"), text=f"What {number} says " * 400)
+    world.ledger.back_up(copy, FILES)
+    world.ledger.close()
+    before, data = file.read_bytes(), copy.read_bytes()
+    with closing(sqlite3.connect(copy)) as opened:
+        page, pages = (opened.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count"))
+    seal = len(data) - page * pages
+    assert 0 < seal < 512
+    chance = random.Random(3)
+    places = {data.index(b"What 7 says"), 24, 100, *range(len(data) - seal, len(data), 7)}
+    places |= {chance.randrange(len(data)) for _ in range(60)}
+    damaged = [_changed(data, at) for at in sorted(places)]
+    damaged += [data[:-seal], data[: -seal - 1], data[: page * (pages - 1)], data[: page * pages // 2], data + b"\0"]
+    for one in damaged:
+        copy.write_bytes(one)
+        with pytest.raises((LedgerCorrupt, BadInput)):
+            backup.restore(f"sqlite:///{file}", copy)
+        assert file.read_bytes() == before
+    copy.write_bytes(data)
+    assert backup.restore(f"sqlite:///{file}", copy).broken == []
+
+
+def test_overwritten_empty_page_of_a_backup_is_noticed(sqlite_world: World, tmp_path: Path) -> None:
+    file, copy = file_of(sqlite_world), tmp_path / "copy.db"
+    sqlite_world.ingest(*notes(3))
+    sqlite_world.ledger.back_up(copy, FILES)
+    sqlite_world.ledger.close()
+    with closing(sqlite3.connect(copy)) as changed:
+        changed.execute("CREATE TABLE more AS SELECT hex(randomblob(40000)) AS word")
+        changed.execute("DROP TABLE more")
+        changed.commit()
+        page, free = (changed.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "freelist_count"))
+    assert free > 3
+    seal_again(copy)
+    assert backup.restore(f"sqlite:///{file}", copy).broken == []
+    data = copy.read_bytes()
+    copy.write_bytes(_changed(data, len(data) // page * page - page // 2))
+    with pytest.raises(LedgerCorrupt, match="damaged backup"):
+        backup.restore(f"sqlite:///{file}", copy)
+
+
+def test_any_sqlite_program_reads_a_sealed_backup(sqlite_world: World, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    sqlite_world.ingest(*notes(3))
+    sqlite_world.ledger.back_up(copy, FILES)
+    for is_counted in (True, False):
+        if not is_counted:
+            # As after an old version of SQLite wrote to it: the number of pages in the header is not valid.
+            with copy.open("rb+") as file:
+                file.seek(92)
+                file.write(b"\0\0\0\7")
+        with closing(sqlite3.connect(f"file:{copy}?mode=ro", uri=True)) as opened:
+            assert opened.execute("SELECT count(*) FROM documents").fetchone() == (3,)
+            is_ok = opened.execute("PRAGMA quick_check").fetchall() == [("ok",)]
+            assert is_ok is is_counted, "without the number, the seal counts as an unused page"
+
+
+def test_backup_of_an_older_version_has_no_seal_and_is_restored(sqlite_world: World, tmp_path: Path) -> None:
+    file, copy = file_of(sqlite_world), tmp_path / "copy.db"
+    sqlite_world.ingest(*notes(3))
+    sqlite_world.ledger.back_up(copy, FILES)
+    sqlite_world.ledger.close()
+    os.truncate(copy, copy.stat().st_size // 4096 * 4096)
+    with closing(sqlite3.connect(copy)) as older, older:
+        older.execute("DELETE FROM backup WHERE name = 'made'")
+    sources = tmp_path / "sources.yaml"
+    assert backup.restore(f"sqlite:///{file}", copy, places=[sources]).broken == []
+    assert (sources.read_bytes(), found_in(file)) == (FILES["sources.yaml"], 3)
+
+
+def test_sealed_backup_with_violated_invariants_is_restored_and_names_them(sqlite_world: World, tmp_path: Path) -> None:
+    file, copy = file_of(sqlite_world), tmp_path / "copy.db"
+    sqlite_world.ingest(*notes(3))
+    with sqlite_world.ledger._store.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE jobs SET state = 'skipped' WHERE id = 2")
+    broken = sqlite_world.ledger.back_up(copy, FILES)
+    assert broken
+    sqlite_world.ledger.close()
+    assert backup.restore(f"sqlite:///{file}", copy).broken == broken
+
+
 def test_copy_made_before_a_migration_can_be_restored(sqlite_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     file = file_of(sqlite_world)
     sqlite_world.ingest(*notes(3))
@@ -282,6 +371,10 @@ def test_backup_of_postgresql_is_restored_on_both_databases(
         assert rows_of(ledger) == kept
     on_postgres.sources.remove("notes", "anna", "moved")
     on_postgres.close()
+    damaged = tmp_path / "damaged.db"
+    damaged.write_bytes(_changed(copy.read_bytes(), copy.stat().st_size // 2))
+    with pytest.raises(LedgerCorrupt, match="damaged backup"):
+        backup.restore(empty_database, damaged, places=[sources])
     done = backup.restore(empty_database, copy, places=[sources])
     assert (done.broken, sources.read_bytes()) == ([], FILES["sources.yaml"])
     with closing(Ledger.inspect(empty_database)) as ledger:

@@ -27,7 +27,9 @@ from catchment.ledger.admin import backup as copies
 from catchment.ledger.db.database import link
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
+from catchment.views.health import last_check
 from deployments.runs.desk import LocalDesk
+from tasks import upkeep
 from tests.ledger.world import Clock, World, note
 
 WHO = "operator:anna"
@@ -224,14 +226,13 @@ def test_backup_whose_history_was_forged_is_restored_and_named_for_ever(
     house: House, other: House, tmp_path: Path
 ) -> None:
     house.sign()
-    copy = house.back_up(tmp_path / "copy.db")
+    copy, signed = house.back_up(tmp_path / "copy.db"), house.signed
     rewrite(copy, lambda rows: rows[2].__setitem__(9, "forged"))
     os.truncate(copy, copy.stat().st_size // 4096 * 4096)
     copies.seal(copy)
     for one in (house, other):
         done = one.restore(copy)
-        assert done.problem == f"The first {house.signed - 1 if one is other else done.rows} rows" or done.problem
-        assert "are not those that were signed" in done.problem
+        assert done.problem == f"The first {signed} rows of the history are not those that were signed"
         one.work()
         [problem] = chain.verify(one.home, one.ledger, sign=True).problems
         assert problem.startswith(f"The backup of {done.made} was not intact when it was restored: The first")
@@ -278,6 +279,22 @@ def killed_at(step: int) -> Iterator[None]:
         patch.setattr(Path, "replace", fatal)
         with suppress(KilledError):
             yield
+
+
+def test_daily_check_signs_a_restored_history_and_tells_forgery_from_damage(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CATCHMENT_HOME", str(house.home.path))
+    house.restore(house.back_up(tmp_path / "copy.db"))
+    house.work()
+    assert upkeep._check_ledger() == 0
+    house.signed = house.rows
+    house.check()
+    house.ledger.close()
+    rewrite(house.home.path / "ledger.db", lambda rows: rows[1].__setitem__(2, "forged"))
+    assert upkeep._check_ledger() > 0
+    checked = last_check(house.home)
+    assert checked and (checked.broken, checked.differences > 0) == (0, True)
 
 
 def test_backup_during_an_erasure_and_a_signature_proves_its_rows(house: House, tmp_path: Path) -> None:
