@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import suppress
-from datetime import UTC, datetime
 from itertools import islice
 
 from prefect import get_run_logger
@@ -136,9 +135,9 @@ async def _continue_backfill(opened: Session) -> None:
     """Request a run for the source's next backfill, at most one after each of its syncs."""
     if deployment.id is None or (found := await opened.call(opened.sync.backfill_to_continue)) is None:
         return
-    number, latest = found
+    number, latest, moment = found
     name = f"{opened.sync.source.name}: backfill {number}"
-    await request_run(name, datetime.now(UTC), f"{name} after {latest}", {"backfill": number})
+    await request_run(name, moment, f"{name} after {latest}", {"backfill": number})
 
 
 async def _listed(opened: Session, deep: bool) -> None:

@@ -32,6 +32,7 @@ from catchment.ledger.db.database import (
 )
 from catchment.ledger.db.job_states import (
     CANCELLED,
+    LAST_DUE,
     PENDING,
     QUARANTINED,
     SKIPPED,
@@ -47,7 +48,6 @@ from catchment.ledger.db.schema import before_images as images
 from catchment.ledger.items.matching import BACKFILL_CANCELLED
 from catchment.ledger.jobs import job_lists
 from catchment.ledger.jobs.quarantine import release
-from catchment.ledger.jobs.ready import LAST_DUE
 from catchment.ledger.library import embeddings
 from catchment.model import Item, JobState, ReplayStage
 
