@@ -128,7 +128,8 @@ class Windowed(Protocol):
         Idempotent. Items are equal to those of `changes`, and the marks stay as they are. There are no tombstones, and items
         may be omitted that the next `changes` will report: a listing of a period must not settle missing items.
 
-        Raises SourceError if the source cannot be listed. A problem with a single item is yielded as a `Failure`.
+        Raises SourceError if the source cannot be listed. A problem with a single item is yielded as a `Failure`. If a part of
+        the source cannot be listed now, the last checkpoint is torn.
         """
         ...
 

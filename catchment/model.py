@@ -146,7 +146,7 @@ class Checkpoint:
     mailbox and its UIDVALIDITY and MODSEQ, a URL and its ETag). A value of None removes the mark.
 
     If the last checkpoint of a listing `is_torn`, items moved all the time and may have been missed: those that went missing
-    lately are not deleted yet. Such a listing has no versioned tombstones.
+    lately are not deleted yet. Such a listing has no versioned tombstones. A torn listing of a period is repeated later.
 
     `again`: when the source should be listed again (aware UTC), if not sooner for another reason. The last one counts.
     """

@@ -61,15 +61,15 @@ async def request_run(name: str, moment: datetime, key: str, parameters: dict[st
     return run.id
 
 
-async def request_backfill(source: str, number: int) -> None:
-    """Request a run of this deployment for a backfill, unless one waits.
+async def request_backfill(source: str, number: int, moment: datetime) -> None:
+    """Request a run of this deployment for a backfill, unless one waits that starts by then.
 
     The key is that of this run: a restored ledger gives the numbers of its syncs again.
     """
     waiting = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED, StateType.PENDING]))
-    if number not in await _backfills_of_runs(waiting):
+    if number not in await _backfills_of_runs(waiting, FlowRunFilterExpectedStartTime(before_=moment)):
         name = f"{source}: backfill {number}"
-        await request_run(name, datetime.now(UTC), f"{name} after {flow_run.id}", {"backfill": number})
+        await request_run(name, moment, f"{name} after {flow_run.id}", {"backfill": number})
 
 
 async def request_once(flow: str, name: str) -> None:

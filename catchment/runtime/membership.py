@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Self
 
 from catchment.errors import BadInput, ConfigError
@@ -27,12 +28,16 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A joined host. `server`: address of the Prefect server without `/api`; `login`: secret reference of `user:password`."""
+    """A joined host. `server`: address of the Prefect server without `/api`; `login`: secret reference of `user:password`.
+
+    `unfinished`: the command that was interrupted and has to be repeated, `join` or `leave`; empty for none.
+    """
 
     name: str
     server: str
     login: str
     takes_any: bool = False
+    unfinished: str = ""
 
     @classmethod
     def of(cls, home: Home) -> Self | None:
@@ -45,8 +50,15 @@ class Membership:
             raise ConfigError("join.yaml: not valid; run `catchment join` again") from None
 
     def record(self, home: Home) -> None:
-        """Write the file that `of` reads. Every YAML parser reads it, too."""
-        atomic_files.write(home.membership, f"{json.dumps(asdict(self), indent=2)}\n".encode())
+        """Write the file that `of` reads. Every YAML parser reads it, too. Raises HomeUnavailable."""
+        facts = {name: value for name, value in asdict(self).items() if name != "unfinished" or value}
+        with atomic_files.explained():
+            atomic_files.write(home.membership, f"{json.dumps(facts, indent=2)}\n".encode())
+
+    @property
+    def problem(self) -> str:
+        """What an interrupted command left, with the remedy; empty if nothing."""
+        return f"`catchment {self.unfinished}` was interrupted; run it again" if self.unfinished else ""
 
     @property
     def queue(self) -> str:
@@ -79,6 +91,11 @@ def checked_name(name: str) -> str:
     if name == ANY or not _NAME.fullmatch(name):
         raise BadInput("name of a host: up to 31 small letters, digits and hyphens, and not `any`; pass another --name")
     return name
+
+
+def own_login(home: Home) -> Path:
+    """The file of the login that `catchment join` was given without a reference."""
+    return home.secrets / "prefect-server.login"
 
 
 def shipped_name(home: Home, flow: str) -> str:

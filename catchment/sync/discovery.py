@@ -35,6 +35,8 @@ class Discovery:
         """Paths changed since the previous sync, or None to compare everything. Ignored if the previous sync was incomplete."""
         self.window: tuple[datetime, datetime] | None = None
         """Compare only the items of this window, without deletions."""
+        self.is_whole = False
+        """Whether the source was listed to its end, without a part that could not be listed now."""
         self.again: datetime | None = None
         """When the source should be listed again; None if that has no time of its own, or the listing is unfinished."""
         self._bench = bench
@@ -85,7 +87,7 @@ class Discovery:
                 case _:
                     pending.append(change)
         self._record(self._confirmed(late), late_marks)
-        self.again = again
+        self.is_whole, self.again = not self._is_torn, again
         if self.window is None:
             self.settle()
 

@@ -39,7 +39,7 @@ from catchment.ledger import (
     Sync,
     SyncRow,
 )
-from catchment.model import Priority, ReplayStage
+from catchment.model import JobState, Priority, ReplayStage
 from catchment.parser_pool import ParserPool
 from catchment.runtime import process
 from catchment.runtime.redaction import redact
@@ -140,7 +140,8 @@ class SourceSync:
                 self.discovery.run(deep=False)
             else:
                 backfills.enqueue(self.sync.id, number, CODE, self._readable())
-            backfills.close_listing(number)
+            if self.discovery.is_whole or not self.backfill.selection.is_window:
+                backfills.close_listing(number)
         self.progress.jobs = backfills.get(number).left
         return self.progress
 
@@ -259,10 +260,19 @@ class SourceSync:
         moments = now, waiting.next_at, quota, room, self._asked_back, self.discovery.again
         return min(filter(None, moments), default=None)
 
-    def backfill_to_continue(self) -> int | None:
-        """Return the number of the source's next backfill with work left; None if there is none."""
-        unfinished = self._ledger.backfills.unfinished(self.source.id)
-        return next((one.id for one in unfinished if one.is_running), None)
+    def backfill_to_continue(self) -> tuple[int, datetime] | None:
+        """Return the number of the source's next backfill with work, and when it can continue; None if there is none.
+
+        Ordinary syncs retry its failed items. If this sync listed it in part, the next ordinary sync lets it continue.
+        """
+        now = self._ledger.now()
+        for one in self._ledger.backfills.unfinished(self.source.id):
+            has_work = bool(one.jobs.get(JobState.PENDING)) if one.is_listed else one.id != self._number
+            if one.is_running and has_work:
+                room = None if self._limits is None else self._ledger.pacing.room(self._limits)[1]
+                quota = self._ledger.throttles.next_allowed(self.source.id)
+                return one.id, max(filter(None, (now, room, quota)))
+        return None
 
     # Internals
 

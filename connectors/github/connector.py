@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from catchment.contracts import Known, Shell
 from catchment.errors import SkipReason
-from catchment.model import Change, Checkpoint, Item, RawContent, Root, Tombstone
+from catchment.model import Change, Checkpoint, Failure, Item, RawContent, Root, Tombstone
 from catchment.pacing import HostLimits, Pace
 from catchment.runtime.secret_references import resolve
 from catchment.settings import Limits, Policy, Resources, RetryPolicy, SourceSettings
@@ -114,10 +114,14 @@ class GitHub:
         # Another root is for `changes` to report, together with the deletions to hold.
         accepted = known.roots()
         yield Root({name: accepted.get(name, identity) for name, identity in roots.items()})
+        is_torn = False
         for repository in _accepted(found, known) if self._api.is_needed else ():
             for listing in self._api.listings(repository.name):
-                yield from listing.between(since, until)
-        yield Checkpoint()
+                for change in listing.between(since, until):
+                    # Only a part that the host denies.
+                    is_torn |= isinstance(change, Failure)
+                    yield change
+        yield Checkpoint(is_torn=is_torn)
 
     def expect(self, items: Sequence[Item]) -> None:
         for listing, group in groupby(items, lambda item: self._listing(item.locator)):

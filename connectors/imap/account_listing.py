@@ -90,9 +90,11 @@ class Changes:
         _, statuses = self._survey()
         # A new generation is for `run` to report, together with the deletions to hold.
         yield self._root(self._listed_generation)
+        is_torn = False
         for name, status in statuses.items():
             if isinstance(status, ItemError):
                 yield from self._report_failing_folder(name, status)
+                is_torn = True
                 continue
             try:
                 yield from self._comparison(name, status).between(since, until)
@@ -101,7 +103,8 @@ class Changes:
                 raise SourceUnavailable(f"{self._settings.host}: {changed}") from error
             except ItemError as error:
                 yield from self._report_failing_folder(name, error)
-        yield Checkpoint()
+                is_torn = True
+        yield Checkpoint(is_torn=is_torn)
 
     def _root(self, generation: int) -> Root:
         account = hashlib.sha256(f"{self._settings.user}@{self._settings.host}".encode()).hexdigest()[:16]

@@ -123,10 +123,12 @@ def _worker(worker: WorkerStatus | None) -> dict[str, Any] | None:
 
 
 def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -> None:
+    membership = Membership.of(session.home())
+    if membership and membership.problem:
+        render.say(render.paint(membership.problem, "yellow"))
     if changes := session.transition():
         render.say(f"Catchment is {changes}; check again in a minute")
     elif server and found["answers"]:
-        membership = Membership.of(session.home())
         render.say(
             f"Host {membership.name}; server at {server.url}" if membership else f"Server running at {server.url}"
         )

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from catchment.errors import NotFound, SchemaMismatch, TryAgain
+from catchment.errors import NotFound, Refused, SchemaMismatch, TryAgain
+from catchment.runtime.membership import Membership
 from console import render, session
 from console.start_stop.web_page import signin_link
 from deployments.server.logs import FORMAT_VARIABLE, LogFormat
@@ -83,12 +84,15 @@ def down() -> None:
 
 
 def _check_preconditions() -> None:
-    """Raise if every sync would fail: a full disk, a ledger that is damaged, of a newer version or of another home.
+    """Raise if every sync would fail: a full disk, a ledger that is damaged, of a newer version or of another home, or
+    after an interrupted `join` or `leave`.
 
     Migrates an older ledger.
     """
     if session.running():
         return
+    if (membership := Membership.of(session.home())) and membership.problem:
+        raise Refused(membership.problem)
     if session.disk_is_full():
         raise TryAgain(session.DISK_IS_FULL)
     try:

@@ -23,7 +23,7 @@ from catchment.errors import BadInput, CatchmentError, LoginFailed, NotFound, Re
 from catchment.ledger import Ledger
 from catchment.runtime import atomic_files, installation, secret_references
 from catchment.runtime.home import Home
-from catchment.runtime.membership import Membership, checked_name
+from catchment.runtime.membership import Membership, checked_name, own_login
 from connectors.loopback import is_loopback
 from deployments.runs.work_pool import ensure_pool
 from deployments.server.client import Client, ServerError, api, checks
@@ -205,9 +205,8 @@ def _take_lease(client: Client) -> None:
 
 def _store_login(home: Home, login: str) -> str:
     home.secrets.mkdir(mode=0o700, exist_ok=True)
-    file = home.secrets / "prefect-server.login"
-    atomic_files.write(file, login.encode())
-    return f"file:{file}"
+    atomic_files.write(own_login(home), login.encode())
+    return f"file:{own_login(home)}"
 
 
 def _register(home: Home, url: str, membership: Membership, before: Membership | None) -> float:
@@ -217,11 +216,13 @@ def _register(home: Home, url: str, membership: Membership, before: Membership |
     """
     previous = home.named_database
     home.use_database(url)
-    membership.record(home)
+    replace(membership, unfinished="join").record(home)
     try:
         with closing(Ledger.open(home)) as ledger:
             ledger.hosts.join(membership.name, takes_any=membership.takes_any, version=installation.version())
-            return ledger.now().timestamp() - time.time()
+            skew = ledger.now().timestamp() - time.time()
+        membership.record(home)
+        return skew
     except CatchmentError:
         home.use_database(previous)
         if before:

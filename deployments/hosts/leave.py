@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +13,7 @@ from catchment.actions.revoke import clear_for_other_hosts
 from catchment.errors import BadInput, NotFound, Refused
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
-from catchment.runtime.membership import Membership, queue_for
+from catchment.runtime.membership import Membership, own_login, queue_for
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import kept_down, shared_server
@@ -28,26 +30,42 @@ def leave(home: Home) -> bool:
     are defined here, TryAgain if the server or the ledger does not respond.
     """
     membership = _joined(home)
-    if names := [entry.name for entry in SourcesFile.load(home.sources_file).entries]:
-        raise Refused(
-            f"leave: {', '.join(names)} run here; move them (`catchment sources move` on another host) or remove them"
-        )
+    _require_no_sources(entry.name for entry in SourcesFile.load(home.sources_file).entries)
     with kept_down(home) as is_down:
         if not is_down:
             raise Refused("leave: not possible while Catchment runs; stop it with `catchment down`")
-        with api(shared_server(home, membership)) as client:
-            _clear(client, membership.name, _deployments(client, membership.name))
-        with closing(Ledger.open(home)) as ledger:
-            if ledger.hosts.mine():
-                clear_for_other_hosts(home, ledger)
-                ledger.hosts.leave()
-            is_owner = not ledger.hosts.is_shared
-        if not is_owner:
-            _delete_copies(home)
-            home.use_database("")
-        home.authorities.unlink(missing_ok=True)
+        # A former call that was interrupted may have forgotten the library, which is no SQLite file.
+        is_owner = not home.database_url.startswith("sqlite") and _leave_library(home, membership)
         home.membership.unlink()
+        if membership.login == f"file:{own_login(home)}":
+            own_login(home).unlink(missing_ok=True)
+        if str(home.authorities) not in home.named_database:
+            home.authorities.unlink(missing_ok=True)
     return is_owner
+
+
+def _leave_library(home: Home, membership: Membership) -> bool:
+    with closing(Ledger.open(home)) as ledger, api(shared_server(home, membership)) as client:
+        me = ledger.hosts.mine()
+        # A host that was taken out may have left its name to another one.
+        if me or membership.name not in {host.name for host in ledger.hosts.all()}:
+            rows = _deployments(client, membership.name)
+            _require_no_sources(row["name"] for row in rows if _OF_SOURCE in row["tags"])
+            replace(membership, unfinished="leave").record(home)
+            _clear(client, membership.name, rows)
+        if me:
+            clear_for_other_hosts(home, ledger)
+            ledger.hosts.leave()
+        is_owner = ledger.hosts.is_owned()
+    if not is_owner:
+        _delete_copies(home)
+        home.use_database("")
+    return is_owner
+
+
+def _require_no_sources(names: Iterable[str]) -> None:
+    if listed := ", ".join(sorted(names)):
+        raise Refused(f"leave: {listed} run here; move them (`catchment sources move` on another host) or remove them")
 
 
 def take_out(home: Home, name: str) -> list[str]:
@@ -60,7 +78,12 @@ def take_out(home: Home, name: str) -> list[str]:
         raise BadInput(f"leave: this is {name}; omit the name to take this host out")
     with closing(Ledger.open(home)) as ledger, api(shared_server(home, membership)) as client:
         rows = _deployments(client, name)
-        ledger.hosts.leave(name)
+        try:
+            ledger.hosts.leave(name)
+        except NotFound:
+            # A former call may have been interrupted after it.
+            if not rows and client.get(_queue(name)).is_missing:
+                raise
         return _clear(client, name, rows)
 
 
@@ -80,10 +103,13 @@ def _clear(client: Client, name: str, rows: list[dict[str, Any]]) -> list[str]:
         if _OF_SOURCE not in row["tags"]:
             client.delete(f"/deployments/{row['id']}").raise_unless_missing()
     sources = [row for row in rows if _OF_SOURCE in row["tags"]]
-    queue = queue_for(name)
-    if not any(row["work_queue_name"] == queue for row in sources):
-        client.delete(f"/work_pools/{POOL}/queues/{quote(queue)}").raise_unless_missing()
+    if not any(row["work_queue_name"] == queue_for(name) for row in sources):
+        client.delete(_queue(name)).raise_unless_missing()
     return sorted(row["name"] for row in sources)
+
+
+def _queue(name: str) -> str:
+    return f"/work_pools/{POOL}/queues/{quote(queue_for(name))}"
 
 
 def _delete_copies(home: Home) -> None:

@@ -117,7 +117,8 @@ def listen(heard: Heard) -> None:
     commit = DefaultDialect.do_commit
 
     def do_commit(dialect: DefaultDialect, connection: Any) -> None:
-        writes = connection.driver_connection.in_transaction
+        # Only SQLite tells whether a transaction writes.
+        writes = getattr(connection.driver_connection, "in_transaction", True)
         commit(dialect, connection)
         if writes:
             ears.hear("after commit")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from catchment.errors import Refused
+from catchment.errors import FetchFailed, Refused
 from catchment.ledger import BackfillSelection, BackfillState, Sync
-from catchment.model import JobState, ReplayStage, Upsert
+from catchment.model import Failure, JobState, ReplayStage, Upsert
 from tests.ledger.world import NORMALIZER, PARSE_ERROR, TIMEOUT, World, delivered, note, notes
 
 NEWER = f"{NORMALIZER}.2"
@@ -183,3 +183,55 @@ def test_a_purge_is_complete_and_ends_what_a_backfill_has_not_listed(world: Worl
     assert set(world.ledger.purging.left(world.source.id, lambda _: True, whole=True).values()) == {0}
     assert world.ledger.backfills.get(done).state is BackfillState.DONE
     assert world.ledger.backfills.get(waiting).state is BackfillState.CANCELLED
+
+
+def window(world: World) -> int:
+    """Start the backfill of a window, in whose sync the source is listed."""
+    number = planned(world, BackfillSelection(ReplayStage.FETCH, world.clock.moment))
+    world.ledger.backfills.start(number, world.ledger.backfills.get(number).survey.digest, "anna")
+    next_sync(world, number)
+    return number
+
+
+def test_item_that_the_source_lists_itself_leaves_its_window(world: World) -> None:
+    number = window(world)
+    world.record(Upsert(note("old.md")), Upsert(note("older.md")))
+    next_sync(world)
+    assert world.record(Upsert(note("old.md"))).enqueued == 1
+    assert [job.item.locator for job in world.claim(10).jobs] == ["old.md"]
+    assert world.ledger.backfills.get(number).left == 1
+    world.ledger.backfills.cancel(number, "anna")
+    assert world.record(Upsert(note("old.md"))).enqueued == 0
+
+
+def test_replay_of_an_item_that_the_source_lists_stays_a_replay(world: World) -> None:
+    world.ingest(*notes(2))
+    number, _ = started(world)
+    next_sync(world)
+    assert world.record(*(Upsert(one) for one in notes(2))).enqueued == 0
+    assert world.claim(10).jobs == ()
+    assert world.ledger.backfills.get(number).left == 2
+
+
+def test_item_that_a_window_cannot_list_is_retried_by_ordinary_syncs(world: World) -> None:
+    number = window(world)
+    world.record(Failure(note("odd.md"), FetchFailed("not today")))
+    assert world.ledger.backfills.get(number).left == 1
+    next_sync(world)
+    assert world.ledger.queue.to_process_alone(world.source.id, 10, 3) == {}
+    world.clock.forward(minutes=6)
+    assert len(world.ledger.queue.to_process_alone(world.source.id, 10, 3)) == 1
+
+
+@pytest.mark.parametrize("hours", [-24, -1, 1, 24])
+def test_set_clock_leaves_the_jobs_of_a_backfill_to_it(world: World, hours: int) -> None:
+    number = window(world)
+    world.record(Upsert(note("old.md")), Upsert(note("older.md")))
+    world.clock.set(hours=hours)
+    queue = world.ledger.queue
+    assert len(world.claim(1, sync_id=world.sync.id, backfill=number).jobs) == 1
+    assert (queue.waiting(world.source.id).ready, queue.left(world.source.id)) == (0, 0)
+    assert queue.backlogs() == {}
+    batch = world.claim(1, sync_id=world.sync.id, backfill=number)
+    queue.fail(batch.token, batch.jobs[0].id, TIMEOUT, retry_at=world.clock.moment)
+    assert list(queue.to_process_alone(world.source.id, 10, 3)) == [batch.jobs[0].id]

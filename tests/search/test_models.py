@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from catchment.errors import BadInput, MeaningOff
+from catchment.errors import BadInput, MeaningOff, ModelChanged
 from catchment.search.meaning import builtin, endpoint
 from catchment.search.meaning.choice import checked, load
 from catchment.search.meaning.models import Model, Refusal, quantized
@@ -119,7 +119,9 @@ class _Handler(BaseHTTPRequestHandler):
         is_poisoned = self.server.spoils_all or any("poison" in text for text in texts)
         if mood == "slow":
             time.sleep(1)
-        if mood == "dies" and is_poisoned:
+        if mood == "stalls" and is_poisoned:
+            time.sleep(0.2)
+        if mood in ("dies", "stalls") and is_poisoned:
             self.close_connection = True
         elif mood.isdigit() and is_poisoned:
             self._send(int(mood), {"error": "out of memory"}, Location="http://127.0.0.1:9/api/embed")
@@ -345,3 +347,21 @@ def test_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with serving() as server:
         assert load(address(server)).dimensions == 4
+
+
+def test_vectors_of_another_version_are_not_returned() -> None:
+    with serving() as server:
+        model = load(address(server))
+        server.on_texts = lambda _: server.versions.update(models=[{"name": "m:latest", "digest": "two"}])
+        with pytest.raises(ModelChanged, match="another version of the model"):
+            model.passages(["flood"])
+
+
+def test_texts_that_stall_the_server_take_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "_GROUP_SECONDS", 0.3)
+    with serving() as server:
+        model = load(address(server))
+        server.mood = "stalls"
+        server.texts.clear()
+        assert model.passages([f"poison {n}" for n in range(8)]) == [None] * 8
+        assert len([text for text in server.texts if text != "search"]) <= 8 + 4 + 2

@@ -77,6 +77,12 @@ class JoinedHosts:
                 ownership.look(reading.connection)
         return bool(ownership.is_shared)
 
+    def is_owned(self) -> bool:
+        """Return whether this home has the ledger to itself."""
+        ownership = self._mine()
+        with self._store.read() as reading:
+            return ownership.look(reading.connection) == ownership.identity
+
     def join(self, name: str, *, takes_any: bool, version: str) -> None:
         """Share the ledger as a host of this name. Idempotent; a second call changes the name and what it takes.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlalchemy import delete, func, insert, literal_column, select, update
+from sqlalchemy import case, delete, func, insert, literal_column, select, update
 
 from catchment.ledger.db.database import Reading, Writing
-from catchment.ledger.db.job_states import PENDING, RETRYING, states
+from catchment.ledger.db.job_states import ORDINARY, PENDING, RETRYING, states
 from catchment.ledger.db.schema import (
     BEING_DELETED,
     DELETED,
@@ -101,7 +101,9 @@ def _wait_no_longer(writing: Writing, back: int) -> None:
     """Shift queue times back by the given amount, so that a clock set back does not prolong waits."""
     later, held, turn = jobs.c.not_before, jobs.c.lease_until, turns.c.counts_until
     waiting = states({PENDING, RETRYING}) & (later > writing.now)
-    writing.execute(update(jobs).where(waiting).values(not_before=later - back, due=jobs.c.due - back))
+    # A job that a backfill keeps for itself has no time at which it is due.
+    due = case((ORDINARY, jobs.c.due - back), else_=jobs.c.due)
+    writing.execute(update(jobs).where(waiting).values(not_before=later - back, due=due))
     too_long = literal_column(RUNNING) & (held > writing.now + back)
     writing.execute(update(jobs).where(too_long).values(lease_until=held - back))
     writing.execute(update(turns).where(turn > writing.now + back).values(counts_until=turn - back))

@@ -31,6 +31,7 @@ from catchment.ledger.db.database import (
     to_json,
 )
 from catchment.ledger.db.job_states import (
+    LAST_DUE,
     PENDING,
     QUARANTINED,
     SKIPPED,
@@ -46,7 +47,6 @@ from catchment.ledger.items.matching import BACKFILL_CANCELLED, RESTORED
 from catchment.ledger.jobs import job_lists
 from catchment.ledger.jobs.endings import WAITING, end
 from catchment.ledger.jobs.quarantine import release
-from catchment.ledger.jobs.ready import LAST_DUE
 from catchment.ledger.library import embeddings
 from catchment.model import Item, JobState, ReplayStage
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from catchment.errors import Reason, SkipReason
 from catchment.ledger.db.database import maybe_micros, to_json
+from catchment.ledger.db.job_states import UNFINISHED
 from catchment.model import Item, JobState
 
 LISTED_COLUMNS = ("locator", "container", "version", "identity", "size", "modified", "attributes")
@@ -40,6 +41,8 @@ class RecordedItem:
     job_state: JobState | None
     job_reason: str | None
     attempt: int
+    is_of_window: bool
+    """Whether its job was found by a backfill of a window."""
 
     @property
     def locator(self) -> str:
@@ -77,6 +80,11 @@ class RecordedItem:
         stopped = (MISSING_FROM_LISTING, SOURCE_REMOVED, BACKFILL_CANCELLED)
         away = self.state in ("deleted", "kept") or self.job_reason in stopped
         return self.job_state is None or (self.job_state is JobState.CANCELLED and away)
+
+    @property
+    def waits_for_window(self) -> bool:
+        """True if a backfill of a window keeps its unfinished job for itself."""
+        return self.is_of_window and self.job_state in UNFINISHED
 
     @property
     def has_vanished(self) -> bool:

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
+from sqlalchemy import ColumnElement, bindparam, case, literal_column, select, update
 
 from catchment.errors import FailureClass
 from catchment.ledger.db.database import Writing, among
 from catchment.ledger.db.job_states import (
     CANCELLED,
+    LAST_DUE,
+    ORDINARY,
     PENDING,
     QUARANTINED,
     RETRYING,
@@ -32,7 +34,7 @@ from catchment.ledger.items.matching import (
     listed_values,
 )
 from catchment.ledger.jobs.failures import describe, quarantine_rows, resolve
-from catchment.ledger.jobs.ready import AGEING, LAST_DUE
+from catchment.ledger.jobs.ready import AGEING
 from catchment.ledger.library import withdraw
 from catchment.model import Failure, Item, JobState, Skip, Tombstone, Upsert
 
@@ -60,6 +62,7 @@ class Recording:
         self._jobs: list[dict[str, Any]] = []
         self._failures: list[tuple[dict[str, Any], Failure]] = []
         self._replaced: list[int] = []
+        self._adopted: list[int] = []
         self._withdrawn: list[int] = []
         self._returned: list[int] = []
         self._moved: list[tuple[int, str, str]] = []
@@ -120,14 +123,16 @@ class Recording:
             jobs.c.state,
             jobs.c.reason,
             jobs.c.attempt,
+            jobs.c.backfill_id.is_not(None) & jobs.c.replay_of.is_(None),
         ).outerjoin_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
         for part in in_parts(values):
             for row in self._writing.execute(
                 statement.where(where, among(self._writing, column, part)).order_by(items.c.id)
             ).all():
-                number, state, *listed, job, version, job_state, reason, attempt = row
+                number, state, *listed, job, version, job_state, reason, attempt, is_of_window = row
                 known = None if job_state is None else JobState(job_state)
-                yield RecordedItem(number, state, tuple(listed), job, version, known, reason, attempt or 0)
+                facts = (job, version, known, reason, attempt or 0, bool(is_of_window))
+                yield RecordedItem(number, state, tuple(listed), *facts)
 
     def _missing(self, listed: Sequence[Item], seen: set[str]) -> list[RecordedItem]:
         """Return the missing items with the identity of a listed one, except those at the locators `seen`."""
@@ -188,6 +193,10 @@ class Recording:
             if recorded.job is not None:
                 self._replaced.append(recorded.job)
             self._enqueue({"id": recorded.id}, change, job_reason)
+        elif recorded.job is not None and recorded.waits_for_window and self._backfill_id is None:
+            # What the source itself lists must not wait for a backfill, or end with it.
+            self._adopted.append(recorded.job)
+            self._counts["enqueued"] += 1
         self._counts[_verdict(moved, returned, job_reason, seen != recorded.listed)] += 1
 
     def _job_reason(self, recorded: RecordedItem, change: Upsert | Skip | Failure, *, moved: bool) -> str:
@@ -249,7 +258,9 @@ class Recording:
             job |= {"state": QUARANTINED.value, "reason": change.error.reason.value, "finished_at": now}
             self._failures.append((job, change))
         else:
-            later = {"not_before": now + _RELIST_AFTER, "due": self._due + _RELIST_AFTER}
+            # A failed job of a backfill is retried by any sync, as all others.
+            due = self._due if self._backfill_id is None else now
+            later = {"not_before": now + _RELIST_AFTER, "due": due + _RELIST_AFTER}
             job |= {"state": RETRYING.value, "reason": change.error.reason.value, **later}
 
     # Writing
@@ -264,6 +275,7 @@ class Recording:
     def _write(self) -> None:
         writing, now = self._writing, self._writing.now
         self._retire()
+        self._adopt()
         if self._items:
             statement = update(items).where(items.c.id == bindparam("item_id"))
             values = {"state": "present", "gone_at": None, "changed_at": now, "sync_id": self._sync_id}
@@ -294,6 +306,13 @@ class Recording:
             self._move(replaced, UNFINISHED | {QUARANTINED}, SUPERSEDED, reason="a newer version")
             self._writing.execute(update(jobs).where(replaced).values(current=False))
             resolve(self._writing, part, "a newer version")
+
+    def _adopt(self) -> None:
+        """Make jobs that waited for a backfill ordinary ones."""
+        due = case((ORDINARY, jobs.c.due), else_=self._due)
+        for part in in_parts(self._adopted):
+            mine = among(self._writing, jobs.c.id, part)
+            self._writing.execute(update(jobs).where(mine).values(backfill_id=None, due=due))
 
     def _write_jobs(self) -> None:
         if not self._jobs:

@@ -11,11 +11,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, literal_column, select
 
 from catchment.ledger.db.database import AnyRow, Reading, as_map, from_micros, maybe_micros, maybe_time
-from catchment.ledger.db.job_states import refuse
+from catchment.ledger.db.job_states import ORDINARY, refuse
 from catchment.ledger.db.lookup import ListPage, before, cut, key_of
 from catchment.ledger.db.records import Backlog, JobRow
 from catchment.ledger.db.schema import FRESH, RUNNING, TRIED, items, jobs, sources
-from catchment.ledger.jobs.ready import ORDINARY
 from catchment.model import JobState
 
 _jobs = jobs.c

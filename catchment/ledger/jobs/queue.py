@@ -19,6 +19,7 @@ from catchment.ledger.db.database import (
     to_micros,
 )
 from catchment.ledger.db.job_states import (
+    ORDINARY,
     PENDING,
     QUARANTINED,
     RETRYING,
@@ -47,7 +48,7 @@ from catchment.ledger.jobs import delivery, failures, job_lists
 from catchment.ledger.jobs.endings import end
 from catchment.ledger.jobs.failures import quarantine_rows
 from catchment.ledger.jobs.job_lists import JobFilter
-from catchment.ledger.jobs.ready import ORDINARY, claimed, first_ready, ready_in
+from catchment.ledger.jobs.ready import claimed, first_ready, ready_in
 from catchment.ledger.limits.throttles import Quota
 from catchment.model import JobState
 from catchment.telemetry.catalogue import LIMITED, RETRY_DELAY

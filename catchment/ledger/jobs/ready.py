@@ -16,11 +16,7 @@ from catchment.model import Item
 AGEING = {"high": 0, "normal": 600_000_000, "low": 3_600_000_000}
 """Delay of a priority's due time relative to high priority, in microseconds. Waiting compensates for it."""
 
-LAST_DUE = 1 << 61
-"""Due time of a job that a backfill added and nobody claimed yet: ordinary syncs leave it alone."""
-
 _jobs = jobs.c
-ORDINARY = _jobs.due < LAST_DUE
 
 
 def ready_in(

@@ -7,17 +7,20 @@ import hashlib
 import json
 import math
 import re
+import time
 from collections.abc import Container, Sequence
 from typing import Any
 
 import httpx
 
-from catchment.errors import MeaningOff
+from catchment.errors import MeaningOff, ModelChanged
 from catchment.search.meaning.models import Refusal, clean, quantized
 
 _SECONDS = 60.0
 _QUERY_SECONDS = 2.0
 """Someone waits for the results."""
+_GROUP_SECONDS = 120.0
+"""Failing texts are told apart for this long. The run counts as stuck after five minutes without a report."""
 _PROBE_SECONDS = 10.0
 """The model is loaded already."""
 _MOST_BYTES = 64 * 1024 * 1024
@@ -52,17 +55,24 @@ class Endpoint:
         self._query, self._passage = _prefixes(model)
         self._tls = httpx.create_ssl_context(trust_env=False)
         self.dimensions = 0
-        first, version = self._probe(_SECONDS), self._digest()
+        first, self._version = self._probe(_SECONDS), self._digest()
         self.dimensions = len(first)
-        digest = hashlib.sha256(f"{url} {version}{self._query}{self._passage}".encode("utf-8", "surrogatepass"))
+        digest = hashlib.sha256(f"{url} {self._version}{self._query}{self._passage}".encode("utf-8", "surrogatepass"))
         self.name = f"{kind}:{model}:{digest.hexdigest()[:12]}"
 
     def passages(self, texts: Sequence[str]) -> list[bytes | Refusal | None]:
-        """Implement `Model.passages`."""
-        return self._all([clean(self._passage + text) for text in texts])
+        """Implement `Model.passages`. Raises ModelChanged if the server has another version of the model now."""
+        made = self._all([clean(self._passage + text) for text in texts], time.monotonic() + _GROUP_SECONDS)
+        if self._digest() != self._version:
+            raise ModelChanged(
+                "search by meaning: the server has another version of the model; another run embeds with it"
+            )
+        return made
 
-    def _all(self, cleaned: Sequence[str]) -> list[bytes | Refusal | None]:
-        """Return the vectors. Halves a group that fails until the failing texts are alone."""
+    def _all(self, cleaned: Sequence[str], until: float) -> list[bytes | Refusal | None]:
+        """Return the vectors. Halves a group that fails until the failing texts are alone, or the time is over."""
+        if time.monotonic() > until:
+            return [None] * len(cleaned)
         try:
             return [self._usable(vector) for vector in self._embed(cleaned)] if cleaned else []
         except (_RefusedTexts, MeaningOff) as failure:
@@ -71,7 +81,7 @@ class Endpoint:
             if len(cleaned) == 1:
                 return [Refusal(_REFUSED) if isinstance(failure, _RefusedTexts) else None]
             middle = len(cleaned) // 2
-            return [*self._all(cleaned[:middle]), *self._all(cleaned[middle:])]
+            return [*self._all(cleaned[:middle], until), *self._all(cleaned[middle:], until)]
 
     def query(self, text: str) -> Sequence[float]:
         """Implement `Model.query`."""

@@ -31,18 +31,12 @@ class Releases:
         return name in (self._container, self._mark)
 
     def changes(self, known: Known, *, deep: bool) -> Iterator[Change]:
-        etag = known.marks().get(self._mark)
-        try:
-            yield from self._list(known, None if deep else etag)
-        except (AccessDenied, Vanished) as error:
-            yield Failure(Item(self._closed, self._container, "closed"), error)
-            # Without the mark, all releases are listed when they are accessible again, which removes this item.
-            yield Checkpoint({self._mark: None})
+        # After a denied access, all releases are listed, which removes the failing item.
+        whole = deep or self._closed in known.within(self._container)
+        return self._if_open(self._list(known, None if whole else known.marks().get(self._mark)))
 
     def between(self, since: datetime, until: datetime) -> Iterator[Change]:
-        releases = self._by_locator(self._client.pages(self._address)).values()
-        yield from self._report(entry for entry in releases if entry.is_between(since, until))
-        yield Checkpoint()
+        return self._if_open(self._list_between(since, until))
 
     def expect(self, items: Sequence[Item]) -> None:
         """Do nothing: fetching one release caches all of them."""
@@ -61,6 +55,19 @@ class Releases:
 
     def close(self) -> None:
         self._cache.clear()
+
+    def _if_open(self, listing: Iterator[Change]) -> Iterator[Change]:
+        """Yield a listing; a Failure if the host denies it."""
+        try:
+            yield from listing
+        except (AccessDenied, Vanished) as error:
+            yield Failure(Item(self._closed, self._container, "closed"), error)
+            yield Checkpoint()
+
+    def _list_between(self, since: datetime, until: datetime) -> Iterator[Change]:
+        releases = self._by_locator(self._client.pages(self._address)).values()
+        yield from self._report(entry for entry in releases if entry.is_between(since, until))
+        yield Checkpoint()
 
     def _list(self, known: Known, etag: str | None) -> Iterator[Change]:
         newest = self._client.get(self._address, etag)
