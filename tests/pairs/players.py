@@ -149,8 +149,9 @@ def _become(work: Callable[[], None], note: Path, hold: int | None, tell: int, w
         _hurry()
         # A real pool takes a second of processor time to start, and its kills are tested elsewhere.
         use_pool(InProcess())
+        gate = _Gate(hold, tell, wait)
         if hold is not None:
-            listen(_holding(hold, tell, wait))
+            listen(gate.pass_by)
         while True:
             answer = _performed(work)
             note.write_text(json.dumps([answer.fate, answer.error, answer.text]), encoding="utf-8")
@@ -161,6 +162,7 @@ def _become(work: Callable[[], None], note: Path, hold: int | None, tell: int, w
                 pass
             if order != _AGAIN:
                 break
+            gate.step = None
     finally:
         os._exit(0)
 
@@ -197,41 +199,20 @@ def is_step(moment: str) -> bool:
     return not moment.endswith(WITHIN) and not moment.startswith("home.Home.make:")
 
 
-def _become(work: Callable[[], None], note: Path, hold: int | None, tell: int, wait: int) -> None:
-    answer = Answer(Fate.BROKEN, "Exit", "it ended early")
-    try:
-        # Its output is not looked at.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
-        os.dup2(nowhere, 2)
-        sys.stdout = sys.stderr = open(nowhere, "w", closefd=False, encoding="utf-8")  # noqa: SIM115 - until the end
-        _hurry()
-        # A real pool takes a second of processor time to start, and its kills are tested elsewhere.
-        use_pool(InProcess())
-        if hold is not None:
-            listen(_holding(hold, tell, wait))
-        work()
-        answer = Answer(Fate.DONE)
-    except _REFUSALS as error:
-        is_line = "\n" not in str(error)
-        answer = Answer(Fate.REFUSED if is_line else Fate.BROKEN, type(error).__name__, str(error))
-    except BaseException as error:  # noqa: BLE001 - any error must reach the waiting process
-        answer = Answer(Fate.BROKEN, type(error).__name__, traceback.format_exc())
-    finally:
-        note.write_text(json.dumps([answer.fate, answer.error, answer.text]), encoding="utf-8")
-        os._exit(0)
+class _Gate:
+    """Stops this process at a step, once, until it is told to go on."""
 
+    def __init__(self, step: int | None, tell: int, wait: int) -> None:
+        self.step = step
+        self._tell = tell
+        self._wait = wait
+        self._number = 0
 
-def _holding(step: int, tell: int, wait: int) -> Callable[[str], None]:
-    number = 0
-
-    def heard(moment: str) -> None:
-        nonlocal number
+    def pass_by(self, moment: str) -> None:
+        """Count a moment, and stop if it is the step."""
         if not is_step(moment):
             return
-        number += 1
-        if number == step:
-            os.write(tell, _HELD)
-            os.read(wait, 1)
-
-    return heard
+        self._number += 1
+        if self._number == self.step:
+            os.write(self._tell, _HELD)
+            os.read(self._wait, 1)
