@@ -15,7 +15,7 @@ REST := server or browser or postgres or acceptance or faults or full
 # Without its compiled modules, every process of ours would compile them anew: half of a short command's time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-rest test-long test-scale test-all soak fuzz check docs pictures bench bench-peers load hazards wheel wheelhouse lock clean
+.PHONY: help setup demo test test-rest test-long test-scale test-all soak fuzz check docs pictures bench bench-peers load hazards pairs wheel wheelhouse lock clean
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -98,6 +98,9 @@ load: setup      ## a million small notes through the engine, how four unequal s
 
 hazards: setup   ## ninety mishaps of folders, mail, repositories, processes and disks (ARGS="--beside langchain_index": other libraries too)
 	$(BIN)/python -m tests.hazards $(ARGS)
+
+pairs: setup     ## pairs of acts that write the same rows: one starts, or is killed, at each step of the other (ARGS="--kills 20 --pair undo+replay --seed 7")
+	$(BIN)/python -m tests.pairs $(ARGS)
 
 wheel: setup     ## the wheel, and the tested versions of what it needs as constraints.txt, in dist/
 	rm -f dist/*.whl dist/*.tar.gz

@@ -187,13 +187,16 @@ class SourceSync:
     def process_alone(self, job_id: int) -> Trouble | None:
         """Process one job separately, as a new attempt, and return its failure, if any. Does nothing if the job is not ready.
 
-        If this raises, call it again to resume the same attempt.
+        A job that was cancelled or superseded meanwhile has no failure any more. If this raises, call it again to resume the
+        same attempt.
         """
         token = next(
             (token for token, opened in self._open.items() if [job.id for job in opened.jobs] == [job_id]), None
         )
-        if token is None and (token := self._claim(1, jobs=[job_id])) is not None:
-            self.troubles.pop(job_id, None)
+        if token is None:
+            token = self._claim(1, jobs=[job_id])
+            if token is not None or not self.is_left(job_id):
+                self.troubles.pop(job_id, None)
         if token is not None:
             self.process(token)
         return self.troubles.get(job_id)

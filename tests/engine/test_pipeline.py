@@ -169,6 +169,20 @@ def test_a_long_wait_is_left_to_a_later_sync(home: Home, folder: Path, reads: Ca
         assert sync.finish("completed")["retrying"] == 1
 
 
+def test_item_cancelled_between_attempts_is_no_longer_failing(
+    home: Home, folder: Path, reads: Callable[[], dict[str, int]]
+) -> None:
+    (folder / "flaky.md").write_text("It works the second time")
+    with syncing(home, folder) as sync:
+        sync.discover()
+        work(sync)
+        (job,) = sync.troubles
+        sync._ledger.queue.cancel(job, "operator", "not needed")
+        assert sync.process_alone(job) is None
+        assert sync.troubles == {}
+        assert sync.finish("completed")["retrying"] == 0
+
+
 def test_undelivered_attempt_is_resumed(
     home: Home, folder: Path, reads: Callable[[], dict[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

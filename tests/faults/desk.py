@@ -30,7 +30,7 @@ from tests.hits import find_hits
 
 BATCH = 4
 SOURCE = "papers"
-_POLICY = Policy(retry=RetryPolicy(backoff="immediate", attempts=20))
+POLICY = Policy(retry=RetryPolicy(backoff="immediate", attempts=20))
 """More attempts than a life has kills: an item whose process dies too often is rightly quarantined."""
 PATIENT = Policy(retry=RetryPolicy(backoff="fixed", initial=600, maximum=600))
 """The backoff exceeds the duration of any test."""
@@ -100,25 +100,19 @@ class Desk:
         return ledger.sources.put(SOURCE, Hostile.kind, Priority.NORMAL)
 
     @contextmanager
-    def syncing(self, policy: Policy = _POLICY) -> Iterator[SourceSync]:
+    def syncing(self, policy: Policy = POLICY) -> Iterator[SourceSync]:
         """Open a sync as a run of the warm worker does."""
         now = self.circumstances
         with open_sync(self.home, self.connector, SOURCE, policy, Priority.NORMAL, now=now) as sync:
             yield sync
 
-    def sync(self, policy: Policy = _POLICY, plan: Plan | None = None) -> dict[str, int]:
+    def sync(self, policy: Policy = POLICY, plan: Plan | None = None) -> dict[str, int]:
         """Sync the source in small batches; failing items are processed alone until they are out of attempts."""
         with self.syncing(policy) as sync:
             if plan is not None:
                 sync.discovery.through = PlanFilter(plan, sync.progress)
             sync.discover(deep=plan is not None and plan.deep)
-            while (token := sync.claim(BATCH)) is not None:
-                sync.normalize(token)
-                sync.process(token)
-            alone = [*sync.jobs_to_process_alone(100), *sync.troubles]
-            for job in dict.fromkeys(alone):
-                while (trouble := sync.process_alone(job)) and (sync.waits(trouble, at_most=1) is not None):
-                    pass
+            work_through(sync)
             return sync.finish("completed")
 
     def last_sync(self) -> int:
@@ -127,6 +121,16 @@ class Desk:
             last = ledger.syncs.last(self.source(ledger).id)
             assert last is not None
             return last.id
+
+
+def work_through(sync: SourceSync) -> None:
+    """Process the jobs of a sync, in small batches; the failing ones alone until they are out of attempts."""
+    while (token := sync.claim(BATCH)) is not None:
+        sync.normalize(token)
+        sync.process(token)
+    for job in dict.fromkeys([*sync.jobs_to_process_alone(100), *sync.troubles]):
+        while (trouble := sync.process_alone(job)) and (sync.waits(trouble, at_most=1) is not None):
+            pass
 
 
 def all_is_well(desk: Desk, expected: Mapping[str, str], quarantined: frozenset[str]) -> None:
