@@ -222,7 +222,7 @@ def test_backfill_continues_when_it_can_and_not_before(account: Mail, mail: Back
             found = opened.backfill_to_continue()
             opened.finish("completed")
         with mail.ledger() as ledger:
-            return None if found is None else found[2] - ledger.now()
+            return None if found is None else found[1] - ledger.now()
 
     number = mail.start(*YEAR)
     account.harm = refuse
