@@ -112,7 +112,7 @@ ROOMS = {
         "sync": _BELOW_SYNC,
         "search": _BASICS | {"runtime", "content", "telemetry", "ledger"},
         "views": _BELOW_SYNC | {"sync", "search"},
-        "actions": _BELOW_SYNC | {"sync"},
+        "actions": _BELOW_SYNC | {"audit", "sync"},
     },
     "catchment.ledger": {
         "db": set(),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from catchment.actions.desk import Desk, E
 from catchment.audit import chain
-from catchment.audit.checkpoints import Restoration, TreeHead, about
+from catchment.audit.signed_log import Restoration, TreeHead, about
 from catchment.audit.signing import kept
 from catchment.errors import BadInput, CatchmentError, LedgerError, NotFound, Refused
 from catchment.ledger import Ledger, SavedFiles

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from catchment.audit.checkpoints import Restoration, Standing, TreeHead, read, standing_of
+from catchment.audit.signed_log import Restoration, Standing, TreeHead, read, standing_of
 from catchment.audit.signing import kept, signing
 from catchment.audit.verify import ERASED, FIELDS, Replay, Tree, leaf
 from catchment.errors import Refused, TryAgain
@@ -91,11 +91,15 @@ def sign_restore(
     what = f"{found.rows:,} of {replaced:,} rows, from the backup of {time}"
     copy.history.note("restored", actor, f"{what}; {reason}" if reason else what)
     with copy.trail() as trail:
-        row = trail.proof(found.rows + 1) or b""
+        row = trail.proof(found.rows + 1)
     tree.add(leaf(row))
     problem = found.problems[0] if found.problems else None
-    with signing(home, restores=True) as signer:
+    with signing(home, is_checked=False) as signer:
         other = signer.take_over(theirs)
+        if other in {line.key for line in read(ours)}:
+            problem = (
+                problem or "its checkpoints are by a key that this home has replaced, and not among those of this home"
+            )
         restored = Restoration(time, found.rows, replaced, found.signed, row.hex(), other, problem)
         signer.remember(tree.size, tree.root(), (allowed.erased, allowed.erased_to), restored)
     return restored, TreeHead(tree.size, tree.root())
@@ -111,7 +115,7 @@ def confirm_restore(home: Home, head: TreeHead) -> None:
 
 
 def _standing(trail: Trail, lines: bytes, key: str) -> Standing:
-    return standing_of(read(lines), key, lambda restored: trail.proof(restored.rows + 1) == bytes.fromhex(restored.row))
+    return standing_of(read(lines), key, lambda restored: trail.proof(restored.rows + 1).hex() == restored.row)
 
 
 def _of_backup(trail: Trail, theirs: bytes, ours: bytes) -> Standing:

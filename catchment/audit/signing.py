@@ -15,7 +15,7 @@ from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catchment.audit.checkpoints import (
+from catchment.audit.signed_log import (
     AFTER,
     MAY_BE_ERASED,
     NEXT,
@@ -132,11 +132,11 @@ class Signer:
 
 
 @contextmanager
-def signing(home: Home, *, since: bytes | None = None, restores: bool = False) -> Iterator[Signer]:
+def signing(home: Home, *, since: bytes | None = None, is_checked: bool = True) -> Iterator[Signer]:
     """Yield the key of a home, created at the first use. No other process signs or replaces the key during the block.
 
-    `since`: the checkpoints when the history was read that is to be signed; after a restore it is another one. `restores`: the
-    next checkpoint is that of a restore, which may follow lines that are not valid.
+    `since`: the checkpoints when the history was read that is to be signed; after a restore it is another one. `is_checked`:
+    the last checkpoint must be valid; that of a restore may follow any.
 
     Raises Refused if the last checkpoint is not valid, TryAgain after a restore, ConfigError and HomeUnavailable.
     """
@@ -147,7 +147,7 @@ def signing(home: Home, *, since: bytes | None = None, restores: bool = False) -
         signer = Signer(home, _in_use(seeds, lines), lines)
         if len(seeds.split()) > 1:
             signer.keep_alone()
-        if not restores and signed and (signed[-1].problem or signed[-1].key != signer.public):
+        if is_checked and signed and (signed[-1].problem or signed[-1].key != signer.public):
             raise Refused("audit: the last checkpoint is not valid; see `catchment audit verify`")
         if since is not None and any(line.restoration for line in signed[len(read(since)) :]):
             raise TryAgain("audit: the library was restored meanwhile; try again")
@@ -164,7 +164,7 @@ def kept(home: Home) -> tuple[bytes, str]:
 
 def public_key(home: Home) -> PublicKey:
     """Return the public key of a home, created at the first use. Raises as `signing`."""
-    with signing(home, restores=True) as signer:
+    with signing(home, is_checked=False) as signer:
         return PublicKey(signer.public, signer.minisign_key)
 
 

@@ -25,7 +25,7 @@ def test_every_command_of_the_audit_guide_works_as_documented(tmp_path: Path) ->
     person = Person(tmp_path / "home", variables={"HOME": str(tmp_path), "PATH": path})
     with closing(Ledger.open(Home(tmp_path / "home").make())) as ledger:
         ledger.sources.put("notes", "obsidian", Priority.NORMAL, "operator:anna")
-    assert document.carry_out(PROJECT / "docs" / "audit.md", person.environment, tmp_path) == 7
+    assert document.carry_out(PROJECT / "docs" / "audit.md", person.environment, tmp_path) == 10
     unpacked = tmp_path / "check"
     unpacked.mkdir()
     comparison.unpack(tmp_path / "notes.tar", unpacked)

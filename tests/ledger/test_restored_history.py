@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from catchment.actions import backups
 from catchment.audit import chain, export, signing, verify
-from catchment.audit.checkpoints import Restoration, about, read
+from catchment.audit.signed_log import Restoration, about, read
 from catchment.errors import HomeUnavailable, Refused, TryAgain
 from catchment.ledger import Ledger
 from catchment.ledger.admin import backup as copies
@@ -42,7 +42,7 @@ class KilledError(BaseException):
 
 @dataclass
 class House:
-    """A home with its ledger, and what its audit should say."""
+    """A home with its ledger, and the expected result of its audit."""
 
     home: Home
     clock: Clock
@@ -105,7 +105,7 @@ class House:
         self.world.sync = self.world.begin()
 
     def check(self) -> chain.Verified:
-        """Verify, and compare with what was done."""
+        """Verify, and compare the result with the actions so far."""
         found = chain.verify(self.home, self.ledger)
         assert found.problems == ()
         with self.ledger.trail() as trail:
@@ -519,7 +519,7 @@ def root_of(file: Path) -> tuple[int, bytes, bytes]:
 
 
 class Forger:
-    """Writes lines with a key of its own, or with one that it stole."""
+    """Writes lines with a new key, or with a stolen one."""
 
     def __init__(self, seed: str = "") -> None:
         self.key = (
@@ -648,6 +648,80 @@ def test_audit_is_right_after_any_order_of_actions_and_finds_each_forgery(tmp_pa
         with closing(Ledger.inspect(house.home)) as ledger:
             assert chain.verify(house.home, ledger).problems == ()
     assert unseen == []
+
+
+def test_backup_forged_with_a_replaced_key_is_not_proven(house: House, tmp_path: Path) -> None:
+    house.sign()
+    thief = Forger((house.home.audit / "key").read_text())
+    copy = house.back_up(tmp_path / "copy.db")
+    signing.rotate(house.home)
+    rewrite(copy, lambda rows: rows[1].__setitem__(2, "forged"))
+    with closing(sqlite3.connect(copy)) as connection, connection:
+        size, root, _ = root_of(copy)
+        connection.execute("UPDATE backup SET data = ? WHERE name = 'checkpoints'", (thief.line(b"", size, root),))
+    os.truncate(copy, copy.stat().st_size // 4096 * 4096)
+    copies.seal(copy)
+    done = house.restore(copy)
+    assert (done.home, "a key that this home has replaced" in str(done.problem)) == (thief.public, True)
+    [problem] = chain.verify(house.home, house.ledger).problems
+    assert problem.startswith(f"The backup of {done.made} was not intact when it was restored: its checkpoints are by")
+
+
+def test_checkpoints_of_an_older_version_stay_valid_and_are_signed_by_the_next(house: House) -> None:
+    house.sign()
+    present = Forger((house.home.audit / "key").read_text())
+    former = Forger()
+    size, root, _ = root_of(house.home.path / "ledger.db")
+    lines = [
+        former.line(b"", size, root, f"next {present.public}", chained=False),
+        present.line(b"", size, root, chained=False),
+    ]
+    log = house.home.checkpoints
+    log.write_bytes(b"".join(lines))
+    house.check()
+    log.write_bytes(lines[0])
+    [problem] = chain.verify(house.home, house.ledger).problems
+    assert problem.startswith("The last checkpoint was signed with another key") and "`audit/checkpoints`" in problem
+    log.write_bytes(b"".join(lines))
+    house.work()
+    house.sign()
+    assert house.check().checkpoints == 3
+    log.write_bytes(b"".join([lines[1], *log.read_bytes().splitlines(keepends=True)[2:]]))
+    assert chain.verify(house.home, house.ledger).problems
+
+
+@pytest.mark.parametrize("line", [b"", b"{}", b"[]", b"\xff", b'{"note": "", "key": "a"}', b'{"note": 1, "key": 2}'])
+def test_damaged_checkpoints_are_named_and_healed_by_a_restore(house: House, tmp_path: Path, line: bytes) -> None:
+    house.sign()
+    copy = house.back_up(tmp_path / "copy.db")
+    with house.home.checkpoints.open("ab") as log:
+        log.write(line + b"\n")
+    assert chain.verify(house.home, house.ledger).problems == ("Checkpoint 2: is unreadable",)
+    with pytest.raises(Refused, match="last checkpoint is not valid"):
+        signing.rotate(house.home)
+    house.restore(copy)
+    house.check()
+
+
+def test_lost_key_is_named_and_a_restore_goes_on_with_a_new_one(house: House, tmp_path: Path) -> None:
+    house.sign()
+    copy = house.back_up(tmp_path / "copy.db")
+    (house.home.audit / "key").unlink()
+    [problem] = chain.verify(house.home, house.ledger).problems
+    assert "bring back the file `audit/key`" in problem
+    assert house.restore(copy).problem is None
+    house.check()
+
+
+@pytest.mark.parametrize("rows", ["3", "x", 1 << 70, -5, None])
+def test_absurd_restore_by_a_stranger_is_found(house: House, rows: object) -> None:
+    house.sign()
+    before = house.home.checkpoints.read_bytes()
+    mark = {"made": "", "rows": rows, "replaced": 0, "signed": 0, "row": "zz"}
+    size = rows + 1 if isinstance(rows, int) else 4
+    line = Forger().line(before, size, b"", f"restored {json.dumps(mark)}")
+    house.home.checkpoints.write_bytes(before + line)
+    assert chain.verify(house.home, house.ledger).problems
 
 
 def test_planted_restore_is_not_signed(house: House) -> None:

@@ -31,10 +31,10 @@ class Trail:
         """Yield each row of the history and its hash. Passes a sentence for each inconsistency to `report`."""
         return history.walk(self._reading, report)
 
-    def proof(self, number: int) -> bytes | None:
-        """Return the hash of a row of the history; None if there is no such row."""
+    def proof(self, number: int) -> bytes:
+        """Return the hash of a row of the history; empty if there is no such row."""
         found: bytes | None = self._reading.execute(select(events.c.hash).where(events.c.id == number)).scalar()
-        return found
+        return found or b""
 
     def sources(self) -> dict[int, tuple[str, str]]:
         """Return the name and the kind of each source, removed ones too."""

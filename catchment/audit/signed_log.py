@@ -1,4 +1,4 @@
-"""The signed checkpoints of a home, and which of them are about the present history.
+"""The signed checkpoints of a home, and those of them that are about the present history.
 
 Each is a line of JSON with a key and a signed note: how long the history was, and the root of its tree. Lines are only added.
 Each also signs the SHA-256 of all lines before it, so the last one vouches for the others: a line that was removed, repeated,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 AFTER, NEXT, MAY_BE_ERASED, RESTORED = "after", "next", "erased", "restored"
 """The first words of further signed lines of a checkpoint."""
 _FORMER = "former"
+_MOST_ROWS = 1 << 62
 _UNKNOWN_KEY = (
     "The last checkpoint was signed with another key than that of this home; bring back the file `audit/key`, "
     "or move `audit/checkpoints` away to start anew"
@@ -101,10 +102,10 @@ def read(data: bytes) -> list[SignedLine]:
 
 
 def standing_of(lines: Sequence[SignedLine], key: str, is_in_place: Callable[[Restoration], bool]) -> Standing:
-    """Return what the lines say about a ledger. `key`: the public key of the home.
+    """Return the checkpoints that hold for a ledger. `key`: the public key of the home.
 
     A restore that is in place excuses the lines before it: they are about the replaced history. One that is not was killed
-    before it replaced the ledger, and says nothing.
+    before it replaced the ledger, and has no effect.
     """
     heads: list[TreeHead] = []
     restored: list[Restoration] = []
@@ -189,8 +190,11 @@ def _opened(stored: dict[str, Any] | None) -> tuple[SignedLine, dict[str, str]]:
     if "manifest" in marks:
         raise Broken("it is that of a bundle")
     erased = map(int, marks[MAY_BE_ERASED].split(" ")) if MAY_BE_ERASED in marks else ()
+    head = TreeHead(int(size), base64.b64decode(root), *erased)
     restoration = Restoration(**json.loads(marks[RESTORED])) if RESTORED in marks else None
-    return SignedLine(stored["key"], TreeHead(int(size), base64.b64decode(root), *erased), restoration), marks
+    if head.size > _MOST_ROWS or (restoration and restoration.rows + 1 != head.size):
+        raise ValueError
+    return SignedLine(stored["key"], head, restoration), marks
 
 
 def _stored(data: bytes) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
