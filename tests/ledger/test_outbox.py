@@ -154,7 +154,7 @@ def test_restored_library_is_compared_with_each_sink(sqlite_world: World, tmp_pa
     world.ledger.back_up(tmp_path / "backup.db", {})
     world.ledger.close()
     file = Path(world.url.removeprefix("sqlite:///"))
-    Ledger.restore(f"sqlite:///{file}", tmp_path / "backup.db", [], [])
+    Ledger.restore(f"sqlite:///{file}", tmp_path / "backup.db", [], [], lambda _copy, _files: None)
     with closing(Ledger.open(world.url)) as ledger:
         assert ledger.outbox.get("copy").compared == 0
     world.reopen()

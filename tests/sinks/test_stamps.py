@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ import sinks
 from catchment.errors import Refused, SinkUnavailable
 from catchment.ledger import Ledger, SinkState
 from catchment.ledger.db.schema import sinks as sinks_table
+from catchment.model import Tombstone, Upsert
 from catchment.runtime.home import Home
 from catchment.sync import supply as engine
 from tests.faults.crashes import killing, listen, lived
@@ -47,6 +49,33 @@ def copied_ledger(world: World, folder: Path) -> Callable[[], None]:
         world.reopen()
 
     return put_back
+
+
+def get_ahead(world: World) -> None:
+    """Add, change, move and delete documents."""
+    world.ingest(note("n/0.md", "v2", "n0"), *(note(f"n/ahead{n}.md") for n in range(3)))
+    world.record(Tombstone("n/2.md"), Upsert(note("n/moved.md", "v1", "n2")))
+    world.lose("n/1.md")
+    world.settle()
+
+
+def killed(world: World, tmp_path: Path, moment: str) -> bool:
+    """Deliver in a process that is killed at a moment of the ledger. Return whether it was."""
+    world.ledger.close()
+
+    def deliver() -> None:
+        listen(killing(moment, 1))
+        with closing(Ledger.open(world.url, clock=world.clock, monotonic=world.clock.steady)) as ledger:
+            supply(ledger)
+
+    return lived(deliver, tmp_path / "note").code == -signal.SIGKILL
+
+
+def restored(world: World, backup: Path) -> None:
+    world.ledger.close()
+    Ledger.restore(world.url, backup, [], [], lambda _copy, _files: None)
+    world.reopen()
+    world.sync = world.begin()
 
 
 def test_old_copy_of_a_place_is_noticed_and_repaired(supplied: World, place: Place, tmp_path: Path) -> None:
@@ -98,10 +127,7 @@ def test_sink_ahead_of_a_ledger_put_back_by_hand_is_repaired(supplied: World, pl
     world.ingest(*notes(4))
     supply(world.ledger)
     put_back = copied_ledger(world, tmp_path / "old")
-    world.ingest(note("n/0.md", "v2", "n0"), *(note(f"n/ahead{n}.md") for n in range(3)))
-    world.lose("n/1.md")
-    world.record()
-    world.settle()
+    get_ahead(world)
     supply(world.ledger)
     put_back()
     world.ingest(*(note(f"n/anew{n}.md") for n in range(2)))
@@ -115,14 +141,9 @@ def test_sink_ahead_of_a_restored_backup_is_repaired(supplied: World, place: Pla
     world.ingest(*notes(4))
     supply(world.ledger)
     world.ledger.back_up(tmp_path / "backup.db", {})
-    world.ingest(note("n/0.md", "v2", "n0"), *(note(f"n/ahead{n}.md") for n in range(3)))
-    world.lose("n/1.md")
-    world.settle()
+    get_ahead(world)
     supply(world.ledger)
-    world.ledger.close()
-    Ledger.restore(world.url, tmp_path / "backup.db", [], [])
-    world.reopen()
-    world.sync = world.begin()
+    restored(world, tmp_path / "backup.db")
     world.ingest(*(note(f"n/anew{n}.md") for n in range(2)))
     supply(world.ledger)
     assert equals(world, place)
@@ -184,19 +205,26 @@ def test_kill_between_sink_and_ledger_ends_equal(supplied: World, place: Place, 
     world.ingest(*notes(3))
     supply(world.ledger)
     world.ingest(note("n/0.md", "v2", "n0"), note("n/new.md"))
-    world.ledger.close()
-
-    def deliver() -> None:
-        listen(killing("outbox.Outbox.received: before commit", 1))
-        with closing(Ledger.open(world.url, clock=world.clock, monotonic=world.clock.steady)) as ledger:
-            supply(ledger)
-
-    assert lived(deliver, tmp_path / "note").code == -9
-    world.reopen()
+    assert killed(world, tmp_path, "outbox.Outbox.received: before commit")
     assert world.ledger.outbox.get("copy").waiting == 2
     supply(world.ledger)
     assert equals(world, place)
     assert not look(world, tmp_path)
+
+
+@pytest.mark.parametrize("moment", ["outbox.Outbox._set: before commit", "outbox.Outbox._set: after commit"])
+def test_killed_rebuild_before_a_restore_ends_equal(supplied: World, place: Place, tmp_path: Path, moment: str) -> None:
+    world = supplied
+    world.ingest(*notes(4))
+    supply(world.ledger)
+    world.ledger.back_up(tmp_path / "backup.db", {})
+    get_ahead(world)
+    world.ledger.outbox.set_state("copy", SinkState.EMPTYING, "operator:anna")
+    assert killed(world, tmp_path, moment)
+    assert place.read() == {}
+    restored(world, tmp_path / "backup.db")
+    supply(world.ledger)
+    assert equals(world, place)
 
 
 def test_sink_of_an_earlier_version_is_compared_once_and_stamped(supplied: World, place: Place, tmp_path: Path) -> None:
