@@ -64,7 +64,7 @@ class Answer:
 class Player:
     """A forked process that performs `work`. With `hold`, it stops at this step until `go_on`.
 
-    A process that is refused stays, as the page and the runner do, and may try again.
+    A process that was refused keeps running, as the web process and the runner do, and can repeat the act.
     """
 
     def __init__(self, work: Callable[[], None], note: Path, hold: int | None = None) -> None:
@@ -206,7 +206,7 @@ def is_step(moment: str) -> bool:
 
 
 class _Gate:
-    """Stops this process at a step, once, until it is told to go on."""
+    """Stops this process at a step, once, until the order to continue."""
 
     def __init__(self, step: int | None, tell: int, wait: int) -> None:
         self.step = step
