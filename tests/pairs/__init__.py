@@ -1,1 +1,1 @@
-"""Pairs of acts that write the same rows: one is started, or is killed, at each step of the other."""
+"""Pairs of acts that write the same rows: the second act starts at a step of the first, or the first is killed there."""

@@ -67,7 +67,7 @@ class Checks:
     def _undone(self) -> frozenset[str]:
         """Return the paths that must be as before the undone sync.
 
-        An undo leaves a path that a backfill has read again since, and says so. After a restore there is nothing to undo.
+        An undo skips paths that a backfill has read again since, and reports them. A restore discards the undone sync.
         """
         if "undo" not in self._names or "restore" in self._names:
             return frozenset()

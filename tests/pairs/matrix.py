@@ -1,8 +1,9 @@
 """The pairs of acts that write the same rows or files, and which.
 
-A pair is ordered: the second act is started at each step of the first. Left out are pairs without a row in common (a signing
-and a sync: the one only reads what the other appends), and pairs that can only wait for each other in the same place as
-another pair here.
+A pair is ordered: the second act starts at a step of the first. Each pair writes rows or files of the other act, and the order
+of these writes changes the result: two acts decide about the same documents, about the same jobs, about the file of the
+ledger, about the key and its checkpoints, or about the copies at a sink. Pairs whose acts only append to the history (a
+signing beside a sync) are left out.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""An office: a home with two folders, a sink and a backup, in the states from which a pair of acts starts, and the small
-model of what its library must contain.
+"""An office: a home with two folders, a sink and a backup, in the states from which a pair of acts starts, and a small
+model of its library.
 
-The folder has three contents. The first sync read the first content, the second sync the second; the third is there when
-the acts begin, and no act changes it. So the library is decided by the acts alone, in whatever order they took effect:
-see `expected`.
+The folder has three contents. The first sync read the first content, the second sync the second. Before the acts, a user
+wrote the third, which no act changes. So the acts alone decide about the library, in any order: see `expected`.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Office(Desk):
         self.others.mkdir(exist_ok=True)
         self.copies = place / "copies"
 
-    # What it notes for the acts and the checks
+    # Values for the processes of the acts and the checks
 
     def note(self, name: str, value: object) -> None:
         """Keep a value for the processes after this one."""

@@ -64,7 +64,7 @@ class Answer:
 class Player:
     """A forked process that performs `work`. With `hold`, it stops at this step until `go_on`.
 
-    A process that is refused stays, as the page and the runner do, and may try again.
+    A process that was refused keeps running, as the web process and the runner do, and can repeat the act.
     """
 
     def __init__(self, work: Callable[[], None], note: Path, hold: int | None = None) -> None:
@@ -83,7 +83,10 @@ class Player:
 
     def is_held(self, seconds: float = _LONGEST_SECONDS) -> bool:
         """Wait until the process is held or has answered. Return whether it is held; False also after `seconds`."""
-        return self._next(seconds) == _HELD
+        event = self._next(seconds)
+        if event is not None:
+            self._take(event)
+        return event == _HELD
 
     def go_on(self) -> None:
         """Let the process continue, or pass its step without being held."""
@@ -97,11 +100,7 @@ class Player:
         """Wait for the answer, at most so long. Return whether it has come."""
         end = time.monotonic() + seconds
         while self._answer is None and (event := self._next(max(0.0, end - time.monotonic()))) is not None:
-            if event == _REFUSED:
-                self._answer = self._noted()
-            elif not event:
-                _, status = os.waitpid(self._pid, 0)
-                self._answer = Answer(Fate.KILLED) if os.WIFSIGNALED(status) else self._noted()
+            self._take(event)
         return self._answer is not None
 
     def answer(self) -> Answer:
@@ -126,6 +125,13 @@ class Player:
             os.waitpid(self._pid, 0)
         os.close(self._heard)
         os.close(self._orders)
+
+    def _take(self, event: bytes) -> None:
+        if event == _REFUSED:
+            self._answer = self._noted()
+        elif not event:
+            _, status = os.waitpid(self._pid, 0)
+            self._answer = Answer(Fate.KILLED) if os.WIFSIGNALED(status) else self._noted()
 
     def _next(self, seconds: float) -> bytes | None:
         """Return the next event of the process, b"" at its end; None after `seconds`."""
@@ -200,7 +206,7 @@ def is_step(moment: str) -> bool:
 
 
 class _Gate:
-    """Stops this process at a step, once, until it is told to go on."""
+    """Stops this process at a step, once, until the order to continue."""
 
     def __init__(self, step: int | None, tell: int, wait: int) -> None:
         self.step = step

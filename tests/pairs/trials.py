@@ -1,7 +1,7 @@
-"""Trials: two acts in two processes on one home, the one started or killed at a step of the other, and the checks after.
+"""Trials: two acts in two processes on one home, interleaved at a step, and the checks afterwards.
 
-After each trial both acts are completed: repeated, as a person or the system would, until they are done or finally refused.
-Then an ordinary sync and a delivery run, and everything must hold.
+After each trial both acts are repeated, as a person or the system would, until they are done or finally refused. Then an
+ordinary sync and a delivery run, and every promise must hold.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _MOST_REPEATS = 4
 
 
 class Mode(StrEnum):
-    """What happens while the first act is held at a step.
+    """The events while the first act is held at a step.
 
-    BESIDE: the second runs to its end, then the first goes on. KILLED: the same, and the first is killed. BETWEEN: the second
-    is held at one of its own steps while the first is killed. WOVEN: the second is held until the first has ended.
+    BESIDE: the second act runs to its end, then the first continues. KILLED: the second runs to its end, then the first is
+    killed. BETWEEN: the first is killed while the second is held at a step. WOVEN: the second is held until the first ends.
     """
 
     BESIDE = "beside"
@@ -67,7 +67,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a trial: both answers, and what is wrong, or ""."""
+    """The result of a trial: both answers, and the broken promise, or ""."""
 
     trial: Trial
     answers: tuple[Answer, Answer]
@@ -138,7 +138,7 @@ class Arena:
         return Result(trial, answers, step, problem)
 
     def _wrong(self, check: Callable[[], None]) -> str:
-        """Return what a check finds, or ""."""
+        """Return the problem that a check finds, or ""."""
         with closing(Player(check, self._note)) as player:
             answer = player.answer()
         return "" if answer.fate is Fate.DONE else answer.text or answer.error or str(answer.fate)
@@ -166,7 +166,7 @@ class Arena:
         return one, other
 
     def _completed(self, pair: Pair, players: Sequence[Player], stack: ExitStack, *, second_first: bool) -> str:
-        """Repeat acts until they are done or finally refused. Return what is wrong, or "".
+        """Repeat acts until they are done or finally refused. Return the problem, or "".
 
         A refused act is repeated by its process, a killed one by a new process.
         """
