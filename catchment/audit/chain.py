@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from catchment.audit.signing import Signer, TreeHead, checkpoints
-from catchment.audit.verify import ERASED, FIELDS, Replay, Tree, leaf
+from catchment.audit.tree import Tree
+from catchment.audit.verify import ERASED, FIELDS, Replay
 from catchment.errors import Refused
-from catchment.ledger import Ledger
+from catchment.ledger import Ledger, Trail
 from catchment.runtime.home import Home
 
 _MOST_FINDINGS = 20
@@ -65,28 +68,49 @@ def rotate(home: Home, ledger: Ledger) -> Signer:
 
 
 def _checked(home: Home, ledger: Ledger, signer: Signer) -> tuple[Verified, Tree, int]:
-    """Return the result of a check, the tree, and the last row that may be erased."""
+    with ledger.trail() as trail:
+        return checked(home, trail, signer)
+
+
+def checked(
+    home: Home,
+    trail: Trail,
+    signer: Signer,
+    show: Callable[[Sequence[Any], Sequence[bytes]], Sequence[bool]] | None = None,
+) -> tuple[Verified, Tree, int]:
+    """Return the result of a check, the tree, and the last row that may be erased.
+
+    `show` sees the rows and their hashes in parts, and returns which of them a bundle shows.
+    """
     found, problems = checkpoints(home, signer)
     ahead = list(found)
     allowed = max(found, key=lambda one: one.erased, default=TreeHead(0, b""))
     tree, replay = Tree(), Replay(whole=not allowed.erased)
     erased = 0
-    with ledger.trail() as trail:
-        for row, proof in trail.history(problems.append):
-            tree.add(leaf(proof))
-            if row[_EVENT] == ERASED:
-                erased += 1
-                if erased > allowed.erased or row[0] > allowed.erased_to:
-                    problems.append(f"Row {row[0]} of the history was erased without a signature")
-            if wrong := replay.follow(row):
-                problems.append(f"The history is not possible: {wrong}")
-            while ahead and ahead[0].size == tree.size:
-                size, root = ahead[0].size, ahead.pop(0).root
-                if tree.root() != root:
-                    problems.append(f"The first {size} rows of the history are not those that were signed")
-        for job in trail.jobs():
-            if objection := replay.objection(job["id"], job["state"]):
-                problems.append(objection.capitalize())
+
+    def report(problem: str) -> None:
+        if len(problems) < _MOST_FINDINGS:
+            problems.append(problem)
+
+    for rows, proofs in trail.history(report):
+        for number in [row[0] for row in rows if row[_EVENT] == ERASED]:
+            erased += 1
+            if erased > allowed.erased or number > allowed.erased_to:
+                report(f"Row {number} of the history was erased without a signature")
+        for wrong in replay.follow(rows):
+            report(f"The history is not possible: {wrong}")
+        shown = show(rows, proofs) if show else [False] * len(rows)
+        before = tree.size
+        while ahead and ahead[0].size <= before + len(proofs):
+            size, root = ahead[0].size, ahead.pop(0).root
+            part = slice(tree.size - before, size - before)
+            tree.extend(proofs[part], shown[part])
+            if tree.root() != root:
+                report(f"The first {size} rows of the history are not those that were signed")
+        tree.extend(proofs[tree.size - before :], shown[tree.size - before :])
+    for job, state in trail.job_states():
+        if objection := replay.objection(job, state):
+            report(objection.capitalize())
     problems += [
         f"The history ended at row {one.size} when it was signed, and ends at row {tree.size}"
         for one in ahead
