@@ -26,7 +26,7 @@ _HARMFUL: Final = re.compile(
     "|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?"  # operating system commands: title, link, clipboard
     "|[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"  # control characters and bidirectional overrides
 )
-_UNESCAPED: Final = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_UNESCAPED: Final = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 _COLOURS: Final = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
 _STATE_COLOURS: Final = {
     "completed": "green",

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
 
+from catchment.audit.verify import visible
 from catchment.search.language import type_of
 
 _MARKED = re.compile(r"\[([^\[\]]+)\]")
@@ -170,6 +171,7 @@ FILTERS = {
         size,
         span,
         type_name,
+        visible,
     )
 }
 """The filters of the templates."""

@@ -32,8 +32,8 @@ def acts(
 
     `actor`: instead, the actions of actors whose names begin with this text. Raises NotFound for an unknown source.
     """
-    source_id = None if source is None else ledger.sources.get(source).id
     with ledger.trail() as trail:
+        source_id = None if source is None else trail.source_id(source)
         names = trail.sources()
     return [
         Act(one.id, one.at, one.actor, one.event, names.get(one.source_id or 0, (None,))[0], one.item_id, one.reason)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from catchment.audit.signed_log import Restoration, Standing, TreeHead, read, standing_of
 from catchment.audit.signing import kept, signing
-from catchment.audit.verify import ERASED, FIELDS, Replay, Tree, leaf
+from catchment.audit.tree import Tree
+from catchment.audit.verify import ERASED, FIELDS, Replay
 from catchment.errors import Refused, TryAgain
 from catchment.ledger import Ledger, Trail
 from catchment.runtime.home import Home
@@ -38,7 +40,7 @@ def verify(home: Home, ledger: Ledger, *, sign: bool = False) -> Verified:
     `sign`: add a checkpoint if nothing is wrong. Raises TryAgain if the library was restored meanwhile.
     """
     lines, key = kept(home)
-    found, tree, _ = _checked(ledger, lambda trail: _standing(trail, lines, key))
+    found, tree, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
     if sign and not found.problems:
         with signing(home, since=lines) as signer:
             signer.remember(tree.size, tree.root())
@@ -52,7 +54,7 @@ def erase(home: Home, ledger: Ledger, before: datetime, actor: str, reason: str)
     meanwhile.
     """
     lines, key = kept(home)
-    found, tree, _ = _checked(ledger, lambda trail: _standing(trail, lines, key))
+    found, tree, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
     if found.problems:
         raise Refused(f"audit: the history is broken ({found.problems[0]}); nothing was erased")
 
@@ -92,7 +94,7 @@ def sign_restore(
     copy.history.note("restored", actor, f"{what}; {reason}" if reason else what)
     with copy.trail() as trail:
         row = trail.proof(found.rows + 1)
-    tree.add(leaf(row))
+    tree.extend([row], [False])
     problem = found.problems[0] if found.problems else None
     with signing(home, is_checked=False) as signer:
         other = signer.take_over(theirs)
@@ -114,50 +116,75 @@ def confirm_restore(home: Home, head: TreeHead) -> None:
         signer.remember(head.size, head.root)
 
 
-def _standing(trail: Trail, lines: bytes, key: str) -> Standing:
+def standing(trail: Trail, lines: bytes, key: str) -> Standing:
+    """Return what the checkpoints of a home say about its history. `lines`, `key`: see `signing.kept`."""
     return standing_of(read(lines), key, lambda restored: trail.proof(restored.rows + 1).hex() == restored.row)
 
 
 def _of_backup(trail: Trail, theirs: bytes, ours: bytes) -> Standing:
     """Return the checkpoints that prove a backup: its own, or for a ledger copied as a file those of this home that fit."""
     if theirs:
-        return _standing(trail, theirs, read(theirs)[-1].key)
-    heads = [line.head for line in read(ours) if line.head.size]
-    sizes, tree, fit = {head.size for head in heads}, Tree(), list[TreeHead]()
-    for _, proof in trail.history(lambda _problem: None):
-        tree.add(leaf(proof))
-        if tree.size in sizes:
-            fit += [head for head in heads if (head.size, head.root) == (tree.size, tree.root())]
+        return standing(trail, theirs, read(theirs)[-1].key)
+    heads = sorted((line.head for line in read(ours) if line.head.size), key=lambda head: head.size)
+    tree, fit = Tree(), list[TreeHead]()
+    for _, proofs in trail.history(lambda _problem: None):
+        fit += [head for head, root in _passed(tree, heads, proofs) if head.root == root]
     return Standing(tuple(fit))
 
 
 def _checked(ledger: Ledger, of: Callable[[Trail], Standing]) -> tuple[Verified, Tree, TreeHead]:
-    """Return the result of a check, the tree, and the checkpoint that permits to erase most rows."""
     with ledger.trail() as trail:
-        standing = of(trail)
-        found, problems = standing.heads, list(standing.problems)
-        ahead = list(found)
-        allowed = standing.permitted
-        tree, replay = Tree(), Replay(whole=not allowed.erased)
-        erased = 0
-        for row, proof in trail.history(problems.append):
-            tree.add(leaf(proof))
-            if row[_EVENT] == ERASED:
-                erased += 1
-                if erased > allowed.erased or row[0] > allowed.erased_to:
-                    problems.append(f"Row {row[0]} of the history was erased without a signature")
-            if wrong := replay.follow(row):
-                problems.append(f"The history is not possible: {wrong}")
-            while ahead and ahead[0].size == tree.size:
-                size, root = ahead[0].size, ahead.pop(0).root
-                if tree.root() != root:
-                    problems.append(f"The first {size} rows of the history are not those that were signed")
-        for job in trail.jobs():
-            if objection := replay.objection(job["id"], job["state"]):
-                problems.append(objection.capitalize())
-    problems += [
-        f"The history ended at row {one.size} when it was signed, and ends at row {tree.size}" for one in ahead
-    ]
-    signed = min(max((one.size for one in found), default=0), tree.size)
-    verified = Verified(tree.size, len(found), signed, erased, standing.restored, tuple(problems[:_MOST_FINDINGS]))
+        return checked(trail, of(trail))
+
+
+def checked(
+    trail: Trail,
+    standing: Standing,
+    show: Callable[[Sequence[Any], Sequence[bytes]], Sequence[bool]] | None = None,
+) -> tuple[Verified, Tree, TreeHead]:
+    """Return the result of a check, the tree, and the checkpoint that permits to erase most rows.
+
+    `show` sees the rows and their hashes in parts, and returns which of them a bundle shows.
+    """
+    problems = list(standing.problems)
+    ahead = list(standing.heads)
+    allowed = standing.permitted
+    tree, replay = Tree(), Replay(whole=not allowed.erased)
+    erased = 0
+
+    def report(problem: str) -> None:
+        if len(problems) < _MOST_FINDINGS:
+            problems.append(problem)
+
+    for rows, proofs in trail.history(report):
+        for number in [row[0] for row in rows if row[_EVENT] == ERASED]:
+            erased += 1
+            if erased > allowed.erased or number > allowed.erased_to:
+                report(f"Row {number} of the history was erased without a signature")
+        for wrong in replay.follow(rows):
+            report(f"The history is not possible: {wrong}")
+        for head, root in _passed(tree, ahead, proofs, show(rows, proofs) if show else None):
+            if head.root != root:
+                report(f"The first {head.size} rows of the history are not those that were signed")
+    for job, state in trail.job_states():
+        if objection := replay.objection(job, state):
+            report(objection.capitalize())
+    for head in ahead:
+        report(f"The history ended at row {head.size} when it was signed, and ends at row {tree.size}")
+    signed = min(max((head.size for head in standing.heads), default=0), tree.size)
+    verified = Verified(tree.size, len(standing.heads), signed, erased, standing.restored, tuple(problems))
     return verified, tree, allowed
+
+
+def _passed(
+    tree: Tree, ahead: list[TreeHead], proofs: Sequence[bytes], shown: Sequence[bool] | None = None
+) -> list[tuple[TreeHead, bytes]]:
+    """Append rows to the tree. Remove from `ahead` the checkpoints on the way, and return them with the roots there."""
+    shown = shown or [False] * len(proofs)
+    before, passed = tree.size, []
+    while ahead and ahead[0].size <= before + len(proofs):
+        part = slice(tree.size - before, ahead[0].size - before)
+        tree.extend(proofs[part], shown[part])
+        passed.append((ahead.pop(0), tree.root()))
+    tree.extend(proofs[tree.size - before :], shown[tree.size - before :])
+    return passed

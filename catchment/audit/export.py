@@ -13,23 +13,26 @@ import json
 import os
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import compress
 from pathlib import Path
 from typing import IO, Any
 
+import orjson
+
 from catchment import __version__
-from catchment.audit import verify
+from catchment.audit import chain, verify
 from catchment.audit.signing import kept, signing
-from catchment.errors import BadInput, Refused
-from catchment.ledger import Ledger, Trail, to_micros
+from catchment.errors import BadInput, NotFound, Refused
+from catchment.ledger import Ledger, to_micros
 from catchment.pacing.operator_rules import ALL
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 
-_SOURCE_ID, _EVENT = verify.FIELDS.index("source_id"), verify.FIELDS.index("event")
+_AT, _EVENT, _SOURCE_ID = map(verify.FIELDS.index, ("at", "event", "source_id"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +50,34 @@ def export(
 ) -> ExportedBundle:
     """Write a bundle of the whole history, or of one source, or of what happened since a time, and add a checkpoint.
 
-    Raises BadInput if the file exists, NotFound for an unknown source, Refused if the history is broken, TryAgain after a
+    Raises BadInput if the file exists, NotFound for an unknown source or folder, Refused for a broken history, TryAgain after a
     restore meanwhile, HomeUnavailable.
     """
-    if target.exists():
+    if target.exists() or target.is_symlink():
         raise BadInput(f"{target.name}: exists already; choose another name")
+    if not target.parent.is_dir():
+        raise NotFound(f"{target.parent}: no such folder; create it, or name another one")
     signature = target.with_name(f"{target.name}.minisig")
-    lines, _ = kept(home)
-    source_id = ledger.sources.get(source).id if source else None
+    lines, key = kept(home)
     with ExitStack() as stack:
         stack.enter_context(atomic_files.explained())
         files = {name: stack.enter_context(tempfile.TemporaryFile(dir=target.parent)) for name in verify.FILES}
         with ledger.trail() as trail:
-            rows = _Rows(trail, source_id, since)
-            _write(files["history.jsonl"], rows.lines())
-            _write(files["jobs.jsonl"], trail.jobs(source_id))
+            source_id = None if source is None else trail.source_id(source)
+            rows = _Rows(files["history.jsonl"], source_id, since)
+            found, tree, _ = chain.checked(trail, chain.standing(trail, lines, key), rows.write)
+            if found.problems:
+                problem = found.problems[0]
+                raise Refused(f"audit: {problem[:1].lower()}{problem[1:]}; see `catchment audit verify`")
+            files["jobs.jsonl"].writelines(map(flat, trail.jobs(source_id)))
             names = {key: value for key, value in trail.sources().items() if source_id in (None, key)}
             scopes = (
                 None if source is None else frozenset({ALL, f"kind:{names[source_id or 0][1]}", f"source:{source}"})
             )
-            _write(files["throttles.jsonl"], trail.throttles(scopes))
-            _write(files["artifacts.jsonl"], trail.artifacts(source_id))
-        files["proof.json"].write(_json([base64.b64encode(each).decode() for each in rows.cover]))
+            files["throttles.jsonl"].writelines(map(_json, trail.throttles(scopes)))
+            files["artifacts.jsonl"].writelines(map(flat, trail.artifacts(source_id)))
+        size, root = tree.size, tree.root()
+        files["proof.json"].write(_json([base64.b64encode(each).decode() for each in tree.cover()]))
         files["verify.py"].write(Path(verify.__file__).read_bytes())
         # The manifest and both signatures must have one key, which a rotation could replace.
         signer = stack.enter_context(signing(home, since=lines))
@@ -78,97 +87,70 @@ def export(
             "key": signer.public,
             "source": source,
             "sources": {str(key): {"name": name, "kind": kind} for key, (name, kind) in names.items()},
-            "since": None if since is None else rows.since,
-            "whole": since is None and not rows.erased,
+            "since": rows.since,
+            "whole": since is None and not found.erased,
             "generated_at": rows.latest,
-            "size": rows.size,
+            "size": size,
             "rows": rows.included,
             "files": {name: _digest(file) for name, file in files.items()},
         }
         described = _json(manifest)
-        note = signer.note(rows.size, rows.root, f"manifest {hashlib.sha256(described).hexdigest()}").encode()
+        note = signer.note(size, root, f"manifest {hashlib.sha256(described).hexdigest()}").encode()
         whole: dict[str, IO[bytes] | bytes] = {**files, "manifest.json": described, "checkpoint.txt": note}
         fresh = atomic_files.unfinished(target)
         try:
             _pack(fresh, whole)
-            comment = f"size:{rows.size} root:{rows.root.hex()}"
+            comment = f"size:{size} root:{root.hex()}"
             atomic_files.write(signature, signer.minisign(fresh, comment).encode())
             atomic_files.put(fresh, target)
         finally:
             fresh.unlink(missing_ok=True)
-        signer.remember(rows.size, rows.root)
-    return ExportedBundle(target, signature, rows.included, rows.size)
+        signer.remember(size, root)
+    return ExportedBundle(target, signature, rows.included, size)
 
 
 class _Rows:
-    """The rows of the history that belong to a bundle, and the proof that they belong to the tree."""
+    """The rows of the history that belong to a bundle."""
 
-    def __init__(self, trail: Trail, source_id: int | None, since: datetime | None) -> None:
-        self._trail, self._source_id = trail, source_id
-        self.since = 0 if since is None else to_micros(since)
-        self.size = trail.length
-        self.included = self.latest = self.erased = 0
-        self.root = verify.Tree().root()
-        self.cover: list[bytes] = []
+    def __init__(self, file: IO[bytes], source_id: int | None, since: datetime | None) -> None:
+        self._file, self._source_id = file, source_id
+        self.since = None if since is None else to_micros(since)
+        self.included = self.latest = 0
+        self._proof, self._shown = b"", 0
 
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """Yield the included rows. Afterwards the other attributes are complete. Raises Refused if the history is broken."""
-        cover = Cover()
-        previous, shown = b"", 0
-        for row, proof in self._trail.history(_refuse):
-            self.latest = max(self.latest, row[1])
-            is_erased = row[_EVENT] == verify.ERASED
-            wanted = not is_erased and row[1] >= self.since and self._source_id in (None, row[_SOURCE_ID])
-            self.erased += is_erased
-            cover.add(verify.leaf(proof), shown=wanted)
-            if wanted:
-                self.included += 1
-                line = dict(zip(verify.FIELDS, row, strict=True))
-                # Its own predecessor needs no hash.
-                yield line if shown == row[0] - 1 else line | {"before": previous.hex()}
-                shown = row[0]
-            previous = proof
-        self.root, self.cover = cover.result()
+    def write(self, rows: Sequence[Sequence[Any]], proofs: Sequence[bytes]) -> Sequence[bool]:
+        """Write those of the next rows that are included. Return which are."""
+        self.latest = max([self.latest, *[row[_AT] for row in rows]])
+        included = list(map(self._is_included, rows))
+        lines = []
+        for row, before in compress(zip(rows, [self._proof, *proofs], strict=False), included):
+            line = dict(zip(verify.FIELDS, row, strict=False))
+            if self._shown != row[0] - 1:
+                # Any other row follows the one before it in the file.
+                line["before"] = before.hex()
+            lines.append(flat(line))
+            self._shown = row[0]
+        self._file.writelines(lines)
+        self.included += len(lines)
+        self._proof = proofs[-1]
+        return included
 
-
-class Cover:
-    """A growing tree that remembers the roots of the branches without a shown leaf, from left to right."""
-
-    def __init__(self) -> None:
-        self._branches: list[tuple[int, bytes, list[bytes] | None]] = []
-
-    def add(self, hashed: bytes, *, shown: bool) -> None:
-        self._branches.append((1, hashed, [] if shown else None))
-        while len(self._branches) > 1 and self._branches[-1][0] == self._branches[-2][0]:
-            self._join()
-
-    def result(self) -> tuple[bytes, list[bytes]]:
-        """Return the root and the cover."""
-        while len(self._branches) > 1:
-            self._join()
-        if not self._branches:
-            return verify.Tree().root(), []
-        ((_, root, cover),) = self._branches
-        return root, [root] if cover is None else cover
-
-    def _join(self) -> None:
-        (n, left, of_left), (m, right, of_right) = self._branches[-2:]
-        cover = None
-        if of_left is not None or of_right is not None:
-            cover = ([left] if of_left is None else of_left) + ([right] if of_right is None else of_right)
-        self._branches[-2:] = [(n + m, verify.node(left, right), cover)]
-
-
-def _refuse(problem: str) -> None:
-    raise Refused(f"audit: {problem[:1].lower()}{problem[1:]}; see `catchment audit verify`")
+    def _is_included(self, row: Sequence[Any]) -> bool:
+        return (
+            row[_EVENT] != verify.ERASED
+            and (self._source_id is None or row[_SOURCE_ID] == self._source_id)
+            and (self.since is None or row[_AT] >= self.since)
+        )
 
 
 def _json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
 
-def _write(file: IO[bytes], rows: Iterable[Mapping[str, Any]]) -> None:
-    file.writelines(map(_json, rows))
+def flat(value: Mapping[str, Any]) -> bytes:
+    """Return what `_json` returns for a flat mapping, six times as fast."""
+    line = orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    return line if line.isascii() and b"\x7f" not in line else _json(value)
 
 
 def _digest(file: IO[bytes]) -> str:

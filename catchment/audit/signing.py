@@ -26,7 +26,7 @@ from catchment.audit.signed_log import (
     read,
     taken_over,
 )
-from catchment.audit.verify import ORIGIN, Tree, checkpoint, key_id
+from catchment.audit.verify import NO_LEAVES, ORIGIN, checkpoint, key_id
 from catchment.errors import ConfigError, Refused, TryAgain
 from catchment.runtime import atomic_files, own_secrets
 from catchment.runtime.home import Home
@@ -83,9 +83,9 @@ class Signer:
         old, fresh = self._seed, _new_seed()
         # Until the checkpoints are written, the old key is in use, and from then on the new one: see `_in_use`.
         self._keep(old, fresh)
-        self._add(0, Tree().root(), f"{NEXT} {_public(fresh)}")
+        self._add(0, NO_LEAVES, f"{NEXT} {_public(fresh)}")
         self._seed = fresh
-        self._add(0, Tree().root())
+        self._add(0, NO_LEAVES)
         atomic_files.write(self._home.checkpoints, self._lines)
         self._keep(fresh)
 

@@ -1,12 +1,14 @@
 """Verify an audit bundle of Catchment with nothing but Python.
 
-    tar xf BUNDLE.tar && python3 -I verify.py [--item N] [--key KEY]
+    tar xf BUNDLE.tar && python3 -I verify.py [FOLDER] [--item N] [--key KEY]
 
-Checks the folder of this file: that it holds the files of the manifest and no others, that no row of the history is changed,
-missing or out of order, that the rows belong to the signed tree, who signed it, and that every job went only through permitted
-states. `--key` is the public key to expect: `catchment audit key` shows it where the bundle was made.
+Checks an unpacked bundle, by default the folder of this file: that it holds the files of the manifest and no others, that no
+row of the history is changed, missing or out of order, that the rows belong to the signed tree, who signed it, and that every
+job went only through permitted states. `--key` is the public key to expect: `catchment audit key` shows it where the bundle
+was made.
 
-Catchment uses the same functions when it makes and checks the history.
+Trusts nothing in the folder: each number that it prints is counted or has been checked, hidden characters are printed as
+escapes, and memory grows only with the number of rows. Catchment uses the same functions when it makes and checks the history.
 """
 
 from __future__ import annotations
@@ -15,11 +17,15 @@ import argparse
 import base64
 import hashlib
 import json
+import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
+from itertools import product
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 FIELDS = ("id", "at", "actor", "event", "source_id", "item_id", "job_id", "sync_id", "attempt", "reason")
 """The fields of a row of the history, in the order in which they are hashed. `at` is in microseconds since 1970 (UTC)."""
@@ -43,16 +49,91 @@ TRANSITIONS: dict[str, frozenset[str]] = {
 }
 """The permitted next states of a job."""
 _STATES = ("", *TRANSITIONS)
+_NUMBERS = {state: number for number, state in enumerate(_STATES)}
+_PERMITTED = frozenset(
+    [(0, _NUMBERS[state]) for state in FIRST]
+    + [(_NUMBERS[state], _NUMBERS[after]) for state in TRANSITIONS for after in TRANSITIONS[state]]
+)
+NO_LEAVES = hashlib.sha256(b"").digest()
+"""The root of a tree without leaves."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - Python 3.9, too
+_PAGE_BITS = 6
+_MOST_BYTES = 1 << 22
+"""Size of a line, of the manifest and of the checkpoint. A reason typed at a command has at most 2^17 bytes."""
+_SHORT = 1_000
+_MOST_NAMES = 20
+_Types = tuple[type, ...]
+_NUMBER: _Types = (int,)
+_TEXT: _Types = (str,)
+_MAYBE_NUMBER: _Types = (int, type(None))
+_MAYBE_TEXT: _Types = (str, type(None))
+_Form = dict[tuple[str, ...], frozenset[_Types]]
+"""The permitted names of a JSON object, in their order, and for each the permitted types of its values."""
+
+
+def _form(**fields: _Types) -> _Form:
+    names = tuple(sorted(fields))
+    return {names: frozenset(product(*(fields[name] for name in names)))}
+
+
+_ROW = {
+    **dict.fromkeys(FIELDS, _MAYBE_NUMBER),
+    **{"id": _NUMBER, "at": _NUMBER, "actor": _TEXT, "event": _TEXT, "reason": _MAYBE_TEXT},
+}
+_HISTORY = {**_form(**_ROW), **_form(**_ROW, before=_TEXT)}
+_JOBS = _form(
+    id=_NUMBER,
+    source_id=_NUMBER,
+    item_id=_NUMBER,
+    state=_TEXT,
+    reason=_MAYBE_TEXT,
+    attempt=_NUMBER,
+    enqueued_at=_NUMBER,
+    finished_at=_MAYBE_NUMBER,
+)
+_ARTIFACTS = _form(id=_NUMBER, source_id=_NUMBER, item_id=_NUMBER, hash=_TEXT, normalizer=_TEXT, text=_TEXT)
+_THROTTLES = _form(scope=_TEXT, rule=(dict,), changed_at=_NUMBER)
+_SOURCE = _form(name=_TEXT, kind=_TEXT)
+_MANIFEST = _form(
+    version=_NUMBER,
+    code=_TEXT,
+    key=_TEXT,
+    source=_MAYBE_TEXT,
+    sources=(dict,),
+    since=_MAYBE_NUMBER,
+    whole=(bool,),
+    generated_at=_NUMBER,
+    size=_NUMBER,
+    rows=_NUMBER,
+    files=(dict,),
+)
+_HASH = re.compile(rb'"([^"]{44})"([,\]])')
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
+"""Characters that Python calls printable and no font shows."""
 
 
 class Broken(Exception):
     """What is wrong with the bundle, in one line."""
 
 
+def visible(text: object) -> str:
+    """Return the text on one line, with each control, directional or invisible character as an escape. Idempotent."""
+    shown = _UNSEEN.sub(_escape, str(text))
+    return shown if shown.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in shown)
+
+
+def _escape(found: str | re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def link(previous: bytes, row: Sequence[Any]) -> bytes:
     """Return the hash of a row, chained to all rows before it."""
-    return hashlib.sha256(previous + json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()).digest()
+    return hashlib.sha256(previous + _encode(row).encode()).digest()
 
 
 def leaf(proof: bytes) -> bytes:
@@ -63,32 +144,6 @@ def leaf(proof: bytes) -> bytes:
 def node(left: bytes, right: bytes) -> bytes:
     """Return the hash of an inner node of the tree."""
     return hashlib.sha256(b"\1" + left + right).digest()
-
-
-class Tree:
-    """The tree over a growing list of leaves. Keeps one hash for each bit of its size."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._complete: list[tuple[int, bytes]] = []
-
-    def add(self, hashed: bytes) -> None:
-        """Append a leaf."""
-        self.size += 1
-        leaves = 1
-        while self._complete and self._complete[-1][0] == leaves:
-            hashed = node(self._complete.pop()[1], hashed)
-            leaves *= 2
-        self._complete.append((leaves, hashed))
-
-    def root(self) -> bytes:
-        """Return the root; of no leaves, the hash of nothing."""
-        if not self._complete:
-            return hashlib.sha256(b"").digest()
-        *rest, (_, root) = self._complete
-        for _, left in reversed(rest):
-            root = node(left, root)
-        return root
 
 
 def split(size: int) -> int:
@@ -118,37 +173,46 @@ def root_of(size: int, leaves: Iterable[tuple[int, bytes]], cover: Iterable[byte
         left = branch(low, middle)
         return node(left, branch(middle, high))
 
-    root = branch(0, size) if size else Tree().root()
+    root = branch(0, size) if size else NO_LEAVES
     if upcoming is not None or next(hidden, None) is not None:
         raise Broken("proof.json: the tree has more branches than it should")
     return root
 
 
 class Replay:
-    """The states of jobs, replayed from their events in order, in one byte each. `whole`: from their first events."""
+    """The states of jobs, replayed from their events in order, in pages of one byte each. `whole`: from their first events."""
 
     def __init__(self, *, whole: bool = True) -> None:
-        self._states, self._is_whole = bytearray(), whole
+        self._pages: dict[int, bytearray] = {}
+        self._is_whole = whole
 
-    def follow(self, row: Sequence[Any]) -> str | None:
-        """Take one row of the history. Return what is wrong with it, or None."""
-        _, _, _, event, _, _, job, *_ = row
-        if job is None or event not in TRANSITIONS:
-            return None
-        if job >= len(self._states):
-            self._states.extend(bytes(job - len(self._states) + 1_024))
-        before = _STATES[self._states[job]]
-        self._states[job] = _STATES.index(event)
-        if event in TRANSITIONS[before] if before else event in FIRST or not self._is_whole:
-            return None
-        return f"row {row[0]}: job {job} went from {before or 'nothing'} to {event}, which is not permitted"
+    def follow(self, rows: Iterable[Sequence[Any]]) -> list[str]:
+        """Take the next rows of the history. Return what is wrong with them."""
+        pages, found = self._pages, []
+        for row in rows:
+            job, state = row[6], _NUMBERS.get(row[3])
+            if job is None or not state:
+                continue
+            if type(job) is not int:
+                found.append(f"row {row[0]}: its job is not a number")
+                continue
+            page = pages.get(job >> _PAGE_BITS)
+            if page is None:
+                page = pages[job >> _PAGE_BITS] = bytearray(1 << _PAGE_BITS)
+            place = job & (1 << _PAGE_BITS) - 1
+            before, page[place] = page[place], state
+            if (before, state) not in _PERMITTED and (before or self._is_whole):
+                known = _STATES[before] or "nothing"
+                found.append(f"row {row[0]}: job {job} went from {known} to {row[3]}, which is not permitted")
+        return found
 
     def objection(self, job: int, state: str) -> str | None:
         """Return how the last state of a job differs from this one, or None."""
-        known = _STATES[self._states[job]] if job < len(self._states) else ""
+        page = self._pages.get(job >> _PAGE_BITS)
+        known = _STATES[page[job & (1 << _PAGE_BITS) - 1]] if page else ""
         if state == known or not (known or self._is_whole):
             return None
-        return f"job {job} is {state}, and {known or 'unknown'} by its history"
+        return f"job {job} is {visible(state)}, and {known or 'unknown'} by its history"
 
 
 def checkpoint(size: int, root: bytes, *more: str) -> str:
@@ -228,57 +292,224 @@ def _multiply(scalar: int, point: _Point) -> _Point:
     return result
 
 
-def bundle(folder: Path, expected_key: str | None = None, item: int = -1) -> tuple[Any, list[list[Any]]]:
-    """Verify an unpacked bundle. Return its manifest and the rows of an item. Raises Broken."""
-    there = {path.name for path in folder.iterdir()}
-    if there != {*FILES, "checkpoint.txt", "manifest.json"}:
-        odd = sorted(there ^ {*FILES, "checkpoint.txt", "manifest.json"})
-        raise Broken(f"{odd[0]}: {'does not belong to a bundle' if odd[0] in there else 'is missing'}")
-    for path in folder.iterdir():
-        if path.is_symlink() or not path.is_file():
-            raise Broken(f"{path.name}: not an ordinary file")
-    manifest = json.loads((folder / "manifest.json").read_bytes())
-    key = base64.b64decode(manifest["key"])
-    if expected_key is not None and manifest["key"] != expected_key:
-        raise Broken("the bundle was signed with another key")
-    note = (folder / "checkpoint.txt").read_text(encoding="utf-8")
-    _, size, root, *more = opened(note, key)
-    if more != [f"manifest {hashlib.sha256((folder / 'manifest.json').read_bytes()).hexdigest()}"]:
+class Bundle(NamedTuple):
+    """What an intact bundle holds. All numbers are counted.
+
+    `source`: the only source in it, or None. `rows`: by source. `first` and `last`: the earliest and the latest time.
+    `item`: the rows of the requested item.
+    """
+
+    key: str
+    source: str | None
+    since: int | None
+    size: int
+    rows: dict[str, int]
+    first: int
+    last: int
+    jobs: int
+    rules: int
+    documents: int
+    item: list[Sequence[Any]]
+
+
+def bundle(folder: Path, expected_key: str | None = None, item: int = -1) -> Bundle:
+    """Verify an unpacked bundle. Return what it holds. Raises Broken, or another exception for what is no bundle at all."""
+    _require_files(folder)
+    manifest, root = _signed(folder, expected_key)
+    names = _source_names(manifest)
+    only = next(iter(names)) if manifest["source"] is not None else None
+    rows: dict[int | None, int] = {}
+    about: list[Sequence[Any]] = []
+    since, first, last = manifest["since"], 0, 0
+
+    def see(row: Sequence[Any]) -> None:
+        nonlocal first, last
+        at, source = row[1], row[4]
+        if since is not None and at < since:
+            raise Broken(f"history.jsonl: row {row[0]} is from before the period of the bundle")
+        _require_source("history.jsonl", source, only)
+        first, last = (min(first, at), max(last, at)) if rows else (at, at)
+        rows[source] = rows.get(source, 0) + 1
+        if row[5] == item:
+            about.append(row)
+
+    replay = Replay(whole=manifest["whole"])
+    leaves = _leaves(folder / "history.jsonl", replay, see)
+    if root_of(manifest["size"], leaves, _cover(folder / "proof.json")) != root:
+        raise Broken("history.jsonl: its rows do not belong to the signed tree")
+    counted = sum(rows.values())
+    if counted != manifest["rows"] or (manifest["whole"] and only is None and counted != manifest["size"]):
+        raise Broken(f"manifest.json: says {manifest['rows']} of {manifest['size']} rows, and there are {counted}")
+    jobs = 0
+    for job in _in_order(folder / "jobs.jsonl", _JOBS, only):
+        jobs += 1
+        if objection := replay.objection(job["id"], job["state"]):
+            raise Broken(f"jobs.jsonl: {objection}")
+    documents = sum(1 for _ in _in_order(folder / "artifacts.jsonl", _ARTIFACTS, only))
+    rules = sum(1 for _ in _lines(folder / "throttles.jsonl", _THROTTLES))
+    by_source = {_source_name(number, names): count for number, count in rows.items()}
+    size, key, source = manifest["size"], manifest["key"], manifest["source"]
+    return Bundle(key, source, since, size, by_source, first, last, jobs, rules, documents, about)
+
+
+def _require_files(folder: Path) -> None:
+    missing = {*FILES, "checkpoint.txt", "manifest.json"}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name not in missing:
+                raise Broken(f"{visible(entry.name)}: does not belong to a bundle")
+            if not entry.is_file(follow_symlinks=False):
+                raise Broken(f"{entry.name}: not an ordinary file")
+            missing.remove(entry.name)
+    if missing:
+        raise Broken(f"{min(missing)}: is missing")
+
+
+def _signed(folder: Path, expected_key: str | None) -> tuple[dict[str, Any], bytes]:
+    """Return the manifest and the root of the tree, after it was checked that they and all files are as signed."""
+    described = _content(folder / "manifest.json")
+    manifest = _record("manifest.json", described, _MANIFEST)
+    if manifest["version"] != 1:
+        raise Broken(f"manifest.json: has version {manifest['version']}; take a newer verify.py")
+    key = _bytes(manifest["key"])
+    if expected_key not in (None, manifest["key"]):
+        raise Broken(f"the bundle was signed with another key, {manifest['key']}")
+    origin, size, root, *more = opened(_content(folder / "checkpoint.txt").decode(), key)
+    if (origin, size) != (ORIGIN, str(manifest["size"])) or manifest["size"] < 0:
+        raise Broken("checkpoint.txt: belongs to another bundle")
+    if more != [f"manifest {hashlib.sha256(described).hexdigest()}"]:
         raise Broken("manifest.json: was changed")
     if tuple(manifest["files"]) != FILES:
         raise Broken("manifest.json: does not describe the files")
     for name, digest in manifest["files"].items():
         if _digest(folder / name) != digest:
             raise Broken(f"{name}: was changed")
-    about: list[list[Any]] = []
-    replay = Replay(whole=manifest["whole"])
-    cover = map(base64.b64decode, json.loads((folder / "proof.json").read_bytes()))
-    leaves = _leaves(folder, replay, lambda row: about.append(row) if row[5] == item else None)
-    if base64.b64encode(root_of(int(size), leaves, cover)).decode() != root:
-        raise Broken("history.jsonl: its rows do not belong to the signed tree")
-    for job in _lines(folder / "jobs.jsonl"):
-        if objection := replay.objection(job["id"], job["state"]):
-            raise Broken(f"jobs.jsonl: {objection}")
-    return manifest, about
+    return manifest, _bytes(root)
 
 
-def _leaves(folder: Path, replay: Replay, see: Callable[[list[Any]], None]) -> Iterator[tuple[int, bytes]]:
+def _source_names(manifest: dict[str, Any]) -> dict[int, str]:
+    """Return the names of the sources in the bundle, for which only the signature vouches."""
+    names = {}
+    for number, source in manifest["sources"].items():
+        _require_form("manifest.json", source, _SOURCE)
+        names[_bounded(number)] = f"{source['name']} ({source['kind']})"
+    its_own = [source["name"] for source in manifest["sources"].values()]
+    if manifest["source"] is not None and its_own != [manifest["source"]]:
+        raise Broken("manifest.json: describes other sources than its own")
+    return names
+
+
+def _source_name(number: int | None, names: dict[int, str]) -> str:
+    return "no source" if number is None else names.get(number, f"source {number}")
+
+
+def _require_source(name: str, source: int | None, only: int | None) -> None:
+    if only is not None and source != only:
+        raise Broken(f"{name}: has a line of another source")
+
+
+def _leaves(file: Path, replay: Replay, see: Callable[[Sequence[Any]], None]) -> Iterator[tuple[int, bytes]]:
     """Yield the leaves of the rows, after `see` has seen each."""
     last, previous = 0, b""
-    for line in _lines(folder / "history.jsonl"):
-        row = [line[name] for name in FIELDS]
-        before = bytes.fromhex(line["before"]) if "before" in line else previous
-        if (
-            row[0] <= last
-            or (row[0] == last + 1 and before != previous)
-            or ("before" not in line and row[0] != last + 1)
-        ):
-            raise Broken(f"history.jsonl: row {row[0]} is out of order, or the row before it was changed")
-        last, previous = row[0], link(before, row)
-        if problem := replay.follow(row):
+    fields = itemgetter(*FIELDS)
+    for line in _lines(file, _HISTORY):
+        row = fields(line)
+        number = row[0]
+        before = _previous(line["before"]) if "before" in line else previous
+        if number <= last or (before != previous if number == last + 1 else "before" not in line):
+            raise Broken(f"history.jsonl: row {number} is out of order, or the row before it was changed")
+        last, previous = number, link(before, row)
+        for problem in replay.follow((row,)):
             raise Broken(f"history.jsonl: {problem}")
         see(row)
         yield last, leaf(previous)
+
+
+def _previous(text: str) -> bytes:
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise Broken("history.jsonl: a hash is not 64 hexadecimal digits")
+    return bytes.fromhex(text)
+
+
+def _cover(file: Path) -> Iterator[bytes]:
+    """Yield the hashes of a list of JSON, of which only one is in memory."""
+    with file.open("rb") as content:
+        mark, part = content.read(1), content.read(47)
+        while mark in b"[," and (found := _HASH.fullmatch(part)):
+            yield _bytes(found[1].decode("ascii"))
+            mark, part = found[2], content.read(47)
+        if (mark, part) not in ((b"[", b"]\n"), (b"]", b"\n")):
+            raise Broken("proof.json: is not a list of hashes")
+
+
+def _in_order(file: Path, form: _Form, only: int | None) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a file, whose numbers ascend."""
+    last = 0
+    for line in _lines(file, form):
+        _require_source(file.name, line["source_id"], only)
+        if line["id"] <= last:
+            raise Broken(f"{file.name}: number {line['id']} is out of order")
+        last = line["id"]
+        yield line
+
+
+def _lines(file: Path, form: _Form) -> Iterator[dict[str, Any]]:
+    with file.open("rb") as lines:
+        while line := lines.readline(_MOST_BYTES + 1):
+            yield _record(file.name, line, form)
+
+
+def _content(file: Path) -> bytes:
+    with file.open("rb") as content:
+        return content.read(_MOST_BYTES + 1)
+
+
+def _record(name: str, line: bytes, form: _Form) -> dict[str, Any]:
+    """Return a JSON object. Raises Broken, or ValueError if it is not JSON."""
+    if len(line) > _MOST_BYTES:
+        raise Broken(f"{name}: a line is too long")
+    text = line.decode("ascii")
+    value, end = (_DECODER if len(line) < _SHORT else _DECODER_OF_LONG).raw_decode(text)
+    _require_form(name, value, form)
+    if text[end:] not in ("", "\n"):
+        raise Broken(f"{name}: a line does not end with its object")
+    return value  # type: ignore[no-any-return]  # it has the form
+
+
+def _require_form(name: str, value: Any, form: _Form) -> None:
+    if type(value) is not dict or tuple(map(type, value.values())) not in form.get(tuple(value), ()):
+        raise Broken(f"{name}: a line has other fields or types than it should")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise Broken("a field occurs twice")
+    return value
+
+
+def _no_constant(text: str) -> None:
+    raise Broken(f"{text} is not JSON")
+
+
+def _bounded(text: str) -> int:
+    """Return a number. The time of `int` grows with the square of the digits, which Python 3.9 does not limit."""
+    if len(text) > _SHORT:
+        raise Broken("a number has too many digits")
+    return int(text)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+_DECODER_OF_LONG = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_bounded)
+"""Takes twice as long."""
+
+
+def _bytes(text: str) -> bytes:
+    """Return a key or a hash of 32 bytes."""
+    value = base64.b64decode(text, validate=True)
+    if len(value) != 32 or base64.b64encode(value).decode() != text:
+        raise Broken("a key or a hash is not 32 bytes in Base64")
+    return value
 
 
 def _digest(path: Path) -> str:
@@ -289,30 +520,58 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    with file.open(encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
-
-
 def main() -> int:
-    """Verify the folder of this file. Returns the exit code."""
-    folder = Path(__file__).resolve().parent
+    """Verify a folder. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="verify.py", description=(__doc__ or "").partition("\n")[0])
+    here = Path(__file__).resolve().parent
+    parser.add_argument(
+        "folder", type=Path, nargs="?", default=here, help="an unpacked bundle; default: beside verify.py"
+    )
     parser.add_argument("--item", type=int, default=-1, metavar="N", help="also print what happened to this item")
     parser.add_argument("--key", metavar="KEY", help="the public key that must have signed the bundle")
     asked = parser.parse_args()
-    say = print
     try:
-        manifest, rows = bundle(folder, asked.key, asked.item)
-    except (Broken, ValueError, KeyError, TypeError, RecursionError) as problem:
-        say(f"broken: {problem if isinstance(problem, Broken) else f'unreadable ({type(problem).__name__})'}")
+        found = bundle(asked.folder, asked.key, asked.item)
+    except Broken as problem:
+        _say(f"broken: {problem}")
         return 1
-    say(f"intact: {manifest['rows']} of {manifest['size']} rows of the history, signed with {manifest['key']}")
-    for number, at, actor, event, _, _, job, sync, attempt, reason in rows:
-        when = _EPOCH + timedelta(microseconds=at)
-        about = f"job {job}, sync {sync}, attempt {attempt}"
-        say(f"{number}  {when:%Y-%m-%d %H:%M:%S} UTC  {event}  by {actor}  ({about})  {reason or ''}".rstrip())
+    except Exception as problem:  # noqa: BLE001 - a bundle that causes any error is broken
+        _say(f"broken: unreadable ({type(problem).__name__})")
+        return 1
+    for line in _report(found, is_key_known=asked.key is not None):
+        _say(line)
     return 0
+
+
+def _report(found: Bundle, *, is_key_known: bool) -> Iterator[str]:
+    rows = sum(found.rows.values())
+    yield f"intact: {rows} of {found.size} rows of the history, signed with {found.key}"
+    if not is_key_known:
+        yield "key: anybody can sign; compare it with the key that you expect, or pass --key"
+    since = "" if found.since is None else f"only rows since {_when(found.since)}: "
+    yield f"period: {since}{f'{_when(found.first)} to {_when(found.last)}' if rows else 'no rows'}"
+    names = sorted(found.rows)
+    more = f", and {len(names) - _MOST_NAMES} others" if len(names) > _MOST_NAMES else ""
+    yield f"sources: {', '.join(f'{name}: {found.rows[name]}' for name in names[:_MOST_NAMES]) or 'none'}{more}"
+    yield (
+        f"tables: history ({rows} rows, proven), jobs ({found.jobs}, with the states that the history gives), "
+        f"throttles ({found.rules}) and artifacts ({found.documents}), both as the signer had them"
+    )
+    for number, at, actor, event, _, _, job, sync, attempt, reason in found.item:
+        about = f"job {job}, sync {sync}, attempt {attempt}"
+        yield f"{number}  {_when(at)}  {event}  by {actor}  ({about})  {reason or ''}".rstrip()
+
+
+def _when(at: int) -> str:
+    try:
+        return f"{_EPOCH + timedelta(microseconds=at):%Y-%m-%d %H:%M:%S} UTC"
+    except OverflowError:
+        return f"{at} microseconds after 1970"
+
+
+def _say(line: str) -> None:
+    encoding = sys.stdout.encoding or "ascii"
+    sys.stdout.write(visible(line).encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
 
 if __name__ == "__main__":

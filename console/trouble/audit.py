@@ -37,13 +37,17 @@ def list_events(
     Example: catchment audit list --source notes --since 30d
     """
     from catchment.audit.acts import acts
+    from catchment.audit.verify import visible
 
     with session.reading() as ledger:
         found = acts(ledger, source, actor, since, limit)
     if as_json:
         render.show_json([asdict(one) for one in found])
     elif found:
-        table = [(one.number, one.at, one.actor, one.event, one.source, one.reason) for one in found]
+        table = [
+            (one.number, one.at, *map(visible, (one.actor, one.event, one.source or "", one.reason or "")))
+            for one in found
+        ]
         render.show_table(("N", "TIME", "ACTOR", "EVENT", "SOURCE", "REASON"), table)
     else:
         render.note("no matching events")
@@ -58,6 +62,7 @@ def verify(as_json: arguments.Json = False) -> None:
     Example: catchment audit verify
     """
     from catchment.audit import chain
+    from catchment.audit.verify import visible
 
     with session.reading() as ledger:
         found = chain.verify(session.home(), ledger)
@@ -65,7 +70,7 @@ def verify(as_json: arguments.Json = False) -> None:
         render.show_json(asdict(found))
     else:
         for problem in found.problems:
-            render.say(f"✗ {problem}")
+            render.say(f"✗ {visible(problem)}")
         if not found.problems:
             signed = f"{found.signed:,} of them signed, by {render.count(found.checkpoints, 'checkpoint')}"
             erased = f", {found.erased:,} erased" if found.erased else ""
@@ -109,21 +114,26 @@ def export(
     Example: catchment audit export audit.tar --source notes
     """
     from catchment.audit.export import export as write
+    from catchment.audit.verify import visible
 
     with session.reading() as ledger:
         made = write(session.home(), ledger, file.expanduser().absolute(), source, since)
-    render.say(
-        f"{made.file}: {made.rows:,} of {made.size:,} rows of the history; its signature is {made.signature.name}"
-    )
+    rows = f"{made.rows:,} of {made.size:,} rows of the history"
+    render.say(visible(f"{made.file}: {rows}; its signature is {made.signature.name}"))
     render.note("to verify it: unpack it into an empty folder and run python3 -I verify.py there")
 
 
 @app.command()
 def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A bundle of `catchment audit export`.")],
+    key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="The key that signed it; default: one that this home has or had.")
+    ] = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Compare the documents of a bundle with the library.
+
+    Refuses a bundle that was changed, or signed with an unknown key.
 
     Example: catchment audit compare audit.tar
     """
@@ -131,13 +141,14 @@ def compare(
     from catchment.audit.comparison import compare as compared
 
     with session.reading() as ledger:
-        found = compared(ledger, file.expanduser().absolute())
+        found = compared(session.home(), ledger, file.expanduser().absolute(), key)
     by_fate: dict[str, list[int]] = {
         fate: [number for number, its in found.fates.items() if its is fate] for fate in Fate
     }
     if as_json:
-        render.show_json({**by_fate, "new": found.new})
+        render.show_json({**by_fate, "new": found.new, "key": found.key, "owner": found.owner.name.lower()})
         return
+    render.say(f"signed with {found.key}, {found.owner}")
     for fate, numbers in by_fate.items():
         named = ", ".join(map(str, numbers[:_SHOWN])) + (", …" if len(numbers) > _SHOWN else "")
         render.say(f"{fate}: {len(numbers):,}{f' (document {named})' if numbers and fate != Fate.SAME else ''}")

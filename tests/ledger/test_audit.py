@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
@@ -21,6 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from catchment.audit import chain, comparison, export, verify
 from catchment.audit.comparison import Fate, compare
 from catchment.audit.signing import public_key, rotate
+from catchment.audit.tree import Tree
 from catchment.errors import AccessDenied, BadInput, FetchFailed, NotFound, Refused, SkipReason
 from catchment.ledger.db.database import link
 from catchment.ledger.db.job_states import ARROWS
@@ -187,8 +189,12 @@ def test_a_bundle_is_verified_with_python_alone(
     run = [sys.executable, "-I", str(folder / "verify.py"), "--item", "2", "--key", public_key(home).key]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
-    first, *events = done.stdout.splitlines()
-    assert first.startswith(f"intact: {made.rows} of {made.size} rows")
+    first, period, sources, tables, *events = done.stdout.splitlines()
+    assert first == f"intact: {made.rows} of {made.size} rows of the history, signed with {public_key(home).key}"
+    assert period == "period: 2026-11-20 12:00:00 UTC to 2026-11-20 12:00:00 UTC"
+    in_bundle = {"notes", "private"} - ({"private"} if source else set())
+    assert {name for name in ("notes", "private") if f"{name} (" in sources} == in_bundle
+    assert tables.startswith(f"tables: history ({made.rows} rows, proven), jobs (")
     assert [line.split("  ")[2] for line in events] == ["pending", "running", "succeeded"]
     shown = "".join((folder / name).read_text() for name in (*verify.FILES[:-1], "manifest.json"))
     assert ("private" in shown) is (source is None)
@@ -225,8 +231,8 @@ def test_a_bundle_since_a_time_shows_only_later_rows(two_sources: World, home: H
     two_sources.ingest(*notes(1, 9))
     made = export.export(home, two_sources.ledger, tmp_path / "bundle.tar", since=since)
     assert 0 < made.rows < made.size
-    manifest, _ = verify.bundle(unpack(made, tmp_path / "unpacked"))
-    assert manifest["rows"] == made.rows
+    found = verify.bundle(unpack(made, tmp_path / "unpacked"))
+    assert sum(found.rows.values()) == made.rows
 
 
 def test_a_bundle_says_what_became_of_its_documents(signed: World, home: Home, tmp_path: Path) -> None:
@@ -235,7 +241,7 @@ def test_a_bundle_says_what_became_of_its_documents(signed: World, home: Home, t
     signed.lose("n/2.md")
     signed.settle()
     signed.expire()
-    found = compare(signed.ledger, made.file)
+    found = compare(home, signed.ledger, made.file)
     number = {name: signed.ledger.intake.find(f"n/{name}.md")[0].document for name in ("0", "1", "20")}
     assert found.fates[number["0"]] is Fate.SAME
     assert found.fates[number["1"]] is Fate.CHANGED
@@ -243,7 +249,7 @@ def test_a_bundle_says_what_became_of_its_documents(signed: World, home: Home, t
     assert found.new == 1
     made.file.write_bytes(made.file.read_bytes().replace(b"succeeded", b"succeedee", 1))
     with pytest.raises(BadInput, match=r"history\.jsonl: was changed; use the original file"):
-        compare(signed.ledger, made.file)
+        compare(home, signed.ledger, made.file)
 
 
 def test_a_broken_history_is_not_signed_nor_exported(signed: World, home: Home, tmp_path: Path) -> None:
@@ -266,19 +272,32 @@ def test_an_export_refuses_what_it_cannot_do(signed: World, home: Home, tmp_path
         export.export(home, signed.ledger, tmp_path / "there.tar")
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 3, 5, 8, 13])
+def _root(leaves: list[bytes]) -> bytes:
+    """Return the root as RFC 6962 defines it."""
+    if len(leaves) < 2:
+        return leaves[0] if leaves else hashlib.sha256(b"").digest()
+    half = verify.split(len(leaves))
+    return hashlib.sha256(b"\1" + _root(leaves[:half]) + _root(leaves[half:])).digest()
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 5, 8, 13, 1_023, 1_024, 2_049, 5_000])
 def test_each_choice_of_leaves_proves_the_same_root(size: int) -> None:
-    leaves = [verify.leaf(bytes([number])) for number in range(size)]
-    tree = verify.Tree()
-    for one in leaves:
-        tree.add(one)
-    for shown in range(2**size) if size < 9 else [0, 1, 2**size - 1, 0b1010101]:
-        cover = export.Cover()
-        for number, one in enumerate(leaves):
-            cover.add(one, shown=bool(shown >> number & 1))
-        root, hidden = cover.result()
-        known = [(number + 1, one) for number, one in enumerate(leaves) if shown >> number & 1]
-        assert root == tree.root() == verify.root_of(size, known, hidden)
+    proofs = [str(number).encode() for number in range(size)]
+    leaves = list(map(verify.leaf, proofs))
+    root = _root(leaves)
+    chance = random.Random(size)
+    every = (
+        [[bool(choice >> number & 1) for number in range(size)] for choice in range(2 ** min(size, 8))]
+        if size < 9
+        else []
+    )
+    for shown in every or [[chance.random() < share for _ in proofs] for share in (0, 0.001, 0.5, 0.999, 1)]:
+        tree = Tree()
+        for start in range(0, size, 700):
+            tree.extend(proofs[start : start + 700], shown[start : start + 700])
+        known = [(number, leaf) for number, leaf in enumerate(leaves, 1) if shown[number - 1]]
+        assert tree.size == size
+        assert root == tree.root() == verify.root_of(size, known, tree.cover())
 
 
 @pytest.mark.databases
@@ -297,8 +316,8 @@ def test_old_rows_are_erased_with_a_signature_and_the_rest_stays_proven(
     assert [event.event for event in world.ledger.history.of_item(1)] == ["pending", "running", "succeeded"]
     assert world.ledger.history.trail(9)[-1].reason == f"3 rows from before {day:%Y-%m-%d}; enough"
     made = export.export(home, world.ledger, tmp_path / "bundle.tar")
-    manifest, _ = verify.bundle(unpack(made, tmp_path / "unpacked"))
-    assert manifest["size"] - manifest["rows"] == 3
+    found = verify.bundle(unpack(made, tmp_path / "unpacked"))
+    assert found.size - sum(found.rows.values()) == 3
     with pytest.raises(DBAPIError, match="append-only"), world.ledger._store.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE history SET actor = 'nobody'")
 
@@ -317,14 +336,14 @@ def test_both_databases_have_the_same_history(world: World, home: Home, tmp_path
     world.ingest(*notes(3))
     assert chain.verify(home, world.ledger, sign=True).problems == ()
     made = export.export(home, world.ledger, tmp_path / "bundle.tar")
-    assert verify.bundle(unpack(made, tmp_path / "unpacked"))[0]["rows"] == made.rows
+    assert sum(verify.bundle(unpack(made, tmp_path / "unpacked")).rows.values()) == made.rows
 
 
 @pytest.mark.parametrize("name", ["../out", "sub/file", "/etc/x", ".."])
-def test_a_bundle_writes_only_into_its_own_folder(two_sources: World, tmp_path: Path, name: str) -> None:
+def test_a_bundle_writes_only_into_its_own_folder(two_sources: World, home: Home, tmp_path: Path, name: str) -> None:
     forged = tmp_path / "forged.tar"
     with tarfile.open(forged, "w") as tar:
         tar.addfile(tarfile.TarInfo(name))
     with pytest.raises(BadInput, match="not an intact audit bundle"):
-        compare(two_sources.ledger, forged)
+        compare(home, two_sources.ledger, forged)
     assert sorted(tmp_path.rglob("out")) == []

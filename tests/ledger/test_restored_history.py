@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from catchment.actions import backups
 from catchment.audit import chain, export, signing, verify
 from catchment.audit.signed_log import Restoration, about, read
+from catchment.audit.tree import Tree
 from catchment.errors import HomeUnavailable, Refused, TryAgain
 from catchment.ledger import Ledger
 from catchment.ledger.admin import backup as copies
@@ -389,7 +390,7 @@ def test_processes_that_sign_at_once_add_all_their_lines(house: House) -> None:
                         signing.rotate(house.home)
                     else:
                         with signing.signing(house.home) as signer:
-                            signer.remember(0, verify.Tree().root())
+                            signer.remember(0, verify.NO_LEAVES)
             finally:
                 os._exit(0)
         children.append(child)
@@ -408,7 +409,7 @@ def test_first_signatures_at_once_create_one_key(tmp_path: Path) -> None:
         if child == 0:
             try:
                 with signing.signing(home) as signer:
-                    signer.remember(0, verify.Tree().root())
+                    signer.remember(0, verify.NO_LEAVES)
             finally:
                 os._exit(0)
         children.append(child)
@@ -511,10 +512,10 @@ def copies_of_triggers() -> tuple[str, ...]:
 
 def root_of(file: Path) -> tuple[int, bytes, bytes]:
     """Return the size and the root of a history, and the hash of its last row."""
-    tree, proof = verify.Tree(), b""
+    tree, proof = Tree(), b""
     with closing(sqlite3.connect(file)) as connection:
         for (proof,) in connection.execute("SELECT hash FROM history ORDER BY id"):
-            tree.add(verify.leaf(proof))
+            tree.extend([proof], [False])
     return tree.size, tree.root(), proof
 
 
@@ -581,7 +582,7 @@ def forgeries(house: House, old_seed: str, stranger: bytes, chance: random.Rando
             head = start + forger.line(start, size, root)
             restore = start + forger.line(start, size, root, mark)
             loose = start + forger.line(start, size, root, mark, chained=False)
-            next_key = forger.line(head, 0, verify.Tree().root(), f"next {present}")
+            next_key = forger.line(head, 0, verify.NO_LEAVES, f"next {present}")
             for name, forged_log in {
                 "checkpoint": head,
                 "restore": restore,

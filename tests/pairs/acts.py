@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import sinks
 from catchment.actions.revoke import Extent, revoke
-from catchment.audit import chain
+from catchment.audit import chain, signing
 from catchment.audit.export import export as export_bundle
 from catchment.errors import CatchmentError, NoConsent, NotFound, NotNow, Refused, TryAgain
 from catchment.ledger import Ledger, SinkState, UndoAction
@@ -84,8 +84,8 @@ def restore(office: Office) -> None:
 
 def rotate(office: Office) -> None:
     with session.writing() as ledger:
-        signer = chain.rotate(office.home, ledger)
-        ledger.history.note("audit key replaced", _ACTOR, signer.public)
+        public = signing.rotate(office.home)
+        ledger.history.note("audit key replaced", _ACTOR, public.key)
 
 
 def sign(office: Office) -> None:

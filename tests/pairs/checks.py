@@ -11,7 +11,7 @@ from pathlib import Path
 
 import sinks
 from catchment.audit import chain, verify
-from catchment.audit.signing import Signer
+from catchment.audit.signing import public_key
 from catchment.content.parsing import CODE
 from catchment.errors import NoConsent, NotFound
 from catchment.ledger import BackfillState, Ledger, SinkState
@@ -156,7 +156,7 @@ class Checks:
         least = 2 + sum(name in _SIGNING and "restore" not in self._names for name in self._names)
         assert len(lines) >= least, f"{len(lines)} checkpoints, at least {least} were signed"
         keys = [json.loads(line)["key"] for line in lines]
-        same(keys[-1], Signer(office.home).public)
+        same(keys[-1], public_key(office.home).key)
         same(keys[0] != keys[-1], "rotate" in self._names)
         for file in office.aside.glob("*.tar"):
             assert _verified_key(file) in keys

@@ -104,9 +104,11 @@ def like_literal(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
-def find_source(reading: Reading, name: str) -> AnyRow:
+def find_source(reading: Reading, name: str, *, also_removed: bool = False) -> AnyRow:
     """Return the row of a source, unless it was removed. Raises NotFound."""
-    row = reading.execute(select(sources).where(sources.c.name == name, sources.c.state != "removed")).first()
+    row = reading.execute(
+        select(sources).where(sources.c.name == name, (sources.c.state != "removed") | also_removed)
+    ).first()
     if row is not None:
         return row
     names = reading.execute(select(sources.c.name).where(sources.c.state != "removed")).scalars().all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -176,19 +176,32 @@ def _guard(writing: Writing, *, is_on: bool) -> None:
             writing.connection.exec_driver_sql(f"DROP TRIGGER history_no_{verb}")
 
 
-def walk(reading: Reading, report: Callable[[str], None]) -> Iterator[tuple[list[Any], bytes]]:
-    """Yield each row of the history, without its hash, and the hash. Passes a sentence for each inconsistency to `report`."""
+def walk(
+    reading: Reading, report: Callable[[str], None]
+) -> Iterator[tuple[Sequence[tuple[Any, ...]], Sequence[bytes]]]:
+    """Yield the rows of the history and their hashes, in parts. Passes a sentence for each inconsistency to `report`.
+
+    The hash is also the last column of a row.
+    """
     previous, number = b"", 0
-    rows = reading.execute(select(history).order_by(history.c.id).execution_options(yield_per=5_000))
-    for *row, proof in rows:
-        number += 1
-        if row[0] != number:
-            report(f"Row {number} of the history is missing")
-            number = row[0]
-        elif row[3] != ERASED and link(previous, row) != proof:
-            report(f"Row {number} of the history was changed")
-        previous = proof
-        yield row, proof
+    for rows in reading.in_parts(select(history), history.c.id):
+        proofs = [row[-1] for row in rows]
+        if set(map(type, proofs)) != {bytes}:
+            # SQLite stores any type in any column.
+            proofs = [proof if type(proof) is bytes else b"" for proof in proofs]
+        for row, proof in zip(rows, proofs, strict=True):
+            number += 1
+            try:
+                is_linked = link(previous, row[:-1]) == proof
+            except TypeError:
+                is_linked = False
+            if row[0] != number:
+                report(f"Row {number} of the history is missing")
+                number = row[0]
+            elif not is_linked and row[3] != ERASED:
+                report(f"Row {number} of the history was changed")
+            previous = proof
+        yield rows, proofs
     length, head = reading.execute(select(chain.c.length, chain.c.hash)).one()
     if length != number or (number and head != previous):
         report(f"The history ends at row {number} and should end at row {length}")
