@@ -89,6 +89,8 @@ def _purge(world: World) -> None:
 
 
 _NUMBERS = itertools.count()
+_STATES = [None, SinkState.ACTIVE, pytest.param(SinkState.EMPTYING, marks=pytest.mark.full)]
+"""The delivery sends changes, compares or rebuilds."""
 _ACTS: dict[str, Act] = {
     "resume": _damage_and_resume,
     "rebuild": _set(SinkState.EMPTYING),
@@ -111,7 +113,7 @@ def _next_work(world: World, state: SinkState | None) -> None:
 
 
 @pytest.mark.parametrize("place", ["jsonl"], indirect=True)
-@pytest.mark.parametrize("state", [None, SinkState.ACTIVE, SinkState.EMPTYING])
+@pytest.mark.parametrize("state", _STATES)
 @pytest.mark.parametrize("act", _ACTS)
 def test_act_at_any_moment_of_a_delivery_takes_effect(
     act: str, state: SinkState | None, place: Place, supplied: World
@@ -131,7 +133,7 @@ def test_act_at_any_moment_of_a_delivery_takes_effect(
 
 
 @pytest.mark.parametrize("place", ["jsonl"], indirect=True)
-@pytest.mark.parametrize("state", [None, SinkState.ACTIVE, SinkState.EMPTYING])
+@pytest.mark.parametrize("state", _STATES)
 def test_pause_at_any_moment_of_a_delivery_holds(state: SinkState | None, place: Place, supplied: World) -> None:
     world, was_there = supplied, True
     for moment in itertools.count():
@@ -147,7 +149,7 @@ def test_pause_at_any_moment_of_a_delivery_holds(state: SinkState | None, place:
 
 
 @pytest.mark.parametrize("place", ["jsonl"], indirect=True)
-@pytest.mark.parametrize("state", [None, SinkState.ACTIVE, SinkState.EMPTYING])
+@pytest.mark.parametrize("state", _STATES)
 def test_removed_sink_receives_no_more_and_its_name_is_free(
     state: SinkState | None, place: Place, supplied: World, tmp_path: Path
 ) -> None:
