@@ -110,7 +110,7 @@ class House:
         found = chain.verify(self.home, self.ledger)
         assert found.problems == ()
         with self.ledger.trail() as trail:
-            kept = {proof.hex() for _, proof in trail.history(lambda _: None)}
+            kept = {proof.hex() for _, proofs in trail.history(lambda _: None) for proof in proofs}
         assert (found.rows, found.signed) == (self.rows, self.signed)
         told = [(one.row, one.rows, one.replaced) for one in found.restored]
         assert told == [one for one in self.restored if one[0] in kept]
