@@ -40,16 +40,18 @@ ALL = BackfillSelection(ReplayStage.NORMALIZE)
 
 @dataclass(frozen=True)
 class State:
-    """What the library has at a path: a text, or none.
+    """What the library has at a path: a text, or none; and how the item's current job came about.
 
-    `restored`: an undo chose it, so replays leave it alone. `by`: the backfill that read it. `stopped`: an operator does not
-    want the version that the source has.
+    `restored`: an undo chose the text, so replays leave it alone. `by`: the backfill that read it. `stopped`: an operator does
+    not want the version that the source has. `by_undo`: the undo that settled the item. `ended`: it cancelled a waiting job.
     """
 
     text: str | None = None
     restored: bool = False
     by: int | None = None
     stopped: bool = False
+    by_undo: int | None = None
+    ended: bool = False
 
 
 @dataclass
@@ -163,8 +165,13 @@ class Model(RuleBasedStateMachine):
         if not wanted and thing.place == "deleted":
             self._change(number, name, thing.gone)
         if wanted:
-            thing.wait = Wait(number)
+            self._wait(name, Wait(number))
         thing.version, thing.place, thing.lacking = version, "present", False
+
+    def _wait(self, name: str, wait: Wait) -> None:
+        self.things[name].wait = wait
+        if not wait.repeats:
+            self.library[name] = State(self._state(name).text)
 
     def _lose(self, number: int, name: str) -> None:
         thing = self.things[name]
@@ -330,7 +337,7 @@ class Model(RuleBasedStateMachine):
         while earlier is not None:
             parts.append(earlier)
             earlier = self.acts[earlier].continues
-        undo, is_needed = Act("completed", undoes=number), False
+        undo, is_needed, latest = Act("completed", undoes=number), False, max(self.acts) + 1
         for name in sorted({name for part in parts for name in self.acts[part].before}):
             state = now = self._state(name)
             for part in parts:
@@ -341,10 +348,9 @@ class Model(RuleBasedStateMachine):
             if state.text != now.text:
                 is_needed = True
                 undo.before[name] = now
-                self._restore(name, now, state, parts)
+                self._restore(name, state, parts, latest)
         if not is_needed:
             return None
-        latest = max(self.acts) + 1
         self.acts[latest] = undo
         return latest
 
@@ -352,15 +358,25 @@ class Model(RuleBasedStateMachine):
         later = [n for n in self.acts if n > part and name in self.acts[n].before]
         return self.acts[min(later)].before[name] if later else self._state(name)
 
-    def _restore(self, name: str, now: State, then: State, parts: list[int]) -> None:
-        thing, act = self.things[name], self.acts[parts[0]]
+    def _restore(self, name: str, then: State, parts: list[int], undo: int) -> None:
+        thing, act, now = self.things[name], self.acts[parts[0]], self._state(name)
+        job = thing.gone if thing.place == "deleted" else now
+        ended = False
         if thing.wait and (thing.wait.repeats or thing.wait.found in parts):
-            thing.wait = None
-        if then.text is None:
-            then = State()
-        elif act.undoes is None or then.stopped:
-            then = State(then.text, restored=act.backfill is None or now.by != act.backfill)
-        self.library[name] = then
+            thing.wait, ended = None, not thing.wait.repeats
+        is_ours = act.undoes is not None and job.by_undo in parts and not thing.wait
+        if thing.place == "deleted" and not thing.lacking and thing.gone.text == then.text:
+            then = thing.gone
+        elif is_ours and job.ended and thing.place == "present":
+            then, thing.wait = State(then.text), Wait(undo)
+        elif is_ours and not (then.text and (then.stopped or job.ended)):
+            thing.lacking = False
+        elif then.text is None:
+            then = State(by_undo=undo, ended=ended)
+        else:
+            restored = act.backfill is None or job.by != act.backfill
+            then = State(then.text, restored, by_undo=undo, ended=ended)
+        self.library[name] = State(then.text) if thing.wait else then
         if then.text is None and thing.place == "kept":
             thing.place, thing.gone = "deleted", now
         elif then.text is not None and thing.place == "deleted":
@@ -396,7 +412,7 @@ class Model(RuleBasedStateMachine):
         if thing.place == "present":
             wait = thing.wait
             repeats = wait.repeats if wait else state.text is not None and not state.stopped
-            thing.wait = Wait(wait.found if wait else None, repeats=repeats)
+            self._wait(name, Wait(wait.found if wait else None, repeats=repeats))
 
     # Invariants
 

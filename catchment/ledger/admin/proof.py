@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Select, select, text, update
+from sqlalchemy import Select, case, select, text, update
 
 from catchment.errors import Reason, SkipReason
 from catchment.ledger.admin import index_check
 from catchment.ledger.admin.check import check_words
 from catchment.ledger.db.database import AnyRow, Store, Writing, among, from_json, maybe_time
-from catchment.ledger.db.job_states import SUPERSEDED, UNFINISHED, in_parts, move
+from catchment.ledger.db.job_states import SUPERSEDED, UNFINISHED, in_parts, move, states
 from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
 from catchment.ledger.jobs.endings import WAITING
@@ -246,15 +246,10 @@ def _status(row: AnyRow) -> ItemStatus:
 
 def _enqueue(writing: Writing, item_ids: Sequence[int], actor: str) -> None:
     mine = among(writing, items.c.id, item_ids) & (items.c.state == "present")
-    facts = (
-        items.c.id,
-        items.c.source_id,
-        items.c.version,
-        jobs.c.sync_id,
-        jobs.c.id.label("job"),
-        jobs.c.state,
-        jobs.c.replay_of,
-    )
+    # By these, an undo knows whether the item has changed since.
+    found_by = case((states(WAITING), jobs.c.sync_id)).label("sync_id")
+    repeated = case((states(_DONE), jobs.c.id), (states(WAITING), jobs.c.replay_of)).label("replay_of")
+    facts = items.c.id, items.c.source_id, items.c.version, found_by, repeated
     before = select(*facts).outerjoin(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
     rows = writing.execute(before.where(mine)).all()
     current = among(writing, jobs.c.item_id, [row.id for row in rows]) & jobs.c.current
@@ -273,9 +268,8 @@ def _enqueue(writing: Writing, item_ids: Sequence[int], actor: str) -> None:
             "state": JobState.PENDING.value,
             "reason": "read again",
             "attempt": 0,
-            # An undo of the sync that found the version, or of the job that is repeated, ends this job, too.
-            "sync_id": row.sync_id if row.state in WAITING else None,
-            "replay_of": row.job if row.state in _DONE else row.replay_of,
+            "sync_id": row.sync_id,
+            "replay_of": row.replay_of,
             **moments,
         }
         for number, row in zip(numbers, rows, strict=True)
