@@ -6,7 +6,7 @@ An act raises a `CatchmentError` if it is refused. `final` are refusals that end
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -37,6 +37,16 @@ class Act:
     name: str
     play: Callable[[Office], None]
     final: tuple[type[CatchmentError], ...] = ()
+
+    def perform(self, office: Office) -> None:
+        """Play the act. A refused undo must not leave its sync open: the process may live, and no sync could begin."""
+        try:
+            self.play(office)
+        except CatchmentError:
+            with suppress(NotFound), closing(Ledger.inspect(office.home.database_url)) as ledger:
+                mine = [row for row in ledger.syncs.recent(limit=100) if row.owner == process.identity()]
+                assert not any(row.outcome is None and row.is_undo for row in mine), "the undo left its sync open"
+            raise
 
 
 def sync(office: Office) -> None:

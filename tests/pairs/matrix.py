@@ -22,11 +22,13 @@ class Pair:
     second: str
     shared: str
     state: State = State.PLAIN
+    variant: str = ""
+    """Distinguishes pairs of the same acts in another state."""
 
     @property
     def name(self) -> str:
         """The name on the command line."""
-        return f"{self.first}+{self.second}"
+        return f"{self.first}+{self.second}{self.variant}"
 
     @property
     def acts(self) -> tuple[Act, Act]:
@@ -43,6 +45,7 @@ _KEY = "audit/key, audit/checkpoints"
 PAIRS = (
     Pair("sync", "undo", _LIBRARY),
     Pair("undo", "sync", _LIBRARY),
+    Pair("undo", "sync", _LIBRARY, State.YIELDED, ":yielded"),
     Pair("sync", "replay", "syncs, jobs, documents, contents", State.HALF),
     Pair("replay", "sync", "syncs, jobs, documents, contents", State.STARTED),
     Pair("replay", "undo", f"{_LIBRARY}, backfills", State.STARTED),

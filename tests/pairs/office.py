@@ -34,17 +34,21 @@ OTHER, SINK = "others", "copies"
 COPY = "copy.db"
 _OLDER = f"1.{CODE.partition('.')[2]}"
 """The code that seems to have read the library, so that a replay has work."""
+_SMALL = 2
+"""Jobs of a batch of a sync that yields."""
 _SAVED = ("home", "copies", "aside", "tmp")
 Texts = Mapping[str, str]
 
 
 class State(StrEnum):
-    """A state of the office before two acts."""
+    """A state of the office before two acts. `BEFORE`: before the second content was read."""
 
+    BEFORE = "before"
     PLAIN = "plain"
     STARTED = "a replay was started"
     HALF = "a replay was interrupted"
     FETCH = "a backfill was interrupted"
+    YIELDED = "the second sync continued another, after a replay"
 
 
 class Office(Desk):
@@ -87,9 +91,9 @@ class Office(Desk):
 
     def build(self) -> None:
         """Make each state and save it. Takes a few seconds."""
-        shots = []
+        contents = []
         _first(self)
-        shots.append(folder(self))
+        contents.append(folder(self))
         with self.ledger() as ledger:
             with sinks.opened("folder", str(self.copies), create=True):
                 pass
@@ -101,18 +105,11 @@ class Office(Desk):
         self.home.sources_file.write_text("deployments: []\n")
         backup.backup(self.aside / COPY)
         _second(self)
-        shots.append(folder(self))
+        contents.append(folder(self))
+        self._save(State.BEFORE)
         self.sync()
-        self.note("sync", self.last_sync())
-        with self.ledger() as ledger, ledger._store.write() as writing:
-            # As if an earlier version had read everything.
-            older = f"UPDATE contents SET normalizer = '{_OLDER}' || substr(normalizer, instr(normalizer, ' '))"
-            writing.connection.exec_driver_sql(older)
-        self._deliver()
-        self.note("erase", (datetime.now(UTC) + timedelta(seconds=1)).timestamp())
-        _third(self)
-        shots.append(folder(self))
-        self.note("contents", shots)
+        self._age()
+        self._remember_second()
         self._save(State.PLAIN)
         for state, stage, is_interrupted in (
             (State.STARTED, ReplayStage.NORMALIZE, False),
@@ -122,6 +119,40 @@ class Office(Desk):
             reset(self.place, State.PLAIN)
             self._start(stage, is_interrupted=is_interrupted)
             self._save(state)
+        reset(self.place, State.BEFORE)
+        self._yield_to_a_replay()
+        self._save(State.YIELDED)
+        _third(self)
+        contents.append(folder(self))
+        for saved in (self.place / "saved").iterdir():
+            (saved / "aside" / "contents").write_text(json.dumps(contents), encoding="utf-8")
+
+    def _remember_second(self) -> None:
+        self.note("sync", self.last_sync())
+        self._deliver()
+        self.note("erase", (datetime.now(UTC) + timedelta(seconds=1)).timestamp())
+
+    def _age(self) -> None:
+        """Let an earlier version of the code seem to have read everything."""
+        with self.ledger() as ledger, ledger._store.write() as writing:
+            older = f"UPDATE contents SET normalizer = '{_OLDER}' || substr(normalizer, instr(normalizer, ' '))"
+            writing.connection.exec_driver_sql(older)
+
+    def _yield_to_a_replay(self) -> None:
+        """Read the second content in two syncs, with a run of a replay between them, which is cancelled then."""
+        self._age()
+        with self.syncing(POLICY) as sync:
+            sync.discover()
+            token = sync.claim(_SMALL)
+            assert token is not None
+            sync.process(token)
+            sync.finish("yielded")
+        self._start(ReplayStage.NORMALIZE, is_interrupted=True)
+        self.sync()
+        with self.ledger() as ledger:
+            ledger.backfills.cancel(self.backfill, "operator")
+        (self.aside / "backfill").unlink()
+        self._remember_second()
 
     def _save(self, state: State) -> None:
         for name in _SAVED:

@@ -187,7 +187,7 @@ class Arena:
         return ""
 
     def _player(self, act: Act, name: str, hold: int | None = None) -> Player:
-        return Player(lambda: act.play(Office(self._place)), self._place.parent / name, hold)
+        return Player(lambda: act.perform(Office(self._place)), self._place.parent / name, hold)
 
     def _in_process(self, work: Callable[[], None]) -> None:
         with closing(Player(work, self._note)) as player:
