@@ -30,7 +30,7 @@ _ANOTHERS_SECONDS = 86_400
 
 
 def write(path: Path, data: bytes) -> None:
-    """Replace a file atomically, with mode 0600. Raises OSError and leaves the old file in place."""
+    """Replace a file atomically, with mode 0600. Raises OSError as `put` does."""
     fresh = unfinished(path)
     try:
         with open(fresh, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
@@ -72,10 +72,20 @@ def remove(path: Path) -> None:
 
 
 def put(fresh: Path, path: Path) -> None:
-    """Flush `fresh` to disk and rename it to `path`, replacing any existing file. Raises OSError."""
+    """Flush `fresh` to disk and rename it to `path`, replacing any existing file.
+
+    Raises OSError. There is no new file then; an old one is in place, or replaced if only the flush of its folder failed.
+    """
+    is_new = not path.exists()
     flush(fresh)
     fresh.replace(path)
-    flush(path.parent)
+    try:
+        flush(path.parent)
+    except OSError:
+        if is_new:
+            # Where a file must not exist, the next attempt would be refused.
+            path.unlink()
+        raise
 
 
 def flush(path: Path) -> None:

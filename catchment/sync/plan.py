@@ -243,12 +243,12 @@ def _scratch(home: Home) -> Iterator[Path]:
 
 
 def save_plan(home: Home, data: bytes) -> str:
-    """Save a plan for a sync run and return its ID. Idempotent."""
+    """Save a plan for a sync run and return its ID. Idempotent. Raises BadInput, HomeUnavailable."""
     Plan.from_json(data)
     name = hashlib.sha256(data).hexdigest()[:16]
-    home.plans.mkdir(mode=0o700, exist_ok=True)
-    file = home.plans / f"{name}.json"
-    atomic_files.write(file, data)
+    with atomic_files.explained():
+        home.plans.mkdir(mode=0o700, exist_ok=True)
+        atomic_files.write(home.plans / f"{name}.json", data)
     return name
 
 

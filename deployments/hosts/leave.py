@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -50,7 +50,9 @@ def _leave_library(home: Home, membership: Membership) -> bool:
         # A host that was taken out may have left its name to another one.
         if me or membership.name not in {host.name for host in ledger.hosts.all()}:
             rows = _deployments(client, membership.name)
-            _require_no_sources(row["name"] for row in rows if _OF_SOURCE in row["tags"])
+            # The deployment of a source that was removed while Catchment was stopped is deleted now.
+            present = {source.name for source in ledger.sources.all()}
+            _require_no_sources(row["name"] for row in _sources(rows) if row["name"] in present)
             replace(membership, unfinished="leave").record(home)
             _clear(client, membership.name, rows)
         if me:
@@ -84,7 +86,9 @@ def take_out(home: Home, name: str) -> list[str]:
             # A former call may have been interrupted after it.
             if not rows and client.get(_queue(name)).is_missing:
                 raise
-        return _clear(client, name, rows)
+        waiting = _sources(rows)
+        _clear(client, name, [row for row in rows if row not in waiting], waiting)
+        return sorted(row["name"] for row in waiting)
 
 
 def _joined(home: Home) -> Membership:
@@ -97,15 +101,16 @@ def _deployments(client: Client, name: str) -> list[dict[str, Any]]:
     return everything(client, "deployments", {"deployments": {"tags": {"all_": [tag_of(name)]}}})
 
 
-def _clear(client: Client, name: str, rows: list[dict[str, Any]]) -> list[str]:
-    """Delete the deployments of a host except its sources, and its queue unless sources use it. Return the sources."""
+def _sources(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if _OF_SOURCE in row["tags"]]
+
+
+def _clear(client: Client, name: str, rows: list[dict[str, Any]], kept: Collection[dict[str, Any]] = ()) -> None:
+    """Delete deployments of a host, and its queue unless those that are kept use it."""
     for row in rows:
-        if _OF_SOURCE not in row["tags"]:
-            client.delete(f"/deployments/{row['id']}").raise_unless_missing()
-    sources = [row for row in rows if _OF_SOURCE in row["tags"]]
-    if not any(row["work_queue_name"] == queue_for(name) for row in sources):
+        client.delete(f"/deployments/{row['id']}").raise_unless_missing()
+    if not any(row["work_queue_name"] == queue_for(name) for row in kept):
         client.delete(_queue(name)).raise_unless_missing()
-    return sorted(row["name"] for row in sources)
 
 
 def _queue(name: str) -> str:

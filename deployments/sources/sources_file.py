@@ -193,11 +193,12 @@ class SourcesFile:
         return version_of(self._before) < VERSION and self._path.exists()
 
     def save(self) -> None:
-        """Write the file atomically: after a crash it is the old one or the new one."""
-        if self.is_older:
-            atomic_files.write(backup(self._path, version_of(self._before)), self._path.read_bytes())
-        # The path may be a symbolic link of the user.
-        atomic_files.write(self._path.resolve(), self._file.text.encode())
+        """Write the file atomically: after a crash it is the old one or the new one. Raises HomeUnavailable."""
+        with atomic_files.explained():
+            if self.is_older:
+                atomic_files.write(backup(self._path, version_of(self._before)), self._path.read_bytes())
+            # The path may be a symbolic link of the user.
+            atomic_files.write(self._path.resolve(), self._file.text.encode())
         self._before = self._file
 
     def _become(self, text: str, expected: tuple[SourceEntry, ...]) -> None:

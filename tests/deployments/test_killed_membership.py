@@ -369,6 +369,12 @@ def test_source_that_the_file_does_not_have_keeps_its_host(library: Callable[[],
     _joined_den(hosts)
     row = {"id": "1", "name": "notes", "tags": ["source", "host:den"], "work_queue_name": "host-den"}
     hosts.prefect.deployments.append(row)
+    with closing(Ledger.open(hosts.home("den"))) as ledger:
+        ledger.sources.put("notes", "obsidian", Priority.NORMAL)
     code, said = hosts.run("den", "leave")
     assert (code, "notes run here" in said) == (5, True), said
     assert hosts.names() == ["attic", "den"]
+    with closing(Ledger.open(hosts.home("den"))) as ledger:
+        ledger.sources.remove("notes", "operator:ada", "")
+    assert hosts.run("den", "leave")[0] == 0
+    hosts.check_left("den")
