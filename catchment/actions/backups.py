@@ -11,7 +11,7 @@ from catchment.actions.desk import Desk, E
 from catchment.audit import chain
 from catchment.audit.signed_log import Restoration, TreeHead, about
 from catchment.audit.signing import kept
-from catchment.errors import BadInput, CatchmentError, LedgerError, NotFound, Refused
+from catchment.errors import BadInput, CatchmentError, Refused
 from catchment.ledger import Ledger, SavedFiles
 from catchment.runtime import process
 from catchment.runtime.backup_status import BackupStatus
@@ -70,16 +70,13 @@ class RestoredBackup:
     signed: Restoration
 
 
-def restore(desk: Desk[E], actor: str, reason: str = "", *, file: Path) -> RestoredBackup:
-    """Replace the library by a backup, and sign it. No process may use the ledger meanwhile.
+def restore(home: Home, actor: str, reason: str = "", *, file: Path, replaced: int = 0) -> RestoredBackup:
+    """Replace the library by a backup, and sign it. Only a command does it, because no process may use the ledger meanwhile.
 
-    After a kill, the next command that changes something finishes it, or it had no effect. Raises what `Ledger.restore` does.
+    `replaced`: the number of rows of the present history, 0 if it cannot be read. After a kill, the next command that changes
+    something finishes it, or it had no effect. Raises what `Ledger.restore` does.
     """
-    home = desk.home.make()
-    replaced = 0
-    # A ledger that cannot be read is replaced in any case.
-    with suppress(NotFound, LedgerError), desk.reading() as present:
-        replaced = present.history.latest()
+    home.make()
     signed: list[tuple[Restoration, TreeHead]] = []
 
     def sign(copy: Ledger, saved: SavedFiles) -> None:

@@ -88,11 +88,13 @@ def restore(
     with kept_down(home) as is_down:
         if not is_down:
             raise Refused("restore: not possible while Catchment runs; stop it with `catchment down`")
-        if file_of_ledger is None or file_of_ledger.parent != home.path:
-            # A ledger that cannot be read is replaced in any case.
-            with suppress(NotFound, LedgerError), session.reading() as present:
+        replaced = 0
+        # A ledger that cannot be read is replaced in any case.
+        with suppress(NotFound, LedgerError), session.reading() as present:
+            if file_of_ledger is None or file_of_ledger.parent != home.path:
                 present.require_owner(alone=True)
-        restored = backups.restore(session.desk(), session.operator(), reason, file=file)
+            replaced = present.history.latest()
+        restored = backups.restore(home, session.operator(), reason, file=file, replaced=replaced)
     signed = restored.signed
     if as_json:
         kept = str(restored.aside) if restored.aside else None

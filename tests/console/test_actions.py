@@ -146,7 +146,7 @@ def _allow(desk: LocalDesk) -> object:
 
 
 def _restore(desk: LocalDesk) -> object:
-    return backups.restore(desk, WHO, WHY, file=backups.make(desk, WHO).file)
+    return backups.restore(desk.home, WHO, WHY, file=backups.make(desk, WHO).file)
 
 
 @dataclass

@@ -10,6 +10,7 @@ from sqlalchemy import update
 
 from catchment.errors import BadInput, NotFound
 from catchment.ledger import LAST_ID, Ledger, SinkRow, SinkState
+from catchment.ledger.admin import backup
 from catchment.ledger.db.schema import search_model
 from catchment.search.meaning.fill import fill
 from tests.engine.test_purge import Hashes
@@ -154,7 +155,7 @@ def test_restored_library_is_compared_with_each_sink(sqlite_world: World, tmp_pa
     world.ledger.back_up(tmp_path / "backup.db", {})
     world.ledger.close()
     file = Path(world.url.removeprefix("sqlite:///"))
-    Ledger.restore(f"sqlite:///{file}", tmp_path / "backup.db", [], [], lambda _copy, _files: None)
+    backup.restore(f"sqlite:///{file}", tmp_path / "backup.db")
     with closing(Ledger.open(world.url)) as ledger:
         assert ledger.outbox.get("copy").compared == 0
     world.reopen()

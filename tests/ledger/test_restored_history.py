@@ -94,7 +94,7 @@ class House:
     def restore(self, file: Path) -> Restoration:
         replaced = self.rows
         self.ledger.close()
-        done = backups.restore(self.desk, WHO, "because", file=file).signed
+        done = backups.restore(self.home, WHO, "because", file=file, replaced=replaced).signed
         self.reopen()
         self.signed = done.rows + 1
         self.restored.append((done.row, done.rows, replaced))
@@ -174,7 +174,7 @@ def test_restore_into_a_new_home_with_the_same_key_continues_its_checkpoints(hou
     copy, lines = house.back_up(tmp_path / "copy.db"), house.home.checkpoints.read_bytes()
     fresh = Home(tmp_path / "fresh").make()
     shutil.copy(house.home.audit / "key", fresh.audit / "key")
-    done = backups.restore(LocalDesk(fresh, house.desk.reading, house.desk.writing), WHO, file=copy).signed
+    done = backups.restore(fresh, WHO, file=copy).signed
     assert (done.home, done.signed) == (None, house.signed)
     assert fresh.checkpoints.read_bytes().startswith(lines)
     with closing(Ledger.inspect(fresh)) as ledger:
@@ -250,7 +250,7 @@ def test_restore_killed_anywhere_leaves_an_intact_audit(house: House, tmp_path: 
     rows = house.rows
     house.ledger.close()
     with killed_at(step):
-        backups.restore(house.desk, WHO, file=copy)
+        backups.restore(house.home, WHO, file=copy)
     with closing(Ledger.open(house.home)) as ledger:
         found = chain.verify(house.home, ledger)
         is_done = bool(found.restored)
@@ -258,7 +258,7 @@ def test_restore_killed_anywhere_leaves_an_intact_audit(house: House, tmp_path: 
         ledger.finish_restore(house.home.user_files)
         found = chain.verify(house.home, ledger, sign=True)
         assert found.problems == ()
-    backups.restore(house.desk, WHO, file=copy)
+    backups.restore(house.home, WHO, file=copy)
     with closing(Ledger.open(house.home)) as ledger:
         found = chain.verify(house.home, ledger, sign=True)
         assert (found.problems, len(found.restored)) == ((), 1)
