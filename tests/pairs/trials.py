@@ -24,20 +24,30 @@ from tests.pairs.players import Answer, Fate, Player, is_step
 
 _WAITS_SECONDS = 1.0
 """How long the second act is awaited while the first is held: longer than it waits for a lock."""
+_SOON_SECONDS = 0.15
+"""How long in the modes in which it waits for a lock when the first continues."""
 _MOST_REPEATS = 4
 
 
 class Mode(StrEnum):
     """The events while the first act is held at a step.
 
-    BESIDE: the second act runs to its end, then the first continues. KILLED: the second runs to its end, then the first is
-    killed. BETWEEN: the first is killed while the second is held at a step. WOVEN: the second is held until the first ends.
+    BESIDE: the second act runs to its end, then the first continues. SOON: the first continues while the second waits for its
+    locks. WOVEN: the second is held at a step until the first has ended. KILLED and KILLED_SOON: as BESIDE and SOON, but the
+    first is killed. BETWEEN: the first is killed while the second is held at a step.
     """
 
     BESIDE = "beside"
-    KILLED = "killed"
-    BETWEEN = "between"
+    SOON = "soon"
     WOVEN = "woven"
+    KILLED = "killed"
+    KILLED_SOON = "killed-soon"
+    BETWEEN = "between"
+
+
+_KILLING = (Mode.BETWEEN, Mode.KILLED, Mode.KILLED_SOON)
+_SPARING = (Mode.BESIDE, Mode.WOVEN, Mode.SOON)
+_HOLDING_BOTH = (Mode.BETWEEN, Mode.WOVEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +72,7 @@ class Trial:
     @property
     def kills(self) -> bool:
         """Whether the first act is killed."""
-        return self.mode in (Mode.KILLED, Mode.BETWEEN)
+        return self.mode in _KILLING
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +120,12 @@ class Arena:
     def chosen(self, pair: Pair, kills: int, chosen: random.Random) -> list[Trial]:
         """Return trials with so many kills, spread over the steps of the first act, and half as many without."""
         firsts, seconds = (len(self.steps(act, pair.state)) for act in pair.acts)
-        modes = [Mode.KILLED if n % 2 else Mode.BETWEEN for n in range(kills)]
-        modes += [Mode.WOVEN if n % 2 else Mode.BESIDE for n in range(kills // 2)]
         trials = []
-        for own in ([m for m in modes if m in (Mode.KILLED, Mode.BETWEEN)], modes[kills:]):
-            for n, mode in enumerate(own):
-                at = 1 + int((n + chosen.random()) * firsts / len(own))
-                then = chosen.randint(1, seconds) if mode in (Mode.BETWEEN, Mode.WOVEN) else 0
-                trials.append(Trial(mode, min(at, firsts), then, chosen.random() < 0.5))
+        for number, modes in ((kills, _KILLING), (kills // 2, _SPARING)):
+            for n in range(number):
+                at, mode = 1 + int((n + chosen.random()) * firsts / number), modes[n % len(modes)]
+                then = chosen.randint(1, seconds) if mode in _HOLDING_BOTH else 0
+                trials.append(Trial(mode, at, then, chosen.random() < 0.5))
         return trials
 
     def run(self, pair: Pair, trial: Trial) -> Result:
@@ -150,11 +158,12 @@ class Arena:
             # It has fewer steps than when it was recorded.
             one.answer()
             return one, stack.enter_context(closing(self._player(second, "second")))
-        held = trial.then if trial.mode in (Mode.BETWEEN, Mode.WOVEN) else None
+        held = trial.then if trial.mode in _HOLDING_BOTH else None
         other = stack.enter_context(closing(self._player(second, "second", held)))
         is_held = held is not None and other.is_held(_WAITS_SECONDS)
         if held is None:
-            other.answers_within(_WAITS_SECONDS)
+            soon = trial.mode in (Mode.SOON, Mode.KILLED_SOON)
+            other.answers_within(_SOON_SECONDS if soon else _WAITS_SECONDS)
         if trial.kills:
             one.kill()
         else:
