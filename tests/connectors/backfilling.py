@@ -38,6 +38,8 @@ class Backfilling:
     scratch: Path
     ahead: timedelta = timedelta(0)
     """How much time has passed that no test waits for."""
+    wrong: timedelta = timedelta(0)
+    """By how much the clock of the system is wrong."""
 
     # In this process
 
@@ -121,7 +123,7 @@ class Backfilling:
         return closing(Ledger.open(self.home.make(), clock=self._now, monotonic=self._boot_clock))
 
     def _now(self) -> float:
-        return time.time() + self.ahead.total_seconds()
+        return time.time() + (self.ahead + self.wrong).total_seconds()
 
     def _boot_clock(self) -> ClockReading:
         now = boot_clock()

@@ -235,3 +235,35 @@ def test_backfill_continues_when_it_can_and_not_before(account: Mail, mail: Back
     with mail.ledger() as ledger:
         ledger.throttles.put(f"source:{NAME}", Rule(), "operator:ada", "again")
     assert next_after(number) is None
+
+
+@pytest.mark.parametrize("jump", [timedelta(days=-1), timedelta(hours=-1), timedelta(hours=1), timedelta(days=1)])
+@pytest.mark.parametrize("batches", [0, 2])
+def test_clock_set_during_a_backfill_changes_nothing_that_it_reads(
+    mail: Backfilling, jump: timedelta, batches: int
+) -> None:
+    before, number = mail.documents(), mail.start(*YEAR)
+    assert mail.sync(number, batches=batches) is None
+    mail.wrong = jump
+    with mail.ledger() as ledger:
+        ledger.backfills.pause(number, "operator:ada")
+    assert mail.sync() is None
+    with mail.ledger() as ledger:
+        ledger.undo.purge(1 << 30)
+        ledger.backfills.resume(number, "operator:ada")
+    mail.wrong = timedelta(0)
+    mail.finish()
+    check_read(mail, number, before)
+    check_undone(mail, number, before)
+
+
+def test_clock_set_while_a_host_is_awaited_prolongs_no_backfill(account: Mail, mail: Backfilling) -> None:
+    before, number = mail.documents(), mail.start(*YEAR)
+    limit = answered("NO [LIMIT] slow down")
+    account.harm = lambda exchange: limit(exchange) if exchange.command == b"UID FETCH" else None
+    assert isinstance(mail.sync(number), RateLimited)
+    account.harm = None
+    mail.wrong = timedelta(days=-1)
+    mail.ahead = timedelta(hours=2)
+    mail.finish()
+    check_read(mail, number, before)
