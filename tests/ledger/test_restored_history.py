@@ -152,6 +152,22 @@ def test_restore_is_told_and_is_no_problem(house: House, tmp_path: Path) -> None
     house.check()
 
 
+@pytest.mark.postgres
+def test_restore_on_postgresql_is_told_and_is_no_problem(empty_database: str, tmp_path: Path) -> None:
+    Home(tmp_path / "home").make().use_database(empty_database)
+    house = House.new(tmp_path / "home")
+    house.work()
+    house.sign()
+    copy, rows = house.back_up(tmp_path / "copy.db"), house.rows
+    house.work()
+    house.sign()
+    before = house.rows
+    done = house.restore(copy)
+    assert (done.signed, done.replaced, done.problem) == (done.rows, before, None) and done.rows <= rows
+    assert house.check().checkpoints == 2
+    house.ledger.close()
+
+
 def test_restore_into_another_home_keeps_the_former_checkpoints(house: House, other: House, tmp_path: Path) -> None:
     house.sign()
     key = signing.public_key(house.home).key
