@@ -158,7 +158,7 @@ class Hosts:
             return ledger.hosts.is_owned()
 
     def check_left(self, name: str) -> None:
-        """Check that a home keeps nothing of the library, and the server nothing of its host."""
+        """Check that neither the home nor the server has anything left of this host."""
         home = self.home(name)
         assert (Membership.of(home), home.named_database) == (None, "")
         assert not home.authorities.exists() and not own_login(home).exists() and not home.raw.exists()

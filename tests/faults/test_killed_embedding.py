@@ -1,4 +1,4 @@
-"""Embeddings made by a model behind a server, killed at any moment, and what happens to the library before the next run."""
+"""Runs of `embed` with a model behind a server, killed at any moment; the library changes before the next run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Library:
         return closing(Ledger.open(f"sqlite:///{self.folder}/home/ledger.db"))
 
     def inside(self, work: Callable[[Desk], object], heard: Callable[[str], None] | None = None) -> int:
-        """Do something in a process of its own, and return how it ended. `heard` is told of each moment."""
+        """Run a function in another process and return its exit code. `heard` receives each moment."""
 
         def working() -> None:
             desk = Desk(self.folder)
