@@ -255,6 +255,7 @@ def test_undo_data_that_expires_during_an_undo_is_reported(world: World, monkeyp
         world.ledger.undo.undo(sync_id, "anna", "", process.alive)
     assert purged == [0, 2], "not what the undo itself keeps"
     assert world.ledger.check(deep=True) == []
+    assert world.ledger.syncs.get(sync_id + 2).outcome == "crashed", "a process that lives on must not lock the source"
 
 
 def test_undo_data_is_bounded_in_time(world: World) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from sqlalchemy import bindparam, func, insert, select, update
 
 from catchment import __version__
-from catchment.errors import NotFound, SkipReason, TryAgain
+from catchment.errors import CatchmentError, NotFound, SkipReason, TryAgain
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json
 from catchment.ledger.db.job_states import (
     CANCELLED,
@@ -175,6 +175,21 @@ class Undo:
             if number is None:
                 return Undone(act.source, sync_id, None, {}, _count_waiting(writing, act))
             _Undoing(writing, act, number, actor, reason).tell("undone")
+        try:
+            actions = self._carry_out(act, number, actor, reason)
+        except CatchmentError:
+            # A process that lives on would otherwise lock the source.
+            with self._store.write() as writing:
+                close_crashed(writing, act.source_id, number, process.identity())
+            raise
+        with self._store.write() as writing:
+            find_open_sync(writing, number)
+            values = {"outcome": "completed", "ended_at": writing.now}
+            writing.execute(update(syncs).where(syncs.c.id == number).values(values))
+            waiting = _count_waiting(writing, act)
+        return Undone(act.source, sync_id, number, actions, waiting)
+
+    def _carry_out(self, act: _Act, number: int, actor: str, reason: str) -> dict[str, UndoAction]:
         actions: dict[str, UndoAction] = {}
         for number_of_part, part in enumerate(in_parts(act.paths, _ROWS_AT_ONCE), 1):
             with self._store.write() as writing:
@@ -189,12 +204,7 @@ class Undo:
             actions |= {place.before.path: place.action for place in places}
             heartbeat.report("undoing", min(number_of_part * _ROWS_AT_ONCE, len(act.paths)), len(act.paths))
             self._store.let_others_write()
-        with self._store.write() as writing:
-            find_open_sync(writing, number)
-            values = {"outcome": "completed", "ended_at": writing.now}
-            writing.execute(update(syncs).where(syncs.c.id == number).values(values))
-            waiting = _count_waiting(writing, act)
-        return Undone(act.source, sync_id, number, actions, waiting)
+        return actions
 
     def purge(self, most: int) -> int:
         """Delete undo data older than its source keeps it, and beyond `most` characters in total. Return the number of syncs.
