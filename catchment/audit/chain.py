@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from catchment.audit.signed_log import Restoration, Standing, TreeHead, read, standing_of
+from catchment.audit.signed_log import Restoration, Standing, TreeHead, digest_of_rows, read, standing_of
 from catchment.audit.signing import kept, signing
 from catchment.audit.tree import Tree
 from catchment.audit.verify import ERASED, FIELDS, Replay
@@ -54,15 +54,19 @@ def erase(home: Home, ledger: Ledger, before: datetime, actor: str, reason: str)
     meanwhile.
     """
     lines, key = kept(home)
-    found, tree, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
+    found, tree, now = _checked(ledger, lambda trail: standing(trail, lines, key))
     if found.problems:
         raise Refused(f"audit: the history is broken ({found.problems[0]}); nothing was erased")
 
-    def permit(erased: int, added: int, last: int) -> None:
-        if erased != found.erased:
+    def permit(present: Sequence[int], permitted: Sequence[int]) -> None:
+        rows = digest_of_rows(present)
+        if (rows,) != now.erased_rows:
             raise TryAgain("audit: another process erased rows meanwhile; try again")
+        both = (digest_of_rows(permitted), rows)
         with signing(home, since=lines) as signer:
-            signer.remember(tree.size, tree.root(), (erased + added, last))
+            signer.remember(
+                tree.size, tree.root(), replace(now, erased=len(permitted), erased_to=permitted[-1], erased_rows=both)
+            )
 
     return ledger.history.erase(before, actor, reason, permit)
 
@@ -85,7 +89,7 @@ def sign_restore(
     Raises HomeUnavailable.
     """
     ours, _ = kept(home)
-    found, tree, allowed = _checked(copy, lambda trail: _of_backup(trail, theirs, ours))
+    found, tree, now = _checked(copy, lambda trail: _of_backup(trail, theirs, ours))
     if made is None:
         made = max((event.at for event in copy.history.trail(1, actor="")), default=copy.now())
     time = f"{made.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
@@ -103,7 +107,7 @@ def sign_restore(
                 problem or "its checkpoints are by a key that this home has replaced, and not among those of this home"
             )
         restored = Restoration(time, found.rows, replaced, found.signed, row.hex(), other, problem)
-        signer.remember(tree.size, tree.root(), (allowed.erased, allowed.erased_to), restored)
+        signer.remember(tree.size, tree.root(), now, restored)
     return restored, TreeHead(tree.size, tree.root())
 
 
@@ -142,7 +146,7 @@ def checked(
     standing: Standing,
     show: Callable[[Sequence[Any], Sequence[bytes]], Sequence[bool]] | None = None,
 ) -> tuple[Verified, Tree, TreeHead]:
-    """Return the result of a check, the tree, and the checkpoint that permits to erase most rows.
+    """Return the result of a check, the tree, and its head, which permits to erase the rows that are erased.
 
     `show` sees the rows and their hashes in parts, and returns which of them a bundle shows.
     """
@@ -150,7 +154,7 @@ def checked(
     ahead = list(standing.heads)
     allowed = standing.permitted
     tree, replay = Tree(), Replay(whole=not allowed.erased)
-    erased = 0
+    erased: list[int] = []
 
     def report(problem: str) -> None:
         if len(problems) < _MOST_FINDINGS:
@@ -158,22 +162,26 @@ def checked(
 
     for rows, proofs in trail.history(report):
         for number in [row[0] for row in rows if row[_EVENT] == ERASED]:
-            erased += 1
-            if erased > allowed.erased or number > allowed.erased_to:
+            erased.append(number)
+            if len(erased) > allowed.erased or number > allowed.erased_to:
                 report(f"Row {number} of the history was erased without a signature")
         for wrong in replay.follow(rows):
             report(f"The history is not possible: {wrong}")
         for head, root in _passed(tree, ahead, proofs, show(rows, proofs) if show else None):
             if head.root != root:
                 report(f"The first {head.size} rows of the history are not those that were signed")
+    erased_rows = digest_of_rows(erased)
+    if erased and not standing.permits(erased_rows):
+        report("The erased rows of the history are not those that may be erased")
     for job, state in trail.job_states():
         if objection := replay.objection(job, state):
             report(objection.capitalize())
     for head in ahead:
         report(f"The history ended at row {head.size} when it was signed, and ends at row {tree.size}")
     signed = min(max((head.size for head in standing.heads), default=0), tree.size)
-    verified = Verified(tree.size, len(standing.heads), signed, erased, standing.restored, tuple(problems))
-    return verified, tree, allowed
+    verified = Verified(tree.size, len(standing.heads), signed, len(erased), standing.restored, tuple(problems))
+    last = erased[-1] if erased else 0
+    return verified, tree, TreeHead(tree.size, tree.root(), len(erased), last, (erased_rows,))
 
 
 def _passed(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -34,13 +34,15 @@ _UNKNOWN_KEY = (
 class TreeHead:
     """The number of rows of the history, and the root of their tree, as signed. With 0 rows it only vouches for earlier lines.
 
-    `erased`: how many rows may be erased, all of them among the first `erased_to`.
+    `erased`: how many rows may be erased, all of them among the first `erased_to`. `erased_rows`: the hashes of the numbers of
+    these rows, and of those that were erased before; empty in a line of an older version.
     """
 
     size: int
     root: bytes
     erased: int = 0
     erased_to: int = 0
+    erased_rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,11 @@ class Standing:
     def permitted(self) -> TreeHead:
         """The checkpoint that permits to erase most rows."""
         return max(self.heads, key=lambda one: one.erased, default=TreeHead(0, b""))
+
+    def permits(self, erased_rows: str) -> bool:
+        """Return whether rows with this hash of their numbers may be erased. Older versions signed no hash."""
+        permitted = {each for head in self.heads for each in head.erased_rows}
+        return not permitted or erased_rows in permitted
 
 
 def read(data: bytes) -> list[SignedLine]:
@@ -145,6 +152,14 @@ def dumped(line: Mapping[str, Any]) -> bytes:
     return json.dumps(line, ensure_ascii=False).encode() + b"\n"
 
 
+def digest_of_rows(numbers: Iterable[int]) -> str:
+    """Return the hash of the numbers of rows, in their order."""
+    hashed = sha256()
+    for number in numbers:
+        hashed.update(b"%d\n" % number)
+    return _encoded(hashed)
+
+
 def digest(data: bytes) -> str:
     """Return the hash of all lines so far, as the next one signs it."""
     return _encoded(sha256(data))
@@ -190,8 +205,8 @@ def _opened(stored: dict[str, Any] | None) -> tuple[SignedLine, dict[str, str]]:
     marks = {word: rest for word, _, rest in (line.partition(" ") for line in more)}
     if "manifest" in marks:
         raise Broken("it is that of a bundle")
-    erased = map(int, marks[MAY_BE_ERASED].split(" ")) if MAY_BE_ERASED in marks else ()
-    head = TreeHead(int(size), base64.b64decode(root), *erased)
+    erased, erased_to, *erased_rows = marks.get(MAY_BE_ERASED, "0 0").split(" ")
+    head = TreeHead(int(size), base64.b64decode(root), int(erased), int(erased_to), tuple(erased_rows))
     restoration = Restoration(**json.loads(marks[RESTORED])) if RESTORED in marks else None
     if head.size > _MOST_ROWS or (restoration and restoration.rows + 1 != head.size):
         raise ValueError

@@ -21,6 +21,7 @@ from catchment.audit.signed_log import (
     NEXT,
     RESTORED,
     Restoration,
+    TreeHead,
     digest,
     dumped,
     read,
@@ -69,10 +70,14 @@ class Signer:
         return f"{text}\n\u2014 {ORIGIN} {base64.b64encode(signed).decode()}\n"
 
     def remember(
-        self, size: int, root: bytes, erased: tuple[int, int] | None = None, restored: Restoration | None = None
+        self, size: int, root: bytes, permitted: TreeHead | None = None, restored: Restoration | None = None
     ) -> None:
-        """Add a checkpoint to those of this home. `erased`: how many rows may be erased from now on, and the last of them."""
-        more = [] if erased is None else [f"{MAY_BE_ERASED} {erased[0]} {erased[1]}"]
+        """Add a checkpoint to those of this home. `permitted`: the rows that may be erased from now on."""
+        more = []
+        if permitted:
+            more.append(
+                " ".join((MAY_BE_ERASED, str(permitted.erased), str(permitted.erased_to), *permitted.erased_rows))
+            )
         if restored:
             more.append(f"{RESTORED} {json.dumps(asdict(restored))}")
         self._add(size, root, *more)

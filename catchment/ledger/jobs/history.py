@@ -93,19 +93,21 @@ class History:
             numbers = reading.execute(latest).scalars().all()
         return self._events(history.c.id.in_(numbers))
 
-    def erase(self, before: datetime, actor: str, reason: str, permit: Callable[[int, int, int], None]) -> int:
+    def erase(
+        self, before: datetime, actor: str, reason: str, permit: Callable[[Sequence[int], Sequence[int]], None]
+    ) -> int:
         """Empty the rows about earlier versions of items from before a time, except their hashes. Return their number.
 
         The rows about the last version of each item stay, and those that concern no item. `permit` is called before, with the
-        number of rows that are empty already, the number of these rows, and the last of both.
+        numbers of the rows that are empty already, and with those of all rows that will be.
         """
         with self._store.write() as writing:
             numbers = [row.id for row in _erasable(writing, before)]
             if not numbers:
                 return 0
-            empty = select(func.count(), func.coalesce(func.max(history.c.id), 0)).where(history.c.event == ERASED)
-            count, last = writing.execute(empty).one()
-            permit(int(count), len(numbers), max(int(last), *numbers))
+            empty = select(history.c.id).where(history.c.event == ERASED)
+            present = sorted(writing.execute(empty).scalars())
+            permit(present, sorted([*present, *numbers]))
             _guard(writing, is_on=False)
             for part in in_parts(numbers):
                 writing.execute(delete(moves).where(among(writing, moves.c.history_id, part)))
