@@ -185,7 +185,7 @@ def test_backfill_gets_another_run_when_the_last_one_has_ended(
         # As after a restore, the number of the backfill and of its latest sync are those of before.
         monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__ID", str(uuid4()))
         for _ in range(2):
-            asyncio.run(coalesce.request_backfill("papers", 7))
+            asyncio.run(coalesce.request_backfill("papers", 7, datetime.now().astimezone()))
         runs = window.ask("flow_runs", deployments={"id": {"any_": [deployment]}})
         (new,) = [run for run in runs if run["id"] not in ended]
         assert new["parameters"] == {"backfill": 7}
