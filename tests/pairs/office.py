@@ -20,6 +20,7 @@ from catchment.audit import chain
 from catchment.content.parsing import CODE
 from catchment.ledger import BackfillSelection
 from catchment.model import Priority, ReplayStage
+from catchment.runtime.atomic_files import remove
 from catchment.settings import Policy, RetryPolicy
 from catchment.sync.source_sync import open_sync
 from catchment.sync.supply import DeliveryCounts, deliver
@@ -202,10 +203,12 @@ class Office(Desk):
 
 
 def reset(place: Path, state: State) -> None:
-    """Put the home, the sink and the notes of an office back into a saved state. Its folders stay."""
+    """Put the home, the sink and the notes of an office back into a saved state. Its folders stay, so the home is the same."""
     for name in _SAVED:
-        shutil.rmtree(place / name, ignore_errors=True)
-        shutil.copytree(place / "saved" / state.name / name, place / name, symlinks=True)
+        for entry in (place / name).glob("*"):
+            if entry.name != "home-id":
+                remove(entry)
+        shutil.copytree(place / "saved" / state.name / name, place / name, symlinks=True, dirs_exist_ok=True)
 
 
 def expected(contents: Sequence[Texts], aside: Collection[str], *, revoked: bool) -> Texts:
