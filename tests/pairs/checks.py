@@ -169,5 +169,4 @@ def _verified_key(bundle: Path) -> str:
             content = files.extractfile(entry)
             assert content is not None
             (Path(folder) / entry.name).write_bytes(content.read())
-        manifest, _ = verify.bundle(Path(folder))
-    return str(manifest["key"])
+        return verify.bundle(Path(folder)).key
