@@ -152,7 +152,7 @@ class Office(Desk):
         self.sync()
         with self.ledger() as ledger:
             ledger.backfills.cancel(self.backfill, "operator")
-        (self.aside / "backfill").unlink()
+        (self.aside / "backfill").rename(self.aside / "cancelled")
         self._remember_second()
 
     def _save(self, state: State) -> None:
