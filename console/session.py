@@ -101,8 +101,9 @@ def writing() -> Iterator[Ledger]:
         if led := ledger.migrated:
             kept = f"; the previous one is in {led.kept}" if led.kept else ""
             render.note(f"the ledger was migrated from revision {led.before} to {led.now}{kept}")
-        if ledger.finish_restore(home().user_files):
-            render.note("an interrupted restore was finished: the settings are restored, too")
+        if (replaced := ledger.finish_restore(home().user_files)) is not None:
+            kept = "".join(f"; the replaced file is {file}" for file in replaced)
+            render.note(f"an interrupted restore was finished: the settings are restored, too{kept}")
         yield ledger
     finally:
         ledger.close()

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from catchment.audit.signed_log import Restoration, Standing, TreeHead, digest_of_rows, read, standing_of
+from catchment.audit.signed_log import (
+    Restoration,
+    SignedLine,
+    Standing,
+    TreeHead,
+    digest_of_rows,
+    in_words,
+    parts_of,
+    read,
+    standing_of,
+)
 from catchment.audit.signing import kept, signing
 from catchment.audit.tree import Tree
 from catchment.audit.verify import ERASED, FIELDS, Replay
@@ -23,7 +33,8 @@ _EVENT = FIELDS.index("event")
 class Verified:
     """The result of a check of `rows` rows, of which checkpoints cover the first `signed`, and `erased` have only their hashes.
 
-    `restored`: the restores that led to this history. `problems`: at most 20, in words.
+    `restored`: the restores that led to this history. `problems`: at most 20, in words. `is_older`: they are only that the
+    history ends before rows that were signed, as after an older copy of the ledger was put in its place.
     """
 
     rows: int
@@ -32,6 +43,7 @@ class Verified:
     erased: int
     restored: tuple[Restoration, ...]
     problems: tuple[str, ...]
+    is_older: bool
 
 
 def verify(home: Home, ledger: Ledger, *, sign: bool = False) -> Verified:
@@ -40,10 +52,10 @@ def verify(home: Home, ledger: Ledger, *, sign: bool = False) -> Verified:
     `sign`: add a checkpoint if nothing is wrong. Raises TryAgain if the library was restored meanwhile.
     """
     lines, key = kept(home)
-    found, tree, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
+    found, now, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
     if sign and not found.problems:
         with signing(home, since=lines) as signer:
-            signer.remember(tree.size, tree.root())
+            signer.remember(now)
     return found
 
 
@@ -54,7 +66,7 @@ def erase(home: Home, ledger: Ledger, before: datetime, actor: str, reason: str)
     meanwhile.
     """
     lines, key = kept(home)
-    found, tree, now = _checked(ledger, lambda trail: standing(trail, lines, key))
+    found, now, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
     if found.problems:
         raise Refused(f"audit: the history is broken ({found.problems[0]}); nothing was erased")
 
@@ -64,9 +76,7 @@ def erase(home: Home, ledger: Ledger, before: datetime, actor: str, reason: str)
             raise TryAgain("audit: another process erased rows meanwhile; try again")
         both = (digest_of_rows(permitted), rows)
         with signing(home, since=lines) as signer:
-            signer.remember(
-                tree.size, tree.root(), replace(now, erased=len(permitted), erased_to=permitted[-1], erased_rows=both)
-            )
+            signer.remember(replace(now, erased=len(permitted), erased_to=permitted[-1], erased_rows=both))
 
     return ledger.history.erase(before, actor, reason, permit)
 
@@ -89,26 +99,27 @@ def sign_restore(
     Raises HomeUnavailable.
     """
     ours, _ = kept(home)
-    found, tree, now = _checked(copy, lambda trail: _of_backup(trail, theirs, ours))
+    found, now, tree = _checked(copy, lambda trail: _of_backup(trail, theirs, ours))
     if made is None:
         made = max((event.at for event in copy.history.trail(1, actor="")), default=copy.now())
     time = f"{made.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     replaced = replaced or max((line.head.size for line in read(ours)), default=0)
-    what = f"{found.rows:,} of {replaced:,} rows, from the backup of {time}"
+    what = in_words(time, found.rows, replaced, found.signed)
     copy.history.note("restored", actor, f"{what}; {reason}" if reason else what)
     with copy.trail() as trail:
         row = trail.proof(found.rows + 1)
     tree.extend([row], [False])
+    now = replace(now, size=tree.size, root=tree.root())
     problem = found.problems[0] if found.problems else None
-    with signing(home, is_checked=False) as signer:
+    with signing(home, is_restore=True) as signer:
         other = signer.take_over(theirs)
         if other in {line.key for line in read(ours)}:
             problem = (
                 problem or "its checkpoints are by a key that this home has replaced, and not among those of this home"
             )
         restored = Restoration(time, found.rows, replaced, found.signed, row.hex(), other, problem)
-        signer.remember(tree.size, tree.root(), now, restored)
-    return restored, TreeHead(tree.size, tree.root())
+        signer.remember(now, restored)
+    return restored, now
 
 
 def confirm_restore(home: Home, head: TreeHead) -> None:
@@ -117,7 +128,7 @@ def confirm_restore(home: Home, head: TreeHead) -> None:
     Raises HomeUnavailable.
     """
     with signing(home) as signer:
-        signer.remember(head.size, head.root)
+        signer.remember(head)
 
 
 def standing(trail: Trail, lines: bytes, key: str) -> Standing:
@@ -126,17 +137,32 @@ def standing(trail: Trail, lines: bytes, key: str) -> Standing:
 
 
 def _of_backup(trail: Trail, theirs: bytes, ours: bytes) -> Standing:
-    """Return the checkpoints that prove a backup: its own, or for a ledger copied as a file those of this home that fit."""
+    """Return the checkpoints that a backup must agree with: its own, and those of this home about the same part of its history.
+
+    A ledger copied as a file has none of its own. It is from the last part with which it agrees.
+    """
+    rows = trail.length
     if theirs:
-        return standing(trail, theirs, read(theirs)[-1].key)
-    heads = sorted((line.head for line in read(ours) if line.head.size), key=lambda head: head.size)
-    tree, fit = Tree(), list[TreeHead]()
+        its = standing(trail, theirs, read(theirs)[-1].key)
+        parts = [part for part in parts_of(ours) if ours.startswith(theirs) and part and part[0].end <= len(theirs)]
+        heads = {*its.heads, *(head for part in parts[-1:] for head in _heads(part, rows))}
+        return replace(its, heads=tuple(sorted(heads, key=lambda head: head.size)))
+    both = [(part, _heads(part, rows)) for part in parts_of(ours)]
+    tree, agreed = Tree(), set[TreeHead]()
+    ahead = sorted({line.head for part, _ in both for line in part if line.head.size}, key=lambda head: head.size)
     for _, proofs in trail.history(lambda _problem: None):
-        fit += [head for head, root in _passed(tree, heads, proofs) if head.root == root]
-    return Standing(tuple(fit))
+        agreed |= {head for head, root in _passed(tree, ahead, proofs) if head.root == root}
+    its_own = [heads for part, heads in both if agreed & {line.head for line in part}][-1:]
+    must = {head for heads in its_own or [heads for _, heads in both] for head in heads}
+    return Standing(tuple(sorted(agreed | must, key=lambda head: head.size)))
 
 
-def _checked(ledger: Ledger, of: Callable[[Trail], Standing]) -> tuple[Verified, Tree, TreeHead]:
+def _heads(lines: Iterable[SignedLine], rows: int) -> list[TreeHead]:
+    """Return the checkpoints about the first so many rows, without those of restores, which may have been killed."""
+    return [line.head for line in lines if 0 < line.head.size <= rows and not line.restoration]
+
+
+def _checked(ledger: Ledger, of: Callable[[Trail], Standing]) -> tuple[Verified, TreeHead, Tree]:
     with ledger.trail() as trail:
         return checked(trail, of(trail))
 
@@ -145,15 +171,15 @@ def checked(
     trail: Trail,
     standing: Standing,
     show: Callable[[Sequence[Any], Sequence[bytes]], Sequence[bool]] | None = None,
-) -> tuple[Verified, Tree, TreeHead]:
-    """Return the result of a check, the tree, and its head, which permits to erase the rows that are erased.
+) -> tuple[Verified, TreeHead, Tree]:
+    """Return the result of a check, the head to sign, which permits to erase the rows that are erased, and the tree.
 
     `show` sees the rows and their hashes in parts, and returns which of them a bundle shows.
     """
     problems = list(standing.problems)
     ahead = list(standing.heads)
     allowed = standing.permitted
-    tree, replay = Tree(), Replay(whole=not allowed.erased)
+    tree, replay = Tree(), Replay()
     erased: list[int] = []
 
     def report(problem: str) -> None:
@@ -163,7 +189,9 @@ def checked(
     for rows, proofs in trail.history(report):
         for number in [row[0] for row in rows if row[_EVENT] == ERASED]:
             erased.append(number)
-            if len(erased) > allowed.erased or number > allowed.erased_to:
+            replay.is_whole = False
+            # Without a checkpoint, nothing says which rows the history had.
+            if standing.heads and (len(erased) > allowed.erased or number > allowed.erased_to):
                 report(f"Row {number} of the history was erased without a signature")
         for wrong in replay.follow(rows):
             report(f"The history is not possible: {wrong}")
@@ -176,12 +204,15 @@ def checked(
     for job, state in trail.job_states():
         if objection := replay.objection(job, state):
             report(objection.capitalize())
+    is_older = bool(ahead) and not problems
     for head in ahead:
         report(f"The history ended at row {head.size} when it was signed, and ends at row {tree.size}")
     signed = min(max((head.size for head in standing.heads), default=0), tree.size)
-    verified = Verified(tree.size, len(standing.heads), signed, len(erased), standing.restored, tuple(problems))
+    verified = Verified(
+        tree.size, len(standing.heads), signed, len(erased), standing.restored, tuple(problems), is_older
+    )
     last = erased[-1] if erased else 0
-    return verified, tree, TreeHead(tree.size, tree.root(), len(erased), last, (erased_rows,))
+    return verified, TreeHead(tree.size, tree.root(), len(erased), last, (erased_rows,)), tree
 
 
 def _passed(

@@ -65,7 +65,7 @@ def export(
         with ledger.trail() as trail:
             source_id = None if source is None else trail.source_id(source)
             rows = _Rows(files["history.jsonl"], source_id, since)
-            found, tree, _ = chain.checked(trail, chain.standing(trail, lines, key), rows.write)
+            found, now, tree = chain.checked(trail, chain.standing(trail, lines, key), rows.write)
             if found.problems:
                 problem = found.problems[0]
                 raise Refused(f"audit: {problem[:1].lower()}{problem[1:]}; see `catchment audit verify`")
@@ -76,7 +76,6 @@ def export(
             )
             files["throttles.jsonl"].writelines(map(_json, trail.throttles(scopes)))
             files["artifacts.jsonl"].writelines(map(flat, trail.artifacts(source_id)))
-        size, root = tree.size, tree.root()
         files["proof.json"].write(_json([base64.b64encode(each).decode() for each in tree.cover()]))
         files["verify.py"].write(Path(verify.__file__).read_bytes())
         # The manifest and both signatures must have one key, which a rotation could replace.
@@ -90,23 +89,22 @@ def export(
             "since": rows.since,
             "whole": since is None and not found.erased,
             "generated_at": rows.latest,
-            "size": size,
+            "size": now.size,
             "rows": rows.included,
             "files": {name: _digest(file) for name, file in files.items()},
         }
         described = _json(manifest)
-        note = signer.note(size, root, f"manifest {hashlib.sha256(described).hexdigest()}").encode()
+        note = signer.note(now.size, now.root, f"manifest {hashlib.sha256(described).hexdigest()}").encode()
         whole: dict[str, IO[bytes] | bytes] = {**files, "manifest.json": described, "checkpoint.txt": note}
         fresh = atomic_files.unfinished(target)
-        try:
-            _pack(fresh, whole)
-            comment = f"size:{size} root:{root.hex()}"
-            atomic_files.write(signature, signer.minisign(fresh, comment).encode())
-            atomic_files.put(fresh, target)
-        finally:
-            fresh.unlink(missing_ok=True)
-        signer.remember(size, root)
-    return ExportedBundle(target, signature, rows.included, size)
+        stack.callback(fresh.unlink, missing_ok=True)
+        _pack(fresh, whole)
+        signed = signer.minisign(fresh, f"size:{now.size} root:{now.root.hex()}").encode()
+        # Before anybody can have the bundle, so that this home's history agrees with it from then on.
+        signer.remember(now)
+        atomic_files.write(signature, signed)
+        atomic_files.put(fresh, target)
+    return ExportedBundle(target, signature, rows.included, now.size)
 
 
 class _Rows:

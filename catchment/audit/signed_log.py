@@ -63,9 +63,14 @@ class Restoration:
     problem: str | None = None
 
     def __str__(self) -> str:
-        home = f" of the home with the key {self.home}" if self.home else ""
-        rows = f"{self.rows:,} of {self.replaced:,} rows" if self.replaced else f"{self.rows:,} rows"
-        return f"{rows}, from the backup of {self.made}{home}; {self.signed:,} of them were signed"
+        home = f", by the home with the key {self.home}" if self.home else ""
+        return f"{in_words(self.made, self.rows, self.replaced, self.signed)}{home}"
+
+
+def in_words(made: str, rows: int, replaced: int, signed: int) -> str:
+    """Return the facts of a restore that its row in the history has, too."""
+    instead = f" in place of {replaced:,}" if replaced else ""
+    return f"{rows:,} rows{instead}, from the backup of {made}; {signed:,} of them were signed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,16 @@ def standing_of(lines: Sequence[SignedLine], key: str, is_in_place: Callable[[Re
     if lines and not lines[-1].problem and lines[-1].key != key:
         problems.append(_UNKNOWN_KEY)
     return Standing(tuple(sorted(heads, key=lambda one: one.size)), tuple(restored), tuple(problems))
+
+
+def parts_of(data: bytes) -> list[list[SignedLine]]:
+    """Return the lines in parts: a restore begins one, because the history goes on from the backup."""
+    parts: list[list[SignedLine]] = [[]]
+    for line in read(data):
+        if line.restoration:
+            parts.append([])
+        parts[-1].append(line)
+    return parts
 
 
 def about(data: bytes, rows: int) -> bytes:

@@ -36,15 +36,28 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _PART = 1 << 20
-_FORM = "a key of 32 bytes in Base64"
+_START_ANEW = "bring it back from a copy of the home, or move `audit/checkpoints` away to start anew"
 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """The public key of a home in Base64, and as `minisign -P` takes it."""
+    """The public key of a home in Base64."""
 
     key: str
-    minisign: str
+
+    @property
+    def minisign(self) -> str:
+        """The key as `minisign -P` takes it."""
+        return base64.b64encode(b"Ed" + self.minisign_id + self._bytes).decode()
+
+    @property
+    def minisign_id(self) -> bytes:
+        """The identity of the key in the signatures of minisign."""
+        return sha256(self._bytes).digest()[:8]
+
+    @property
+    def _bytes(self) -> bytes:
+        return base64.b64decode(self.key)
 
 
 class Signer:
@@ -58,29 +71,20 @@ class Signer:
         """The public key in Base64."""
         return _public(self._seed)
 
-    @property
-    def minisign_key(self) -> str:
-        """The public key as `minisign -P` takes it."""
-        return base64.b64encode(b"Ed" + self._minisign_id + base64.b64decode(self.public)).decode()
-
     def note(self, size: int, root: bytes, *more: str) -> str:
         """Return a signed checkpoint. `more`: further lines that are signed."""
         text = checkpoint(size, root, *more)
         signed = key_id(base64.b64decode(self.public)) + _private(self._seed).sign(text.encode())
         return f"{text}\n\u2014 {ORIGIN} {base64.b64encode(signed).decode()}\n"
 
-    def remember(
-        self, size: int, root: bytes, permitted: TreeHead | None = None, restored: Restoration | None = None
-    ) -> None:
-        """Add a checkpoint to those of this home. `permitted`: the rows that may be erased from now on."""
+    def remember(self, head: TreeHead, restored: Restoration | None = None) -> None:
+        """Add a checkpoint to those of this home."""
         more = []
-        if permitted:
-            more.append(
-                " ".join((MAY_BE_ERASED, str(permitted.erased), str(permitted.erased_to), *permitted.erased_rows))
-            )
+        if head.erased:
+            more.append(" ".join((MAY_BE_ERASED, str(head.erased), str(head.erased_to), *head.erased_rows)))
         if restored:
             more.append(f"{RESTORED} {json.dumps(asdict(restored))}")
-        self._add(size, root, *more)
+        self._add(head.size, head.root, *more)
         atomic_files.write(self._home.checkpoints, self._lines)
 
     def rotate(self) -> None:
@@ -106,7 +110,7 @@ class Signer:
         return home[0].key if home and home[0].key != self.public else None
 
     def keep_alone(self) -> None:
-        """Delete the other key of a rotation that was killed."""
+        """Store the key, without the other one of a rotation that was killed."""
         self._keep(self._seed)
 
     def minisign(self, file: Path, comment: str) -> str:
@@ -118,15 +122,11 @@ class Signer:
         key = _private(self._seed)
         signature = key.sign(hashed.digest())
         whole = key.sign(signature + comment.encode())
-        body = base64.b64encode(b"ED" + self._minisign_id + signature).decode()
+        body = base64.b64encode(b"ED" + PublicKey(self.public).minisign_id + signature).decode()
         return (
             "untrusted comment: signature of a Catchment audit bundle\n"
             f"{body}\ntrusted comment: {comment}\n{base64.b64encode(whole).decode()}\n"
         )
-
-    @property
-    def _minisign_id(self) -> bytes:
-        return sha256(base64.b64decode(self.public)).digest()[:8]
 
     def _add(self, size: int, root: bytes, *more: str) -> None:
         note = self.note(size, root, f"{AFTER} {digest(self._lines)}", *more)
@@ -137,22 +137,25 @@ class Signer:
 
 
 @contextmanager
-def signing(home: Home, *, since: bytes | None = None, is_checked: bool = True) -> Iterator[Signer]:
+def signing(home: Home, *, since: bytes | None = None, is_restore: bool = False) -> Iterator[Signer]:
     """Yield the key of a home, created at the first use. No other process signs or replaces the key during the block.
 
-    `since`: the checkpoints when the history was read that is to be signed; after a restore it is another one. `is_checked`:
-    the last checkpoint must be valid; that of a restore may follow any.
+    `since`: the checkpoints when the history was read that is to be signed; after a restore it is another one. `is_restore`:
+    the checkpoint of a restore may follow an invalid one, and may be by a new key.
 
-    Raises Refused if the last checkpoint is not valid, TryAgain after a restore, ConfigError and HomeUnavailable.
+    Raises Refused if the last checkpoint is not valid, TryAgain after a restore, ConfigError for a damaged or missing key, and
+    HomeUnavailable.
     """
     with atomic_files.explained(), atomic_files.alone(home.make().audit):
-        seeds = own_secrets.obtain(home.audit / "key", _new_seed, _are_seeds, _FORM)
         lines = _lines(home)
+        seeds = own_secrets.stored(home.audit / "key")
+        if seeds is None and lines and not is_restore:
+            raise ConfigError(f"audit/key: missing; {_START_ANEW}")
         signed = read(lines)
-        signer = Signer(home, _in_use(seeds, lines), lines)
-        if len(seeds.split()) > 1:
+        signer = Signer(home, _in_use(seeds, lines) if seeds else _new_seed(), lines)
+        if seeds is None or len(seeds.split()) > 1:
             signer.keep_alone()
-        if is_checked and signed and (signed[-1].problem or signed[-1].key != signer.public):
+        if not is_restore and signed and (signed[-1].problem or signed[-1].key != signer.public):
             raise Refused("audit: the last checkpoint is not valid; see `catchment audit verify`")
         if since is not None and any(line.restoration for line in signed[len(read(since)) :]):
             raise TryAgain("audit: the library was restored meanwhile; try again")
@@ -169,8 +172,10 @@ def kept(home: Home) -> tuple[bytes, str]:
 
 def public_key(home: Home) -> PublicKey:
     """Return the public key of a home, created at the first use. Raises as `signing`."""
-    with signing(home, is_checked=False) as signer:
-        return PublicKey(signer.public, signer.minisign_key)
+    if home.audit.exists() and (key := kept(home)[1]):
+        return PublicKey(key)
+    with signing(home) as signer:
+        return PublicKey(signer.public)
 
 
 def rotate(home: Home) -> PublicKey:
@@ -180,7 +185,7 @@ def rotate(home: Home) -> PublicKey:
     """
     with signing(home) as signer:
         signer.rotate()
-        return PublicKey(signer.public, signer.minisign_key)
+        return PublicKey(signer.public)
 
 
 def _lines(home: Home) -> bytes:
@@ -191,7 +196,7 @@ def _lines(home: Home) -> bytes:
 def _in_use(seeds: str, lines: bytes) -> str:
     """Return the key of a home. A killed rotation leaves two: then the one that signed the last checkpoint, else the first."""
     if not _are_seeds(seeds):
-        raise ConfigError(f"key is not {_FORM}; correct it, or delete it to get a new one")
+        raise ConfigError(f"audit/key: not a key of 32 bytes in Base64; {_START_ANEW}")
     first, *others = seeds.split()
     signed = [line.key for line in read(lines)[-1:]] if others else []
     return next((seed for seed in others if _public(seed) in signed), first)

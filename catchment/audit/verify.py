@@ -180,11 +180,14 @@ def root_of(size: int, leaves: Iterable[tuple[int, bytes]], cover: Iterable[byte
 
 
 class Replay:
-    """The states of jobs, replayed from their events in order, in pages of one byte each. `whole`: from their first events."""
+    """The states of jobs, replayed from their events in order, in pages of one byte each.
+
+    `is_whole`: from their first events. Set it to False before the first row after one that is left out.
+    """
 
     def __init__(self, *, whole: bool = True) -> None:
         self._pages: dict[int, bytearray] = {}
-        self._is_whole = whole
+        self.is_whole = whole
 
     def follow(self, rows: Iterable[Sequence[Any]]) -> list[str]:
         """Take the next rows of the history. Return what is wrong with them."""
@@ -201,7 +204,7 @@ class Replay:
                 page = pages[job >> _PAGE_BITS] = bytearray(1 << _PAGE_BITS)
             place = job & (1 << _PAGE_BITS) - 1
             before, page[place] = page[place], state
-            if (before, state) not in _PERMITTED and (before or self._is_whole):
+            if (before, state) not in _PERMITTED and (before or self.is_whole):
                 known = _STATES[before] or "nothing"
                 found.append(f"row {row[0]}: job {job} went from {known} to {row[3]}, which is not permitted")
         return found
@@ -210,7 +213,7 @@ class Replay:
         """Return how the last state of a job differs from this one, or None."""
         page = self._pages.get(job >> _PAGE_BITS)
         known = _STATES[page[job & (1 << _PAGE_BITS) - 1]] if page else ""
-        if state == known or not (known or self._is_whole):
+        if state == known or not (known or self.is_whole):
             return None
         return f"job {job} is {visible(state)}, and {known or 'unknown'} by its history"
 
@@ -494,8 +497,8 @@ def _no_constant(text: str) -> None:
 
 def _bounded(text: str) -> int:
     """Return a number. The time of `int` grows with the square of the digits, which Python 3.9 does not limit."""
-    if len(text) > _SHORT:
-        raise Broken("a number has too many digits")
+    if len(text) > _SHORT or not text.isascii():
+        raise Broken("a number has too many digits, or others than 0 to 9")
     return int(text)
 
 

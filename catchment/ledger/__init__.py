@@ -324,7 +324,7 @@ class Ledger:
 
         return backup.is_unfinished(self._store)
 
-    def finish_restore(self, places: Iterable[Path]) -> bool:
+    def finish_restore(self, places: Iterable[Path]) -> list[Path] | None:
         """Finish a restore that was killed; see `catchment.ledger.admin.backup.finish`."""
         from catchment.ledger.admin import backup
 

@@ -25,6 +25,8 @@ _WORN = "The disk that holds Catchment's state fails; check it, and try again"
 _READ_ONLY = "The disk that holds Catchment's state is read-only; mount it for writing and try again"
 _MEANINGS = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EIO: _WORN, errno.EROFS: _READ_ONLY}
 _MAKER = re.compile(r"~([^~]+)~\d+\.unfinished")
+OPENING = "-opening"
+"""Suffix of the file whose lock `opening` holds."""
 _ANOTHERS_SECONDS = 86_400
 """Age after which leftovers of another machine, a container or an earlier boot are removed, counted from the last write."""
 
@@ -115,10 +117,30 @@ def explained() -> Iterator[None]:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Hold an advisory lock on a folder for the duration of the block. Excludes other callers on this machine."""
+    # Locking the folder itself leaves no lock file behind.
+    with _locked(folder, os.O_RDONLY, fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def opening(file: Path, *, alone: bool = False) -> Iterator[None]:
+    """Hold the lock for opening a database file, shared with others who open it, or alone, to replace it.
+
+    SQLite finds the log of a database by its name. A process that opened the replaced file would create its log, and use it,
+    beside the new one.
+    """
+    with _locked(
+        file.with_name(file.name + OPENING), os.O_RDONLY | os.O_CREAT, fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+    ):
+        yield
+
+
+@contextmanager
+def _locked(path: Path, flags: int, kind: int) -> Iterator[None]:
     with ExitStack() as held:
-        # Some network file systems have no locks. Locking the folder itself leaves no lock file behind.
+        # Some network file systems have no locks, and a read-only disk needs none.
         with suppress(OSError):
-            descriptor = os.open(folder, os.O_RDONLY)
+            descriptor = os.open(path, flags, 0o600)
             held.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, kind)
         yield

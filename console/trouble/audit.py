@@ -79,7 +79,9 @@ def verify(as_json: arguments.Json = False) -> None:
             render.say(f"restored: {restored}")
     if found.problems:
         render.note(
-            "if a copy was put in place of the ledger by hand, `catchment restore FILE` with that copy signs it"
+            "if an older copy was put in place of the ledger, `catchment restore FILE` with that copy signs it"
+            if found.is_older
+            else "restore the latest backup; to prove the history only from now on, move `audit/checkpoints` away"
         )
         raise typer.Exit(1)
 

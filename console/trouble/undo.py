@@ -52,7 +52,15 @@ def undo(
 
 def _show(undone: Undone) -> None:
     if not undone.actions:
-        render.say(f"{undone.source}: sync {undone.sync_id} changed nothing that could be undone")
+        with session.reading() as ledger:
+            undo = ledger.undo.undone_by(undone.sync_id)
+        if undo is None:
+            render.say(f"{undone.source}: sync {undone.sync_id} changed nothing that could be undone")
+        else:
+            render.say(
+                f"{undone.source}: sync {undone.sync_id} is undone already; "
+                f"`catchment undo {undo}` brings its changes back"
+            )
         _show_waiting(undone)
         return
     shown = list(undone.actions.items())[:_SHOWN]

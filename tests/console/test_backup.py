@@ -47,7 +47,7 @@ def test_audit_names_a_restore_with_its_reason(cli: Cli, filled: Path, tmp_path:
     rows = cli("audit", "verify", "--json").json["rows"]
     cli("sources", "pause", "notes")
     response = cli("restore", str(tmp_path / "kept.db"), "--reason", "a mistake")
-    what = f"{rows - 1} of {rows + 1} rows, from the backup of 20"
+    what = f"{rows - 1} rows in place of {rows + 1}, from the backup of 20"
     assert response.code == 0 and f"history: {what}" in response.out
     found = cli("audit", "verify")
     assert (found.code, f"restored: {what}" in found.out) == (0, True)

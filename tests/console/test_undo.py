@@ -19,6 +19,8 @@ def test_a_sync_is_undone_by_its_number_and_the_undo_by_its_own(cli: Cli, filled
     assert response.json["deeds"] == [{"do": "take out", "item": item} for item in ("Bees/Swarm.md", "Hive.md")]
     assert cli("search", "swarm", "--json").json == []
     assert "a mistake" in cli("why", "Bees/Swarm.md").out
+    again = cli("undo", number)
+    assert (again.code, f"undone already; `catchment undo {response.json['undo']}` brings" in again.out) == (0, True)
     response = cli("undo", str(response.json["undo"]))
     assert response.code == 0 and "2 restored; to revert: `catchment undo" in response.out
     assert [hit["item"] for hit in cli("search", "swarm", "--json").json] == ["Bees/Swarm.md"]

@@ -46,21 +46,22 @@ BYTES = (
 )
 
 
-def sign(folder: Path, manifest: Any = None, root: str | None = None) -> None:
-    """Sign the manifest and the root, by default those that describe the files and the rows as they are."""
-    described = (
-        json.dumps(
-            described_by(folder) if manifest is None else manifest, sort_keys=True, separators=(",", ":")
-        ).encode()
-        + b"\n"
-    )
+def sign(folder: Path) -> None:
+    """Sign the files and the rows as they are."""
+    sign_as(folder, described_by(folder))
+
+
+def sign_as(folder: Path, manifest: Any, root: str | None = None) -> None:
+    """Sign a manifest and a root, by default that of the rows."""
+    described = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode() + b"\n"
     (folder / "manifest.json").write_bytes(described)
-    size = json.loads(described).get("size", 0) if isinstance(manifest, dict | None) else 0
+    size = manifest.get("size", 0) if isinstance(manifest, dict) else 0
     text = verify.checkpoint(
         size, _root(folder) if root is None else b64decode(root), f"manifest {hashlib.sha256(described).hexdigest()}"
     )
-    signature = b64encode(verify.key_id(_PUBLIC) + _KEY.sign(text.encode())).decode()
-    (folder / "checkpoint.txt").write_text(f"{text}\n\u2014 {verify.ORIGIN} {signature}\n")
+    signature = b64encode(verify.key_id(_PUBLIC) + _KEY.sign(text.encode(errors="surrogatepass"))).decode()
+    note = f"{text}\n\u2014 {verify.ORIGIN} {signature}\n"
+    (folder / "checkpoint.txt").write_bytes(note.encode(errors="surrogatepass"))
 
 
 def described_by(folder: Path) -> dict[str, Any]:
@@ -126,7 +127,7 @@ def _cases(original: Path, folder: Path) -> Iterator[str]:
             yield f"{file} {name}"
     restore()
     for where, manifest in _changed(described_by(folder)):
-        sign(folder, manifest)
+        sign_as(folder, manifest)
         yield f"manifest.json {where!r}"[:200]
     for file in (*verify.FILES, "manifest.json", "checkpoint.txt"):
         for content in BYTES:

@@ -331,16 +331,16 @@ def test_a_row_that_was_erased_without_a_signature_is_found(signed: World, home:
     assert "Row 3 of the history was erased without a signature" in chain.verify(home, signed.ledger).problems
 
 
-def test_another_row_in_place_of_an_erased_one_is_found(world: World, home: Home) -> None:
+def test_another_row_in_place_of_an_erased_one_is_found(sqlite_world: World, home: Home) -> None:
     """The erased rows are in any earlier copy, and their hashes stay, so they can be put back and others erased."""
-    world.ledger.history.note("asked", "operator:anna")
-    world.ingest(*notes(3))
-    world.clock.forward(days=100)
-    day = world.clock.moment
-    world.ingest(note("n/0.md", "v2"))
-    with closing(sqlite3.connect(world.url.removeprefix("sqlite:///"))) as connection, connection:
+    sqlite_world.ledger.history.note("asked", "operator:anna")
+    sqlite_world.ingest(*notes(3))
+    sqlite_world.clock.forward(days=100)
+    day = sqlite_world.clock.moment
+    sqlite_world.ingest(note("n/0.md", "v2"))
+    with closing(sqlite3.connect(sqlite_world.url.removeprefix("sqlite:///"))) as connection, connection:
         before = connection.execute("SELECT * FROM history").fetchall()
-        assert chain.erase(home, world.ledger, day, "operator:anna", "enough") == 3
+        assert chain.erase(home, sqlite_world.ledger, day, "operator:anna", "enough") == 3
         connection.executescript("DROP TRIGGER history_no_update; DROP TRIGGER history_no_delete;")
         (back,) = connection.execute("SELECT min(id) FROM history WHERE event = ''").fetchone()
         marks = ", ".join("?" * len(before[0]))
@@ -348,7 +348,7 @@ def test_another_row_in_place_of_an_erased_one_is_found(world: World, home: Home
         (own,) = connection.execute("SELECT min(id) FROM history WHERE actor = 'operator:anna'").fetchone()
         assert own < back
         connection.execute("UPDATE history SET event = '', actor = '', at = 0, reason = NULL WHERE id = ?", (own,))
-    problem, *_ = chain.verify(home, world.ledger).problems
+    problem, *_ = chain.verify(home, sqlite_world.ledger).problems
     assert problem == "The erased rows of the history are not those that may be erased"
 
 

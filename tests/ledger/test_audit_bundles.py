@@ -404,6 +404,6 @@ def test_rows_outside_the_named_source_or_period_are_found(audited: World, home:
         ({"rows": manifest["rows"] + 1}, f"says {made.rows + 1} of {made.size} rows, and there are {made.rows}"),
     ):
         root = (folder / "checkpoint.txt").read_text().split("\n")[2]
-        forged_bundles.sign(folder, manifest | change, root)
+        forged_bundles.sign_as(folder, manifest | change, root)
         with pytest.raises(verify.Broken, match=problem):
             verify.bundle(folder)

@@ -198,6 +198,30 @@ def test_restore_refuses_a_ledger_in_use(sqlite_world: World, tmp_path: Path) ->
     assert len(sqlite_world.found("says")) == 3
 
 
+def test_ledger_that_is_opened_during_a_restore_is_the_restored_one(
+    sqlite_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, copy = file_of(sqlite_world), tmp_path / "copy.db"
+    sqlite_world.ingest(*notes(3))
+    sqlite_world.ledger.back_up(copy, {})
+    sqlite_world.ingest(*notes(6, start=3))
+    sqlite_world.ledger.close()
+    seen: list[int] = []
+    opener = Thread(target=lambda: seen.append(found_in(file)))
+    put_aside = backup._put_aside
+
+    def _opened_meanwhile(replaced: Path) -> Path | None:
+        opener.start()
+        opener.join(0.3)
+        return put_aside(replaced)
+
+    monkeypatch.setattr(backup, "_put_aside", _opened_meanwhile)
+    backup.restore(sqlite_world.url, copy)
+    opener.join(60)
+    assert seen == [3]
+    assert found_in(file) == 3
+
+
 def test_invalid_backup_leaves_the_ledger_unchanged(sqlite_world: World, tmp_path: Path) -> None:
     file, other = file_of(sqlite_world), tmp_path / "other.db"
     sqlite_world.ingest(*notes(3))

@@ -151,6 +151,24 @@ def test_damaged_file_is_reported_and_unchanged(sqlite_world: World, damage: obj
     sqlite_world.ledger.close()
 
 
+@pytest.mark.parametrize("table", ["chain", "search_model", "revision"])
+def test_ledger_without_a_row_of_its_beginning_is_damaged(sqlite_world: World, tmp_path: Path, table: str) -> None:
+    sqlite_world.ingest(*notes(2))
+    sqlite_world.ledger.close()
+    file = Path(sqlite_world.url.removeprefix("sqlite:///"))
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(f"DELETE FROM {table}")
+
+    def use() -> None:
+        with closing(Ledger.open(sqlite_world.url)) as ledger:
+            assert ledger.embeddings.setting
+            ledger.back_up(tmp_path / "copy.db", {})
+
+    with pytest.raises(LedgerCorrupt, match="file is damaged"):
+        use()
+    assert not (tmp_path / "copy.db").exists()
+
+
 def test_truncated_large_file_is_reported(sqlite_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catchment.ledger.admin.opening._CHECKED_WHOLE", 0)
     sqlite_world.ingest(*notes(20))

@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from catchment.actions import backups
 from catchment.audit import chain, export, signing, verify
-from catchment.audit.signed_log import Restoration, about, read
+from catchment.audit.signed_log import Restoration, TreeHead, about, read
 from catchment.audit.tree import Tree
-from catchment.errors import HomeUnavailable, Refused, TryAgain
+from catchment.errors import ConfigError, HomeUnavailable, Refused, TryAgain
 from catchment.ledger import Ledger
 from catchment.ledger.admin import backup as copies
 from catchment.ledger.db.database import link
@@ -145,7 +145,7 @@ def test_restore_is_told_and_is_no_problem(house: House, tmp_path: Path) -> None
     assert house.home.checkpoints.read_bytes().startswith(lines)
     [event] = house.ledger.history.trail(1)
     assert (event.event, event.actor) == ("restored", WHO)
-    assert event.reason == f"{rows} of {before} rows, from the backup of {done.made}; because"
+    assert event.reason == f"{done}; because"
     assert house.check().checkpoints == 2
     house.work()
     house.sign()
@@ -257,6 +257,59 @@ def test_backup_whose_history_was_forged_is_restored_and_named_for_ever(
         assert again.problem == problem
 
 
+@pytest.mark.parametrize("kept", ["file", "none", "first"])
+def test_forgery_that_the_checkpoints_of_the_home_disprove_is_named(house: House, tmp_path: Path, kept: str) -> None:
+    """A copy without its checkpoints, or without the last of them, proves no rows that this home has signed otherwise."""
+    house.sign()
+    first = house.home.checkpoints.read_bytes()
+    house.work()
+    house.sign()
+    copy, signed = house.back_up(tmp_path / "copy.db"), house.signed
+    with closing(sqlite3.connect(copy)) as connection, connection:
+        if kept == "file":
+            connection.execute("DROP TABLE backup")
+        elif kept == "none":
+            connection.execute("DELETE FROM backup WHERE name = 'checkpoints'")
+        else:
+            connection.execute("UPDATE backup SET data = ? WHERE name = 'checkpoints'", (first,))
+    rewrite(copy, lambda rows: rows[-2].__setitem__(9, "forged"))
+    os.truncate(copy, copy.stat().st_size // 4096 * 4096)
+    copies.seal(copy)
+    problem = house.restore(copy).problem
+    assert problem == f"The first {signed} rows of the history are not those that were signed"
+    found = chain.verify(house.home, house.ledger)
+    assert found.problems and not found.is_older
+
+
+def test_two_backups_are_restored_one_after_the_other(house: House, tmp_path: Path) -> None:
+    """What was signed after the restore of one is about other rows than those of the other."""
+    older = house.back_up(tmp_path / "older.db")
+    house.work()
+    house.sign()
+    house.work()
+    newer = house.back_up(tmp_path / "newer.db")
+    shutil.copy(newer, tmp_path / "file.db")
+    os.truncate(tmp_path / "file.db", newer.stat().st_size // 4096 * 4096)
+    with closing(sqlite3.connect(tmp_path / "file.db")) as connection, connection:
+        connection.execute("DROP TABLE backup")
+    for copy in (newer, tmp_path / "file.db"):
+        house.restore(older)
+        house.work()
+        house.sign()
+        assert house.restore(copy).problem is None
+        house.check()
+
+
+def test_erased_history_is_signed_anew_without_its_checkpoints(house: House) -> None:
+    house.work()
+    house.clock.forward(days=200)
+    erased = chain.erase(house.home, house.ledger, house.clock.moment, WHO, "")
+    house.home.checkpoints.unlink()
+    for signed in (0, house.rows):
+        found = chain.verify(house.home, house.ledger, sign=True)
+        assert (found.problems, found.erased, found.signed) == ((), erased, signed)
+
+
 @pytest.mark.parametrize("step", range(1, 9))
 def test_restore_killed_anywhere_leaves_an_intact_audit(house: House, tmp_path: Path, step: int) -> None:
     house.sign()
@@ -343,6 +396,7 @@ def test_rotation_killed_anywhere_leaves_a_key_that_signs(house: House, step: in
         signing.rotate(house.home)
     house.check()
     assert (signing.public_key(house.home).key == old) is (step < 3)
+    house.sign()
     assert len((house.home.audit / "key").read_text().split()) == 1
     house.work()
     house.sign()
@@ -406,7 +460,7 @@ def test_processes_that_sign_at_once_add_all_their_lines(house: House) -> None:
                         signing.rotate(house.home)
                     else:
                         with signing.signing(house.home) as signer:
-                            signer.remember(0, verify.NO_LEAVES)
+                            signer.remember(TreeHead(0, verify.NO_LEAVES))
             finally:
                 os._exit(0)
         children.append(child)
@@ -425,7 +479,7 @@ def test_first_signatures_at_once_create_one_key(tmp_path: Path) -> None:
         if child == 0:
             try:
                 with signing.signing(home) as signer:
-                    signer.remember(0, verify.NO_LEAVES)
+                    signer.remember(TreeHead(0, verify.NO_LEAVES))
             finally:
                 os._exit(0)
         children.append(child)
@@ -726,6 +780,9 @@ def test_lost_key_is_named_and_a_restore_goes_on_with_a_new_one(house: House, tm
     (house.home.audit / "key").unlink()
     [problem] = chain.verify(house.home, house.ledger).problems
     assert "bring back the file `audit/key`" in problem
+    for asked in (signing.public_key, signing.rotate):
+        with pytest.raises(ConfigError, match=r"audit/key: missing; .* `audit/checkpoints` away"):
+            asked(house.home)
     assert house.restore(copy).problem is None
     house.check()
 
@@ -751,7 +808,7 @@ def test_planted_restore_is_not_signed(house: House) -> None:
         connection.execute("CREATE TABLE backup (name TEXT PRIMARY KEY, data BLOB NOT NULL)")
         connection.execute("INSERT INTO backup VALUES ('checkpoints', x'')")
     house.world.reopen()
-    assert house.ledger.finish_restore(house.home.user_files)
+    assert house.ledger.finish_restore(house.home.user_files) == []
     assert chain.verify(house.home, house.ledger, sign=True).problems
     with pytest.raises(Refused):
         chain.erase(house.home, house.ledger, house.clock.moment, WHO, "")

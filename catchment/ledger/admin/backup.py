@@ -15,7 +15,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import file_digest, sha256
@@ -33,7 +33,7 @@ from catchment.ledger.admin.migrations import revision_of
 from catchment.ledger.admin.opening import is_older, require_whole
 from catchment.ledger.db.connections import sqlite_file
 from catchment.ledger.db.database import Reading, Store
-from catchment.ledger.db.driver_errors import translated
+from catchment.ledger.db.driver_errors import DAMAGED, translated
 from catchment.ledger.db.ownership import forget_owner
 from catchment.ledger.library.embeddings import Embeddings
 from catchment.ledger.sinks import outbox
@@ -94,10 +94,12 @@ def back_up(
                 if copy.execute(_HAS_FILES).fetchone() is None:
                     copy.execute(_FILES)
                     copy.executemany("INSERT INTO backup VALUES (?, ?)", files.items())
-                (rows,) = copy.execute("SELECT length FROM chain").fetchone()
+                length = copy.execute("SELECT length FROM chain").fetchone()
+                if length is None:
+                    raise LedgerCorrupt(DAMAGED)
                 more = {
                     _MADE: datetime.now(UTC).isoformat(timespec="seconds").encode(),
-                    **(signed(rows) if signed else {}),
+                    **(signed(*length) if signed else {}),
                 }
                 copy.executemany("INSERT OR REPLACE INTO backup VALUES (?, ?)", more.items())
             broken = _proved(unfinished)
@@ -222,21 +224,19 @@ def is_unfinished(store: Store) -> bool:
         return _has_files(reading)
 
 
-def finish(store: Store, places: Iterable[Path], aside: Path | None = None) -> bool:
-    """Put the files of a restored backup into their places. Returns False if that was done already.
+def finish(store: Store, places: Iterable[Path], aside: Path | None = None) -> list[Path] | None:
+    """Put the files of a restored backup into their places. Return the files that they replaced; None if it was done already.
 
-    A file that differs is kept in the folder `aside`, or beside the new one. Raises HomeUnavailable.
+    A replaced file is kept in the folder `aside`, or beside the new one. Raises HomeUnavailable.
     """
     if not is_unfinished(store):
-        return False
+        return None
     files = _files(store)
     with atomic_files.explained():
-        for place in places:
-            if (data := files.get(place.name)) is not None:
-                _put_back(place, data, aside)
+        kept = [_put_back(place, files[place.name], aside) for place in places if place.name in files]
     with store.write() as writing:
         writing.connection.exec_driver_sql("DROP TABLE IF EXISTS backup")
-    return True
+    return [file for file in kept if file]
 
 
 def _files(store: Store) -> dict[str, bytes]:
@@ -251,13 +251,17 @@ def _saved(store: Store) -> SavedFiles:
     return SavedFiles(files, datetime.fromisoformat(made.decode()) if made else None)
 
 
-def _put_back(place: Path, data: bytes, aside: Path | None) -> None:
+def _put_back(place: Path, data: bytes, aside: Path | None) -> Path | None:
+    """Replace a file, and return its copy, if there was another."""
+    kept = None
     if place.exists():
         if place.read_bytes() == data:
-            return
-        shutil.copy2(place, aside / place.name if aside else place.with_name(f"{place.name}.replaced"))
+            return None
+        kept = aside / place.name if aside else place.with_name(f"{place.name}.{_replaced()}")
+        shutil.copy2(place, kept)
     # `resolve`, because the user may have put a symbolic link there.
     atomic_files.write(place.resolve(), data)
+    return kept
 
 
 def _proved(file: Path) -> list[str]:
@@ -328,21 +332,25 @@ def _is_no_database(error: BaseException | None) -> bool:
 
 @contextmanager
 def _alone(file: Path | None) -> Iterator[None]:
-    """Lock out other processes from the file of the ledger, if it exists and can be opened, and remove its log."""
-    if file is None or not file.exists():
+    """Lock out other processes from the file of the ledger, also those about to open it, and remove its log."""
+    with ExitStack() as held:
+        if file is not None:
+            held.enter_context(atomic_files.opening(file, alone=True))
+            if file.exists():
+                _lock_out_users(held.enter_context(closing(sqlite3.connect(file, timeout=0, isolation_level=None))))
         yield
-        return
-    with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as database:
-        try:
-            database.execute("PRAGMA locking_mode = EXCLUSIVE")
-            database.execute("BEGIN EXCLUSIVE")
-            database.execute("COMMIT")
-            database.execute("PRAGMA journal_mode = DELETE")
-        except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise TryAgain("ledger: in use by another process; wait for it to exit, then try again") from error
-            # A damaged ledger is replaced in any case.
-        yield
+
+
+def _lock_out_users(database: sqlite3.Connection) -> None:
+    try:
+        database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        database.execute("BEGIN EXCLUSIVE")
+        database.execute("COMMIT")
+        database.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise TryAgain("ledger: in use by another process; wait for it to exit, then try again") from error
+        # A damaged ledger is replaced in any case.
 
 
 def _at(file: Path) -> Store:

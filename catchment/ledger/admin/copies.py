@@ -54,5 +54,5 @@ def copy_into(source: Path, target: Path) -> None:
 
 def remove(file: Path) -> None:
     """Remove a database and the files beside it. Idempotent."""
-    for ending in ("", *SIDE_FILES):
+    for ending in ("", *SIDE_FILES, atomic_files.OPENING):
         file.with_name(file.name + ending).unlink(missing_ok=True)

@@ -20,6 +20,7 @@ from sqlalchemy.util import LRUCache
 from catchment.errors import BadInput
 from catchment.ledger.db.checkpoints import LONG_PAGES, log_of
 from catchment.ledger.db.folding import fold
+from catchment.runtime import atomic_files
 
 LOCK_WAIT_SECONDS = 30
 _ASK_AGAIN_SECONDS = 0.5
@@ -114,8 +115,18 @@ def make_engine(url: URL, alone: bool, fixed: bool, patience: float) -> Engine:
         **only,
     )
 
-    @event.listens_for(engine, "connect")
-    def _prepare(connection: Any, _record: object) -> None:
+    @event.listens_for(engine, "do_connect")
+    def _open(dialect: Dialect, _record: object, arguments: Any, options: Any) -> Any:
+        with atomic_files.opening(file):
+            connection = dialect.connect(*arguments, **options)
+            try:
+                _prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    def _prepare(connection: Any) -> None:
         connection.isolation_level = None
         connection.create_function("fold", 1, fold, deterministic=True)
         for pragma in (

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, NoResultFound, SQLAlchemyError
 
 from catchment.errors import CatchmentError, LedgerCorrupt, LedgerError, LedgerUnavailable, TookTooLong
 
@@ -29,6 +29,9 @@ def translated() -> Iterator[None]:
         raise _meaning(error) from error
     except sqlite3.Error as error:
         raise _sqlite_meaning(error) from error
+    except NoResultFound as error:
+        # A ledger has the rows of which exactly one is read from its beginning.
+        raise LedgerCorrupt(DAMAGED) from error
     except SQLAlchemyError as error:
         raise LedgerError(f"ledger: operation failed ({type(error).__name__}); see the traceback") from error
     except Exception as error:

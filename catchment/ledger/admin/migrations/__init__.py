@@ -38,15 +38,15 @@ class Migrated:
 def revision_of(reading: Reading) -> str | None:
     """Return the revision of the tables, or None if there is no ledger.
 
-    Raises LedgerCorrupt if a SQLite file has other tables, so that an unrelated database is never turned into a ledger.
+    Raises LedgerCorrupt if a SQLite file has other tables, so that an unrelated database is never turned into a ledger, and
+    for a ledger whose revision is missing.
     """
     tables = inspect(reading.connection).get_table_names()
     if "revision" not in tables:
         if tables and reading.sqlite:
             raise LedgerCorrupt(DAMAGED)
         return None
-    found: str | None = reading.execute(select(schema.revision.c.version_num)).scalar()
-    return found
+    return str(reading.execute(select(schema.revision.c.version_num)).scalar_one())
 
 
 def forward(store: Store) -> Migrated | None:
