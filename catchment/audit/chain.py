@@ -20,7 +20,7 @@ from catchment.audit.signed_log import (
 )
 from catchment.audit.signing import kept, signing
 from catchment.audit.tree import Tree
-from catchment.audit.verify import ERASED, FIELDS, Replay
+from catchment.audit.verify import ERASED, FIELDS, RESTORED, Replay
 from catchment.errors import Refused, TryAgain
 from catchment.ledger import Ledger, Trail
 from catchment.runtime.home import Home
@@ -105,7 +105,7 @@ def sign_restore(
     time = f"{made.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     replaced = replaced or max((line.head.size for line in read(ours)), default=0)
     what = in_words(time, found.rows, replaced, found.signed)
-    copy.history.note("restored", actor, f"{what}; {reason}" if reason else what)
+    copy.history.note(RESTORED, actor, f"{what}; {reason}" if reason else what)
     with copy.trail() as trail:
         row = trail.proof(found.rows + 1)
     tree.extend([row], [False])

@@ -33,6 +33,8 @@ FILES = ("artifacts.jsonl", "history.jsonl", "jobs.jsonl", "proof.json", "thrott
 """The files that the manifest describes."""
 ERASED = ""
 """The event of a row that was erased except for its number and its hash."""
+RESTORED = "restored"
+"""The event of a row that says which history a restore replaced, and how much of the backup was signed. Always printed."""
 ORIGIN = "catchment.localhost/audit"
 """The name of the log in its checkpoints, which have the form of a C2SP signed note."""
 FIRST = frozenset({"pending", "skipped", "retrying", "quarantined", "succeeded", "cancelled"})
@@ -299,7 +301,7 @@ class Bundle(NamedTuple):
     """What an intact bundle holds. All numbers are counted.
 
     `source`: the only source in it, or None. `rows`: by source. `first` and `last`: the earliest and the latest time.
-    `item`: the rows of the requested item.
+    `shown`: the rows of restores and of the requested item.
     """
 
     key: str
@@ -312,7 +314,7 @@ class Bundle(NamedTuple):
     jobs: int
     rules: int
     documents: int
-    item: list[Sequence[Any]]
+    shown: list[Sequence[Any]]
 
 
 def bundle(folder: Path, expected_key: str | None = None, item: int = -1) -> Bundle:
@@ -333,7 +335,7 @@ def bundle(folder: Path, expected_key: str | None = None, item: int = -1) -> Bun
         _require_source("history.jsonl", source, only)
         first, last = (min(first, at), max(last, at)) if rows else (at, at)
         rows[source] = rows.get(source, 0) + 1
-        if row[5] == item:
+        if row[5] == item or row[3] == RESTORED:
             about.append(row)
 
     replay = Replay(whole=manifest["whole"])
@@ -560,7 +562,7 @@ def _report(found: Bundle, *, is_key_known: bool) -> Iterator[str]:
         f"tables: history ({rows} rows, proven), jobs ({found.jobs}, with the states that the history gives), "
         f"throttles ({found.rules}) and artifacts ({found.documents}), both as the signer had them"
     )
-    for number, at, actor, event, _, _, job, sync, attempt, reason in found.item:
+    for number, at, actor, event, _, _, job, sync, attempt, reason in found.shown:
         about = f"job {job}, sync {sync}, attempt {attempt}"
         yield f"{number}  {_when(at)}  {event}  by {actor}  ({about})  {reason or ''}".rstrip()
 

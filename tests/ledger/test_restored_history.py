@@ -19,7 +19,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from catchment.actions import backups
-from catchment.audit import chain, export, signing, verify
+from catchment.audit import chain, comparison, export, signing, verify
 from catchment.audit.signed_log import Restoration, TreeHead, about, read
 from catchment.audit.tree import Tree
 from catchment.errors import ConfigError, HomeUnavailable, Refused, TryAgain
@@ -146,7 +146,11 @@ def test_restore_is_told_and_is_no_problem(house: House, tmp_path: Path) -> None
     [event] = house.ledger.history.trail(1)
     assert (event.event, event.actor) == ("restored", WHO)
     assert event.reason == f"{done}; because"
-    assert house.check().checkpoints == 2
+    bundle = export.export(house.home, house.ledger, tmp_path / "bundle.tar").file
+    (unpacked := tmp_path / "unpacked").mkdir()
+    comparison.unpack(bundle, unpacked)
+    assert [row[-1] for row in verify.bundle(unpacked).shown] == [event.reason]
+    assert house.check().checkpoints == 3
     house.work()
     house.sign()
     house.check()
