@@ -17,6 +17,7 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -163,11 +164,11 @@ def judged(folder: Path) -> tuple[bool, str | None]:
     return True, None if is_counted and is_of_attacker else f"said {first!r}, of {rows} rows of {size}"
 
 
-def main(original: Path) -> None:
-    """Try all cases, and print the wrong ones and the numbers of those that were intact and broken."""
+def main(original: Path, every: int) -> None:
+    """Try each case, or one of so many, and print the wrong ones and the numbers of those that were intact and broken."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     folder, found = original.with_name("forged"), [0, 0]
-    for case in _cases(original, folder):
+    for case in islice(_cases(original, folder), 0, None, every):
         is_intact, wrong = judged(folder)
         found[is_intact] += 1
         if wrong:
@@ -176,4 +177,4 @@ def main(original: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

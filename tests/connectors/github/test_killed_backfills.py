@@ -95,7 +95,7 @@ def broken(exchange: Exchange) -> None:
 
 
 @pytest.mark.parametrize("harm", [cut, limited, used_up, broken])
-@pytest.mark.parametrize("at", range(6))
+@pytest.mark.parametrize("at", [3, *(pytest.param(n, marks=pytest.mark.long) for n in (0, 1, 2, 4, 5))])
 def test_backfill_reads_its_period_after_failing_requests(
     weir: Backfilling, repo: Repo, proxy: Proxy, harm: Callable[[Exchange], None], at: int
 ) -> None:

@@ -110,7 +110,7 @@ def answered(text: str) -> Callable[[Exchange], None]:
     [cut, answered("NO [LIMIT] slow down"), answered("NO [UNAVAILABLE] later"), answered("BAD what")],
     ids=["cut", "limit", "unavailable", "bad"],
 )
-@pytest.mark.parametrize("at", [4, 7, 10, *(pytest.param(n, marks=pytest.mark.long) for n in (5, 6, 8, 9, 11, 12))])
+@pytest.mark.parametrize("at", [7, *(pytest.param(n, marks=pytest.mark.long) for n in (4, 5, 6, 8, 9, 10, 11, 12))])
 def test_backfill_reads_its_period_after_failing_commands(
     account: Mail, mail: Backfilling, harm: Callable[[Exchange], None], at: int
 ) -> None:
@@ -237,7 +237,7 @@ def test_backfill_continues_when_it_can_and_not_before(account: Mail, mail: Back
     assert next_after(number) is None
 
 
-@pytest.mark.parametrize("jump", [timedelta(days=-1), timedelta(hours=-1), timedelta(hours=1), timedelta(days=1)])
+@pytest.mark.parametrize("jump", [timedelta(days=-1), timedelta(hours=1)])
 @pytest.mark.parametrize("batches", [0, 2])
 def test_clock_set_during_a_backfill_changes_nothing_that_it_reads(
     mail: Backfilling, jump: timedelta, batches: int
