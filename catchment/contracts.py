@@ -5,14 +5,17 @@ A connector implements an optional protocol to declare a capability. The engine 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from catchment.model import Change, DocumentCopy, Item, KnownItem, RawContent
 from catchment.pacing import HostLimits, Pace
 from catchment.settings import Policy, SourceSettings
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Known(Protocol):
@@ -159,6 +162,30 @@ class Paced(Protocol):
     def limits(self) -> HostLimits | None:
         """Return the host and its limits, derived from the settings alone. None: each transfer names its host."""
         ...
+
+
+class Parse(Protocol):
+    """Call a module-level function with bytes of a stranger, in a parser process and with a time of its own.
+
+    Raises an ItemError for whatever goes wrong: it concerns these bytes alone.
+    """
+
+    def __call__(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+
+def parse_here(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call the function in this process."""
+    return function(*args, **kwargs)
+
+
+@runtime_checkable
+class Parsing(Protocol):
+    """A connector that parses what strangers send while it lists its source.
+
+    `parse` is first `parse_here`; the engine replaces it before a sync and a probe. It is not pickled.
+    """
+
+    parse: Parse
 
 
 @runtime_checkable

@@ -22,7 +22,7 @@ from catchment.ledger import PlannedAction, Step
 from catchment.model import Upsert
 from catchment.sync import prove as proofs
 from catchment.sync.plan import Plan, make_plan
-from catchment.sync.preflight import scopes_of
+from catchment.sync.preflight import probe, scopes_of
 from catchment.sync.prove import FolderProof, ProofFinding, Proven
 
 SECONDS = 15.0
@@ -107,7 +107,7 @@ def new_source(desk: Desk[E], new: NewSource) -> SourcePreview:
     )
     if scopes := scopes_of(connector):
         return SourcePreview(None, scopes, setting)
-    description = connector.probe()
+    description = probe(connector)
     files, is_complete = _count(connector) if isinstance(connector, Watchable) else ([], True)
     return SourcePreview(description, {}, None, tuple(files), is_complete)
 

@@ -17,7 +17,7 @@ from catchment.errors import BadInput, CatchmentError, HomeUnavailable, NoConsen
 from catchment.ledger import ConsentState, Ledger, Source
 from catchment.runtime import atomic_files
 from catchment.sync.kept_raw import forget_raw
-from catchment.sync.preflight import WHOLE, scopes_of
+from catchment.sync.preflight import WHOLE, probe, scopes_of
 
 _KEPT = ".secret"
 """End of the names of files with typed secrets."""
@@ -88,7 +88,7 @@ def add(
         scopes = scopes_of(connector)
         if scopes and not consented:
             raise NoConsent(f"{entry.name}: no consent to read {consents.named(scopes)}; pass --consent to give it")
-        description = connector.probe()
+        description = probe(connector)
         with desk.writing() as ledger:
             consents.require_later(ledger, until)
             _refuse_during_removal(ledger, entry.name)
@@ -188,7 +188,7 @@ def move(desk: Desk[E], name: str, to: str, actor: str, reason: str = "") -> str
     with desk.writing() as ledger:
         _refuse_during_removal(ledger, name)
         with desk.moving(name, to) as entry:
-            description = desk.connector(entry).probe()
+            description = probe(desk.connector(entry))
         ledger.sources.note(name, "moved", actor, f"to {to}; {reason}" if reason else f"to {to}")
     with suppress(NotFound, Refused, TryAgain):
         syncs.start(desk, name, actor, reason)

@@ -17,12 +17,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Self, TypeVar, cast
+from typing import Any, ParamSpec, Self, TypeVar, cast
 
+from catchment.contracts import Parse
 from catchment.errors import CatchmentError, TryAgain, Unexpected
 from catchment.parser_pool.parser_process import START_SECONDS, Call, Failed, ForkServer, Process
 from catchment.settings import Limits
 
+P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -83,6 +85,17 @@ class ParserPool:
         """
         outcomes = self._outcomes(Call(pickle.dumps(function), tasks, limits), heard, abandoned)
         return cast("Iterator[tuple[int, R | Failed]]", outcomes)
+
+    def parse(self, limits: Limits) -> Parse:
+        """Return a function that calls another one in a process of this pool, and waits for the result."""
+
+        def parse(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+            ((_, outcome),) = self.run(_called, [(function, args, kwargs)], limits)
+            if isinstance(outcome, Failed):
+                raise outcome.error
+            return cast("R", outcome)
+
+        return parse
 
     @property
     def busy(self) -> int:
@@ -255,6 +268,11 @@ class ParserPool:
         for call in self._calls:
             call.waiting.clear()
             call.outbox.put(error)
+
+
+def _called(task: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]) -> Any:
+    function, arguments, named = task
+    return function(*arguments, **named)
 
 
 def _next_batch(

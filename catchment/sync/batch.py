@@ -40,7 +40,7 @@ from catchment.runtime.redaction import redact
 from catchment.settings import Policy
 from catchment.sync import backoff
 from catchment.sync.kept_raw import has_no_secret, keep
-from catchment.sync.preflight import Permit, scopes_of
+from catchment.sync.preflight import Permit, let_parse, scopes_of
 from catchment.sync.progress import Progress, Trouble
 from catchment.telemetry.catalogue import BYTES_READ, CACHE, JOB_DURATION, SAVE_TO_FOUND, Metric
 
@@ -75,6 +75,7 @@ class Bench:
         self.ledger = ledger
         self.cache = cache
         self.pool = pool
+        let_parse(connector, pool, policy.limits)
         self.connector = connector
         self.pickled = pickle.dumps(connector)
         self.policy = policy

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from catchment import __version__
-from catchment.contracts import Connected, Connector, Guarded, Keeping, Paced
+from catchment.contracts import Connected, Connector, Guarded, Keeping, Paced, Parsing
 from catchment.errors import NoConsent, NotNow, Reason, Stopped
 from catchment.ledger import (
     Backfill,
@@ -28,14 +28,17 @@ from catchment.ledger import (
 from catchment.model import Priority, ReplayStage
 from catchment.pacing import HostLimits
 from catchment.pacing.metered import Metered
+from catchment.parser_pool import ParserPool
 from catchment.runtime import process
-from catchment.settings import Home, Policy
+from catchment.settings import Home, Limits, Policy
 from catchment.telemetry.catalogue import LIMITED
 
 _FULL_QUEUE = 10_000
 """Number of waiting jobs at which discovery slows down."""
 _FILL_SECONDS = 5.0
 """Time for which their number is used."""
+_LIST_SECONDS = 20.0
+"""Time to parse a feed or list of a stranger. One of 20 MB takes two."""
 
 
 WHOLE = "content"
@@ -219,6 +222,20 @@ def paced(
         if isinstance(connector, Connected):
             connector.close()
         pace.close()
+
+
+def let_parse(connector: Connector, pool: ParserPool, limits: Limits) -> None:
+    """Have a connector parse what strangers send in processes of a pool: one list has less time than an item."""
+    if isinstance(connector, Parsing):
+        stall = min(limits.stall_seconds, _LIST_SECONDS)
+        connector.parse = pool.parse(limits.model_copy(update={"stall_seconds": stall}))
+
+
+def probe(connector: Connector) -> str:
+    """Check that a source can be read, and describe it in one line. Raises as `Connector.probe`."""
+    with ParserPool(1) as pool:
+        let_parse(connector, pool, connector.policy.limits)
+        return connector.probe()
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ from catchment.runtime import heartbeat, process
 from catchment.settings import Home, Policy
 from catchment.sync.discovery import recordable
 from catchment.sync.plan import Plan, make_plan
-from catchment.sync.preflight import paced
+from catchment.sync.preflight import let_parse, paced
 
 _PRESENT = f"{NORMALIZER}.{EXTRACTOR} "
 """Prefix of the `normalizer` of contents made by the present code."""
@@ -233,6 +233,7 @@ def _parsed_afresh(
     compared, altered = 0, set()
     pickled = pickle.dumps(connector)
     with paced(connector, ledger, source), ParserPool(min(policy.parsers, os.cpu_count() or 1)) as pool:
+        let_parse(connector, pool, policy.limits)
         for part in in_parts(item_ids, _SAMPLE_AT_ONCE):
             samples = ledger.proof.samples(part)
             tasks = list(_fetched(connector, pickled, samples))

@@ -114,12 +114,18 @@ class WebClient:
         ]
 
     def get(
-        self, address: str, etag: str | None = None, modified: str | None = None, validated: str | None = None
+        self,
+        address: str,
+        etag: str | None = None,
+        modified: str | None = None,
+        validated: str | None = None,
+        *,
+        limits: Callable[[str], HostLimits] | None = None,
     ) -> WebResponse:
         """Request an address and follow its redirects.
 
         The request is conditional if `etag` or `modified` are given: those of an earlier response, whose final address was
-        `validated` (default: `address`). They are sent to that address only.
+        `validated` (default: `address`). They are sent to that address only. `limits` replaces that of the client.
 
         Raises HostNotAllowed before a request to another host, and Skipped for a response above the size limit.
         SourceUnavailable and RateLimited concern the host, AccessDenied, TimedOut and FetchFailed the address.
@@ -132,7 +138,7 @@ class WebClient:
         target = validated or str(url)
         for _ in range(_REDIRECTS + 1):
             known = {name: value for name, value in conditions.items() if value} if str(url) == target else {}
-            status, headers, body = self._request_with_retry(url, known)
+            status, headers, body = self._request_with_retry(url, known, limits or self._limits)
             if status == 304 and not known:
                 raise _damaged(_host(url))
             if status not in _REDIRECTED:
@@ -160,18 +166,21 @@ class WebClient:
     def _names_service(self, url: httpx.URL) -> bool:
         return self._hosts.names_service(url.raw_host.decode("ascii"), url.port or 80)
 
-    def _request_with_retry(self, url: httpx.URL, conditions: Mapping[str, str]) -> _Exchanged:
+    def _request_with_retry(
+        self, url: httpx.URL, conditions: Mapping[str, str], limits: Callable[[str], HostLimits]
+    ) -> _Exchanged:
         """Retry once if the connection was lost: servers close idle connections."""
         try:
-            return self._request(url, conditions)
+            return self._request(url, conditions, limits)
         except _ConnectionLost:
-            return self._request(url, conditions)
+            return self._request(url, conditions, limits)
 
-    def _request(self, url: httpx.URL, conditions: Mapping[str, str]) -> _Exchanged:
+    def _request(
+        self, url: httpx.URL, conditions: Mapping[str, str], limits: Callable[[str], HostLimits]
+    ) -> _Exchanged:
         if not self._hosts.host_for(str(url)):
             raise HostNotAllowed(_host(url))
-        limits = self._limits(str(url))
-        with self._pace().transfer(at=limits) as transfer:
+        with self._pace().transfer(at=limits(str(url))) as transfer:
             status, headers, body = self._exchange(url, conditions, transfer)
             if error := _error_of_status(_host(url), status, headers):
                 raise error

@@ -11,11 +11,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
-from catchment.contracts import Known
+from catchment.contracts import Known, Parse, parse_here
 from catchment.errors import (
     FetchFailed,
     ItemError,
-    ParseError,
     Skipped,
     SourceError,
     SourceInvalid,
@@ -58,6 +57,7 @@ class WebConnector:
         self._settings = settings
         self._hosts: Hosts | None = None
         self.pace = Pace()
+        self.parse: Parse = parse_here
         self.folder: Path | None = None
 
     def __reduce__(self) -> tuple[type[WebConnector], tuple[Any, ...]]:
@@ -87,7 +87,9 @@ class WebConnector:
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         lists, pages = self._store("lists"), self._store("pages")
-        return WebListing(WebRun(self._settings, self._asked(), lists, pages, present, deep), known).changes()
+        return WebListing(
+            WebRun(self._settings, self._asked(), lists, pages, self.parse, present, deep), known
+        ).changes()
 
     def expect(self, items: Sequence[Item]) -> None:
         """Nothing is read ahead: the listing has stored what it received."""
@@ -123,18 +125,18 @@ class WebConnector:
 
     def _asked(self) -> Hosts:
         if self._hosts is None:
-            self._hosts = Hosts(self._settings, lambda: self.pace, self._store("lists"), present)
+            self._hosts = Hosts(self._settings, lambda: self.pace, lambda: self.parse, self._store("lists"), present)
         return self._hosts
 
     def _seed(self, name: str) -> Seed:
         """Return what an address of the settings answers now. Raises ItemError, SourceUnavailable, SourceInvalid."""
         if "://" not in name:
-            return Seed.in_file(Path(name))
+            return Seed.in_file(Path(name), self.parse)
         response = self._asked().get(PageRequest(name))
         if response.status != 200:
             problem = NoSuchAddress.of_status(name, response.status)
             raise SourceInvalid(f"{problem}; correct it, or copy it from a browser")
-        return Seed.of(name, response)
+        return Seed.of(name, response, self.parse)
 
     def _asked_again(self, item: Item) -> StoredResponse:
         """Request an item whose response is not stored any more. Raises ItemError."""
@@ -159,8 +161,8 @@ class WebConnector:
         seed = self._seed(files.get(feed, feed))
         try:
             entries = seed.feed().entries
-        except ParseError:
-            entries = ()
+        except ItemError as error:
+            raise FetchFailed(f"{host_of(item.locator)}: its feed cannot be read ({error})") from error
         for entry in entries:
             if entry.id == item.attributes["id"] and version_of(entry) == item.version:
                 return stored_entry(entry, item.locator, seed.response.address, present(), None)
@@ -178,15 +180,18 @@ def _described(seed: Seed) -> str:
     """Return what a seed is, in a few words."""
     place = host_of(seed.name) or seed.name
     if seed.kind is SeedKind.PAGE:
-        feeds = feeds_of(seed.response.body, seed.response.address)
+        feeds = seed.parse(feeds_of, seed.response.body, seed.response.address)
         return f"{place}: a page" + (f"; its site has a feed, which can be added: {feeds[0].address}" if feeds else "")
     if seed.kind is SeedKind.FEED:
         try:
             feed = seed.feed()
-        except ParseError as error:
+        except ItemError as error:
             raise SourceInvalid(f"{place}: {error}; correct the address") from error
         return f"{feed.title or place}: feed with {len(feed.entries):,} entries"
-    found = seed.listed
+    try:
+        found = seed.listing.addresses
+    except ItemError as error:
+        raise SourceInvalid(f"{place}: {error}; correct the list") from error
     hosts = len({host_of(each.address) for each in found})
     noun = {SeedKind.OPML: "feeds", SeedKind.SITEMAP_INDEX: "sitemaps"}.get(seed.kind, "addresses")
     return f"{place}: {len(found):,} {noun} of {hosts:,} host{'' if hosts == 1 else 's'}"

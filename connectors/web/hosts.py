@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import NamedTuple
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import orjson
 
+from catchment.contracts import Parse
 from catchment.errors import (
     AccessDenied,
     CatchmentError,
@@ -36,7 +37,7 @@ from connectors.web.address import host_of
 from connectors.web.client import HostSilent, WebClient, WebResponse
 from connectors.web.marks import HOST, WebMarks
 from connectors.web.network import HostNotAllowed
-from connectors.web.robots import Robots
+from connectors.web.robots import verdict
 from connectors.web.settings import WebSettings
 from connectors.web.store import ResponseStore, StoredResponse
 
@@ -135,13 +136,20 @@ class Hosts:
     """The hosts of a source: their client, robots.txt and pace."""
 
     def __init__(
-        self, settings: WebSettings, pace: Callable[[], Pace], store: ResponseStore, clock: Callable[[], datetime]
+        self,
+        settings: WebSettings,
+        pace: Callable[[], Pace],
+        parse: Callable[[], Parse],
+        store: ResponseStore,
+        clock: Callable[[], datetime],
     ) -> None:
         self._settings = settings
         self._pace = pace
+        self._parse = parse
         self._store = store
         self._clock = clock
-        self._robots: dict[str, Robots] = {}
+        self._robots: dict[str, bytes] = {}
+        self._delays: dict[str, float] = {}
 
     @cached_property
     def client(self) -> WebClient:
@@ -159,29 +167,39 @@ class Hosts:
 
     def every(self, address: str) -> float:
         """Return the seconds between two requests to the host, as far as they are known."""
-        robots = self._robots.get(urljoin(address, _ROBOTS))
-        return max(self._settings.every_seconds, (robots and robots.delay) or 0)
+        return max(self._settings.every_seconds, self._delays.get(urljoin(address, _ROBOTS), 0))
 
     def _limits(self, address: str) -> HostLimits:
         """Return the limits of the host of an address that its robots.txt allows. Asks for robots.txt first."""
-        if urlsplit(address).path != _ROBOTS and not self._robots_of(address).allows(address):
-            raise RobotsForbid
+        place = urljoin(address, _ROBOTS)
+        if address != place and (robots := self._robots_of(place)):
+            try:
+                found = self._parse()(verdict, robots, address)
+            except ItemError:
+                raise SourceUnavailable(f"{host_of(address)}: its robots.txt cannot be read") from None
+            self._delays[place] = found.delay or 0
+            if not found.allows:
+                raise RobotsForbid
+        return self._limits_without_robots(address)
+
+    def _limits_without_robots(self, address: str) -> HostLimits:
         return HostLimits(host_of(address), every=self.every(address))
 
-    def _robots_of(self, address: str) -> Robots:
-        place, now = urljoin(address, _ROBOTS), self._clock()
+    def _robots_of(self, place: str) -> bytes:
+        now = self._clock()
         if place not in self._robots:
             kept = self._store.get(place)
             if kept is None or now - kept.asked > _ROBOTS_KEPT:
                 kept = StoredResponse(place, now, WebResponse(body=self._read_robots(place)))
                 self._store.put(kept)
-            self._robots[place] = Robots(kept.response.body)
+            self._robots[place] = kept.response.body
         return self._robots[place]
 
     def _read_robots(self, place: str) -> bytes:
         """Return the rules, empty if the host has none. Raises SourceUnavailable if it cannot tell them now."""
         try:
-            response = self.client.get(place)
+            # Rules that lead elsewhere need no rules for that place (RFC 9309, 2.3.1.2).
+            response = self.client.get(place, limits=self._limits_without_robots)
         except (AccessDenied, HostNotAllowed):
             return b""
         except ItemError:

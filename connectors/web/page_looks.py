@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from catchment.errors import ItemError, ParseError, Skipped, SkipReason
+from catchment.errors import FetchFailed, ItemError, Skipped, SkipReason
 from catchment.model import Change, Failure, Item, KnownItem, Skip, Tombstone, Upsert
 from connectors.web import looks
 from connectors.web.address import host_of
@@ -95,7 +95,7 @@ class PageLooks:
         queues: HostQueues,
         items: Mapping[str, KnownItem],
         marks: WebMarks,
-        became: Callable[[str, WebResponse], bool],
+        became: Callable[[str, WebResponse, bool], bool],
     ) -> None:
         self.items = items
         self.wanted: dict[str, Wanted] = {}
@@ -197,8 +197,11 @@ class PageLooks:
                 problem = f"{wanted.container}: answers with the same text for many addresses"
                 yield from self._missing(wanted, NoSuchAddress(problem))
                 return
-        if not wanted.site and self._became(wanted.locator, response):
-            self.next = now
+        if not wanted.site and self._became(wanted.locator, response, bool(wanted.feed)):
+            if wanted.feed:
+                yield from self.without_page(
+                    wanted, FetchFailed(f"{wanted.container}: answers with a feed, not a page")
+                )
             return
         kept = StoredResponse(wanted.locator, now, response, version, replaces=wanted.content_hash)
         self._run.pages.put(kept)
@@ -234,8 +237,8 @@ class PageLooks:
         if "html" not in response.media_type:
             return
         try:
-            links = listed(response.body, SeedKind.PAGE, response.address)
-        except ParseError:
+            links = self._run.parse(listed, response.body, SeedKind.PAGE, response.address).addresses
+        except ItemError:
             return
         host_for = self._run.settings.allowed.host_for
         host = host_for(wanted.locator)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from typing import NamedTuple
 
 from protego import Protego
 
@@ -13,24 +15,31 @@ _MOST_DELAY = 60.0
 _AGENT = re.compile(r"^[^\S\n]*user[- ]?agent[^\S\n]*:?[^\S\n]*([^\s/;#]*).*$", re.IGNORECASE | re.MULTILINE)
 
 
-class Robots:
-    """The rules of one site for our requests."""
+class Verdict(NamedTuple):
+    """Whether a robots.txt lets us request an address.
 
-    def __init__(self, file: bytes) -> None:
-        """Read a robots.txt. An empty one allows everything."""
-        text = file[:_MOST_BYTES].decode("utf-8-sig", "replace")
-        # Protego gives each agent its own rules: thousands of agents times thousands of rules would take gigabytes.
-        self._rules = Protego.parse(_AGENT.sub(_agent, "\n".join(text.splitlines())))
+    `delay`: seconds between two requests, at most 60; None if the site names none.
+    """
 
-    def allows(self, address: str) -> bool:
-        """Return whether we may request the address."""
-        return bool(self._rules.can_fetch(address, TOKEN))
+    allows: bool
+    delay: float | None
 
-    @property
-    def delay(self) -> float | None:
-        """Seconds between two requests, at most 60; None if the site names none."""
-        delay = self._rules.crawl_delay(TOKEN)
-        return None if delay is None else min(delay, _MOST_DELAY)
+
+def verdict(file: bytes, address: str) -> Verdict:
+    """Return what a robots.txt says about an address. An empty one allows everything.
+
+    Call it in a parser process: rules with many wildcards can take for ever.
+    """
+    rules = _rules(file)
+    delay = rules.crawl_delay(TOKEN)
+    return Verdict(bool(rules.can_fetch(address, TOKEN)), None if delay is None else min(delay, _MOST_DELAY))
+
+
+@lru_cache(maxsize=64)
+def _rules(file: bytes) -> Protego:
+    text = file[:_MOST_BYTES].decode("utf-8-sig", "replace")
+    # Protego gives each agent its own rules: thousands of agents times thousands of rules would take gigabytes.
+    return Protego.parse(_AGENT.sub(_agent, "\n".join(text.splitlines())))
 
 
 def _agent(match: re.Match[str]) -> str:

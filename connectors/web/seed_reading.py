@@ -1,5 +1,8 @@
 """Read the seeds of a source: its feeds, lists and sitemaps, and what these name in turn.
 
+What strangers send is parsed by `WebRun.parse`. A seed that it cannot parse, or that breaks off, counts as failed: nothing is
+deleted then.
+
 The latest good response of each seed is on disk. It counts as long as its host is away, answers with an error, or answers with
 a web page where a feed or list was: a login page of the network, or an error page with status 200. A response other than the
 latest one that the ledger has taken counts as missing, unless its host confirms it.
@@ -16,18 +19,22 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
-from catchment.errors import ItemError, ParseError, SourceUnavailable
+from catchment.contracts import Parse
+from catchment.errors import FetchFailed, ItemError, ParseError, SourceUnavailable
 from connectors.web.address import MOST_BYTES, host_of
 from connectors.web.client import WebResponse
 from connectors.web.feeds import WebFeed, read_feed
 from connectors.web.hosts import HostQueues, Hosts, NoSuchAddress, PageRequest
 from connectors.web.marks import READ, WebMarks
-from connectors.web.seeds import Listed, SeedKind, kind_of_seed, listed
+from connectors.web.seeds import Listed, Listing, SeedKind, kind_of_seed, listed
 from connectors.web.settings import WebSettings
 from connectors.web.store import ResponseStore, StoredResponse
 
-_MOST = 5_000
-"""Seeds of a source at most, with those that others name."""
+_MOST, _DEEPEST = 5_000, 10
+"""Seeds of a source at most, with those that others name, and how deep these may be in others."""
+_TOO_MANY = (
+    f"a source reads {_MOST:,} feeds and lists, {_DEEPEST} deep in each other; add this address as a source of its own"
+)
 _LISTS = (SeedKind.OPML, SeedKind.SITEMAP_INDEX)
 """Kinds that name further seeds. Lists and sitemaps name pages."""
 
@@ -39,33 +46,33 @@ class Seed:
     name: str
     kind: SeedKind
     response: WebResponse
+    parse: Parse
 
     @classmethod
-    def of(cls, address: str, response: WebResponse) -> Self:
-        """Return what an address answered with."""
-        return cls(address, kind_of_seed(response.body, response.media_type, urlsplit(address).path), response)
+    def of(cls, address: str, response: WebResponse, parse: Parse) -> Self:
+        """Return what an address answered with. Raises ItemError if it cannot be parsed."""
+        kind = parse(kind_of_seed, response.body, response.media_type, urlsplit(address).path)
+        return cls(address, kind, response, parse)
 
     @classmethod
-    def in_file(cls, path: Path) -> Self:
-        """Return what a file has. Raises SourceUnavailable if it cannot be read."""
+    def in_file(cls, path: Path, parse: Parse) -> Self:
+        """Return what a file has. Raises SourceUnavailable if it cannot be read, ItemError if it cannot be parsed."""
         try:
             with path.open("rb") as file:
                 data = file.read(MOST_BYTES)
         except OSError as error:
             raise SourceUnavailable(f"{path.name!r}: cannot be read ({error.strerror}); restore the file") from None
-        return cls(path.name, kind_of_seed(data, "", path.name), WebResponse(address=path.name, body=data))
+        kind = parse(kind_of_seed, data, "", path.name)
+        return cls(path.name, kind, WebResponse(address=path.name, body=data), parse)
 
     @cached_property
-    def listed(self) -> list[Listed]:
-        """The addresses that a list, sitemap or OPML names. One that is broken names none."""
-        try:
-            return listed(self.response.body, self.kind, self.response.address)
-        except ParseError:
-            return []
+    def listing(self) -> Listing:
+        """What a list, sitemap or OPML names. Raises ItemError."""
+        return self.parse(listed, self.response.body, self.kind, self.response.address)
 
     def feed(self) -> WebFeed:
-        """Read a feed. Raises ParseError."""
-        return read_feed(self.response.body, self.response.address, self.response.charset)
+        """Read a feed. Raises ItemError."""
+        return self.parse(read_feed, self.response.body, self.response.address, self.response.charset)
 
     def digest(self, *facts: object) -> str:
         """Return a hash of the content and of what else decides about its items."""
@@ -85,6 +92,7 @@ class WebRun:
     hosts: Hosts
     lists: ResponseStore
     pages: ResponseStore
+    parse: Parse
     clock: Callable[[], datetime]
     deep: bool
 
@@ -94,7 +102,7 @@ class Seeds:
 
     def __init__(self, run: WebRun, queues: HostQueues, marks: WebMarks) -> None:
         self.failed: dict[str, ItemError] = {}
-        """Seeds that cannot be read, and have no stored response that counts, with the reason."""
+        """Seeds that cannot be read whole, and have no stored response that counts, with the reason."""
         self.excluded: set[str] = set()
         """Feeds and lists that others name, and whose host is not allowed."""
         self.pages: dict[str, WebResponse] = {}
@@ -105,12 +113,15 @@ class Seeds:
         self._stored = {kept.key: kept for kept, _ in run.lists if kept.version}
         self._answered: set[str] = set()
         """Seeds whose host confirmed or sent the stored response in this listing."""
-        self._seen: set[str] = set()
+        self.is_due = False
+        """Whether a page turned out to be a seed for the first time, so that the next listing is due at once."""
+        self._depths: dict[str, int] = {}
+        """The seeds of this listing, and in how many others each is."""
 
     def read(self) -> Iterator[None]:
         """Request all seeds. Yields while it waits. Raises SourceUnavailable if a file cannot be read."""
         for name in self._run.settings.addresses:
-            self._open(name)
+            self._open(name, 0)
         for outcome in self._queues.outcomes():
             if outcome is not None:
                 self._take(*outcome)
@@ -119,8 +130,18 @@ class Seeds:
     def walk(self) -> Iterator[Seed]:
         """Yield all seeds that were ever read, in the order of the settings; those of a list at its place."""
         seen: set[str] = set()
-        for name in self._run.settings.addresses:
-            yield from self._below(name, seen)
+        ahead = [(name, 0) for name in reversed(self._run.settings.addresses)]
+        while ahead:
+            name, depth = ahead.pop()
+            if name in seen or (seed := self._seed(name)) is None:
+                continue
+            seen.add(name)
+            if "://" in name:
+                self._marks.set(READ + name, seed.mark)
+            if seed.kind not in _LISTS:
+                yield seed
+            if depth < _DEEPEST:
+                ahead += [(found, depth + 1) for found in reversed(list(self._seeds_in(seed)))]
 
     def is_list(self, address: str) -> bool:
         """Return whether an address is that of a feed or list, so that it is no item."""
@@ -130,32 +151,37 @@ class Seeds:
         """Return whether the ledger has something of a seed."""
         return READ + address in self._marks.known
 
-    def became(self, address: str, response: WebResponse) -> bool:
-        """Return whether a page of a list turned out to be a feed or list. The next listing takes it as such."""
-        seed = Seed.of(address, response)
-        if seed.kind is not SeedKind.PAGE:
+    def named_by(self, seed: Seed) -> list[Listed]:
+        """Return what a list names. If it cannot be parsed, or breaks off, it has failed."""
+        try:
+            listing = seed.listing
+        except ItemError as error:
+            self.failed[seed.name] = error
+            return []
+        if listing.breaks:
+            self.failed[seed.name] = ParseError(f"{listing.breaks}; what it does not name is kept until it is whole")
+        return listing.addresses
+
+    def became(self, address: str, response: WebResponse, of_feed: bool) -> bool:
+        """Return whether a page turned out to be a feed or list. That of a list is taken as such by the next listing."""
+        try:
+            seed = Seed.of(address, response, self._run.parse)
+        except ItemError:
+            # Its content is parsed once more, as that of an item.
+            return False
+        if seed.kind is not SeedKind.PAGE and not of_feed:
+            self.is_due = self.is_due or not self.is_list(address)
             self._keep(seed)
-            self._seen.add(address)
+            self._depths.setdefault(address, 0)
         return seed.kind is not SeedKind.PAGE
 
     def forget(self) -> None:
         """Forget the seeds that no list or setting names now."""
         # A list that failed may name them.
         for name, _ in () if self.failed else self._marks.begin_with(READ):
-            if name not in self._seen:
+            if name not in self._depths:
                 self._marks.set(READ + name, None)
                 self._run.lists.drop(name)
-
-    def _below(self, name: str, seen: set[str]) -> Iterator[Seed]:
-        if name in seen or (seed := self._seed(name)) is None:
-            return
-        seen.add(name)
-        if "://" in name:
-            self._marks.set(READ + name, seed.mark)
-        if seed.kind not in _LISTS:
-            yield seed
-        for found in self._seeds_in(seed):
-            yield from self._below(found, seen)
 
     def _kind(self, address: str) -> SeedKind | None:
         """Return what an address was when it was last read as a seed; None if it never was."""
@@ -164,28 +190,35 @@ class Seeds:
         return SeedKind(self._stored[address].version) if address in self._stored else None
 
     def _seed(self, name: str) -> Seed | None:
-        """Return a seed with its latest content; None if it was never read, or its content is lost."""
+        """Return a seed with its latest content; None if it was never read, or its content is lost or cannot be parsed."""
         if "://" not in name:
-            return Seed.in_file(Path(name))
+            try:
+                return Seed.in_file(Path(name), self._run.parse)
+            except ItemError as error:
+                self.failed[Path(name).name] = error
+                return None
         if self._kind(name) is SeedKind.PAGE:
-            return Seed(name, SeedKind.PAGE, WebResponse())
+            return Seed(name, SeedKind.PAGE, WebResponse(), self._run.parse)
         if name not in self._stored or (kept := self._run.lists.get(name)) is None:
             return None
-        seed = Seed(name, SeedKind(kept.version), kept.response)
+        seed = Seed(name, SeedKind(kept.version), kept.response, self._run.parse)
         is_latest = name in self._answered or self._marks.get(READ + name) in (None, seed.mark)
         return seed if is_latest else None
 
     def _seeds_in(self, seed: Seed) -> Iterator[str]:
         """Yield the further seeds that a seed names."""
-        if seed.kind in (*_LISTS, SeedKind.ADDRESSES):
-            for found in seed.listed:
+        if seed.kind in (*_LISTS, SeedKind.ADDRESSES, SeedKind.SITEMAP):
+            for found in self.named_by(seed):
                 if seed.kind in _LISTS or self.is_list(found.address):
                     yield found.address
 
-    def _open(self, name: str) -> None:
-        if name in self._seen or len(self._seen) >= _MOST:
+    def _open(self, name: str, depth: int) -> None:
+        if name in self._depths:
             return
-        self._seen.add(name)
+        if len(self._depths) >= _MOST or depth > _DEEPEST:
+            self.failed[name] = FetchFailed(_TOO_MANY)
+            return
+        self._depths[name] = depth
         if "://" not in name:
             self._open_named(name)
         elif self._kind(name) is not SeedKind.PAGE:
@@ -199,7 +232,7 @@ class Seeds:
             return False
         for address in self._seeds_in(seed):
             if self._run.settings.allowed.host_for(address):
-                self._open(address)
+                self._open(address, self._depths[name] + 1)
             else:
                 self.excluded.add(address)
         return True
@@ -212,14 +245,21 @@ class Seeds:
             if result.status == 304:
                 self._answered.add(address)
             elif result.status == 200:
-                seed = Seed.of(address, result)
-                is_new = self._kind(address) is None and address in self._run.settings.addresses
-                if is_new or seed.kind is not SeedKind.PAGE:
-                    self._keep(seed)
-                wrong = "answers with a page, not a feed; correct it in its list, or sign in to your network"
-                problem = NoSuchAddress(f"{host_of(address)}: {wrong}")
+                problem = self._answered_with(address, result)
         if not self._open_named(address):
             self.failed[address] = problem
+
+    def _answered_with(self, address: str, response: WebResponse) -> ItemError:
+        """Keep a new content of a seed. Return the problem if it was none."""
+        try:
+            seed = Seed.of(address, response, self._run.parse)
+        except ItemError as error:
+            return error
+        is_new = self._kind(address) is None and address in self._run.settings.addresses
+        if is_new or seed.kind is not SeedKind.PAGE:
+            self._keep(seed)
+        wrong = "answers with a page, not a feed; correct it in its list, or sign in to your network"
+        return NoSuchAddress(f"{host_of(address)}: {wrong}")
 
     def _keep(self, seed: Seed) -> None:
         response = seed.response

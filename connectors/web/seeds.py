@@ -6,7 +6,7 @@ import codecs
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -59,6 +59,14 @@ class Listed:
     modified: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The addresses that a seed names. `breaks`: why it may name fewer than it should, such as a cut; None if it is whole."""
+
+    addresses: list[Listed]
+    breaks: str | None = None
+
+
 def kind_of_seed(data: bytes, media_type: str | None, name: str) -> SeedKind:
     """Return the kind of a seed. Only an empty file is recognized by its name."""
     try:
@@ -77,18 +85,19 @@ def kind_of_seed(data: bytes, media_type: str | None, name: str) -> SeedKind:
     return SeedKind.ADDRESSES if is_list else SeedKind.PAGE
 
 
-def listed(data: bytes, kind: SeedKind, base: str) -> list[Listed]:
+def listed(data: bytes, kind: SeedKind, base: str) -> Listing:
     """Return the addresses in a list or the links of a page: normalized, each once, of the first 200,000.
 
     `base` is the address of the seed. Invalid addresses are left out. Feeds are read by `read_feed`.
     Raises ParseError if the seed is broken, or larger than 50 MB when unpacked.
     """
     data = _unpacked(data)
+    breaks: list[str] = []
     match kind:
         case SeedKind.SITEMAP | SeedKind.SITEMAP_INDEX:
-            found = _in_sitemap(data)
+            found = _in_sitemap(data, breaks.append)
         case SeedKind.OPML:
-            found = _in_opml(data)
+            found = _in_opml(data, breaks.append)
         case SeedKind.ADDRESSES:
             found, base = _lines(data), ""
         case SeedKind.PAGE:
@@ -96,7 +105,8 @@ def listed(data: bytes, kind: SeedKind, base: str) -> list[Listed]:
             found, base = _links(page), _base(page, base)
         case SeedKind.FEED:
             raise ValueError(kind)
-    return _distinct(found, base)
+    addresses = _distinct(found, base)
+    return Listing(addresses, next(iter(breaks), None))
 
 
 def texts_of(data: bytes) -> list[str]:
@@ -138,8 +148,8 @@ def _unpacked(data: bytes) -> bytes:
     return unpacked
 
 
-def _in_sitemap(data: bytes) -> Iterator[Listed]:
-    for element in _elements(data, "{*}url", "{*}sitemap"):
+def _in_sitemap(data: bytes, report: Callable[[str], None]) -> Iterator[Listed]:
+    for element in _elements(data, report, "{*}url", "{*}sitemap"):
         # Images and videos have a `loc` of their own, below other elements.
         texts = {
             etree.QName(child).localname: child.text or "" for child in element.iterchildren("{*}loc", "{*}lastmod")
@@ -147,13 +157,13 @@ def _in_sitemap(data: bytes) -> Iterator[Listed]:
         yield Listed(texts.get("loc", ""), modified=iso_time(texts.get("lastmod", "").strip()))
 
 
-def _in_opml(data: bytes) -> Iterator[Listed]:
-    for element in _elements(data, "{*}outline"):
+def _in_opml(data: bytes, report: Callable[[str], None]) -> Iterator[Listed]:
+    for element in _elements(data, report, "{*}outline"):
         given = {name.lower(): value for name, value in element.attrib.items()}
         yield Listed(given.get("xmlurl") or "", " ".join((given.get("title") or given.get("text") or "").split()))
 
 
-def _elements(data: bytes, *tags: str) -> Iterator[etree._Element]:
+def _elements(data: bytes, report: Callable[[str], None], *tags: str) -> Iterator[etree._Element]:
     parser = etree.iterparse(
         io.BytesIO(data), tag=tags, recover=True, resolve_entities=False, load_dtd=False, no_network=True
     )
@@ -163,6 +173,8 @@ def _elements(data: bytes, *tags: str) -> Iterator[etree._Element]:
             element.clear(keep_tail=False)
     except etree.XMLSyntaxError as error:
         raise ParseError("the list is not well-formed XML") from error
+    if fatal := parser.error_log.filter_from_fatals():
+        report(f"the list is not well-formed XML at line {fatal[0].line}")
 
 
 def _lines(data: bytes) -> Iterator[Listed]:

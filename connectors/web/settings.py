@@ -107,7 +107,11 @@ def addresses_in(path: Path) -> list[str]:
     if kind in (SeedKind.FEED, SeedKind.PAGE):
         return []
     try:
-        return texts_of(data) if kind is SeedKind.ADDRESSES else [found.address for found in listed(data, kind, "")]
+        return (
+            texts_of(data)
+            if kind is SeedKind.ADDRESSES
+            else [found.address for found in listed(data, kind, "").addresses]
+        )
     except ParseError as error:
         raise BadInput(f"{path.name!r}: {error}") from None
 

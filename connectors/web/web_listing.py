@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from catchment.contracts import Known
-from catchment.errors import ParseError
+from catchment.errors import ItemError
 from catchment.model import Change, Checkpoint, KnownItem, Root, Tombstone, Upsert
 from connectors.web.feeds import FeedEntry
 from connectors.web.hosts import HostQueues
@@ -115,8 +115,7 @@ class WebListing:
         now = self._run.clock()
         moments = [self._pages.next, *(one.until for one in self._queues.deferred.values())]
         again = max(min(filter(None, moments)), now + _AGAIN) if any(moments) else None
-        # A page that turned out to be a feed is due at once.
-        is_due = self._is_cut or (self._pages.next is not None and self._pages.next <= now)
+        is_due = self._is_cut or self._seeds.is_due or (self._pages.next is not None and self._pages.next <= now)
         yield Checkpoint(self._marks.take(), again=now if is_due else again)
 
     def _forget(self) -> None:
@@ -185,7 +184,7 @@ class WebListing:
                 else:
                     yield from self._pages.consider(wanted)
             case _:
-                for found in seed.listed:
+                for found in self._seeds.named_by(seed):
                     if self._seeds.is_list(found.address):
                         continue
                     if wanted := self._pages.want(found.address, listed=found.modified):
@@ -203,8 +202,9 @@ class WebListing:
             return
         try:
             entries = seed.feed().entries
-        except ParseError:
-            entries = ()
+        except ItemError as error:
+            self._seeds.failed[seed.name] = error
+            return
         places = {str(item.attributes.get("id")): place for place, item in of_feed.items()}
         named = {self._place(entry, seed.name): entry for entry in entries}
         for place, entry in named.items():

@@ -292,11 +292,12 @@ def probe(name: session.SourceName) -> None:
     Example: catchment sources test notes
     """
     from catchment.actions import consents
+    from catchment.sync import preflight
 
     desk = session.desk()
     entry = desk.entry(name)
     consents.require(desk, entry)
-    render.say(render.clean(desk.connector_here(entry).probe()))
+    render.say(render.clean(preflight.probe(desk.connector_here(entry))))
 
 
 def _show_changes(changed: list[ChangedSetting]) -> None:

@@ -201,10 +201,11 @@ def _standing(
 
 def _prober(entry: SourceEntry) -> Callable[[], CatchmentError | None]:
     def probe() -> CatchmentError | None:
+        from catchment.sync import preflight
         from connectors import connector_class
 
         try:
-            connector_class(entry.kind)(entry.settings).probe()
+            preflight.probe(connector_class(entry.kind)(entry.settings))
         except CatchmentError as error:
             return error
         return None

@@ -41,7 +41,7 @@ from connectors.imap.mail_folders import MailboxMark as FolderMark
 from connectors.imap.responses import Message, parse_folders, parse_messages, parse_statuses, parse_vanished
 from connectors.web.address import normalized
 from connectors.web.feeds import read_feed
-from connectors.web.robots import Robots
+from connectors.web.robots import verdict
 from connectors.web.seeds import SeedKind, feeds_of, kind_of_seed, listed
 from deployments.watch.webhook import Gate, repository_of
 from tests.fuzz.promises import storable
@@ -285,7 +285,7 @@ def _web_seed(data: bytes) -> None:
     links = feeds_of(data, _SEED)
     for kind in set(SeedKind) - {SeedKind.FEED}:
         with suppress(ParseError):
-            links += listed(data, kind, _SEED)
+            links += listed(data, kind, _SEED).addresses
     for link in links:
         assert normalized(link.address) == link.address
     for charset in (None, "utf-16", "cp500", "nonsense"):
@@ -298,8 +298,8 @@ def _web_seed(data: bytes) -> None:
 
 
 def _web_robots(data: bytes) -> None:
-    robots = Robots(data)
-    assert robots.allows(_SEED) in (True, False)
+    robots = verdict(data, _SEED)
+    assert robots.allows in (True, False)
     assert robots.delay is None or 0 <= robots.delay <= _SECONDS
 
 

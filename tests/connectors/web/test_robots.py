@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.web.robots import Robots
+from connectors.web.robots import verdict
 
 SITE = "https://river.example"
 
@@ -43,7 +43,7 @@ SITE = "https://river.example"
     ],
 )
 def test_rules_are_followed(rules: str, path: str, allowed: bool) -> None:
-    assert Robots(rules.encode()).allows(SITE + path) == allowed
+    assert verdict(rules.encode(), SITE + path).allows == allowed
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_rules_are_followed(rules: str, path: str, allowed: bool) -> None:
     ],
 )
 def test_delay_is_bounded(rules: str, delay: float | None) -> None:
-    assert Robots(rules.encode()).delay == delay
+    assert verdict(rules.encode(), SITE).delay == delay
 
 
 def test_only_the_beginning_of_a_long_file_counts() -> None:
     late = b"User-agent: *\nDisallow: /early\n" + b"# weir\n" * 100_000 + b"Disallow: /late\n"
-    robots = Robots(late)
-    assert (robots.allows(f"{SITE}/early"), robots.allows(f"{SITE}/late")) == (False, True)
+
+    assert (verdict(late, f"{SITE}/early").allows, verdict(late, f"{SITE}/late").allows) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_only_the_beginning_of_a_long_file_counts() -> None:
     ids=["thousands of agents", "one long pattern", "many patterns", "dollars"],
 )
 def test_hostile_rules_end_soon(rules: bytes) -> None:
-    assert Robots(rules).allows(f"{SITE}/{'a' * 1_900}")
+    assert verdict(rules, f"{SITE}/{'a' * 1_900}").allows

@@ -61,44 +61,44 @@ def test_seed_is_recognized_by_its_content(text: str, media_type: str, kind: See
 
 def test_list_without_addresses_is_known_by_its_name() -> None:
     assert kind_of_seed(b"# later\n", None, "inbox.txt") == SeedKind.ADDRESSES
-    assert listed(b"# later\n", SeedKind.ADDRESSES, "") == []
+    assert listed(b"# later\n", SeedKind.ADDRESSES, "").addresses == []
 
 
 def test_list_in_utf16_is_recognized() -> None:
     data = LINES[1:].encode("utf-16")
     assert kind_of_seed(data, "", "") == SeedKind.ADDRESSES
-    assert len(listed(data, SeedKind.ADDRESSES, "")) == 2
+    assert len(listed(data, SeedKind.ADDRESSES, "").addresses) == 2
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_sitemap_lists_its_pages(pack: type[bytes]) -> None:
     day = datetime(2024, 5, 6, tzinfo=UTC)
-    assert listed(pack(SITEMAP.encode()), SeedKind.SITEMAP, BASE) == [
+    assert listed(pack(SITEMAP.encode()), SeedKind.SITEMAP, BASE).addresses == [
         Listed("https://river.example/?a=1&b=2", modified=day),
         Listed("https://river.example/relative", modified=day.replace(hour=12)),
     ]
 
 
 def test_sitemap_index_lists_its_sitemaps() -> None:
-    assert listed(INDEX.encode(), SeedKind.SITEMAP_INDEX, BASE) == [Listed("https://river.example/1.xml.gz")]
+    assert listed(INDEX.encode(), SeedKind.SITEMAP_INDEX, BASE).addresses == [Listed("https://river.example/1.xml.gz")]
 
 
 def test_opml_lists_each_feed_once() -> None:
-    assert listed(OPML.encode(), SeedKind.OPML, BASE) == [
+    assert listed(OPML.encode(), SeedKind.OPML, BASE).addresses == [
         Listed("https://river.example/feed", "All levels"),
         Listed("https://lake.example/atom.xml", "Lake"),
     ]
 
 
 def test_text_lists_an_address_on_each_line() -> None:
-    assert [one.address for one in listed(LINES.encode(), SeedKind.ADDRESSES, BASE)] == [
+    assert [one.address for one in listed(LINES.encode(), SeedKind.ADDRESSES, BASE).addresses] == [
         "https://river.example/1",
         "https://river.example/2",
     ]
 
 
 def test_json_lines_list_addresses_and_titles() -> None:
-    assert listed(JSON_LINES.encode(), SeedKind.ADDRESSES, BASE) == [
+    assert listed(JSON_LINES.encode(), SeedKind.ADDRESSES, BASE).addresses == [
         Listed("https://river.example/1", "One"),
         Listed("https://river.example/2"),
         Listed("https://river.example/3"),
@@ -106,7 +106,7 @@ def test_json_lines_list_addresses_and_titles() -> None:
 
 
 def test_page_lists_its_links() -> None:
-    assert listed(PAGE.encode(), SeedKind.PAGE, BASE) == [Listed("https://river.example/b/one")]
+    assert listed(PAGE.encode(), SeedKind.PAGE, BASE).addresses == [Listed("https://river.example/b/one")]
 
 
 def test_page_names_its_feeds() -> None:
@@ -118,7 +118,7 @@ def test_page_names_its_feeds() -> None:
 
 @pytest.mark.parametrize(("before", "found"), [(MOST_ADDRESSES - 1, 1), (MOST_ADDRESSES, 0)])
 def test_long_list_is_cut(before: int, found: int) -> None:
-    assert len(listed(b'""\n' * before + b"https://river.example/", SeedKind.ADDRESSES, BASE)) == found
+    assert len(listed(b'""\n' * before + b"https://river.example/", SeedKind.ADDRESSES, BASE).addresses) == found
 
 
 @pytest.mark.parametrize(
@@ -136,4 +136,4 @@ def test_entities_of_a_list_are_not_expanded() -> None:
     entities = "".join(f'<!ENTITY e{level} "{f"&e{level - 1};" * 10}">' for level in range(1, 12))
     bomb = f'<!DOCTYPE urlset [<!ENTITY e0 "ha"><!ENTITY f SYSTEM "file:///etc/passwd">{entities}]>'
     data = f"{bomb}<urlset><url><loc>https://river.example/&e11;&f;</loc></url></urlset>".encode()
-    assert listed(data, SeedKind.SITEMAP, BASE) in ([], [Listed("https://river.example/")])
+    assert listed(data, SeedKind.SITEMAP, BASE).addresses in ([], [Listed("https://river.example/")])
