@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -10,13 +11,15 @@ from typing import Any
 from catchment.audit.signed_log import Restoration, Standing, TreeHead, digest_of_rows, read, standing_of
 from catchment.audit.signing import kept, signing
 from catchment.audit.tree import Tree
-from catchment.audit.verify import ERASED, FIELDS, Replay
+from catchment.audit.verify import ERASED, FIELDS, NO_LEAVES, Replay
 from catchment.errors import Refused, TryAgain
 from catchment.ledger import Ledger, Trail
 from catchment.runtime.home import Home
 
 _MOST_FINDINGS = 20
 _EVENT = FIELDS.index("event")
+_ANY = Standing((TreeHead(0, NO_LEAVES, sys.maxsize, sys.maxsize),))
+"""Permits to erase any row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +53,10 @@ def verify(home: Home, ledger: Ledger, *, sign: bool = False) -> Verified:
 def erase(home: Home, ledger: Ledger, before: datetime, actor: str, reason: str) -> int:
     """Empty the rows about earlier versions of items from before a time; their hashes stay. Return their number.
 
-    A checkpoint that allows it is signed first. Raises Refused if the history is broken, TryAgain if it was erased or restored
-    meanwhile.
+    A checkpoint that allows it is signed first. Raises Refused if the history is broken, or if hosts share it: each has a key,
+    and would miss these rows. Raises TryAgain if it was erased or restored meanwhile.
     """
+    ledger.require_owner(alone=True)
     lines, key = kept(home)
     found, tree, now = _checked(ledger, lambda trail: standing(trail, lines, key))
     if found.problems:
@@ -118,6 +122,27 @@ def confirm_restore(home: Home, head: TreeHead) -> None:
     """
     with signing(home) as signer:
         signer.remember(head.size, head.root)
+
+
+def take_up(home: Home, ledger: Ledger, why: str) -> None:
+    """Sign the history that this home works with from now on, because it joined hosts, left them or adopted a ledger.
+
+    If its checkpoints are about another history, as after a restore, the new one says so: rows that it finds erased may be.
+    `why`: the past participle. Raises TryAgain after a restore meanwhile, ConfigError, HomeUnavailable.
+    """
+    lines, key = kept(home)
+    found, tree, now = _checked(ledger, lambda trail: standing(trail, lines, key))
+    taken = None
+    if found.problems:
+        found, tree, now = _checked(ledger, lambda _: _ANY)
+        with ledger.trail() as trail:
+            row = trail.proof(found.rows).hex()
+        time = f"{ledger.now().astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        replaced = max((line.head.size for line in read(lines)), default=0)
+        problem = found.problems[0] if found.problems else None
+        taken = Restoration(time, found.rows - 1, replaced, 0, row, None, problem, why)
+    with signing(home, since=lines, is_checked=False) as signer:
+        signer.remember(tree.size, tree.root(), now if taken else None, taken)
 
 
 def standing(trail: Trail, lines: bytes, key: str) -> Standing:

@@ -82,8 +82,8 @@ def test_adopted_ledger_refuses_the_running_processes_of_its_former_home(homes: 
     with closing(Ledger.open(one)) as running:
         source = running.sources.put("notes", "obsidian", Priority.NORMAL)
         with closing(Ledger.inspect(other)) as ledger:
-            ledger.adopt()
-            ledger.adopt()
+            ledger.adopt("operator:anna")
+            ledger.adopt("operator:anna")
         with pytest.raises(Refused):
             running.sources.pause(source.name, "anna", "not now")
         add(other, "papers")
