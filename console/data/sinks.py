@@ -157,6 +157,8 @@ def check(name: Name, as_json: arguments.Json = False) -> int:
 def pause(name: Name, reason: arguments.Why = "") -> None:
     """Stop the deliveries to a sink until it is resumed.
 
+    A batch that is being written is completed, and so is the emptying of `rebuild`.
+
     Example: catchment sinks pause library
     """
     _set(name, "paused", reason)
