@@ -21,6 +21,7 @@ from catchment.ledger.db.schema import sinks as sinks_table
 from catchment.model import Tombstone, Upsert
 from catchment.runtime.home import Home
 from catchment.sync import supply as engine
+from deployments.runs import sinks as runs
 from tests.faults.crashes import killing, listen, lived
 from tests.ledger.world import Clock, World, note, notes
 from tests.sinks.conftest import Place, supply
@@ -371,6 +372,20 @@ def test_adopted_place_that_is_away_changes_nothing(supplied: World, place: Plac
 def _facts(world: World) -> tuple[SinkRow, int]:
     with world.ledger.trail() as trail:
         return world.ledger.outbox.get("copy"), trail.length
+
+
+@pytest.mark.parametrize("place", ["folder", "jsonl", pytest.param("neo4j", marks=pytest.mark.full)], indirect=True)
+def test_empty_place_with_the_stamp_of_a_former_sink_needs_no_adoption(
+    world: World, place: Place, tmp_path: Path
+) -> None:
+    """Chroma and PostgreSQL refuse a collection or schema that exists."""
+    with sinks.opened(place.kind, place.place, place.secret, create=True) as opened:
+        opened.mark("1f-1-00ff")
+    home = Home(tmp_path / "home").make()
+    runs.add(home, world.ledger, place.kind, place.place, "copy", place.secret, "operator:anna")
+    world.ingest(*notes(2))
+    assert supply(world.ledger).sent == 2
+    assert equals(world, place)
 
 
 def test_place_being_written_by_its_home_is_refused_to_others(supplied: World, place: Place, tmp_path: Path) -> None:
