@@ -196,7 +196,7 @@ def move(desk: Desk[E], name: str, to: str, actor: str, reason: str = "") -> str
 
 
 def pause(desk: Desk[E], name: str, actor: str, reason: str = "") -> None:
-    """Stop syncing a source until it is resumed; its documents stay. Raises NotFound or TryAgain."""
+    """Start no more syncs of a source until it is resumed; a running one continues. Raises NotFound or TryAgain."""
     with desk.writing() as ledger, _switched(desk, known(desk, ledger, name), on=False):
         ledger.sources.pause(name, actor, reason)
 

@@ -62,9 +62,10 @@ def verify(home: Home, ledger: Ledger, *, sign: bool = False) -> Verified:
 def erase(home: Home, ledger: Ledger, before: datetime, actor: str, reason: str) -> int:
     """Empty the rows about earlier versions of items from before a time; their hashes stay. Return their number.
 
-    A checkpoint that allows it is signed first. Raises Refused if the history is broken, TryAgain if it was erased or restored
-    meanwhile.
+    A checkpoint that allows it is signed first. Raises Refused if the history is broken, or if hosts share it: each has a key,
+    and would miss these rows. Raises TryAgain if it was erased or restored meanwhile.
     """
+    ledger.require_owner(alone=True)
     lines, key = kept(home)
     found, now, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
     if found.problems:
@@ -129,6 +130,27 @@ def confirm_restore(home: Home, head: TreeHead) -> None:
     """
     with signing(home) as signer:
         signer.remember(head)
+
+
+def take_up(home: Home, ledger: Ledger, why: str) -> None:
+    """Sign the history that this home works with from now on, because it joined hosts, left them or adopted a ledger.
+
+    If its checkpoints are about another history, as after a restore, the new one says so: rows that it finds erased may be.
+    `why`: the past participle. Raises TryAgain after a restore meanwhile, ConfigError, HomeUnavailable.
+    """
+    lines, key = kept(home)
+    found, now, _ = _checked(ledger, lambda trail: standing(trail, lines, key))
+    taken = None
+    if found.problems:
+        found, now, _ = _checked(ledger, lambda _: Standing())
+        with ledger.trail() as trail:
+            row = trail.proof(found.rows).hex()
+        time = f"{ledger.now().astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        replaced = max((line.head.size for line in read(lines)), default=0)
+        problem = found.problems[0] if found.problems else None
+        taken = Restoration(time, found.rows - 1, replaced, 0, row, None, problem, why)
+    with signing(home, since=lines, is_restore=True) as signer:
+        signer.remember(now, taken)
 
 
 def standing(trail: Trail, lines: bytes, key: str) -> Standing:

@@ -47,11 +47,12 @@ class TreeHead:
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """A restore, as signed before it replaced the ledger.
+    """A restore, as signed before it replaced the ledger; or another reason (`why`) to work with another history from here.
 
-    `made`: the time of the backup, in ISO format. `rows`: those of the backup, in place of `replaced` rows. `signed`: how many
-    of them its own checkpoints covered. `row`: the hash of the row that it added, in hexadecimal. `home`: the key of the other
-    home that the backup is from. `problem`: how its history differed from its own checkpoints.
+    `made`: the time of the backup, or of the change, in ISO format. `rows`: those of the backup, in place of `replaced` rows.
+    `signed`: how many of them its own checkpoints covered. `row`: the hash of the row after them, in hexadecimal, which a
+    restore added. `home`: the key of the other home that the backup is from. `problem`: how its history differed from its own
+    checkpoints, or is not intact.
     """
 
     made: str
@@ -61,8 +62,11 @@ class Restoration:
     row: str
     home: str | None = None
     problem: str | None = None
+    why: str = RESTORED
 
     def __str__(self) -> str:
+        if self.why != RESTORED:
+            return f"{self.rows + 1:,} rows in place of {self.replaced:,} of another history"
         home = f", by the home with the key {self.home}" if self.home else ""
         return f"{in_words(self.made, self.rows, self.replaced, self.signed)}{home}"
 
@@ -241,6 +245,10 @@ def _stored(data: bytes) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
 def _of_backup(restoration: Restoration) -> list[str]:
     if restoration.problem is None:
         return []
+    if restoration.why != RESTORED:
+        return [
+            f"The history was not intact when this home {restoration.why} on {restoration.made}: {restoration.problem}"
+        ]
     return [f"The backup of {restoration.made} was not intact when it was restored: {restoration.problem}"]
 
 

@@ -92,7 +92,7 @@ from catchment.ledger.limits.pacing import BucketRow, Pacing
 from catchment.ledger.limits.throttles import Throttles
 from catchment.ledger.measures.incidents import Incident, Incidents, Moment
 from catchment.ledger.measures.rollups import Measures, Point
-from catchment.ledger.sinks.outbox import LAST_ID, Outbox, SinkRow, SinkState, adopt_all
+from catchment.ledger.sinks.outbox import LAST_ID, Outbox, SinkRow, SinkState, compare_all
 from catchment.pacing.boot_clock import ClockReading
 from catchment.runtime.home import Home
 
@@ -247,15 +247,16 @@ class Ledger:
             if alone and self.hosts.is_shared:
                 raise Refused("ledger: shared by hosts; first run `catchment leave` on each")
 
-    def adopt(self) -> None:
-        """Make the home that opened the ledger its owner, in place of another one, also of its sinks. Idempotent.
+    def adopt(self, actor: str) -> None:
+        """Make the home that opened the ledger its owner, in place of another one. Idempotent.
 
-        Raises Refused if hosts share it.
+        The places of its sinks are still those of the other home. Raises Refused if hosts share it.
         """
         if self._store.ownership is not None:
             with self._store.write(as_owner=False) as writing:
                 self._store.ownership.adopt_unshared(writing.connection)
-                adopt_all(writing)
+                compare_all(writing)
+                writing.record("ledger adopted", actor=actor)
 
     def try_writing(self) -> None:
         """Write in a transaction that is rolled back. Raises LedgerError if the ledger cannot be written now."""

@@ -23,7 +23,7 @@ Opening = Callable[[str, str, str | None], AbstractContextManager[Sink]]
 _PAGE = 2_000
 """Documents whose versions are compared at a time."""
 _FEW = 20
-_FAILURES = SinkUnavailable, DocumentRefused, UserError, LoginFailed
+PLACE_FAILURES = SinkUnavailable, DocumentRefused, UserError, LoginFailed
 """What a place raises. Within `write` only, a refusal is about a document."""
 
 
@@ -74,11 +74,11 @@ def deliver(
     sink = delivery.sink
     try:
         with opened(sink.kind, sink.place, sink.secret) as place:
-            if not is_as_left(ledger, sink, place):
+            if own_stamp(ledger.outbox, sink, place) != sink.stamp:
                 delivery.sink = ledger.outbox.recheck(sink)
             while may_continue() and delivery.step(place):
                 pass
-    except _FAILURES as error:
+    except PLACE_FAILURES as error:
         if isinstance(error, NotFound):
             raise
         ledger.outbox.failed(delivery.sink, str(error))
@@ -90,39 +90,49 @@ def deliver(
         raise
 
 
-def is_as_left(ledger: Ledger, sink: SinkRow, place: Sink) -> bool:
-    """Return whether a place is as the last delivery left it. Reads no document.
-
-    Raises Refused if another home or another sink wrote there last.
-    """
-    if sink.stamp is None:
-        return True
+def own_stamp(outbox: Outbox, sink: SinkRow, place: Sink) -> str | None:
+    """Return the stamp of a place. Reads no document. Raises Refused if it is of another home or another sink."""
     stamp = place.stamp()
-    if not ledger.outbox.is_own(sink, stamp):
-        raise Refused(
-            f"{sink.name}: another home or sink writes to its place; connect its own, "
-            f"or if nothing else uses it: catchment sinks adopt {sink.name}"
-        )
-    return stamp == sink.stamp
+    if outbox.is_own(sink, stamp):
+        return stamp
+    raise Refused(
+        f"{sink.name}: another home or sink writes to its place; connect its own, "
+        f"or if nothing else uses it: catchment sinks adopt {sink.name}"
+    )
+
+
+def adopt(home: Home, ledger: Ledger, name: str, opened: Opening, actor: str, reason: str = "") -> None:
+    """Take over the place of a sink from another home or sink, whose next write there is refused. May be repeated.
+
+    Waits for a delivery. The next one sends the differences. Raises NotFound, SinkUnavailable.
+    """
+    outbox = ledger.outbox
+    with alone(home, outbox.get(name)):
+        sink = outbox.get(name)
+        with opened(sink.kind, sink.place, sink.secret) as place:
+            place.mark(stamp := outbox.new_stamp(sink))
+            outbox.adopt(sink, stamp, actor, reason)
 
 
 def look(home: Home, ledger: Ledger, name: str, opened: Opening) -> None:
-    """Request a comparison of an idle sink if its place was put back from a copy or emptied, and record that it is away.
+    """Request a comparison of an idle sink if its place was put back from a copy or emptied.
+
+    Otherwise, record that it is up to date now, that it is away, or that another home or sink took it over.
 
     Reads at most a few documents' versions. Waits for a delivery. Raises NotFound.
     """
     outbox = ledger.outbox
-    with alone(home, sink := outbox.get(name)):
+    with alone(home, outbox.get(name)):
         sink = outbox.get(name)
         if not sink.is_idle or not outbox.is_served_here(sink):
             return
         try:
             with opened(sink.kind, sink.place, sink.secret) as place:
-                if not is_as_left(ledger, sink, place) or _is_emptied(outbox, sink, place):
+                if own_stamp(outbox, sink, place) != sink.stamp or _is_emptied(outbox, sink, place):
                     outbox.recheck(sink)
-                elif sink.error:
+                else:
                     outbox.caught_up(sink)
-        except _FAILURES as error:
+        except PLACE_FAILURES as error:
             if str(error) != sink.error:
                 outbox.failed(sink, str(error))
 
@@ -190,7 +200,8 @@ class _Delivery:
         return True
 
     def _marked(self, place: Sink) -> str:
-        """Give the place a new stamp, and return it."""
+        """Give the place a new stamp, and return it. Raises Refused if the place was taken over meanwhile."""
+        own_stamp(self._outbox, self.sink, place)
         stamp = self._outbox.new_stamp(self.sink)
         place.mark(stamp)
         return stamp
@@ -221,6 +232,7 @@ class _Delivery:
         return self._write(place, present, set(numbers) - {document.id for document in present})
 
     def _write(self, place: Sink, changed: Sequence[DocumentCopy], removed: Collection[int]) -> dict[int, str]:
+        own_stamp(self._outbox, self.sink, place)
         refusals = _written(place, changed, removed)
         self._counts.sent += len(changed) - len(refusals)
         self._counts.removed += len(removed)

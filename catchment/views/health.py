@@ -302,17 +302,18 @@ def embeddings(meaning: MeaningStatus, failure: str) -> Finding:
 
 def sink(found: SinkRow, now: datetime) -> Finding:
     """Check that a sink receives what changes."""
-    text = f"{found.waiting:,} documents wait" if found.waiting else "up to date"
+    parts = [f"{found.waiting:,} documents wait"] if found.waiting else [] if found.error else ["up to date"]
     if found.current is not None:
-        text += f"; complete {_span(now - found.current)} ago"
+        parts.append(f"complete {_span(now - found.current)} ago")
     if found.refused:
-        text += f"; {found.refused:,} refused"
+        parts.append(f"{found.refused:,} refused")
+    text = "; ".join(parts)
     probe, again = f"sink {found.name}", f"catchment sinks resume {found.name}"
     if found.state is SinkState.PAUSED:
-        return Finding(probe, Verdict.OK, f"paused; {text}", again)
+        return Finding(probe, Verdict.OK, "; ".join(["paused", *parts]), again)
     if found.error:
         problem, _, remedy = found.error.partition("; ")
-        return Finding(probe, Verdict.WARN, f"{problem}; {text}", remedy or again)
+        return Finding(probe, Verdict.WARN, "; ".join([problem, *parts]), remedy or again)
     if found.refused:
         return Finding(probe, Verdict.WARN, text, f"catchment sinks show {found.name}")
     return Finding(probe, Verdict.OK, text)

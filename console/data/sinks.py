@@ -60,13 +60,14 @@ def add(
     with session.writing() as ledger:
         sinks.add(session.home(), ledger, kind, place, name, given.get("password"), session.operator())
     render.say(f"added {name}; it receives all documents, and every change")
-    if not session.running():
-        render.say("Start Catchment to fill it: `catchment up --detach`")
+    say_when()
 
 
 @app.command("list")
 def list_sinks(as_json: arguments.Json = False) -> None:
-    """List the sinks, and whether they are up to date.
+    """List the sinks, and when each was last known to be up to date.
+
+    While Catchment runs, it looks at each every five minutes.
 
     Example: catchment sinks list
     """
@@ -84,6 +85,9 @@ def list_sinks(as_json: arguments.Json = False) -> None:
             for sink in found
         ]
         render.show_table(headers, rows, states={"STATE"})
+        for sink in found:
+            if sink.error:
+                render.note(f"{sink.name}: {render.clean(sink.error)}")
     else:
         render.note("no sinks; add one: `catchment sinks add folder ~/Documents/Library --name library`")
 
@@ -153,6 +157,8 @@ def check(name: Name, as_json: arguments.Json = False) -> int:
 def pause(name: Name, reason: arguments.Why = "") -> None:
     """Stop the deliveries to a sink until it is resumed.
 
+    A batch that is being written is completed, and so is the emptying of `rebuild`.
+
     Example: catchment sinks pause library
     """
     _set(name, "paused", reason)
@@ -168,25 +174,27 @@ def resume(name: Name, reason: arguments.Why = "") -> None:
     Example: catchment sinks resume library
     """
     _set(name, "active", reason)
-    render.say(f"{name}: resumed; differences are sent")
+    render.say(f"{name}: resumed; it is compared with the library, and the differences are sent")
+    say_when()
 
 
 @app.command()
 def rebuild(name: Name, reason: arguments.Why = "") -> None:
-    """Delete all documents at a sink, and send them again.
+    """Have all documents deleted at a sink and sent again.
 
     Example: catchment sinks rebuild library
     """
     _set(name, "emptying", reason)
-    render.say(f"{name}: is emptied and filled again")
+    render.say(f"{name}: its next delivery empties and fills it again")
+    say_when()
 
 
 @app.command()
 def adopt(name: Name, reason: arguments.Why = "") -> None:
     """Take over a place to which another home or sink wrote.
 
-    It then equals the library of this home, and the other one is refused there. A restored or copied home needs this for each
-    of its sinks.
+    From now on, the other one is refused there. The next delivery makes the place equal to the library of this home. A restored
+    or copied home needs this for each of its sinks. If the place cannot be reached, nothing is changed.
 
     Example: catchment sinks adopt library
     """
@@ -194,7 +202,13 @@ def adopt(name: Name, reason: arguments.Why = "") -> None:
 
     with session.writing() as ledger:
         sinks.adopt(session.home(), ledger, name, session.operator(), reason)
-    render.say(f"{name}: adopted; differences are sent")
+        is_paused = ledger.outbox.get(name).state == "paused"
+    render.say(f"{name}: adopted; another home or sink that wrote there is refused from now on")
+    if is_paused:
+        render.say(f"{name}: paused; to send the differences: `catchment sinks resume {name}`")
+    else:
+        render.say(f"{name}: its next delivery sends the differences")
+        say_when()
 
 
 @app.command()
@@ -252,6 +266,12 @@ def _set(name: str, state: str, reason: str) -> None:
 
     with session.writing() as ledger:
         sinks.set_state(session.home(), ledger, name, SinkState(state), session.operator(), reason)
+
+
+def say_when() -> None:
+    """Say what deliveries wait for, if Catchment does not run."""
+    if not session.running():
+        render.say("Catchment does not run; to start deliveries: `catchment up --detach`")
 
 
 def _state(sink: SinkRow) -> str:

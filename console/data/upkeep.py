@@ -62,21 +62,37 @@ def vacuum(as_json: arguments.Json = False) -> None:
 
 
 @ledger_app.command()
-def adopt() -> None:
+def adopt() -> int:
     """Transfer the ledger from another home to this one.
 
-    For a ledger outside the home (CATCHMENT_DATABASE_URL) whose owner no longer exists. The other home can then only read.
+    For a ledger outside the home (CATCHMENT_DATABASE_URL) whose owner no longer exists. The other home can then only read. Its
+    sinks are adopted, too; exits with 1 if one cannot be reached.
 
     Example: catchment ledger adopt
     """
+    from catchment.audit import chain
     from catchment.ledger import Ledger
+    from catchment.sync import supply
+    from deployments.runs import sinks
 
     home = session.home().make()
     # By its URL, because a home could not migrate an older ledger of another one.
     Ledger.open(home.database_url).close()
+    failed = 0
     with closing(Ledger.inspect(home)) as ledger:
-        ledger.adopt()
+        if not (ledger.hosts.is_owned() or ledger.hosts.is_shared):
+            # Before the change: a kill after it would leave a history that this home did not sign.
+            chain.take_up(home, ledger, "adopted")
+        ledger.adopt(session.operator())
+        for sink in ledger.outbox.all():
+            try:
+                sinks.adopt(home, ledger, sink.name, session.operator(), "with the ledger")
+                render.say(f"{sink.name}: adopted")
+            except supply.PLACE_FAILURES as error:
+                failed += 1
+                render.note(f"{sink.name}: not adopted: {error} (then: `catchment sinks adopt {sink.name}`)")
     render.say("this home owns the ledger now; start with `catchment up --detach`")
+    return int(failed > 0)
 
 
 @ledger_app.command()

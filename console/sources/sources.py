@@ -236,7 +236,9 @@ def move(
 
 @app.command()
 def pause(name: session.SourceName, reason: arguments.Why = "") -> None:
-    """Stop syncing a source; its documents stay.
+    """Start no more syncs of a source; its documents stay.
+
+    A running sync continues to its end. `catchment throttle pause source:NAME` stops its requests, too.
 
     Example: catchment sources pause notes --reason "moving house"
     """

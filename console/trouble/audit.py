@@ -76,7 +76,7 @@ def verify(as_json: arguments.Json = False) -> None:
             erased = f", {found.erased:,} erased" if found.erased else ""
             render.say(f"intact: {found.rows:,} rows of the history, {signed}{erased}")
         for restored in found.restored:
-            render.say(f"restored: {restored}")
+            render.say(f"{restored.why}: {restored}")
     if found.problems:
         render.note(
             "if an older copy was put in place of the ledger, `catchment restore FILE` with that copy signs it"

@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 import certifi
 
+from catchment.audit import chain
 from catchment.errors import BadInput, CatchmentError, LoginFailed, NotFound, Refused, TryAgain
 from catchment.ledger import Ledger
 from catchment.runtime import atomic_files, installation, secret_references
@@ -220,6 +221,8 @@ def _register(home: Home, url: str, membership: Membership, before: Membership |
     try:
         with closing(Ledger.open(home)) as ledger:
             ledger.hosts.join(membership.name, takes_any=membership.takes_any, version=installation.version())
+            if before is None or before.unfinished:
+                chain.take_up(home, ledger, "joined")
             skew = ledger.now().timestamp() - time.time()
         membership.record(home)
         return skew

@@ -10,8 +10,10 @@ from typing import Any
 from urllib.parse import quote
 
 from catchment.actions.revoke import clear_for_other_hosts
+from catchment.audit import chain
 from catchment.errors import BadInput, NotFound, Refused
 from catchment.ledger import Ledger
+from catchment.runtime import process
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership, own_login, queue_for
 from deployments.server.client import Client, api, everything
@@ -36,16 +38,31 @@ def leave(home: Home) -> bool:
             raise Refused("leave: not possible while Catchment runs; stop it with `catchment down`")
         # A former call that was interrupted may have forgotten the library, which is no SQLite file.
         is_owner = not home.database_url.startswith("sqlite") and _leave_library(home, membership)
-        home.membership.unlink()
+        if home.database_url.startswith("sqlite"):
+            _take_up_own(home)
         if membership.login == f"file:{own_login(home)}":
             own_login(home).unlink(missing_ok=True)
         if str(home.authorities) not in home.named_database:
             home.authorities.unlink(missing_ok=True)
+        # Until here, the same command completes an interrupted one.
+        home.membership.unlink()
     return is_owner
 
 
 def _leave_library(home: Home, membership: Membership) -> bool:
-    with closing(Ledger.open(home)) as ledger, api(shared_server(home, membership)) as client:
+    with closing(Ledger.open(home)) as ledger:
+        is_owner = ledger.hosts.is_owned()
+        if not is_owner:
+            is_owner = _leave_hosts(home, ledger, membership)
+    if not is_owner:
+        _delete_copies(home)
+        home.use_database("")
+    return is_owner
+
+
+def _leave_hosts(home: Home, ledger: Ledger, membership: Membership) -> bool:
+    """Leave the hosts of the ledger. Return whether this home has it to itself."""
+    with api(shared_server(home, membership)) as client:
         me = ledger.hosts.mine()
         # A host that was taken out may have left its name to another one.
         if me or membership.name not in {host.name for host in ledger.hosts.all()}:
@@ -58,11 +75,14 @@ def _leave_library(home: Home, membership: Membership) -> bool:
         if me:
             clear_for_other_hosts(home, ledger)
             ledger.hosts.leave()
-        is_owner = ledger.hosts.is_owned()
-    if not is_owner:
-        _delete_copies(home)
-        home.use_database("")
-    return is_owner
+    return ledger.hosts.is_owned()
+
+
+def _take_up_own(home: Home) -> None:
+    """Sign the history of this home alone, in place of that of the hosts."""
+    with closing(Ledger.open(home)) as ledger:
+        ledger.history.note("library left", process.operator())
+        chain.take_up(home, ledger, "left")
 
 
 def _require_no_sources(names: Iterable[str]) -> None:

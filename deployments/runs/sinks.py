@@ -43,6 +43,8 @@ def add(home: Home, ledger: Ledger, kind: str, place: str, name: str, secret: st
         require_running(home)
     with sinks.opened(kind, place, secret, create=True) as made:
         wants_vectors = made.wants_vectors
+        # An empty place may still have the stamp of a former sink.
+        made.mark("")
     added = ledger.outbox.add(name, kind, place, secret, actor, wants_vectors=wants_vectors)
     start_delivery(home, name)
     return added
@@ -69,8 +71,11 @@ def set_state(home: Home, ledger: Ledger, name: str, state: SinkState, actor: st
 
 
 def adopt(home: Home, ledger: Ledger, name: str, actor: str, reason: str = "") -> None:
-    """Let a sink take over its place from another home or sink, and make it equal to the library. Raises NotFound."""
-    ledger.outbox.adopt(name, actor, reason)
+    """Take over the place of a sink from another home or sink, and make it equal to the library.
+
+    Raises NotFound, SinkUnavailable.
+    """
+    supply.adopt(home, ledger, name, sinks.opened, actor, reason)
     start_delivery(home, name)
 
 
@@ -84,7 +89,7 @@ def check(ledger: Ledger, name: str) -> Differences:
     """Compare a sink with the library. Raises NotFound, SinkUnavailable, Refused if its place is another's."""
     sink = ledger.outbox.get(name)
     with sinks.opened(sink.kind, sink.place, sink.secret) as place:
-        supply.is_as_left(ledger, sink, place)
+        supply.own_stamp(ledger.outbox, sink, place)
         return supply.differences(ledger, place, ledger.outbox.refusals(sink, sink.refused))
 
 

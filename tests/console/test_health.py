@@ -263,7 +263,7 @@ def test_check_of_every_few_minutes_notices_a_sink_put_back_from_a_copy(
     assert delivered().startswith("up to date")
     place.rename(tmp_path / "away")
     page._look_at_sinks(home)
-    assert sink().startswith("the folder or its disk is missing; up to date")
+    assert sink().startswith("the folder or its disk is missing; complete ")
     (tmp_path / "away").rename(place)
     page._look_at_sinks(home)
     assert sink().startswith("up to date")

@@ -454,7 +454,7 @@ def paused(desk: Desk) -> None:
         desk.source(ledger)
         ledger.sources.pause(SOURCE, "operator", "a pause")
         ledger.throttles.put(f"source:{SOURCE}", Rule(per_hour=1_000), "operator", "gently")
-        ledger.adopt()
+        ledger.adopt("operator:anna")
 
 
 def resumed(desk: Desk) -> None:

@@ -135,7 +135,7 @@ def test_ledger_is_shared_from_the_first_join_until_the_last_leave(machine: Call
     with pytest.raises(Refused, match="this home is not one of them; run `catchment join`"):
         add(guest, "mail")
     with pytest.raises(Refused, match="run `catchment join`"):
-        guest.ledger.adopt()
+        guest.ledger.adopt("operator:anna")
     with pytest.raises(Refused, match="attic: another host has this name"):
         guest.ledger.hosts.join("attic", takes_any=False, version="1")
     with pytest.raises(Refused, match="first run `catchment leave` on each"):

@@ -15,7 +15,10 @@ from catchment.ledger import Ledger
 from catchment.ledger.admin import backup
 from catchment.model import Priority
 from catchment.settings import Home
+from catchment.sync import supply
 from console.main import main
+from deployments.runs import sinks
+from sinks import opened
 
 _PRODUCT = ("assistant", "catchment", "connectors", "console", "deployments", "flows", "tasks", "web")
 
@@ -79,26 +82,33 @@ def test_adopted_ledger_refuses_the_running_processes_of_its_former_home(homes: 
     with closing(Ledger.open(one)) as running:
         source = running.sources.put("notes", "obsidian", Priority.NORMAL)
         with closing(Ledger.inspect(other)) as ledger:
-            ledger.adopt()
-            ledger.adopt()
+            ledger.adopt("operator:anna")
+            ledger.adopt("operator:anna")
         with pytest.raises(Refused):
             running.sources.pause(source.name, "anna", "not now")
         add(other, "papers")
 
 
 @pytest.mark.usefixtures("shared")
-def test_home_that_adopts_a_ledger_adopts_its_sinks(homes: tuple[Home, Home]) -> None:
+def test_home_that_adopts_a_ledger_adopts_its_sinks(
+    homes: tuple[Home, Home], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At once, before its first delivery. A sink that is away is named, and the others are adopted."""
     one, other = homes
     with closing(Ledger.open(one)) as ledger:
-        sink = ledger.outbox.add("copy", "folder", "/nowhere", None, "anna")
-        sink = ledger.outbox.compare(sink, stamp := ledger.outbox.new_stamp(sink))
-        assert ledger.outbox.is_own(sink, stamp)
-    with closing(Ledger.open(other)) as ledger:
-        assert not ledger.outbox.is_own(sink, stamp)
-        ledger.adopt()
-        adopted = ledger.outbox.get("copy")
-        assert (adopted.stamp, adopted.must_be_compared) == (None, True)
-        ledger.outbox.remove("copy", "anna")
+        for name in ("away", "copy"):
+            sink = sinks.add(one, ledger, "jsonl", str(tmp_path / name), name, None, "anna")
+            supply.deliver(ledger, name, opened, lambda: True, supply.DeliveryCounts())
+    (tmp_path / "away").rename(tmp_path / "elsewhere")
+    assert command(other, monkeypatch, "ledger", "adopt") == 1
+    said = capsys.readouterr()
+    assert "copy: adopted" in said.out
+    assert "away: not adopted: the folder or its disk is missing" in said.err and "sinks adopt away" in said.err
+    with closing(Ledger.inspect(other)) as ledger, opened(sink.kind, sink.place) as place:
+        sink = ledger.outbox.get("copy")
+        assert ledger.outbox.is_own(sink, place.stamp()) and sink.must_be_compared
+    with closing(Ledger.inspect(one)) as ledger, opened(sink.kind, sink.place) as place:
+        assert not ledger.outbox.is_own(sink, place.stamp())
 
 
 @pytest.mark.usefixtures("shared")

@@ -14,7 +14,7 @@ import sinks
 from catchment.contracts import Sink
 from catchment.errors import NotFound
 from catchment.ledger import LAST_ID, SinkState
-from catchment.sync.supply import DeliveryCounts, deliver
+from catchment.sync.supply import DeliveryCounts, Opening, deliver
 from tests.ledger.world import World, note, notes
 from tests.sinks.conftest import Place, supply
 from tests.sinks.test_contract import equals
@@ -24,11 +24,10 @@ _ANNA = "operator:anna"
 
 
 class Interrupted:
-    """A sink that calls `act` before its operation with the number `moment`, from 1, and counts its operations."""
+    """A sink that calls `act` before its operation with the number `moment`, from 1, and notes its operations."""
 
-    def __init__(self, sink: Sink, moment: int, act: Callable[[], object]) -> None:
-        self._sink, self._moment, self._act = sink, moment, act
-        self.operations = 0
+    def __init__(self, sink: Sink, moment: int, act: Callable[[], object], operations: list[str]) -> None:
+        self._sink, self._moment, self._act, self._operations = sink, moment, act, operations
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._sink, name)
@@ -36,8 +35,8 @@ class Interrupted:
             return found
 
         def operation(*arguments: Any) -> Any:
-            self.operations += 1
-            if self.operations == self._moment:
+            self._operations.append(name)
+            if len(self._operations) == self._moment:
                 self._act()
             return found(*arguments)
 
@@ -46,18 +45,22 @@ class Interrupted:
 
 def _deliver(world: World, moment: int, act: Act) -> tuple[bool, DeliveryCounts]:
     """Deliver with an act at a moment, 0 for the time while the place is opened. Return whether there was such a moment."""
-    made, counts = list[Interrupted](), DeliveryCounts()
+    operations, counts = list[str](), DeliveryCounts()
+    deliver(world.ledger, "copy", interrupted(world, moment, act, operations), lambda: True, counts)
+    return len(operations) >= moment, counts
+
+
+def interrupted(world: World, moment: int, act: Act, operations: list[str]) -> Opening:
+    """Return a function that opens a sink with an act at a moment, and adds the operations to a list."""
 
     @contextmanager
     def opened(kind: str, place: str, secret: str | None) -> Iterator[Any]:
         if moment == 0:
             act(world)
         with sinks.opened(kind, place, secret) as sink:
-            made.append(Interrupted(sink, moment, lambda: act(world)))
-            yield made[-1]
+            yield Interrupted(sink, moment, lambda: act(world), operations)
 
-    deliver(world.ledger, "copy", opened, lambda: True, counts)
-    return made[-1].operations >= moment, counts
+    return opened
 
 
 def _set(state: SinkState) -> Act:
@@ -70,6 +73,14 @@ def _damage_and_resume(world: World) -> None:
     with sinks.opened(sink.kind, sink.place) as opened:
         opened.write([], opened.versions(0, LAST_ID).keys())
     world.ledger.outbox.set_state("copy", SinkState.ACTIVE, _ANNA)
+
+
+def _adopt_elsewhere(world: World) -> None:
+    """Adopt the place from another machine that shares the ledger: the lock of the delivery does not hold it up."""
+    sink = world.ledger.outbox.get("copy")
+    with sinks.opened(sink.kind, sink.place) as opened:
+        opened.mark(stamp := world.ledger.outbox.new_stamp(sink))
+    world.ledger.outbox.adopt(sink, stamp, _ANNA)
 
 
 def _sync(world: World) -> None:
@@ -94,7 +105,7 @@ _STATES = [None, SinkState.ACTIVE, pytest.param(SinkState.EMPTYING, marks=pytest
 _ACTS: dict[str, Act] = {
     "resume": _damage_and_resume,
     "rebuild": _set(SinkState.EMPTYING),
-    "adopt": lambda world: world.ledger.outbox.adopt("copy", _ANNA),
+    "adopt": _adopt_elsewhere,
     "sync": _sync,
     "undo": _undo,
     "purge": _purge,
@@ -171,5 +182,7 @@ def test_removed_sink_receives_no_more_and_its_name_is_free(
         sink = world.ledger.outbox.get("copy")
         assert (sink.place, sink.position, sink.compared) == (str(tmp_path / "other"), 0, 0), moment
         world.ledger.outbox.remove("copy", _ANNA)
+        with sinks.opened(place.kind, place.place) as opened:
+            opened.mark("")
         world.ledger.outbox.add("copy", "jsonl", place.place, None, _ANNA)
     assert moment > 3

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,15 +16,21 @@ from sqlalchemy import update
 
 import sinks
 from catchment.errors import Refused, SinkUnavailable
-from catchment.ledger import Ledger, SinkState
+from catchment.ledger import Ledger, SinkRow, SinkState
 from catchment.ledger.db.schema import sinks as sinks_table
 from catchment.model import Tombstone, Upsert
 from catchment.runtime.home import Home
 from catchment.sync import supply as engine
+from deployments.runs import sinks as runs
 from tests.faults.crashes import killing, listen, lived
 from tests.ledger.world import Clock, World, note, notes
 from tests.sinks.conftest import Place, supply
 from tests.sinks.test_contract import equals
+from tests.sinks.test_meanwhile import interrupted
+
+
+def adopt(world: World, home: Path, name: str = "copy") -> None:
+    engine.adopt(Home(home), world.ledger, name, sinks.opened, "operator:anna")
 
 
 def look(world: World, tmp_path: Path, name: str = "copy") -> bool:
@@ -248,9 +256,10 @@ def test_two_sinks_of_one_home_cannot_share_a_place(supplied: World, place: Plac
     world.ingest(*notes(2))
     supply(world.ledger)
     outbox.add("second", place.kind, place.place, place.secret, "operator:anna")
-    outbox.set_state("copy", SinkState.PAUSED, "operator:anna")
-    counts = engine.DeliveryCounts()
-    engine.deliver(world.ledger, "second", sinks.opened, lambda: True, counts)
+    with pytest.raises(SinkUnavailable, match=r"second: another home or sink writes to its place; .* adopt second"):
+        supply(world.ledger, "second")
+    adopt(world, tmp_path / "home", "second")
+    supply(world.ledger, "second")
     outbox.set_state("copy", SinkState.ACTIVE, "operator:anna")
     with pytest.raises(SinkUnavailable, match=r"copy: another home or sink writes to its place; .* sinks adopt copy"):
         supply(world.ledger)
@@ -258,7 +267,7 @@ def test_two_sinks_of_one_home_cannot_share_a_place(supplied: World, place: Plac
     with pytest.raises(SinkUnavailable):
         supply(world.ledger)
     assert len(place.read()) == 2, "a rebuild deletes nothing of another sink"
-    outbox.adopt("copy", "operator:anna")
+    adopt(world, tmp_path / "home")
     supply(world.ledger)
     assert equals(world, place)
     engine.look(Home(tmp_path / "home"), world.ledger, "second", sinks.opened)
@@ -306,12 +315,100 @@ def test_copied_home_is_refused_at_the_sinks_of_the_original(
         one.ingest(*notes(2, 4))
         assert supply(one.ledger).sent == 2, "the original continues without a comparison"
         assert equals(one, place)
-        two.ledger.outbox.adopt("copy", "operator:anna")
-        supply(two.ledger)
+        one.ingest(*notes(1, 9))
+        adopt(two, tmp_path / "two")
+        for _ in range(2):
+            with pytest.raises(SinkUnavailable, match="another home or sink"):
+                supply(one.ledger)
+        assert supply(two.ledger).sent
         assert equals(two, place)
-        with pytest.raises(SinkUnavailable, match="another home or sink"):
-            one.ingest(*notes(1, 9))
+
+
+def test_delivery_of_the_former_home_ends_when_its_place_is_adopted(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operation at which the command comes is the last one. If it sets a stamp, the command has to be repeated."""
+    monkeypatch.delenv("CATCHMENT_DATABASE_URL", raising=False)
+    with sinks.opened(place.kind, place.place, place.secret, create=True):
+        pass
+    with homes(tmp_path) as (one, copied):
+        one.ledger.outbox.add("copy", place.kind, place.place, place.secret, "operator:anna")
+        one.ingest(*notes(2))
+        supply(one.ledger)
+        two = copied()
+        two.ingest(*notes(1, 4))
+        for moment in itertools.count(1):
+            one.ledger.outbox.set_state("copy", SinkState.ACTIVE, "operator:anna")
+            one.ingest(note("n/0.md", f"v{moment}", "n0"))
+            operations = list[str]()
+            opened = interrupted(one, moment, lambda _: adopt(two, tmp_path / "two"), operations)
+            with suppress(SinkUnavailable):
+                engine.deliver(one.ledger, "copy", opened, lambda: True, engine.DeliveryCounts())
+            if len(operations) < moment:
+                break
+            if operations[moment - 1] == "mark":
+                with pytest.raises(SinkUnavailable, match="another home or sink"):
+                    supply(two.ledger)
+                adopt(two, tmp_path / "two")
+            with pytest.raises(SinkUnavailable, match="another home or sink"):
+                supply(one.ledger)
+            supply(two.ledger)
+            assert equals(two, place), moment
+            adopt(one, tmp_path / "one")
             supply(one.ledger)
+        assert moment > 5
+
+
+def test_adopted_place_that_is_away_changes_nothing(supplied: World, place: Place, tmp_path: Path) -> None:
+    world = supplied
+    world.ingest(*notes(2))
+    supply(world.ledger)
+    before = _facts(world)
+    with place.away(), pytest.raises(SinkUnavailable):
+        adopt(world, tmp_path / "home")
+    assert _facts(world) == before
+
+
+def _facts(world: World) -> tuple[SinkRow, int]:
+    with world.ledger.trail() as trail:
+        return world.ledger.outbox.get("copy"), trail.length
+
+
+@pytest.mark.parametrize("place", ["folder", "jsonl", pytest.param("neo4j", marks=pytest.mark.full)], indirect=True)
+def test_empty_place_with_the_stamp_of_a_former_sink_needs_no_adoption(
+    world: World, place: Place, tmp_path: Path
+) -> None:
+    """Chroma and PostgreSQL refuse a collection or schema that exists."""
+    with sinks.opened(place.kind, place.place, place.secret, create=True) as opened:
+        opened.mark("1f-1-00ff")
+    home = Home(tmp_path / "home").make()
+    runs.add(home, world.ledger, place.kind, place.place, "copy", place.secret, "operator:anna")
+    world.ingest(*notes(2))
+    assert supply(world.ledger).sent == 2
+    assert equals(world, place)
+
+
+def test_place_being_written_by_its_home_is_refused_to_others(supplied: World, place: Place, tmp_path: Path) -> None:
+    """Its documents are newer than its stamp, as in the middle of a batch."""
+    world = supplied
+    world.ledger.outbox.add("second", place.kind, place.place, place.secret, "operator:anna")
+    world.ingest(*notes(2))
+    supply(world.ledger)
+    with sinks.opened(place.kind, place.place, place.secret) as opened:
+        opened.write([], [1])
+    with pytest.raises(SinkUnavailable, match="second: another home or sink"):
+        supply(world.ledger, "second")
+
+
+def test_look_says_when_a_sink_was_last_up_to_date(supplied: World, tmp_path: Path) -> None:
+    world = supplied
+    world.ingest(*notes(2))
+    supply(world.ledger)
+    before = world.ledger.outbox.get("copy").current
+    world.clock.forward(minutes=5)
+    assert not look(world, tmp_path)
+    after = world.ledger.outbox.get("copy").current
+    assert before and after == before + timedelta(minutes=5)
 
 
 def test_idle_sink_that_is_away_is_noticed_and_its_return_too(supplied: World, place: Place, tmp_path: Path) -> None:

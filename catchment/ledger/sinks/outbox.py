@@ -104,7 +104,7 @@ class SinkRow:
     Attributes:
         secret: The reference to its password, or None.
         compared: Documents up to this ID were compared with the library; 0 before, None once all are.
-        stamp: The stamp that the last delivery left at the place; None before the first comparison, which takes any place.
+        stamp: The stamp that the last delivery left at the place; None before the first.
         failures: Consecutive failed deliveries; the next is not made before `not_before`. `error`: the last one's.
         current: When it had received everything last.
         waiting: Number of changed documents that it has not received; while it is compared, at least the rest of the library.
@@ -201,13 +201,12 @@ class Outbox:
             writing.execute(update(sinks_table).where(sinks_table.c.id == sink.id).values(values))
             writing.record(f"sink {state}", actor=actor, reason=f"{name} {reason}".strip())
 
-    def adopt(self, name: str, actor: str, reason: str = "") -> None:
-        """Let a sink take over its place from another home or sink, and be compared. Raises NotFound."""
-        sink = self.get(name)
+    def adopt(self, sink: SinkRow, stamp: str, actor: str, reason: str = "") -> None:
+        """Record that a sink took over its place from another home or sink with this stamp; it is to be compared."""
         with self._store.write() as writing:
-            values = {"stamp": None, "compared": _TO_COMPARE, **_WELL}
+            values = {"stamp": stamp, "compared": _TO_COMPARE, **_WELL}
             writing.execute(update(sinks_table).where(sinks_table.c.id == sink.id).values(values))
-            writing.record("sink adopted", actor=actor, reason=f"{name} {reason}".strip())
+            writing.record("sink adopted", actor=actor, reason=f"{sink.name} {reason}".strip())
 
     def get(self, name: str) -> SinkRow:
         """Return the sink with this name. Raises NotFound."""
@@ -363,14 +362,9 @@ def lacks_triggers(reading: Reading) -> bool:
 
 
 def compare_all(writing: Writing) -> None:
-    """Let each sink be compared with the library, because this one takes the place of another, and note its changes."""
+    """Let each sink be compared, because the library or its home is another one, and note its changes."""
     writing.execute(update(sinks_table).values(compared=_TO_COMPARE, not_before=0))
     _watch(writing)
-
-
-def adopt_all(writing: Writing) -> None:
-    """Let each sink take over its place as it is: the home that wrote there is no longer used."""
-    writing.execute(update(sinks_table).values(stamp=None, compared=_TO_COMPARE, not_before=0))
 
 
 def unwatch(connection: Connection) -> None:
