@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
-from catchment.contracts import Parse
 from catchment.errors import CatchmentError, TryAgain, Unexpected
 from catchment.parser_pool.parser_process import START_SECONDS, Call, Failed, ForkServer, Process
 from catchment.settings import Limits
@@ -86,16 +85,12 @@ class ParserPool:
         outcomes = self._outcomes(Call(pickle.dumps(function), tasks, limits), heard, abandoned)
         return cast("Iterator[tuple[int, R | Failed]]", outcomes)
 
-    def parse(self, limits: Limits) -> Parse:
-        """Return a function that calls another one in a process of this pool, and waits for the result."""
-
-        def parse(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-            ((_, outcome),) = self.run(_called, [(function, args, kwargs)], limits)
-            if isinstance(outcome, Failed):
-                raise outcome.error
-            return cast("R", outcome)
-
-        return parse
+    def call(self, limits: Limits, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a module-level function in a process, and return its result. Raises an ItemError for whatever goes wrong."""
+        ((_, outcome),) = self.run(_called, [(function, args, kwargs)], limits)
+        if isinstance(outcome, Failed):
+            raise outcome.error
+        return cast("R", outcome)
 
     @property
     def busy(self) -> int:

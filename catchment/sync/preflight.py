@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from catchment import __version__
 from catchment.contracts import Connected, Connector, Guarded, Keeping, Paced, Parsing
@@ -228,7 +228,7 @@ def let_parse(connector: Connector, pool: ParserPool, limits: Limits) -> None:
     """Have a connector parse what strangers send in processes of a pool: one list has less time than an item."""
     if isinstance(connector, Parsing):
         stall = min(limits.stall_seconds, _LIST_SECONDS)
-        connector.parse = pool.parse(limits.model_copy(update={"stall_seconds": stall}))
+        connector.parse = partial(pool.call, limits.model_copy(update={"stall_seconds": stall}))
 
 
 def probe(connector: Connector) -> str:

@@ -173,7 +173,7 @@ def _json_entry(item: Mapping[str, Any], feed: str) -> FeedEntry:
     people = _list(item.get("authors")) or [item.get("author")]
     attached = [file for file in _list(item.get("attachments")) if isinstance(file, dict)]
     return _made(
-        str(item.get("id") or "").strip(),
+        str(given).strip() if isinstance(given := item.get("id"), str | int | float) else "",
         _link(item.get("url"), feed) or _link(item.get("external_url"), feed),
         title=_words(item.get("title")),
         author=", ".join(filter(None, (_words(person.get("name")) for person in people if isinstance(person, dict)))),

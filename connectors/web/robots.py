@@ -15,7 +15,7 @@ _MOST_DELAY = 60.0
 _AGENT = re.compile(r"^[^\S\n]*user[- ]?agent[^\S\n]*:?[^\S\n]*([^\s/;#]*).*$", re.IGNORECASE | re.MULTILINE)
 
 
-class Verdict(NamedTuple):
+class RobotsVerdict(NamedTuple):
     """Whether a robots.txt lets us request an address.
 
     `delay`: seconds between two requests, at most 60; None if the site names none.
@@ -25,14 +25,14 @@ class Verdict(NamedTuple):
     delay: float | None
 
 
-def verdict(file: bytes, address: str) -> Verdict:
+def verdict(file: bytes, address: str) -> RobotsVerdict:
     """Return what a robots.txt says about an address. An empty one allows everything.
 
     Call it in a parser process: rules with many wildcards can take for ever.
     """
     rules = _rules(file)
     delay = rules.crawl_delay(TOKEN)
-    return Verdict(bool(rules.can_fetch(address, TOKEN)), None if delay is None else min(delay, _MOST_DELAY))
+    return RobotsVerdict(bool(rules.can_fetch(address, TOKEN)), None if delay is None else min(delay, _MOST_DELAY))
 
 
 @lru_cache(maxsize=64)

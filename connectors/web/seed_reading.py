@@ -26,7 +26,7 @@ from connectors.web.client import WebResponse
 from connectors.web.feeds import WebFeed, read_feed
 from connectors.web.hosts import HostQueues, Hosts, NoSuchAddress, PageRequest
 from connectors.web.marks import READ, WebMarks
-from connectors.web.seeds import Listed, Listing, SeedKind, kind_of_seed, listed
+from connectors.web.seeds import Listed, SeedAddresses, SeedKind, kind_of_seed, listed
 from connectors.web.settings import WebSettings
 from connectors.web.store import ResponseStore, StoredResponse
 
@@ -66,7 +66,7 @@ class Seed:
         return cls(path.name, kind, WebResponse(address=path.name, body=data), parse)
 
     @cached_property
-    def listing(self) -> Listing:
+    def listing(self) -> SeedAddresses:
         """What a list, sitemap or OPML names. Raises ItemError."""
         return self.parse(listed, self.response.body, self.kind, self.response.address)
 
@@ -246,7 +246,9 @@ class Seeds:
                 self._answered.add(address)
             elif result.status == 200:
                 problem = self._answered_with(address, result)
-        if not self._open_named(address):
+        has_content = self._open_named(address)
+        # One that breaks off may be so for ever, unlike the page of a network that wants a login.
+        if not has_content or isinstance(problem, ParseError):
             self.failed[address] = problem
 
     def _answered_with(self, address: str, response: WebResponse) -> ItemError:

@@ -28,6 +28,7 @@ _SAMPLE_BYTES = 1 << 16
 _GZIP = b"\x1f\x8b"
 _GZIP_FORMAT = 31
 _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
+_SITEMAP_END = re.compile(rb"</(?:[\w.-]+:)?(?:url|sitemap)\s*>")
 _FEED_TYPE = re.compile(r"application/(rss|atom|rdf|feed)\+(xml|json)", re.IGNORECASE)
 
 
@@ -60,7 +61,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class SeedAddresses:
     """The addresses that a seed names. `breaks`: why it may name fewer than it should, such as a cut; None if it is whole."""
 
     addresses: list[Listed]
@@ -68,11 +69,8 @@ class Listing:
 
 
 def kind_of_seed(data: bytes, media_type: str | None, name: str) -> SeedKind:
-    """Return the kind of a seed. Only an empty file is recognized by its name."""
-    try:
-        data = _unpacked(data)
-    except ParseError:
-        return SeedKind.PAGE
+    """Return the kind of a seed. Only an empty file is recognized by its name. Raises ParseError for a damaged archive."""
+    data = _unpacked(data)
     kind = _KINDS.get(root_element(data) or b"")
     if kind:
         return kind
@@ -85,7 +83,7 @@ def kind_of_seed(data: bytes, media_type: str | None, name: str) -> SeedKind:
     return SeedKind.ADDRESSES if is_list else SeedKind.PAGE
 
 
-def listed(data: bytes, kind: SeedKind, base: str) -> Listing:
+def listed(data: bytes, kind: SeedKind, base: str) -> SeedAddresses:
     """Return the addresses in a list or the links of a page: normalized, each once, of the first 200,000.
 
     `base` is the address of the seed. Invalid addresses are left out. Feeds are read by `read_feed`.
@@ -106,7 +104,7 @@ def listed(data: bytes, kind: SeedKind, base: str) -> Listing:
         case SeedKind.FEED:
             raise ValueError(kind)
     addresses = _distinct(found, base)
-    return Listing(addresses, next(iter(breaks), None))
+    return SeedAddresses(addresses, next(iter(breaks), None))
 
 
 def texts_of(data: bytes) -> list[str]:
@@ -149,7 +147,11 @@ def _unpacked(data: bytes) -> bytes:
 
 
 def _in_sitemap(data: bytes, report: Callable[[str], None]) -> Iterator[Listed]:
-    for element in _elements(data, report, "{*}url", "{*}sitemap"):
+    # An address of which only the beginning is there would be another one.
+    ends = MOST_ADDRESSES if b"\0" in data[:8] else len(_SITEMAP_END.findall(data))
+    for number, element in enumerate(_elements(data, report, "{*}url", "{*}sitemap")):
+        if number >= ends:
+            continue
         # Images and videos have a `loc` of their own, below other elements.
         texts = {
             etree.QName(child).localname: child.text or "" for child in element.iterchildren("{*}loc", "{*}lastmod")

@@ -103,15 +103,13 @@ def addresses_in(path: Path) -> list[str]:
         raise BadInput(f"{path.name!r}: cannot be read ({error.strerror}); correct its mode or the path") from None
     if len(data) > MOST_BYTES:
         raise BadInput(f"{path.name!r}: larger than 20 MB; split it")
-    kind = kind_of_seed(data, None, path.name)
-    if kind in (SeedKind.FEED, SeedKind.PAGE):
-        return []
     try:
-        return (
-            texts_of(data)
-            if kind is SeedKind.ADDRESSES
-            else [found.address for found in listed(data, kind, "").addresses]
-        )
+        kind = kind_of_seed(data, None, path.name)
+        if kind in (SeedKind.FEED, SeedKind.PAGE):
+            return []
+        if kind is SeedKind.ADDRESSES:
+            return texts_of(data)
+        return [found.address for found in listed(data, kind, "").addresses]
     except ParseError as error:
         raise BadInput(f"{path.name!r}: {error}") from None
 
