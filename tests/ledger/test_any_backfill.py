@@ -262,7 +262,7 @@ class Model(RuleBasedStateMachine):
         if not self.replays[number].listed:
             found = list(self._candidates(number))
             assert self.world.ledger.backfills.enqueue(sync, number, f"{self.code}.1") == len(found)
-            self.world.ledger.backfills.close_listing(number)
+            self.world.ledger.backfills.close_listing(sync)
             self.replays[number].listed = True
             for name in found:
                 self.things[name].wait = Wait(sync, number, any_sync=False, repeats=True)

@@ -29,7 +29,7 @@ def started(world: World, what: BackfillSelection = ALL) -> tuple[int, Sync]:
 def resumed(world: World, number: int) -> Sync:
     next_sync(world, number)
     world.ledger.backfills.enqueue(world.sync.id, number, NEWER)
-    world.ledger.backfills.close_listing(number)
+    world.ledger.backfills.close_listing(world.sync.id)
     return world.sync
 
 
@@ -140,9 +140,9 @@ def test_too_many_failures_pause_a_backfill(world: World) -> None:
     batch = world.claim(25, sync_id=sync.id, backfill=number)
     for job in batch.jobs[:20]:
         world.ledger.queue.fail(batch.token, job.id, PARSE_ERROR, retry_at=None)
-    assert world.ledger.backfills.judge(number).state is BackfillState.RUNNING
+    assert world.ledger.backfills.judge(sync.id, number).state is BackfillState.RUNNING
     world.ledger.queue.fail(batch.token, batch.jobs[20].id, PARSE_ERROR, retry_at=None)
-    assert world.ledger.backfills.judge(number).state is BackfillState.PAUSED
+    assert world.ledger.backfills.judge(sync.id, number).state is BackfillState.PAUSED
 
 
 def test_only_readable_items_are_replayed(world: World) -> None:

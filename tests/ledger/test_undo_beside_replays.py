@@ -78,7 +78,7 @@ def listed(world: World, number: int, code: int = 2, outcome: str = "completed")
     """Add the jobs of a backfill in a sync of its own, which stays open. Return their number. `outcome`: of the one before."""
     next_sync(world, outcome, backfill=number)
     added = world.ledger.backfills.enqueue(world.sync.id, number, f"{code}.1")
-    world.ledger.backfills.close_listing(number)
+    world.ledger.backfills.close_listing(world.sync.id)
     return added
 
 
@@ -191,7 +191,7 @@ def test_waiting_replay_does_not_return_what_was_undone(world: World, how: str) 
             world.ledger.backfills.pause(number, "anna")
             world.ledger.backfills.resume(number, "anna")
         case "of a failed item":
-            assert world.ledger.quarantine.auto_retry(world.source.id, {"program": "newer"}) == 0
+            assert world.ledger.quarantine.auto_retry(world.sync.id, {"program": "newer"}) == 0
             assert world.ledger.backfills.retry(number, "anna", "") == 2
     next_sync(world, backfill=number)
     left = replay(world, number)

@@ -299,20 +299,30 @@ class Backfills:
             added += len(found)
             self._store.let_others_write()
 
-    def close_listing(self, number: int) -> None:
-        """Record that all jobs of a backfill are known."""
+    def close_listing(self, sync_id: int) -> None:
+        """Record that a sync knows all jobs of its backfill. Idempotent. Raises StaleLease if the sync is closed."""
         with self._store.write() as writing:
-            values = {"listed_at": func.coalesce(backfills.c.listed_at, writing.now)}
-            writing.execute(update(backfills).where(backfills.c.id == number).values(values))
+            mine = backfills.c.id == find_open_sync(writing, sync_id).backfill_id
+            writing.execute(
+                update(backfills).where(mine, backfills.c.listed_at.is_(None)).values(listed_at=writing.now)
+            )
 
-    def judge(self, number: int) -> Backfill:
-        """Return a backfill, after pausing it if too many of its items failed: more than 20, and than one in twenty."""
+    def judge(self, sync_id: int, number: int) -> Backfill:
+        """Return a backfill, after pausing it if too many of its items failed: more than 20, and than one in twenty.
+
+        Raises StaleLease if the sync that asks is closed and would pause it.
+        """
         found = self.get(number)
         most = max(_MOST_QUARANTINED, found.total // _MOST_QUARANTINED)
-        if found.is_running and found.quarantined > most:
-            self.pause(number, "catchment", f"{found.quarantined} of its items are in quarantine")
-            found = self.get(number)
-        return found
+        if not found.is_running or found.quarantined <= most:
+            return found
+        with self._store.write() as writing:
+            find_open_sync(writing, sync_id)
+            row = _found(writing, number)
+            if row.wish == "run":  # An operator may have paused or cancelled it meanwhile.
+                reason = f"{found.quarantined} of its items are in quarantine"
+                _set(writing, row, "hold", "backfill paused", "catchment", reason)
+        return self.get(number)
 
     def get(self, number: int) -> Backfill:
         """Return a backfill. Raises NotFound."""
