@@ -11,8 +11,8 @@ from catchment.actions import syncs
 from catchment.actions.desk import Desk, E, known
 from catchment.content.parsing import CODE
 from catchment.contracts import Windowed
-from catchment.errors import BadInput, NotFound, TryAgain
-from catchment.ledger import Backfill, BackfillSelection, Survey
+from catchment.errors import BadInput, NotFound, Refused, TryAgain
+from catchment.ledger import Backfill, BackfillSelection, BackfillState, Survey
 from catchment.model import ReplayStage
 from catchment.sync.kept_raw import raw_store, readable
 from catchment.sync.plan import make_plan
@@ -124,6 +124,8 @@ def resume(desk: Desk[E], number: int, actor: str, reason: str = "") -> str:
 def cancel(desk: Desk[E], number: int, actor: str, reason: str = "") -> int:
     """End a backfill. What it did stays. Return the number of cancelled jobs. Raises NotFound, or Refused if it is done."""
     with desk.writing() as ledger:
+        if ledger.backfills.get(number).state is BackfillState.DONE:
+            raise Refused(f"backfill {number}: done; see `catchment backfill show {number}`")
         return ledger.backfills.cancel(number, actor, reason)
 
 
@@ -145,8 +147,10 @@ def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> list[Undon
     """
     undone = []
     with desk.writing() as ledger:
-        ledger.undo.require_idle(ledger.backfills.get(number).source, ledger.alive)
-        ledger.backfills.give_up(number, actor, reason)
+        found = ledger.backfills.get(number)
+        ledger.undo.require_idle(found.source, ledger.alive)
+        if found.started is not None:
+            ledger.backfills.cancel(number, actor, reason)
         for sync in ledger.backfills.syncs(number):
             with suppress(NotFound):
                 undone.append(ledger.undo.undo(sync, actor, reason, ledger.alive))

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from catchment.actions import backfills
-from catchment.errors import NotFound, Refused
+from catchment.errors import NotFound
 from catchment.ledger import Backfill, BackfillSelection, BackfillState, Batch, ClaimedJob, Delivered, Ledger
 from catchment.model import Chunk, Document, Extraction, ReplayStage, Tombstone, Upsert
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, Clock, World, content, note
@@ -176,7 +176,8 @@ class Model(RuleBasedStateMachine):
     def _lose(self, number: int, name: str) -> None:
         thing = self.things[name]
         state = self._state(name)
-        thing.lacking = thing.wait is not None or state.text is None or state.stopped
+        repeats = thing.wait is not None and thing.wait.repeats
+        thing.lacking = (thing.wait is not None and not repeats) or state.text is None or state.stopped
         thing.place, thing.wait, thing.gone = "deleted", None, state
         self._change(number, name, State())
 
@@ -295,12 +296,9 @@ class Model(RuleBasedStateMachine):
             case "resume" if state is BackfillState.PAUSED:
                 own.resume(number, "anna")
                 replay.wish = "run"
-            case "cancel" if state is BackfillState.DONE:
-                with pytest.raises(Refused):
-                    own.cancel(number, "anna")
             case "cancel":
                 own.cancel(number, "anna")
-                replay.wish = "cancel"
+                replay.wish = "cancel" if state is not BackfillState.DONE else replay.wish
                 for thing in waiting:
                     thing.wait = None
             case "retry":
@@ -412,7 +410,8 @@ class Model(RuleBasedStateMachine):
         if thing.place == "present":
             wait = thing.wait
             repeats = wait.repeats if wait else state.text is not None and not state.stopped
-            self._wait(name, Wait(wait.found if wait else None, repeats=repeats))
+            its = (wait.found, wait.backfill) if wait else (None, None)
+            self._wait(name, Wait(*its, repeats=repeats))
 
     # Invariants
 

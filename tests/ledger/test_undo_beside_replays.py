@@ -13,7 +13,7 @@ import pytest
 from catchment.actions import backfills
 from catchment.ledger import BackfillSelection, BackfillState, ClaimedJob, Delivered, Ledger
 from catchment.ledger.items.undo import UndoAction, Undone
-from catchment.model import JobState, ReplayStage
+from catchment.model import JobState, ReplayStage, Tombstone, Upsert
 from tests.faults.versions import kept
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, content, delivered, note, notes
 
@@ -109,10 +109,9 @@ def added_and_edited(world: World) -> tuple[int, dict[str, str]]:
 @pytest.mark.databases
 def test_undo_of_a_replay_leaves_the_yielded_sync_before_it(world: World) -> None:
     world.ingest(*notes(25))
-    next_sync(world, "yielded")
     before = library(world)
     number = started(world)
-    listed(world, number)
+    listed(world, number, outcome="yielded")
     assert replay(world, number) == 25
     assert [one.count(UndoAction.SET_BACK) for one in undo_backfill(world, number)] == [25]
     assert library(world) == before
@@ -331,6 +330,25 @@ def test_cancelled_or_discarded_replay_lets_the_earlier_job_count(world: World) 
     world.ledger.queue.cancel(waiting, "anna", "not now")
     world.ledger.quarantine.discard([failed], "anna", "not wanted")
     assert world.ledger.queue.counts()[world.source.name][JobState.SUCCEEDED] == 2
+    assert world.ledger.check(deep=True) == []
+
+
+@pytest.mark.parametrize("how", ["returned", "deleted and returned", "renamed"])
+def test_replay_of_an_item_that_was_away_lets_the_earlier_job_count(world: World, how: str) -> None:
+    world.ingest(*notes(2))
+    number = started(world)
+    listed(world, number)
+    next_sync(world)
+    if how == "renamed":
+        world.record(Tombstone("n/0.md"), Upsert(note("n/new.md", identity="n0")))
+    else:
+        world.lose("n/0.md")
+        if how == "deleted and returned":
+            assert world.settle().deleted == 1
+        world.see(*notes(1))
+    assert world.claim().jobs == (), "the library has the text"
+    assert world.ledger.backfills.get(number).jobs == {JobState.CANCELLED: 1, JobState.PENDING: 1}
+    assert len(library(world)) == 2
     assert world.ledger.check(deep=True) == []
 
 

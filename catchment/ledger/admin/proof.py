@@ -16,11 +16,10 @@ from catchment.errors import Reason, SkipReason
 from catchment.ledger.admin import index_check
 from catchment.ledger.admin.check import check_words
 from catchment.ledger.db.database import AnyRow, Store, Writing, among, from_json, maybe_time
-from catchment.ledger.db.job_states import SUPERSEDED, UNFINISHED, in_parts, move, states
+from catchment.ledger.db.job_states import UNFINISHED, in_parts, states
 from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
-from catchment.ledger.jobs.endings import WAITING
-from catchment.ledger.jobs.failures import resolve
+from catchment.ledger.jobs.endings import WAITING, supersede
 from catchment.ledger.library import embeddings, withdraw, word_parts
 from catchment.ledger.library.documents import CONTENT, content_of
 from catchment.model import Chunk, Document, Item, JobState
@@ -246,16 +245,15 @@ def _status(row: AnyRow) -> ItemStatus:
 
 def _enqueue(writing: Writing, item_ids: Sequence[int], actor: str) -> None:
     mine = among(writing, items.c.id, item_ids) & (items.c.state == "present")
-    # By these, an undo knows whether the item has changed since.
+    # By these, an undo knows what the item belongs to, and whether it has changed since.
     found_by = case((states(WAITING), jobs.c.sync_id)).label("sync_id")
+    backfill = case((states(WAITING), jobs.c.backfill_id)).label("backfill_id")
     repeated = case((states(_DONE), jobs.c.id), (states(WAITING), jobs.c.replay_of)).label("replay_of")
-    facts = items.c.id, items.c.source_id, items.c.version, found_by, repeated
+    facts = items.c.id, items.c.source_id, items.c.version, found_by, backfill, repeated
     before = select(*facts).outerjoin(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
     rows = writing.execute(before.where(mine)).all()
     current = among(writing, jobs.c.item_id, [row.id for row in rows]) & jobs.c.current
-    stopped = move(writing, current, WAITING, SUPERSEDED, actor=actor, reason="read again")
-    resolve(writing, [row.id for row in stopped], "read again")
-    writing.execute(update(jobs).where(current).values(current=False))
+    supersede(writing, current, actor=actor, reason="read again")
     numbers = writing.ids("jobs", len(rows)) if rows else range(0)
     moments = dict.fromkeys(("due", "enqueued_at", "not_before"), writing.now)
     made = [
@@ -269,6 +267,7 @@ def _enqueue(writing: Writing, item_ids: Sequence[int], actor: str) -> None:
             "reason": "read again",
             "attempt": 0,
             "sync_id": row.sync_id,
+            "backfill_id": row.backfill_id,
             "replay_of": row.replay_of,
             **moments,
         }

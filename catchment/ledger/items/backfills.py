@@ -241,28 +241,13 @@ class Backfills:
     def cancel(self, number: int, actor: str, reason: str = "") -> int:
         """End it. Its waiting jobs, also those in quarantine, are cancelled; the earlier ones count again. Return their number.
 
-        May be repeated after a kill. Raises Refused if it is done, NotFound.
+        A backfill that is done stays done. May be repeated after a kill. Raises NotFound.
         """
         with self._store.write() as writing:
             row = _found(writing, number)
-            if row.wish != "cancel":
-                if _state(row, _jobs_of(writing, [number])[number]) is BackfillState.DONE:
-                    raise Refused(f"backfill {number}: done; see `catchment backfill show {number}`")
-                _set(writing, row, "cancel", "backfill cancelled", actor, reason)
-        return self._end_jobs(number, actor)
-
-    def give_up(self, number: int, actor: str, reason: str = "") -> None:
-        """End it as `cancel` does, also if it is done. A plan stays. May be repeated after a kill. Raises NotFound."""
-        with self._store.write() as writing:
-            row = _found(writing, number)
-            if row.wish == "plan":
-                return
             is_done = _state(row, _jobs_of(writing, [number])[number]) is BackfillState.DONE
             if row.wish != "cancel" and not is_done:
                 _set(writing, row, "cancel", "backfill cancelled", actor, reason)
-        self._end_jobs(number, actor)
-
-    def _end_jobs(self, number: int, actor: str) -> int:
         waiting = select(jobs.c.id).where(jobs.c.backfill_id == number, states(WAITING)).limit(_AT_ONCE)
         cancelled, ended = 0, _AT_ONCE
         while ended == _AT_ONCE:

@@ -11,17 +11,14 @@ from sqlalchemy import ColumnElement, bindparam, case, literal_column, select, u
 from catchment.errors import FailureClass
 from catchment.ledger.db.database import Writing, among
 from catchment.ledger.db.job_states import (
-    CANCELLED,
     LAST_DUE,
     ORDINARY,
     PENDING,
     QUARANTINED,
     RETRYING,
     SKIPPED,
-    SUPERSEDED,
     UNFINISHED,
     in_parts,
-    move,
 )
 from catchment.ledger.db.records import IntakeCounts
 from catchment.ledger.db.schema import DELETED, MISSING, items, jobs
@@ -33,7 +30,8 @@ from catchment.ledger.items.matching import (
     exchanged_locators,
     listed_values,
 )
-from catchment.ledger.jobs.failures import describe, quarantine_rows, resolve
+from catchment.ledger.jobs.endings import end, supersede
+from catchment.ledger.jobs.failures import describe, quarantine_rows
 from catchment.ledger.jobs.ready import AGEING
 from catchment.ledger.library import withdraw
 from catchment.model import Failure, Item, JobState, Skip, Tombstone, Upsert
@@ -73,15 +71,13 @@ class Recording:
         of_source = items.c.source_id == self._source_id
         origins = {c.item.locator: c.came_from for c in latest.values() if isinstance(c, Upsert) and c.came_from}
         places = {*latest, *origins.values()}
+        tombstones = {locator: c for locator, c in latest.items() if isinstance(c, Tombstone)}
+        lost = self._load(of_source & (items.c.state == "present"), items.c.locator, tombstones)
+        self._bury([(recorded, tombstones[recorded.locator].versioned) for recorded in lost])
         recorded = {
             item.locator: item for item in self._load(of_source & (items.c.state != "deleted"), items.c.locator, places)
         }
-        self._bury(
-            (recorded[locator], c.versioned)
-            for locator, c in latest.items()
-            if isinstance(c, Tombstone) and locator in recorded
-        )
-        self._counts["unchanged"] += sum(isinstance(c, Tombstone) and n not in recorded for n, c in latest.items())
+        self._counts["unchanged"] += sum(locator not in recorded for locator in tombstones)
         seen = [c for c in latest.values() if not isinstance(c, Tombstone)]
         moved_in = {
             new: recorded.pop(old)
@@ -147,11 +143,10 @@ class Recording:
 
     # Rules
 
-    def _bury(self, tombstoned: Iterable[tuple[RecordedItem, bool]]) -> None:
+    def _bury(self, lost: Sequence[tuple[RecordedItem, bool]]) -> None:
         """Mark items as missing until the sync is settled, and cancel their jobs immediately."""
-        present = [(recorded, versioned) for recorded, versioned in tombstoned if recorded.state == "present"]
-        self._counts["missing"] += len(present)
-        for part in in_parts(present):
+        self._counts["missing"] += len(lost)
+        for part in in_parts(lost):
             numbers = [recorded.id for recorded, _ in part]
             self._writing.execute(
                 update(items)
@@ -160,12 +155,11 @@ class Recording:
             )
             unfinished = [recorded.job for recorded, _ in part if recorded.job_state in UNFINISHED]
             if unfinished:
-                self._move(jobs.c.id.in_(unfinished), UNFINISHED, CANCELLED, reason=MISSING_FROM_LISTING)
+                how = {"reason": MISSING_FROM_LISTING, "resolution": MISSING_FROM_LISTING}
+                its = jobs.c.id.in_(unfinished)
+                end(self._writing, its, actor=self._actor, expected=UNFINISHED, sync_id=self._sync_id, **how)
             for recorded, versioned in part:
                 self._tell("missing", recorded.id, reason=VERSIONED if versioned else None)
-                recorded.state = "missing"
-                if recorded.job_state in UNFINISHED:
-                    recorded.job_state, recorded.job_reason = CANCELLED, MISSING_FROM_LISTING
 
     def _add(self, change: Upsert | Skip | Failure) -> None:
         row = dict(zip(LISTED_COLUMNS, listed_values(change.item), strict=True))
@@ -302,10 +296,8 @@ class Recording:
 
     def _retire(self) -> None:
         for part in in_parts(self._replaced):
-            replaced = jobs.c.id.in_(part)
-            self._move(replaced, UNFINISHED | {QUARANTINED}, SUPERSEDED, reason="a newer version")
-            self._writing.execute(update(jobs).where(replaced).values(current=False))
-            resolve(self._writing, part, "a newer version")
+            its = jobs.c.id.in_(part)
+            supersede(self._writing, its, actor=self._actor, reason="a newer version", sync_id=self._sync_id)
 
     def _adopt(self) -> None:
         """Make jobs that waited for a backfill ordinary ones."""
@@ -324,9 +316,6 @@ class Recording:
         self._writing.insert_named(jobs, self._jobs)
         failed = [(job, describe(change.error)) for job, change in self._failures]
         quarantine_rows(self._writing, failed)
-
-    def _move(self, where: ColumnElement[bool], expected: Iterable[JobState], to: JobState, *, reason: str) -> None:
-        move(self._writing, where, expected, to, actor=self._actor, reason=reason, sync_id=self._sync_id)
 
     def _tell(
         self,

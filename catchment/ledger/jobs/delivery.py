@@ -11,7 +11,6 @@ from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
 from catchment.errors import IllegalTransition, Reason, SkipReason
 from catchment.ledger.db.database import AnyRow, Writing, among, as_map, maybe_micros, to_json
 from catchment.ledger.db.job_states import (
-    CANCELLED,
     PENDING,
     QUARANTINED,
     RETRYING,
@@ -24,6 +23,7 @@ from catchment.ledger.db.job_states import (
 from catchment.ledger.db.records import Acks, Delivered, SkippedOutcome
 from catchment.ledger.db.schema import MOMENT, contents, documents, history, items, jobs, quarantine
 from catchment.ledger.db.schema import RUNNING as IS_RUNNING
+from catchment.ledger.jobs.endings import end
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.ledger.library.contents import Content, put_contents, storable
@@ -112,15 +112,8 @@ def _adopt(writing: Writing, held: Mapping[int, AnyRow], content: Mapping[int, C
     if not adopted:
         return False
     left_behind = [orphan.item_id for _, orphan in adopted]
-    given_up = move(
-        writing,
-        jobs.c.item_id.in_(left_behind) & jobs.c.current,
-        {QUARANTINED},
-        CANCELLED,
-        actor=adopted[0][0].owner,
-        reason="deleted",
-    )
-    resolve(writing, [row.id for row in given_up], "deleted")
+    current = among(writing, jobs.c.item_id, left_behind) & jobs.c.current
+    end(writing, current, actor=adopted[0][0].owner, reason="deleted", resolution="deleted")
     withdraw.withdraw_items(writing, left_behind)
     writing.execute(
         update(documents).where(documents.c.id == bindparam("document")).values(item_id=bindparam("item")),
