@@ -140,21 +140,19 @@ def retry(desk: Desk[E], number: int, actor: str, reason: str = "") -> int:
     return released
 
 
-def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> list[Undone]:
-    """End a backfill and undo what it changed in the library, latest sync first. Raises NotFound, or TryAgain during a sync.
+def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> Undone | None:
+    """End a backfill and undo what it changed in the library; None if there is nothing to undo, or its undo data expired.
 
-    May be repeated to finish an interrupted undo. Syncs without changes, or without undo data, are passed over.
+    May be repeated to finish an interrupted undo. Raises NotFound, or TryAgain during a sync.
     """
-    undone = []
     with desk.writing() as ledger:
         found = ledger.backfills.get(number)
         ledger.undo.require_idle(found.source, ledger.alive)
         if found.started is not None:
             ledger.backfills.cancel(number, actor, reason)
-        for sync in ledger.backfills.syncs(number):
-            with suppress(NotFound):
-                undone.append(ledger.undo.undo(sync, actor, reason, ledger.alive))
-    return undone
+        with suppress(NotFound):
+            return ledger.undo.undo_backfill(number, actor, reason, ledger.alive)
+    return None
 
 
 def _run(desk: Desk[E], found: Backfill) -> str:

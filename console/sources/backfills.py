@@ -198,10 +198,10 @@ def undo(number: Number, reason: arguments.Why = "") -> None:
     """
     from catchment.actions import backfills
 
-    undone = [one for one in backfills.undo(session.desk(), number, session.operator(), reason) if one.actions]
-    for one in undone:
-        show_counts(one)
-    if not undone:
+    undone = backfills.undo(session.desk(), number, session.operator(), reason)
+    if undone is not None and undone.actions:
+        show_counts(undone)
+    else:
         render.say("it changed nothing that can be undone")
 
 

@@ -90,10 +90,11 @@ class Act:
 
 @dataclass
 class Replay:
-    """A backfill."""
+    """A backfill. `delivered`: by item, the syncs that delivered its jobs."""
 
     wish: str = "run"
     listed: bool = False
+    delivered: dict[str, set[int]] = field(default_factory=dict)
 
 
 class Model(RuleBasedStateMachine):
@@ -205,6 +206,8 @@ class Model(RuleBasedStateMachine):
             thing = self.things[name]
             assert thing.wait is not None and job.item.version == thing.version
             self._change(number, name, State(self._text(name), False, thing.wait.backfill))
+            if thing.wait.backfill is not None:
+                self.replays[thing.wait.backfill].delivered.setdefault(name, set()).add(number)
             thing.wait = None
 
     def _read(self, job: ClaimedJob) -> Delivered:
@@ -312,10 +315,9 @@ class Model(RuleBasedStateMachine):
                     replay.wish = "cancel"
                 for thing in waiting:
                     thing.wait = None
-                own_syncs = sorted((n for n, act in self.acts.items() if act.backfill == number), reverse=True)
-                expected = [undo for one in own_syncs if (undo := self._take_back(one)) is not None]
+                expected = self._take_back_backfill(number)
                 undone = backfills.undo(Desk(self.world.ledger), number, "anna")  # type: ignore[arg-type]
-                assert [one.number for one in undone if one.number is not None] == expected
+                assert (None if undone is None else undone.number) == expected
 
     # Undo
 
@@ -335,10 +337,18 @@ class Model(RuleBasedStateMachine):
         while earlier is not None:
             parts.append(earlier)
             earlier = self.acts[earlier].continues
-        undo, is_needed, latest = Act("completed", undoes=number), False, max(self.acts) + 1
-        for name in sorted({name for part in parts for name in self.acts[part].before}):
+        return self._take_back_parts(parts, {})
+
+    def _take_back_backfill(self, number: int) -> int | None:
+        """Take back the syncs of a backfill, and what others delivered for it. Return as `_take_back`."""
+        parts = sorted((n for n, act in self.acts.items() if act.backfill == number), reverse=True)
+        return self._take_back_parts(parts, self.replays[number].delivered) if parts else None
+
+    def _take_back_parts(self, parts: list[int], delivered: dict[str, set[int]]) -> int | None:
+        undo, is_needed, latest = Act("completed", undoes=parts[0]), False, max(self.acts) + 1
+        for name in sorted({name for part in parts for name in self.acts[part].before} | delivered.keys()):
             state = now = self._state(name)
-            for part in parts:
+            for part in sorted({*parts, *delivered.get(name, ())}, reverse=True):
                 before = self.acts[part].before.get(name, state)
                 if self._after(part, name).text == state.text:
                     state = before

@@ -339,12 +339,6 @@ class Backfills:
             chosen = _rows().where(of_source, open_ones).order_by(backfills.c.id)
             return _backfills(reading, reading.execute(chosen).all())
 
-    def syncs(self, number: int) -> list[int]:
-        """Return the syncs of a backfill, latest first."""
-        mine = select(syncs.c.id).where(syncs.c.backfill_id == number).order_by(syncs.c.id.desc())
-        with self._store.read() as reading:
-            return list(reading.execute(mine).scalars())
-
     def changes(self, number: int) -> tuple[int, list[TextChange]]:
         """Return how many texts a backfill changed, and those whose length changed most; only while undo data is kept."""
         old, new = aliased(contents), aliased(contents)

@@ -119,15 +119,15 @@ class Recording:
             jobs.c.state,
             jobs.c.reason,
             jobs.c.attempt,
-            jobs.c.backfill_id.is_not(None) & jobs.c.replay_of.is_(None),
+            case((jobs.c.replay_of.is_(None), jobs.c.backfill_id)),
         ).outerjoin_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
         for part in in_parts(values):
             for row in self._writing.execute(
                 statement.where(where, among(self._writing, column, part)).order_by(items.c.id)
             ).all():
-                number, state, *listed, job, version, job_state, reason, attempt, is_of_window = row
+                number, state, *listed, job, version, job_state, reason, attempt, window = row
                 known = None if job_state is None else JobState(job_state)
-                facts = (job, version, known, reason, attempt or 0, bool(is_of_window))
+                facts = (job, version, known, reason, attempt or 0, window)
                 yield RecordedItem(number, state, tuple(listed), *facts)
 
     def _missing(self, listed: Sequence[Item], seen: set[str]) -> list[RecordedItem]:
@@ -186,7 +186,9 @@ class Recording:
         if job_reason:
             if recorded.job is not None:
                 self._replaced.append(recorded.job)
-            self._enqueue({"id": recorded.id}, change, job_reason)
+            # A message that its folder's server renumbered is as old as before: its job stays one of the window.
+            window = recorded.window if job_reason == "moved" and not recorded.is_done else None
+            self._enqueue({"id": recorded.id}, change, job_reason, window)
         elif recorded.job is not None and recorded.waits_for_window and self._backfill_id is None:
             # What the source itself lists must not wait for a backfill, or end with it.
             self._adopted.append(recorded.job)
@@ -198,8 +200,8 @@ class Recording:
         state = recorded.job_state
         document_adopted = recorded.state == "deleted" and not recorded.version
         if moved and isinstance(change, Upsert):
-            as_before = recorded.is_done and recorded.looks_like(change.item) and not document_adopted
-            return "" if as_before else "moved"
+            is_settled = (recorded.is_done and not document_adopted) or recorded.stays_out
+            return "" if is_settled and recorded.looks_like(change.item) else "moved"
         if change.item.version != (recorded.version or recorded.job_version):
             return "changed"
         match change:
@@ -212,8 +214,13 @@ class Recording:
                 again = skipped_by_listing or recorded.was_stopped or recorded.has_vanished or document_adopted
                 return "wanted again" if again else ""
 
-    def _enqueue(self, item: dict[str, Any], change: Upsert | Skip | Failure, why: str) -> None:
-        """Create a job in the state known from the listing. A new `item` receives its ID later."""
+    def _enqueue(
+        self, item: dict[str, Any], change: Upsert | Skip | Failure, why: str, window: int | None = None
+    ) -> None:
+        """Create a job in the state known from the listing. A new `item` receives its ID later.
+
+        `window`: the backfill that found the job which this one replaces.
+        """
         now = self._writing.now
         job = {
             "source_id": self._source_id,
@@ -230,7 +237,7 @@ class Recording:
             "finished_at": None,
             "error": None,
             "sync_id": self._sync_id,
-            "backfill_id": self._backfill_id,
+            "backfill_id": self._backfill_id or window,
         }
         self._jobs.append(job)
         match change:
