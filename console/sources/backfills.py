@@ -301,16 +301,16 @@ def _plan(
     planned: list[Backfill] = []
     for name, what in wanted:
         try:
-            planned += filter(None, [backfills.plan(desk, name, what, operator, reason)])
+            one = backfills.plan(desk, name, what, operator, reason)
+            if one is not None and not dry_run:
+                backfills.start(desk, one.id, operator, reason)
+            planned += filter(None, [one])
         except UserError as error:
             if len(wanted) == 1:
                 raise
             render.note(f"left out: {error}")
-    if not dry_run:
-        for one in planned:
-            backfills.start(desk, one.id, operator, reason)
-        if wait:
-            planned = _finished([one.id for one in planned])
+    if wait and not dry_run:
+        planned = _finished([one.id for one in planned])
     if as_json:
         render.show_json([_plain(one) for one in planned])
     elif not planned:

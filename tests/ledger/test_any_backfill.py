@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from catchment.actions import backfills
-from catchment.errors import NotFound
+from catchment.errors import NotFound, Refused
 from catchment.ledger import Backfill, BackfillSelection, BackfillState, Batch, ClaimedJob, Delivered, Ledger
 from catchment.model import Chunk, Document, Extraction, ReplayStage, Tombstone, Upsert
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, Clock, World, content, note
@@ -241,6 +241,11 @@ class Model(RuleBasedStateMachine):
         survey = own.survey(self.world.source.id, ALL, code)
         assert survey.total == len(list(self._candidates(None)))
         number = own.plan(self.world.source.id, ALL, survey, "anna")
+        unfinished = (BackfillState.RUNNING, BackfillState.PAUSED)
+        if any(self._backfill(other).state in unfinished for other in self.replays):
+            with pytest.raises(Refused, match="overlaps"):
+                own.start(number, survey.digest, "anna")
+            return
         own.start(number, survey.digest, "anna")
         self.replays[number] = Replay()
         if is_run:

@@ -82,6 +82,14 @@ class BackfillSelection:
         """The window, with the ends of time where it is open."""
         return self.since or _FIRST, self.until or _LAST
 
+    def overlaps(self, other: BackfillSelection) -> bool:
+        """Return whether both add jobs of the same kind (of a period of the source, or replays) and may mean the same items."""
+        if self.is_window != other.is_window or ReplayStage.EMBED in (self.stage, other.stage):
+            return False
+        (begin, end_), (its_begin, its_end) = self.window, other.window
+        shares_items = self.items is None or other.items is None or not set(self.items).isdisjoint(other.items)
+        return shares_items and begin < its_end and its_begin < end_
+
     def as_json(self) -> dict[str, Any]:
         """Return the selection for storing."""
         return {
@@ -213,13 +221,21 @@ class Backfills:
             return number
 
     def start(self, number: int, digest: str, actor: str, reason: str = "") -> None:
-        """Start a planned backfill. Raises Refused if it is none, or if the work is another one than planned; NotFound."""
+        """Start a planned backfill. Raises NotFound.
+
+        Raises Refused if it is none, if the work is another one than planned, or if it overlaps an unfinished backfill of the
+        source: an item has one waiting job, so to cancel one of them would drop the other's items.
+        """
         with self._store.write() as writing:
             row = _found(writing, number)
             if row.wish != "plan":
                 raise Refused(f"backfill {number}: started already; see `catchment backfill show {number}`")
             if row.digest != digest:
                 raise Refused(f"backfill {number}: items or code have changed since it was planned; plan it again")
+            for other in writing.execute(_unfinished(row.source_id)).all():
+                if _selection(row).overlaps(_selection(other)):
+                    remedy = f"wait for it, or cancel it: `catchment backfill cancel {other.id}`"
+                    raise Refused(f"backfill {number}: overlaps backfill {other.id}, which is unfinished; {remedy}")
             _set(writing, row, "run", "backfill started", actor, reason, started_at=writing.now)
 
     def pause(self, number: int, actor: str, reason: str = "") -> None:
@@ -331,13 +347,8 @@ class Backfills:
 
     def unfinished(self, source_id: int | None = None) -> list[Backfill]:
         """Return the backfills of a source or of all that run or are paused, oldest first."""
-        of_source = true() if source_id is None else backfills.c.source_id == source_id
-        # Every sync asks for this, so the jobs of the many that are done are not counted.
-        left = exists(select(jobs.c.id).where(jobs.c.backfill_id == backfills.c.id, states(UNFINISHED)))
-        open_ones = backfills.c.wish.in_(("run", "hold")) & (backfills.c.listed_at.is_(None) | left)
         with self._store.read() as reading:
-            chosen = _rows().where(of_source, open_ones).order_by(backfills.c.id)
-            return _backfills(reading, reading.execute(chosen).all())
+            return _backfills(reading, reading.execute(_unfinished(source_id)).all())
 
     def changes(self, number: int) -> tuple[int, list[TextChange]]:
         """Return how many texts a backfill changed, and those whose length changed most; only while undo data is kept."""
@@ -386,6 +397,14 @@ _THERE = sources.c.state != "removed"
 
 def _rows() -> Select[Any]:
     return select(backfills, sources.c.name.label("source")).join(sources).where(_THERE)
+
+
+def _unfinished(source_id: int | None) -> Select[Any]:
+    of_source = true() if source_id is None else backfills.c.source_id == source_id
+    # Every sync asks for this, so the jobs of the many that are done are not counted.
+    left = exists(select(jobs.c.id).where(jobs.c.backfill_id == backfills.c.id, states(UNFINISHED)))
+    is_open = backfills.c.wish.in_(("run", "hold")) & (backfills.c.listed_at.is_(None) | left)
+    return _rows().where(of_source, is_open).order_by(backfills.c.id)
 
 
 def _found(reading: Reading, number: int) -> AnyRow:
