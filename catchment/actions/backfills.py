@@ -51,9 +51,11 @@ def window(
                     f"--items: {len(unknown)} of {len(locators)} are not in {name}: {first}; correct the file"
                 )
             items = tuple(sorted(found.values()))
+    can_fetch = locators is not None or isinstance(desk.connector(desk.entry(name)), Windowed)
+    if stage is ReplayStage.FETCH and not can_fetch:
+        raise BadInput(f"--stage fetch: {name} cannot list a period; leave it out, or choose --items")
     if stage is None:
-        asks = locators is not None or isinstance(desk.connector(desk.entry(name)), Windowed)
-        stage = ReplayStage.FETCH if asks else ReplayStage.NORMALIZE
+        stage = ReplayStage.FETCH if can_fetch else ReplayStage.NORMALIZE
     return BackfillSelection(stage, since, until, items)
 
 

@@ -234,8 +234,10 @@ class Backfills:
                 raise Refused(f"backfill {number}: items or code have changed since it was planned; plan it again")
             for other in writing.execute(_unfinished(row.source_id)).all():
                 if _selection(row).overlaps(_selection(other)):
-                    remedy = f"wait for it, or cancel it: `catchment backfill cancel {other.id}`"
-                    raise Refused(f"backfill {number}: overlaps backfill {other.id}, which is unfinished; {remedy}")
+                    raise Refused(
+                        f"backfill {number}: overlaps backfill {other.id}, which is unfinished; wait for it, or cancel it: "
+                        f"`catchment backfill cancel {other.id}`"
+                    )
             _set(writing, row, "run", "backfill started", actor, reason, started_at=writing.now)
 
     def pause(self, number: int, actor: str, reason: str = "") -> None:
