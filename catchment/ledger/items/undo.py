@@ -50,7 +50,7 @@ from catchment.ledger.items.undo_scope import (
     scope_of_sync,
 )
 from catchment.ledger.jobs.delivery import complete
-from catchment.ledger.jobs.endings import WAITING, count_again, end
+from catchment.ledger.jobs.endings import WAITING, count_again, end, supersede
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.model import JobState
 from catchment.runtime import heartbeat, process
@@ -384,8 +384,7 @@ class _Undoing:
         restored = count_again(self._writing, fit)
         replaced = [item for item in idle if item.job not in restored]
         for part in in_parts([item.job for item in replaced]):
-            mine = among(self._writing, jobs.c.id, part) & jobs.c.current
-            self._writing.execute(update(jobs).where(mine).values(current=False))
+            supersede(self._writing, among(self._writing, jobs.c.id, part), actor=self._actor, reason=_UNDONE)
         self._add_jobs([self._stand_in(item, state, item.id in waited) for item in replaced])
 
     def _stand_in(self, item: AnyRow, state: JobState, waited: bool) -> _NewJob:
