@@ -20,6 +20,7 @@ from catchment.ledger.db.job_states import UNFINISHED, in_parts, states
 from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
 from catchment.ledger.jobs.endings import WAITING, supersede
+from catchment.ledger.jobs.repeats import NewJob, add
 from catchment.ledger.library import embeddings, withdraw, word_parts
 from catchment.ledger.library.documents import CONTENT, content_of
 from catchment.model import Chunk, Document, Item, JobState
@@ -162,7 +163,7 @@ class Proof:
             # Scans everything, so run it before blocking writers.
             unused = withdraw.unused(reading)
         with self._store.write() as writing:
-            find_open_sync(writing, sync_id)
+            source_id = find_open_sync(writing, sync_id).source_id
             for number in damaged:
                 # With this name, the next delivery of the same bytes does not find the content and stores a new one.
                 named = {"normalizer": f"damaged:{number}"}
@@ -170,7 +171,7 @@ class Proof:
             # Unreferenced contents would be reused by the next delivery.
             withdraw.drop_unused(writing, unused)
             for part in in_parts(wanted):
-                _enqueue(writing, part, actor)
+                _enqueue(writing, source_id, part, actor)
             return len(wanted)
 
     def rebuild_index(self) -> None:
@@ -243,37 +244,19 @@ def _status(row: AnyRow) -> ItemStatus:
     return ItemStatus.STORED if stored else known.get(state, ItemStatus.LOST) if state else ItemStatus.LOST
 
 
-def _enqueue(writing: Writing, item_ids: Sequence[int], actor: str) -> None:
+def _enqueue(writing: Writing, source_id: int, item_ids: Sequence[int], actor: str) -> None:
     mine = among(writing, items.c.id, item_ids) & (items.c.state == "present")
     # By these, an undo knows what the item belongs to, and whether it has changed since.
     found_by = case((states(WAITING), jobs.c.sync_id)).label("sync_id")
     backfill = case((states(WAITING), jobs.c.backfill_id)).label("backfill_id")
     repeated = case((states(_DONE), jobs.c.id), (states(WAITING), jobs.c.replay_of)).label("replay_of")
-    facts = items.c.id, items.c.source_id, items.c.version, found_by, backfill, repeated
+    facts = items.c.id, items.c.version, found_by, backfill, repeated
     before = select(*facts).outerjoin(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
     rows = writing.execute(before.where(mine)).all()
     current = among(writing, jobs.c.item_id, [row.id for row in rows]) & jobs.c.current
     supersede(writing, current, actor=actor, reason="read again")
-    numbers = writing.ids("jobs", len(rows)) if rows else range(0)
-    moments = dict.fromkeys(("due", "enqueued_at", "not_before"), writing.now)
-    made = [
-        {
-            "id": number,
-            "source_id": row.source_id,
-            "item_id": row.id,
-            "version": row.version,
-            "current": True,
-            "state": JobState.PENDING.value,
-            "reason": "read again",
-            "attempt": 0,
-            "sync_id": row.sync_id,
-            "backfill_id": row.backfill_id,
-            "replay_of": row.replay_of,
-            **moments,
-        }
-        for number, row in zip(numbers, rows, strict=True)
+    new = [
+        NewJob(row.id, row.version, JobState.PENDING, "read again", row.replay_of, row.sync_id, row.backfill_id)
+        for row in rows
     ]
-    writing.insert_named(jobs, made)
-    for job in made:
-        about = {"source_id": job["source_id"], "item_id": job["item_id"], "job_id": job["id"]}
-        writing.record("pending", actor=actor, attempt=0, reason="read again", **about)
+    add(writing, source_id, new, actor=actor)

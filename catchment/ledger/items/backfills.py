@@ -47,6 +47,7 @@ from catchment.ledger.items.matching import BACKFILL_CANCELLED, RESTORED
 from catchment.ledger.jobs import job_lists
 from catchment.ledger.jobs.endings import WAITING, end
 from catchment.ledger.jobs.quarantine import release
+from catchment.ledger.jobs.repeats import NewJob, add
 from catchment.ledger.library import embeddings
 from catchment.model import Item, JobState, ReplayStage
 
@@ -527,36 +528,5 @@ def _add_jobs(writing: Writing, sync: AnyRow, sync_id: int, number: int, part: S
     )
     there = set(writing.execute(retired).scalars())
     found = [row for row in part if row.job in there]
-    if not found:
-        return
-    rows = [
-        {
-            "id": job,
-            "source_id": sync.source_id,
-            "item_id": row.id,
-            "version": row.version,
-            "current": True,
-            "state": PENDING.value,
-            "reason": "replay",
-            "attempt": 0,
-            "due": LAST_DUE,
-            "enqueued_at": writing.now,
-            "not_before": writing.now,
-            "sync_id": sync_id,
-            "backfill_id": number,
-            "replay_of": row.job,
-        }
-        for job, row in zip(writing.ids("jobs", len(found)), found, strict=True)
-    ]
-    for new in rows:
-        writing.record(
-            PENDING.value,
-            actor=sync.owner,
-            source_id=sync.source_id,
-            item_id=new["item_id"],
-            job_id=new["id"],
-            sync_id=sync_id,
-            attempt=0,
-            reason="replay",
-        )
-    writing.insert_named(jobs, rows)
+    new = [NewJob(row.id, row.version, PENDING, "replay", row.job, sync_id, number) for row in found]
+    add(writing, sync.source_id, new, actor=sync.owner, sync_id=sync_id, due=LAST_DUE)

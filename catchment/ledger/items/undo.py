@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
 
 from sqlalchemy import bindparam, func, insert, select, update
 
@@ -51,6 +50,7 @@ from catchment.ledger.items.undo_scope import (
 )
 from catchment.ledger.jobs.delivery import complete
 from catchment.ledger.jobs.endings import WAITING, count_again, end, supersede
+from catchment.ledger.jobs.repeats import NewJob, add
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.model import JobState
 from catchment.runtime import heartbeat, process
@@ -266,17 +266,6 @@ def _begin(writing: Writing, act: UndoScope, is_needed: bool) -> int | None:
 _DONE = (SUCCEEDED, SKIPPED)
 
 
-@dataclass(frozen=True, slots=True)
-class _NewJob:
-    """A job for an undone item. `replaces`: the one that it stands in for."""
-
-    item: int
-    version: str
-    state: JobState
-    reason: str
-    replaces: int | None = None
-
-
 def _is_waiting(item: AnyRow) -> bool:
     return item.job_state in WAITING
 
@@ -367,7 +356,7 @@ class _Undoing:
             for path, number in numbers.items()
         ]
         self._writing.insert_named(items, rows)
-        self._add_jobs([_NewJob(number, "", SUCCEEDED, RESTORED) for number in numbers.values()])
+        self._add_jobs([NewJob(number, "", SUCCEEDED, RESTORED, sync=self._number) for number in numbers.values()])
         return numbers
 
     def _settle(self, changed: Sequence[AnyRow], state: JobState) -> None:
@@ -387,50 +376,26 @@ class _Undoing:
             supersede(self._writing, among(self._writing, jobs.c.id, part), actor=self._actor, reason=_UNDONE)
         self._add_jobs([self._stand_in(item, state, item.id in waited) for item in replaced])
 
-    def _stand_in(self, item: AnyRow, state: JobState, waited: bool) -> _NewJob:
+    def _stand_in(self, item: AnyRow, state: JobState, waited: bool) -> NewJob:
         if waited:
-            return _NewJob(item.id, item.version, PENDING, "wanted again")
+            return NewJob(item.id, item.version, PENDING, "wanted again", sync=self._number)
         if state is CANCELLED:
-            return _NewJob(item.id, item.version, state, TAKEN_OUT, item.job)
+            return NewJob(item.id, item.version, state, TAKEN_OUT, item.job, self._number)
         is_of_replay = self._act.backfill is not None and item.job_backfill == self._act.backfill
         version = item.version if item.state != "deleted" or item.job_state in _DONE else ""
-        return _NewJob(item.id, version, state, _REPLAY_UNDONE if is_of_replay else RESTORED, item.job)
+        return NewJob(item.id, version, state, _REPLAY_UNDONE if is_of_replay else RESTORED, item.job, self._number)
 
-    def _add_jobs(self, made: Sequence[_NewJob]) -> None:
-        now = self._writing.now
-        moments = dict.fromkeys(("due", "enqueued_at", "not_before"), now)
-        numbers = self._writing.ids("jobs", len(made)) if made else range(0)
-        rows: list[dict[str, Any]] = [
-            {
-                "id": number,
-                "source_id": self._source_id,
-                "item_id": job.item,
-                "version": job.version,
-                "current": True,
-                "state": job.state.value,
-                "reason": job.reason,
-                "attempt": int(job.state is SUCCEEDED),
-                "sync_id": self._number,
-                "replay_of": job.replaces,
-                "finished_at": None if job.state is PENDING else now,
-                **moments,
-            }
-            for number, job in zip(numbers, made, strict=True)
-        ]
-        self._writing.insert_named(jobs, rows)
-        for row in rows:
-            self.tell(row["state"], row["item_id"], row["id"], row["attempt"])
+    def _add_jobs(self, made: Sequence[NewJob]) -> None:
+        add(self._writing, self._source_id, made, actor=self._actor, sync_id=self._number, why=self._reason or "")
 
-    def tell(self, event: str, item: int | None = None, job: int | None = None, attempt: int | None = None) -> None:
+    def tell(self, event: str, item: int | None = None) -> None:
         """Record an event in the history."""
         self._writing.record(
             event,
             actor=self._actor,
             source_id=self._source_id,
             item_id=item,
-            job_id=job,
             sync_id=self._number,
-            attempt=attempt,
             reason=self._reason,
         )
 
