@@ -350,6 +350,17 @@ def test_a_library_has_one_home(library: str) -> None:
     assert wrong == []
 
 
+def test_jobs_that_may_still_deliver_end_in_one_module() -> None:
+    ending = {
+        path.relative_to(LEDGER).as_posix()
+        for path in _modules("catchment/ledger")
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("move", "_move")
+        if {ast.unparse(argument) for argument in node.args} & {"CANCELLED", "SUPERSEDED"}
+    }
+    assert ending == {"jobs/endings.py"}
+
+
 def test_no_pattern_repeats_a_group_possessively() -> None:
     """`(…)*+` matches wrongly before Python 3.11.5, which Debian 12 does not have; `(?>(…)*)` is equivalent."""
     escaped_or_class = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)

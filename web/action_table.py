@@ -252,7 +252,8 @@ def _retry_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
 
 
 def _undo_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
-    number = sum(len(one.actions) for one in backfills.undo(desk, given.number, actor, given.reason))
+    undone = backfills.undo(desk, given.number, actor, given.reason)
+    number = 0 if undone is None else len(undone.actions)
     return Done(f"Backfill {given.number} is undone at {count(number, 'path')}", number)
 
 

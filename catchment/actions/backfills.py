@@ -11,8 +11,8 @@ from catchment.actions import syncs
 from catchment.actions.desk import Desk, E, known
 from catchment.content.parsing import CODE
 from catchment.contracts import Windowed
-from catchment.errors import BadInput, NotFound, TryAgain
-from catchment.ledger import Backfill, BackfillSelection, Survey
+from catchment.errors import BadInput, NotFound, Refused, TryAgain
+from catchment.ledger import Backfill, BackfillSelection, BackfillState, Survey
 from catchment.model import ReplayStage
 from catchment.sync.kept_raw import raw_store, readable
 from catchment.sync.plan import make_plan
@@ -51,9 +51,11 @@ def window(
                     f"--items: {len(unknown)} of {len(locators)} are not in {name}: {first}; correct the file"
                 )
             items = tuple(sorted(found.values()))
+    can_fetch = locators is not None or isinstance(desk.connector(desk.entry(name)), Windowed)
+    if stage is ReplayStage.FETCH and not can_fetch:
+        raise BadInput(f"--stage fetch: {name} cannot list a period; leave it out, or choose --items")
     if stage is None:
-        asks = locators is not None or isinstance(desk.connector(desk.entry(name)), Windowed)
-        stage = ReplayStage.FETCH if asks else ReplayStage.NORMALIZE
+        stage = ReplayStage.FETCH if can_fetch else ReplayStage.NORMALIZE
     return BackfillSelection(stage, since, until, items)
 
 
@@ -124,6 +126,8 @@ def resume(desk: Desk[E], number: int, actor: str, reason: str = "") -> str:
 def cancel(desk: Desk[E], number: int, actor: str, reason: str = "") -> int:
     """End a backfill. What it did stays. Return the number of cancelled jobs. Raises NotFound, or Refused if it is done."""
     with desk.writing() as ledger:
+        if ledger.backfills.get(number).state is BackfillState.DONE:
+            raise Refused(f"backfill {number}: done; see `catchment backfill show {number}`")
         return ledger.backfills.cancel(number, actor, reason)
 
 
@@ -138,19 +142,19 @@ def retry(desk: Desk[E], number: int, actor: str, reason: str = "") -> int:
     return released
 
 
-def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> list[Undone]:
-    """End a backfill and undo what it changed in the library, latest sync first. Raises NotFound, or TryAgain during a sync.
+def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> Undone | None:
+    """End a backfill and undo what it changed in the library; None if there is nothing to undo, or its undo data expired.
 
-    May be repeated to finish an interrupted undo. Syncs without changes, or without undo data, are passed over.
+    May be repeated to finish an interrupted undo. Raises NotFound, or TryAgain during a sync.
     """
-    undone = []
     with desk.writing() as ledger:
-        ledger.undo.require_idle(ledger.backfills.get(number).source, ledger.alive)
-        ledger.backfills.give_up(number, actor, reason)
-        for sync in ledger.backfills.syncs(number):
-            with suppress(NotFound):
-                undone.append(ledger.undo.undo(sync, actor, reason, ledger.alive))
-    return undone
+        found = ledger.backfills.get(number)
+        ledger.undo.require_idle(found.source, ledger.alive)
+        if found.started is not None:
+            ledger.backfills.cancel(number, actor, reason)
+        with suppress(NotFound):
+            return ledger.undo.undo_backfill(number, actor, reason, ledger.alive)
+    return None
 
 
 def _run(desk: Desk[E], found: Backfill) -> str:

@@ -111,7 +111,8 @@ if TYPE_CHECKING:
         TextChange,
     )
     from catchment.ledger.items.former import Former, Version, Versions
-    from catchment.ledger.items.undo import Undo, UndoAction, Undone
+    from catchment.ledger.items.undo import Undo, Undone
+    from catchment.ledger.items.undo_scope import UndoAction
 else:
 
     def __getattr__(name: str) -> Any:
@@ -130,7 +131,8 @@ _RARE = {
         "admin.trail": ("Trail",),
         "items.backfills": ("Backfill", "BackfillSelection", "BackfillState", "Readable", "Survey", "TextChange"),
         "items.former": ("Version", "Versions"),
-        "items.undo": ("UndoAction", "Undone"),
+        "items.undo_scope": ("UndoAction",),
+        "items.undo": ("Undone",),
     }.items()
     for name in names
 }

@@ -293,7 +293,7 @@ def begin(
     )
     permit.sync = sync.id
     if now is not None:
-        ledger.quarantine.auto_retry(source.id, now)
+        ledger.quarantine.auto_retry(sync.id, now)
     return Begun(source, sync, before, permit, was_released)
 
 

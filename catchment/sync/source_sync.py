@@ -141,7 +141,7 @@ class SourceSync:
             else:
                 backfills.enqueue(self.sync.id, number, CODE, self._readable())
             if self.discovery.is_whole or not self.backfill.selection.is_window:
-                backfills.close_listing(number)
+                backfills.close_listing(self.sync.id)
         self.progress.jobs = backfills.get(number).left
         return self.progress
 
@@ -154,7 +154,7 @@ class SourceSync:
         being synced. A backfill ends as soon as it is paused, or has to give way.
         """
         if self.backfill is not None:
-            if self.gives_way or not self._ledger.backfills.judge(self.backfill.id).is_running:
+            if self.gives_way or not self._ledger.backfills.judge(self.sync.id, self.backfill.id).is_running:
                 return None
             limit = min(limit, _BACKFILL_BATCH)
         limit = min(limit, self._in_two_seconds, self.policy.batch)

@@ -40,23 +40,31 @@ def _day(option: str, help_text: str) -> Any:
 @app.command("new")
 def new(
     name: session.SourceName,
-    since: Annotated[datetime | None, _day("--from", "Only items since this day.")] = None,
-    until: Annotated[datetime | None, _day("--to", "Only items before this day.")] = None,
+    since: Annotated[
+        datetime | None, _day("--from", "First day, such as 2024-01-01 or 90d. Without it: no beginning.")
+    ] = None,
+    until: Annotated[datetime | None, _day("--to", "Day after the last one. Without it: no end.")] = None,
     items: Annotated[
-        Path | None, typer.Option("--items", metavar="FILE", help="Only the items whose paths are in this file.")
+        Path | None,
+        typer.Option("--items", metavar="FILE", help="Only items whose paths are in this file, one a line."),
     ] = None,
     stage: Annotated[
-        ReplayStage | None, typer.Option(metavar="STAGE", help="Repeat from: fetch, normalize, extract or embed.")
+        ReplayStage | None, typer.Option(metavar="STAGE", help="First step: fetch, normalize, extract or embed.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only plan it, to be started by its number.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only store the plan, to be started by its number.")
+    ] = False,
     wait: Wait = False,
     reason: arguments.Why = "",
     as_json: arguments.Json = False,
 ) -> None:
     """Plan a backfill and start it. `new` may be left out.
 
-    Mail and GitHub: fetches what is missing in the period. Folders: reads files of that period again, if newer code would
-    read them otherwise. Runs after ordinary syncs, which go before it.
+    Needs --from, --to or --items, for every kind of source: there is no default period. Mail and GitHub: fetches the items
+    of the period that are missing. Other kinds: reads the documents of the period again, if newer code would read them
+    otherwise. --items fetches or reads these items again.
+
+    Without --stage: fetch for mail, GitHub and --items, else normalize. Ordinary syncs go before a backfill.
 
     Example: catchment backfill new mail --from 2024-01-01 --to 2024-07-01 --dry-run
     """
@@ -134,6 +142,9 @@ def show(number: Number, as_json: arguments.Json = False) -> None:
 def start(number: Number, reason: arguments.Why = "") -> None:
     """Start a planned backfill, if nothing has changed since.
 
+    NUMBER: as `backfill new --dry-run` and `backfill list` show it. A period of mail or GitHub is listed anew; a replay is
+    refused if items or code have changed. Refused, too, while an unfinished backfill of the source overlaps it.
+
     Example: catchment backfill start 3
     """
     from catchment.actions import backfills
@@ -198,10 +209,10 @@ def undo(number: Number, reason: arguments.Why = "") -> None:
     """
     from catchment.actions import backfills
 
-    undone = [one for one in backfills.undo(session.desk(), number, session.operator(), reason) if one.actions]
-    for one in undone:
-        show_counts(one)
-    if not undone:
+    undone = backfills.undo(session.desk(), number, session.operator(), reason)
+    if undone is not None and undone.actions:
+        show_counts(undone)
+    else:
         render.say("it changed nothing that can be undone")
 
 
@@ -301,16 +312,16 @@ def _plan(
     planned: list[Backfill] = []
     for name, what in wanted:
         try:
-            planned += filter(None, [backfills.plan(desk, name, what, operator, reason)])
+            one = backfills.plan(desk, name, what, operator, reason)
+            if one is not None and not dry_run:
+                backfills.start(desk, one.id, operator, reason)
+            planned += filter(None, [one])
         except UserError as error:
             if len(wanted) == 1:
                 raise
             render.note(f"left out: {error}")
-    if not dry_run:
-        for one in planned:
-            backfills.start(desk, one.id, operator, reason)
-        if wait:
-            planned = _finished([one.id for one in planned])
+    if wait and not dry_run:
+        planned = _finished([one.id for one in planned])
     if as_json:
         render.show_json([_plain(one) for one in planned])
     elif not planned:

@@ -99,9 +99,9 @@ class Backfilling:
     def undo(self, number: int) -> None:
         """Undo a backfill, as `catchment.actions.backfills` does."""
         with self.ledger() as ledger:
-            for sync in ledger.backfills.syncs(number):
-                with suppress(NotFound):
-                    ledger.undo.undo(sync, "operator:ada", "", ledger.alive)
+            ledger.backfills.cancel(number, "operator:ada")
+            with suppress(NotFound):
+                ledger.undo.undo_backfill(number, "operator:ada", "", ledger.alive)
 
     def get(self, number: int) -> Backfill:
         with self.ledger() as ledger:

@@ -432,6 +432,13 @@ def test_finished_job_is_neither_cancelled_nor_prioritized(
     assert _history(filled) == before
 
 
+def test_period_of_a_folder_cannot_be_fetched(desk: LocalDesk) -> None:
+    since = datetime(2024, 1, 1, tzinfo=UTC)
+    assert backfills.window(desk, "notes", since, None).stage is ReplayStage.NORMALIZE
+    with pytest.raises(BadInput, match="--stage fetch: notes cannot list a period"):
+        backfills.window(desk, "notes", since, None, ReplayStage.FETCH)
+
+
 def test_a_backfill_of_a_paused_source_is_not_stored(desk: LocalDesk, server: Standin) -> None:
     again = BackfillSelection(ReplayStage.EMBED)
     paused = backfills.plan(desk, "notes", again, WHO)

@@ -114,8 +114,7 @@ def test_the_undo_of_a_replay_restores_each_document(papers: Papers) -> None:
     number = started(papers)
     work(papers, number, batches=1)
     work(papers, number)
-    for sync in papers.ledger.backfills.syncs(number):
-        papers.ledger.undo.undo(sync, "anna", "", lambda _: False)
+    papers.ledger.undo.undo_backfill(number, "anna", "", lambda _: False)
     assert normalizers(papers) == {f"1.{EXTRACTOR}"}
     assert papers.ledger.check(deep=True) == []
 

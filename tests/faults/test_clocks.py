@@ -257,4 +257,4 @@ def begin(world: World, **circumstances: str) -> int:
     world.sync = world.ledger.syncs.begin(
         world.source.id, run=None, owner="w", code_version="1", alive=lambda _: False, circumstances=circumstances
     )
-    return world.ledger.quarantine.auto_retry(world.source.id, circumstances)
+    return world.ledger.quarantine.auto_retry(world.sync.id, circumstances)

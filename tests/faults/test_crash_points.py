@@ -85,7 +85,7 @@ def test_scenes_cover_every_transition_and_commit_of_the_ledger(recordings: dict
     assert arrows == {f"{old}{ARROW}{new}" for old, followers in ARROWS.items() for new in followers}
     committed = {name.partition(":")[0] for name in heard if name.endswith("after commit")}
     missing = committing() - committed
-    assert missing == set(), "a scene has to do this, so that it can be killed there"
+    assert sorted(missing) == [], f"a scene has to do this, so that it can be killed there: {sorted(missing)}"
 
 
 def committing() -> set[str]:

@@ -90,10 +90,11 @@ class Act:
 
 @dataclass
 class Replay:
-    """A backfill."""
+    """A backfill. `delivered`: by item, the syncs that delivered its jobs."""
 
     wish: str = "run"
     listed: bool = False
+    delivered: dict[str, set[int]] = field(default_factory=dict)
 
 
 class Model(RuleBasedStateMachine):
@@ -176,7 +177,8 @@ class Model(RuleBasedStateMachine):
     def _lose(self, number: int, name: str) -> None:
         thing = self.things[name]
         state = self._state(name)
-        thing.lacking = thing.wait is not None or state.text is None or state.stopped
+        repeats = thing.wait is not None and thing.wait.repeats
+        thing.lacking = (thing.wait is not None and not repeats) or state.text is None or state.stopped
         thing.place, thing.wait, thing.gone = "deleted", None, state
         self._change(number, name, State())
 
@@ -204,6 +206,8 @@ class Model(RuleBasedStateMachine):
             thing = self.things[name]
             assert thing.wait is not None and job.item.version == thing.version
             self._change(number, name, State(self._text(name), False, thing.wait.backfill))
+            if thing.wait.backfill is not None:
+                self.replays[thing.wait.backfill].delivered.setdefault(name, set()).add(number)
             thing.wait = None
 
     def _read(self, job: ClaimedJob) -> Delivered:
@@ -237,6 +241,11 @@ class Model(RuleBasedStateMachine):
         survey = own.survey(self.world.source.id, ALL, code)
         assert survey.total == len(list(self._candidates(None)))
         number = own.plan(self.world.source.id, ALL, survey, "anna")
+        unfinished = (BackfillState.RUNNING, BackfillState.PAUSED)
+        if any(self._backfill(other).state in unfinished for other in self.replays):
+            with pytest.raises(Refused, match="overlaps"):
+                own.start(number, survey.digest, "anna")
+            return
         own.start(number, survey.digest, "anna")
         self.replays[number] = Replay()
         if is_run:
@@ -262,7 +271,7 @@ class Model(RuleBasedStateMachine):
         if not self.replays[number].listed:
             found = list(self._candidates(number))
             assert self.world.ledger.backfills.enqueue(sync, number, f"{self.code}.1") == len(found)
-            self.world.ledger.backfills.close_listing(number)
+            self.world.ledger.backfills.close_listing(sync)
             self.replays[number].listed = True
             for name in found:
                 self.things[name].wait = Wait(sync, number, any_sync=False, repeats=True)
@@ -295,12 +304,9 @@ class Model(RuleBasedStateMachine):
             case "resume" if state is BackfillState.PAUSED:
                 own.resume(number, "anna")
                 replay.wish = "run"
-            case "cancel" if state is BackfillState.DONE:
-                with pytest.raises(Refused):
-                    own.cancel(number, "anna")
             case "cancel":
                 own.cancel(number, "anna")
-                replay.wish = "cancel"
+                replay.wish = "cancel" if state is not BackfillState.DONE else replay.wish
                 for thing in waiting:
                     thing.wait = None
             case "retry":
@@ -314,10 +320,9 @@ class Model(RuleBasedStateMachine):
                     replay.wish = "cancel"
                 for thing in waiting:
                     thing.wait = None
-                own_syncs = sorted((n for n, act in self.acts.items() if act.backfill == number), reverse=True)
-                expected = [undo for one in own_syncs if (undo := self._take_back(one)) is not None]
+                expected = self._take_back_backfill(number)
                 undone = backfills.undo(Desk(self.world.ledger), number, "anna")  # type: ignore[arg-type]
-                assert [one.number for one in undone if one.number is not None] == expected
+                assert (None if undone is None else undone.number) == expected
 
     # Undo
 
@@ -337,10 +342,18 @@ class Model(RuleBasedStateMachine):
         while earlier is not None:
             parts.append(earlier)
             earlier = self.acts[earlier].continues
-        undo, is_needed, latest = Act("completed", undoes=number), False, max(self.acts) + 1
-        for name in sorted({name for part in parts for name in self.acts[part].before}):
+        return self._take_back_parts(parts, {})
+
+    def _take_back_backfill(self, number: int) -> int | None:
+        """Take back the syncs of a backfill, and what others delivered for it. Return as `_take_back`."""
+        parts = sorted((n for n, act in self.acts.items() if act.backfill == number), reverse=True)
+        return self._take_back_parts(parts, self.replays[number].delivered) if parts else None
+
+    def _take_back_parts(self, parts: list[int], delivered: dict[str, set[int]]) -> int | None:
+        undo, is_needed, latest = Act("completed", undoes=parts[0]), False, max(self.acts) + 1
+        for name in sorted({name for part in parts for name in self.acts[part].before} | delivered.keys()):
             state = now = self._state(name)
-            for part in parts:
+            for part in sorted({*parts, *delivered.get(name, ())}, reverse=True):
                 before = self.acts[part].before.get(name, state)
                 if self._after(part, name).text == state.text:
                     state = before
@@ -412,7 +425,8 @@ class Model(RuleBasedStateMachine):
         if thing.place == "present":
             wait = thing.wait
             repeats = wait.repeats if wait else state.text is not None and not state.stopped
-            self._wait(name, Wait(wait.found if wait else None, repeats=repeats))
+            its = (wait.found, wait.backfill) if wait else (None, None)
+            self._wait(name, Wait(*its, repeats=repeats))
 
     # Invariants
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from sqlalchemy import text
 
@@ -29,7 +31,7 @@ def started(world: World, what: BackfillSelection = ALL) -> tuple[int, Sync]:
 def resumed(world: World, number: int) -> Sync:
     next_sync(world, number)
     world.ledger.backfills.enqueue(world.sync.id, number, NEWER)
-    world.ledger.backfills.close_listing(number)
+    world.ledger.backfills.close_listing(world.sync.id)
     return world.sync
 
 
@@ -140,9 +142,9 @@ def test_too_many_failures_pause_a_backfill(world: World) -> None:
     batch = world.claim(25, sync_id=sync.id, backfill=number)
     for job in batch.jobs[:20]:
         world.ledger.queue.fail(batch.token, job.id, PARSE_ERROR, retry_at=None)
-    assert world.ledger.backfills.judge(number).state is BackfillState.RUNNING
+    assert world.ledger.backfills.judge(sync.id, number).state is BackfillState.RUNNING
     world.ledger.queue.fail(batch.token, batch.jobs[20].id, PARSE_ERROR, retry_at=None)
-    assert world.ledger.backfills.judge(number).state is BackfillState.PAUSED
+    assert world.ledger.backfills.judge(sync.id, number).state is BackfillState.PAUSED
 
 
 def test_only_readable_items_are_replayed(world: World) -> None:
@@ -191,6 +193,54 @@ def window(world: World) -> int:
     world.ledger.backfills.start(number, world.ledger.backfills.get(number).survey.digest, "anna")
     next_sync(world, number)
     return number
+
+
+def day(number: int) -> datetime:
+    return datetime(2025, 1, number, tzinfo=UTC)
+
+
+def test_period_that_overlaps_an_unfinished_one_is_refused(world: World) -> None:
+    def period(first: int | None, last: int | None) -> int:
+        ends = (None if number is None else day(number) for number in (first, last))
+        return planned(world, BackfillSelection(ReplayStage.FETCH, *ends))
+
+    def start(number: int) -> None:
+        world.ledger.backfills.start(number, world.ledger.backfills.get(number).survey.digest, "anna")
+
+    first = period(10, 20)
+    start(first)
+    next_sync(world, first)
+    world.record(Upsert(note("old.md")))
+    world.ledger.backfills.close_listing(world.sync.id)
+    start(period(20, 25))
+    start(period(None, 10))
+    later = [period(*ends) for ends in [(19, 22), (5, 11), (12, 13), (None, 15), (15, None), (None, None)]]
+    for number in later:
+        with pytest.raises(Refused, match=f"wait for it, or cancel it: `catchment backfill cancel {first}`"):
+            start(number)
+        assert world.ledger.backfills.get(number).state is BackfillState.PLANNED
+    world.ledger.backfills.pause(first, "anna")
+    with pytest.raises(Refused, match="overlaps"):
+        start(later[2])
+    world.ledger.backfills.cancel(first, "anna")
+    start(later[2])
+    next_sync(world, later[2])
+    assert world.record(Upsert(note("old.md"))).enqueued == 1, "the other period lists what the cancelled one dropped"
+
+
+def test_replay_that_overlaps_an_unfinished_one_is_refused(world: World) -> None:
+    world.ingest(*notes(4))
+    some = {n: tuple(item.id for name in (f"n/{n}.md",) for item in world.ledger.intake.find(name)) for n in range(4)}
+    what = [BackfillSelection(ReplayStage.NORMALIZE, items=some[0] + some[1]), ALL]
+    what += [BackfillSelection(ReplayStage.NORMALIZE, items=some[2]), BackfillSelection(ReplayStage.EMBED)]
+    what.append(BackfillSelection(ReplayStage.FETCH))
+    first, every, other, embed, window = (planned(world, one) for one in what)
+    backfills = world.ledger.backfills
+    backfills.start(first, backfills.get(first).survey.digest, "anna")
+    for number in (other, embed, window):
+        backfills.start(number, backfills.get(number).survey.digest, "anna")
+    with pytest.raises(Refused, match=f"overlaps backfill {first}, which is unfinished"):
+        backfills.start(every, backfills.get(every).survey.digest, "anna")
 
 
 def test_item_that_the_source_lists_itself_leaves_its_window(world: World) -> None:

@@ -30,6 +30,14 @@ READS = {
     "undo.undone_by",
 }
 OF_A_SYNC_THAT_ENDED = {"undo.undo"}
+SILENT = {
+    "backfills.enqueue",
+    "backfills.judge",
+    "quarantine.auto_retry",
+    "queue.deliver",
+    "queue.release",
+    "queue.renew",
+}
 
 pytestmark = pytest.mark.databases
 
@@ -69,10 +77,13 @@ def test_closed_sync_changes_nothing_by_any_method(world: World) -> None:
         closed.source_id, what, ledger.backfills.survey(closed.source_id, what, "2"), "anna"
     )
     writes: dict[str, Callable[[], object]] = {
+        "backfills.close_listing": lambda: ledger.backfills.close_listing(number),
         "backfills.enqueue": lambda: ledger.backfills.enqueue(number, backfill, "2"),
+        "backfills.judge": lambda: ledger.backfills.judge(number, backfill),
         "intake.record": lambda: ledger.intake.record(number, [Tombstone("n/3.md"), Upsert(note("late"))], {"n": "1"}),
         "intake.settle": lambda: ledger.intake.settle(number),
         "proof.read_again": lambda: ledger.proof.read_again(number, [1, 2], [1], "anna"),
+        "quarantine.auto_retry": lambda: ledger.quarantine.auto_retry(number, {"program": "2"}),
         "queue.claim": lambda: ledger.queue.claim(closed.source_id, 5, owner="worker", sync_id=number),
         "queue.deliver": lambda: world.deliver(batch),
         "queue.fail": lambda: ledger.queue.fail(token, job, PARSE_ERROR, retry_at=None),
@@ -88,11 +99,45 @@ def test_closed_sync_changes_nothing_by_any_method(world: World) -> None:
     assert of_a_sync - READS - OF_A_SYNC_THAT_ENDED == writes.keys()
     before = dump(ledger)
     for name, write in writes.items():
-        # Writes under a token report the lost jobs instead, and there is nothing to replay.
+        # Writes under a token report the lost jobs instead. There is nothing to replay, to pause or to retry.
         with suppress(StaleLease):
             write()
-            assert name in ("backfills.enqueue", "queue.deliver", "queue.release", "queue.renew"), name
+            assert name in SILENT, name
         assert dump(ledger) == before, name
+
+
+@pytest.mark.parametrize("what", ["enqueue", "close_listing", "judge", "auto_retry"])
+def test_closed_sync_of_a_backfill_changes_nothing(world: World, what: str) -> None:
+    world.ingest(*notes(30))
+    ledger, selection = world.ledger, BackfillSelection(ReplayStage.NORMALIZE)
+    survey = ledger.backfills.survey(world.source.id, selection, "2.1")
+    backfill = ledger.backfills.plan(world.source.id, selection, survey, "anna")
+    ledger.backfills.start(backfill, survey.digest, "anna")
+    ledger.syncs.end(world.sync.id, "completed", {})
+
+    def begin() -> int:
+        how = {"run": None, "owner": "worker", "code_version": "1", "circumstances": {"program": "1"}}
+        return ledger.syncs.begin(world.source.id, alive=nobody, backfill=backfill, **how).id  # type: ignore[arg-type]
+
+    closed = begin()
+    if what in ("judge", "auto_retry"):
+        ledger.backfills.enqueue(closed, backfill, "2.1")
+        batch = world.claim(25, sync_id=closed, backfill=backfill)
+        for job in batch.jobs:
+            ledger.queue.fail(batch.token, job.id, PARSE_ERROR, retry_at=None)
+    writes: dict[str, Callable[[int], object]] = {
+        "enqueue": lambda sync: ledger.backfills.enqueue(sync, backfill, "2.1"),
+        "close_listing": ledger.backfills.close_listing,
+        "judge": lambda sync: ledger.backfills.judge(sync, backfill),
+        "auto_retry": lambda sync: ledger.quarantine.auto_retry(sync, {"program": "2"}),
+    }
+    following = begin()
+    before = dump(ledger)
+    with pytest.raises(StaleLease):
+        writes[what](closed)
+    assert dump(ledger) == before
+    writes[what](following)
+    assert dump(ledger) != before
 
 
 def test_deletions_stop_when_their_sync_is_closed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

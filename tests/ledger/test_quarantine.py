@@ -156,7 +156,7 @@ def test_entries_are_released_once_after_a_relevant_change(world: World) -> None
         world.sync = world.ledger.syncs.begin(
             world.source.id, run=None, owner="w", code_version="1", alive=lambda _: False, circumstances=now
         )
-        return world.ledger.quarantine.auto_retry(world.source.id, now)
+        return world.ledger.quarantine.auto_retry(world.sync.id, now)
 
     begin(program="1", settings="a", login="x")
     world.see(note("a.md"), note("b.md"))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from catchment.errors import NotFound, SkipReason, TryAgain
-from catchment.ledger import SkippedOutcome
+from catchment.ledger import SkippedOutcome, UndoAction, Undone
 from catchment.ledger.admin.proof import ItemStatus
 from catchment.ledger.db.database import Store
-from catchment.ledger.items.undo import UndoAction, Undone
 from catchment.runtime import process
 from tests.ledger.world import World, killed_when_giving_way, note, notes
 

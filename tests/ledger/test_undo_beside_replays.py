@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from catchment.actions import backfills
-from catchment.ledger import BackfillSelection, BackfillState, ClaimedJob, Delivered, Ledger
-from catchment.ledger.items.undo import UndoAction, Undone
-from catchment.model import JobState, ReplayStage
+from catchment.ledger import BackfillSelection, BackfillState, ClaimedJob, Delivered, Ledger, UndoAction, Undone
+from catchment.model import JobState, ReplayStage, Tombstone, Upsert
 from tests.faults.versions import kept
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, content, delivered, note, notes
 
@@ -51,7 +50,7 @@ def undo(world: World, number: int, outcome: str = "completed") -> Undone:
         assert world.ledger.check(deep=True) == []
 
 
-def undo_backfill(world: World, number: int) -> list[Undone]:
+def undo_backfill(world: World, number: int) -> Undone | None:
     world.ledger.syncs.end(world.sync.id, "completed", {})
     try:
         return backfills.undo(Desk(world.ledger), number, "anna")  # type: ignore[arg-type]
@@ -78,7 +77,7 @@ def listed(world: World, number: int, code: int = 2, outcome: str = "completed")
     """Add the jobs of a backfill in a sync of its own, which stays open. Return their number. `outcome`: of the one before."""
     next_sync(world, outcome, backfill=number)
     added = world.ledger.backfills.enqueue(world.sync.id, number, f"{code}.1")
-    world.ledger.backfills.close_listing(number)
+    world.ledger.backfills.close_listing(world.sync.id)
     return added
 
 
@@ -109,12 +108,12 @@ def added_and_edited(world: World) -> tuple[int, dict[str, str]]:
 @pytest.mark.databases
 def test_undo_of_a_replay_leaves_the_yielded_sync_before_it(world: World) -> None:
     world.ingest(*notes(25))
-    next_sync(world, "yielded")
     before = library(world)
     number = started(world)
-    listed(world, number)
+    listed(world, number, outcome="yielded")
     assert replay(world, number) == 25
-    assert [one.count(UndoAction.SET_BACK) for one in undo_backfill(world, number)] == [25]
+    undone = undo_backfill(world, number)
+    assert undone is not None and undone.count(UndoAction.SET_BACK) == 25
     assert library(world) == before
 
 
@@ -191,7 +190,7 @@ def test_waiting_replay_does_not_return_what_was_undone(world: World, how: str) 
             world.ledger.backfills.pause(number, "anna")
             world.ledger.backfills.resume(number, "anna")
         case "of a failed item":
-            assert world.ledger.quarantine.auto_retry(world.source.id, {"program": "newer"}) == 0
+            assert world.ledger.quarantine.auto_retry(world.sync.id, {"program": "newer"}) == 0
             assert world.ledger.backfills.retry(number, "anna", "") == 2
     next_sync(world, backfill=number)
     left = replay(world, number)
@@ -314,7 +313,8 @@ def test_held_deletions_belong_to_the_sync_that_found_them(world: World) -> None
     assert replay(world, number) == 10
     next_sync(world)
     world.ledger.intake.apply_hold(world.source.id, "anna", "yes")
-    assert sum(len(one.actions) for one in undo_backfill(world, number)) == 10
+    undone = undo_backfill(world, number)
+    assert undone is not None and len(undone.actions) == 10
     assert library(world) == {name: text for name, text in before.items() if int(name[2:-3]) >= 20}
     assert undo(world, holding).count(UndoAction.BRING_BACK) == 20
     assert library(world) == before
@@ -331,6 +331,25 @@ def test_cancelled_or_discarded_replay_lets_the_earlier_job_count(world: World) 
     world.ledger.queue.cancel(waiting, "anna", "not now")
     world.ledger.quarantine.discard([failed], "anna", "not wanted")
     assert world.ledger.queue.counts()[world.source.name][JobState.SUCCEEDED] == 2
+    assert world.ledger.check(deep=True) == []
+
+
+@pytest.mark.parametrize("how", ["returned", "deleted and returned", "renamed"])
+def test_replay_of_an_item_that_was_away_lets_the_earlier_job_count(world: World, how: str) -> None:
+    world.ingest(*notes(2))
+    number = started(world)
+    listed(world, number)
+    next_sync(world)
+    if how == "renamed":
+        world.record(Tombstone("n/0.md"), Upsert(note("n/new.md", identity="n0")))
+    else:
+        world.lose("n/0.md")
+        if how == "deleted and returned":
+            assert world.settle().deleted == 1
+        world.see(*notes(1))
+    assert world.claim().jobs == (), "the library has the text"
+    assert world.ledger.backfills.get(number).jobs == {JobState.CANCELLED: 1, JobState.PENDING: 1}
+    assert len(library(world)) == 2
     assert world.ledger.check(deep=True) == []
 
 
@@ -359,3 +378,104 @@ def test_migration_joins_yielded_syncs_of_one_act_only(tmp_path: Path) -> None:
     with closing(sqlite3.connect(file)) as database:
         found = database.execute("SELECT id, continues FROM syncs WHERE continues IS NOT NULL ORDER BY id").fetchall()
     assert found == [(106, 105), (107, 106)]
+
+
+def of_window(world: World, *names: str) -> int:
+    """Start the backfill of a window, which finds these notes in a sync that stays open."""
+    number = started(world, what=BackfillSelection(ReplayStage.FETCH))
+    next_sync(world, backfill=number)
+    world.see(*(note(name, identity=name) for name in names))
+    world.ledger.backfills.close_listing(world.sync.id)
+    return number
+
+
+def renumber(world: World, *names: str) -> None:
+    """Let an ordinary sync find each of these notes in another folder."""
+    next_sync(world)
+    moved = [Upsert(note(f"later/{name}", identity=name.rpartition("/")[2])) for name in names]
+    world.record(*map(Tombstone, names), *moved)
+    world.settle()
+
+
+def fail(world: World, number: int, *, retry_at: bool) -> None:
+    batch = world.claim(1, sync_id=world.sync.id, backfill=number)
+    moment = world.clock.moment if retry_at else None
+    world.ledger.queue.fail(batch.token, batch.jobs[0].id, TIMEOUT if retry_at else PARSE_ERROR, retry_at=moment)
+
+
+@pytest.mark.parametrize("how", ["retried", "released", "repaired"])
+@pytest.mark.parametrize("is_replay", [False, True])
+@pytest.mark.databases
+def test_undo_of_a_backfill_includes_what_ordinary_syncs_delivered(world: World, how: str, is_replay: bool) -> None:
+    world.ingest(note("own.md"), *(notes(2) if is_replay else []))
+    before = library(world)
+    if is_replay:
+        number = started(world)
+        listed(world, number)
+    else:
+        number = of_window(world, "a.md", "b.md")
+    assert replay(world, number, most=2 if is_replay else 1)
+    fail(world, number, retry_at=how == "retried")
+    next_sync(world)
+    if how == "released":
+        world.ledger.backfills.retry(number, "anna", "")
+    elif how == "repaired":
+        failed = world.ledger.quarantine.list()[0].item_id
+        world.ledger.proof.read_again(world.sync.id, [failed], [], "anna")
+    assert replay(world, None) == 1
+    world.ingest(note("newer.md"))
+    after = library(world)
+    undone = undo_backfill(world, number)
+    assert undone is not None and undone.number is not None
+    assert len(undone.actions) == (3 if is_replay else 2)
+    assert {name: text for name, text in library(world).items() if name != "newer.md"} == before
+    undo(world, undone.number)
+    assert library(world) == after
+
+
+@pytest.mark.parametrize("is_replay", [False, True])
+@pytest.mark.databases
+def test_undo_of_a_backfill_follows_what_moved_since(world: World, is_replay: bool) -> None:
+    names = ("a.md", "b.md")
+    if is_replay:
+        world.ingest(*(note(name, identity=name) for name in names))
+        number = started(world)
+        listed(world, number)
+    else:
+        number = of_window(world, *names)
+    before = library(world) if is_replay else {}
+    replay(world, number)
+    renumber(world, *names)
+    assert world.claim().jobs == ()
+    assert library(world).keys() == {"later/a.md", "later/b.md"}
+    undone = undo_backfill(world, number)
+    assert undone is not None
+    action = UndoAction.SET_BACK if is_replay else UndoAction.TAKE_OUT
+    assert undone.actions == dict.fromkeys(("later/a.md", "later/b.md"), action)
+    assert library(world) == {f"later/{name}": text for name, text in before.items()}
+    renumber(world, *(f"later/{name}" for name in names))
+    assert world.claim().jobs == (), "it is as the undo left it"
+
+
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.databases
+def test_item_of_a_window_that_moves_while_it_waits_stays_of_the_window(world: World, ends: bool) -> None:
+    number = of_window(world, "a.md")
+    renumber(world, "a.md")
+    assert world.ledger.backfills.get(number).left == 1
+    if not ends:
+        assert replay(world, None) == 1, "an ordinary sync may read it"
+    undo_backfill(world, number)
+    assert library(world) == {}
+    assert world.claim().jobs == ()
+
+
+def test_undo_of_a_backfill_leaves_what_changed_since(world: World) -> None:
+    number = of_window(world, "a.md", "b.md")
+    replay(world, number)
+    renumber(world, "a.md", "b.md")
+    world.ingest(note("later/a.md", "v2", "a.md"))
+    undone = undo_backfill(world, number)
+    assert undone is not None
+    assert undone.actions == {"later/a.md": UndoAction.LEFT, "later/b.md": UndoAction.TAKE_OUT}
+    assert library(world).keys() == {"later/a.md"}

@@ -16,11 +16,11 @@ from catchment.errors import Reason, SkipReason
 from catchment.ledger.admin import index_check
 from catchment.ledger.admin.check import check_words
 from catchment.ledger.db.database import AnyRow, Store, Writing, among, from_json, maybe_time
-from catchment.ledger.db.job_states import SUPERSEDED, UNFINISHED, in_parts, move, states
+from catchment.ledger.db.job_states import UNFINISHED, in_parts, states
 from catchment.ledger.db.lookup import find_open_sync
 from catchment.ledger.db.schema import chunks, contents, documents, items, jobs
-from catchment.ledger.jobs.endings import WAITING
-from catchment.ledger.jobs.failures import resolve
+from catchment.ledger.jobs.endings import WAITING, supersede
+from catchment.ledger.jobs.repeats import NewJob, add
 from catchment.ledger.library import embeddings, withdraw, word_parts
 from catchment.ledger.library.documents import CONTENT, content_of
 from catchment.model import Chunk, Document, Item, JobState
@@ -163,7 +163,7 @@ class Proof:
             # Scans everything, so run it before blocking writers.
             unused = withdraw.unused(reading)
         with self._store.write() as writing:
-            find_open_sync(writing, sync_id)
+            source_id = find_open_sync(writing, sync_id).source_id
             for number in damaged:
                 # With this name, the next delivery of the same bytes does not find the content and stores a new one.
                 named = {"normalizer": f"damaged:{number}"}
@@ -171,7 +171,7 @@ class Proof:
             # Unreferenced contents would be reused by the next delivery.
             withdraw.drop_unused(writing, unused)
             for part in in_parts(wanted):
-                _enqueue(writing, part, actor)
+                _enqueue(writing, source_id, part, actor)
             return len(wanted)
 
     def rebuild_index(self) -> None:
@@ -244,37 +244,19 @@ def _status(row: AnyRow) -> ItemStatus:
     return ItemStatus.STORED if stored else known.get(state, ItemStatus.LOST) if state else ItemStatus.LOST
 
 
-def _enqueue(writing: Writing, item_ids: Sequence[int], actor: str) -> None:
+def _enqueue(writing: Writing, source_id: int, item_ids: Sequence[int], actor: str) -> None:
     mine = among(writing, items.c.id, item_ids) & (items.c.state == "present")
-    # By these, an undo knows whether the item has changed since.
+    # By these, an undo knows what the item belongs to, and whether it has changed since.
     found_by = case((states(WAITING), jobs.c.sync_id)).label("sync_id")
+    backfill = case((states(WAITING), jobs.c.backfill_id)).label("backfill_id")
     repeated = case((states(_DONE), jobs.c.id), (states(WAITING), jobs.c.replay_of)).label("replay_of")
-    facts = items.c.id, items.c.source_id, items.c.version, found_by, repeated
+    facts = items.c.id, items.c.version, found_by, backfill, repeated
     before = select(*facts).outerjoin(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
     rows = writing.execute(before.where(mine)).all()
     current = among(writing, jobs.c.item_id, [row.id for row in rows]) & jobs.c.current
-    stopped = move(writing, current, WAITING, SUPERSEDED, actor=actor, reason="read again")
-    resolve(writing, [row.id for row in stopped], "read again")
-    writing.execute(update(jobs).where(current).values(current=False))
-    numbers = writing.ids("jobs", len(rows)) if rows else range(0)
-    moments = dict.fromkeys(("due", "enqueued_at", "not_before"), writing.now)
-    made = [
-        {
-            "id": number,
-            "source_id": row.source_id,
-            "item_id": row.id,
-            "version": row.version,
-            "current": True,
-            "state": JobState.PENDING.value,
-            "reason": "read again",
-            "attempt": 0,
-            "sync_id": row.sync_id,
-            "replay_of": row.replay_of,
-            **moments,
-        }
-        for number, row in zip(numbers, rows, strict=True)
+    supersede(writing, current, actor=actor, reason="read again")
+    new = [
+        NewJob(row.id, row.version, JobState.PENDING, "read again", row.replay_of, row.sync_id, row.backfill_id)
+        for row in rows
     ]
-    writing.insert_named(jobs, made)
-    for job in made:
-        about = {"source_id": job["source_id"], "item_id": job["item_id"], "job_id": job["id"]}
-        writing.record("pending", actor=actor, attempt=0, reason="read again", **about)
+    add(writing, source_id, new, actor=actor)

@@ -47,6 +47,7 @@ from catchment.ledger.items.matching import BACKFILL_CANCELLED, RESTORED
 from catchment.ledger.jobs import job_lists
 from catchment.ledger.jobs.endings import WAITING, end
 from catchment.ledger.jobs.quarantine import release
+from catchment.ledger.jobs.repeats import NewJob, add
 from catchment.ledger.library import embeddings
 from catchment.model import Item, JobState, ReplayStage
 
@@ -81,6 +82,14 @@ class BackfillSelection:
     def window(self) -> tuple[datetime, datetime]:
         """The window, with the ends of time where it is open."""
         return self.since or _FIRST, self.until or _LAST
+
+    def overlaps(self, other: BackfillSelection) -> bool:
+        """Return whether both add jobs of the same kind (of a period of the source, or replays) and may mean the same items."""
+        if self.is_window != other.is_window or ReplayStage.EMBED in (self.stage, other.stage):
+            return False
+        (begin, end_), (its_begin, its_end) = self.window, other.window
+        shares_items = self.items is None or other.items is None or not set(self.items).isdisjoint(other.items)
+        return shares_items and begin < its_end and its_begin < end_
 
     def as_json(self) -> dict[str, Any]:
         """Return the selection for storing."""
@@ -213,13 +222,23 @@ class Backfills:
             return number
 
     def start(self, number: int, digest: str, actor: str, reason: str = "") -> None:
-        """Start a planned backfill. Raises Refused if it is none, or if the work is another one than planned; NotFound."""
+        """Start a planned backfill. Raises NotFound.
+
+        Raises Refused if it is none, if the work is another one than planned, or if it overlaps an unfinished backfill of the
+        source: an item has one waiting job, so to cancel one of them would drop the other's items.
+        """
         with self._store.write() as writing:
             row = _found(writing, number)
             if row.wish != "plan":
                 raise Refused(f"backfill {number}: started already; see `catchment backfill show {number}`")
             if row.digest != digest:
                 raise Refused(f"backfill {number}: items or code have changed since it was planned; plan it again")
+            for other in writing.execute(_unfinished(row.source_id)).all():
+                if _selection(row).overlaps(_selection(other)):
+                    raise Refused(
+                        f"backfill {number}: overlaps backfill {other.id}, which is unfinished; wait for it, or cancel it: "
+                        f"`catchment backfill cancel {other.id}`"
+                    )
             _set(writing, row, "run", "backfill started", actor, reason, started_at=writing.now)
 
     def pause(self, number: int, actor: str, reason: str = "") -> None:
@@ -241,28 +260,13 @@ class Backfills:
     def cancel(self, number: int, actor: str, reason: str = "") -> int:
         """End it. Its waiting jobs, also those in quarantine, are cancelled; the earlier ones count again. Return their number.
 
-        May be repeated after a kill. Raises Refused if it is done, NotFound.
+        A backfill that is done stays done. May be repeated after a kill. Raises NotFound.
         """
         with self._store.write() as writing:
             row = _found(writing, number)
-            if row.wish != "cancel":
-                if _state(row, _jobs_of(writing, [number])[number]) is BackfillState.DONE:
-                    raise Refused(f"backfill {number}: done; see `catchment backfill show {number}`")
-                _set(writing, row, "cancel", "backfill cancelled", actor, reason)
-        return self._end_jobs(number, actor)
-
-    def give_up(self, number: int, actor: str, reason: str = "") -> None:
-        """End it as `cancel` does, also if it is done. A plan stays. May be repeated after a kill. Raises NotFound."""
-        with self._store.write() as writing:
-            row = _found(writing, number)
-            if row.wish == "plan":
-                return
             is_done = _state(row, _jobs_of(writing, [number])[number]) is BackfillState.DONE
             if row.wish != "cancel" and not is_done:
                 _set(writing, row, "cancel", "backfill cancelled", actor, reason)
-        self._end_jobs(number, actor)
-
-    def _end_jobs(self, number: int, actor: str) -> int:
         waiting = select(jobs.c.id).where(jobs.c.backfill_id == number, states(WAITING)).limit(_AT_ONCE)
         cancelled, ended = 0, _AT_ONCE
         while ended == _AT_ONCE:
@@ -299,20 +303,30 @@ class Backfills:
             added += len(found)
             self._store.let_others_write()
 
-    def close_listing(self, number: int) -> None:
-        """Record that all jobs of a backfill are known."""
+    def close_listing(self, sync_id: int) -> None:
+        """Record that a sync knows all jobs of its backfill. Idempotent. Raises StaleLease if the sync is closed."""
         with self._store.write() as writing:
-            values = {"listed_at": func.coalesce(backfills.c.listed_at, writing.now)}
-            writing.execute(update(backfills).where(backfills.c.id == number).values(values))
+            mine = backfills.c.id == find_open_sync(writing, sync_id).backfill_id
+            writing.execute(
+                update(backfills).where(mine, backfills.c.listed_at.is_(None)).values(listed_at=writing.now)
+            )
 
-    def judge(self, number: int) -> Backfill:
-        """Return a backfill, after pausing it if too many of its items failed: more than 20, and than one in twenty."""
+    def judge(self, sync_id: int, number: int) -> Backfill:
+        """Return a backfill, after pausing it if too many of its items failed: more than 20, and than one in twenty.
+
+        Raises StaleLease if the sync that asks is closed and would pause it.
+        """
         found = self.get(number)
         most = max(_MOST_QUARANTINED, found.total // _MOST_QUARANTINED)
-        if found.is_running and found.quarantined > most:
-            self.pause(number, "catchment", f"{found.quarantined} of its items are in quarantine")
-            found = self.get(number)
-        return found
+        if not found.is_running or found.quarantined <= most:
+            return found
+        with self._store.write() as writing:
+            find_open_sync(writing, sync_id)
+            row = _found(writing, number)
+            if row.wish == "run":  # An operator may have paused or cancelled it meanwhile.
+                reason = f"{found.quarantined} of its items are in quarantine"
+                _set(writing, row, "hold", "backfill paused", "catchment", reason)
+        return self.get(number)
 
     def get(self, number: int) -> Backfill:
         """Return a backfill. Raises NotFound."""
@@ -336,19 +350,8 @@ class Backfills:
 
     def unfinished(self, source_id: int | None = None) -> list[Backfill]:
         """Return the backfills of a source or of all that run or are paused, oldest first."""
-        of_source = true() if source_id is None else backfills.c.source_id == source_id
-        # Every sync asks for this, so the jobs of the many that are done are not counted.
-        left = exists(select(jobs.c.id).where(jobs.c.backfill_id == backfills.c.id, states(UNFINISHED)))
-        open_ones = backfills.c.wish.in_(("run", "hold")) & (backfills.c.listed_at.is_(None) | left)
         with self._store.read() as reading:
-            chosen = _rows().where(of_source, open_ones).order_by(backfills.c.id)
-            return _backfills(reading, reading.execute(chosen).all())
-
-    def syncs(self, number: int) -> list[int]:
-        """Return the syncs of a backfill, latest first."""
-        mine = select(syncs.c.id).where(syncs.c.backfill_id == number).order_by(syncs.c.id.desc())
-        with self._store.read() as reading:
-            return list(reading.execute(mine).scalars())
+            return _backfills(reading, reading.execute(_unfinished(source_id)).all())
 
     def changes(self, number: int) -> tuple[int, list[TextChange]]:
         """Return how many texts a backfill changed, and those whose length changed most; only while undo data is kept."""
@@ -397,6 +400,14 @@ _THERE = sources.c.state != "removed"
 
 def _rows() -> Select[Any]:
     return select(backfills, sources.c.name.label("source")).join(sources).where(_THERE)
+
+
+def _unfinished(source_id: int | None) -> Select[Any]:
+    of_source = true() if source_id is None else backfills.c.source_id == source_id
+    # Every sync asks for this, so the jobs of the many that are done are not counted.
+    left = exists(select(jobs.c.id).where(jobs.c.backfill_id == backfills.c.id, states(UNFINISHED)))
+    is_open = backfills.c.wish.in_(("run", "hold")) & (backfills.c.listed_at.is_(None) | left)
+    return _rows().where(of_source, is_open).order_by(backfills.c.id)
 
 
 def _found(reading: Reading, number: int) -> AnyRow:
@@ -517,36 +528,5 @@ def _add_jobs(writing: Writing, sync: AnyRow, sync_id: int, number: int, part: S
     )
     there = set(writing.execute(retired).scalars())
     found = [row for row in part if row.job in there]
-    if not found:
-        return
-    rows = [
-        {
-            "id": job,
-            "source_id": sync.source_id,
-            "item_id": row.id,
-            "version": row.version,
-            "current": True,
-            "state": PENDING.value,
-            "reason": "replay",
-            "attempt": 0,
-            "due": LAST_DUE,
-            "enqueued_at": writing.now,
-            "not_before": writing.now,
-            "sync_id": sync_id,
-            "backfill_id": number,
-            "replay_of": row.job,
-        }
-        for job, row in zip(writing.ids("jobs", len(found)), found, strict=True)
-    ]
-    for new in rows:
-        writing.record(
-            PENDING.value,
-            actor=sync.owner,
-            source_id=sync.source_id,
-            item_id=new["item_id"],
-            job_id=new["id"],
-            sync_id=sync_id,
-            attempt=0,
-            reason="replay",
-        )
-    writing.insert_named(jobs, rows)
+    new = [NewJob(row.id, row.version, PENDING, "replay", row.job, sync_id, number) for row in found]
+    add(writing, sync.source_id, new, actor=sync.owner, sync_id=sync_id, due=LAST_DUE)

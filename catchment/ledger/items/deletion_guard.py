@@ -10,13 +10,13 @@ from sqlalchemy import ColumnElement, delete, func, insert, literal_column, sele
 
 from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_micros, maybe_time
-from catchment.ledger.db.job_states import CANCELLED, QUARANTINED, UNFINISHED, in_parts, in_small_parts, move
+from catchment.ledger.db.job_states import in_parts, in_small_parts
 from catchment.ledger.db.lookup import ListPage, cut, find_open_sync
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.records import Hold, Settled
 from catchment.ledger.db.schema import DELETED, MISSING, documents, history, holds, items, jobs, marks, sources
 from catchment.ledger.items.recording import VERSIONED
-from catchment.ledger.jobs.failures import resolve
+from catchment.ledger.jobs.endings import end
 from catchment.ledger.library import withdraw
 from catchment.ledger.library.before_images import kept_from
 
@@ -277,11 +277,8 @@ def _accept_seen_root(writing: Writing, source_id: int) -> None:
 def _delete(writing: Writing, item_ids: Sequence[int], source_id: int, actor: str, sync_id: int, reason: str) -> None:
     """Delete items and withdraw their documents. Tombstones and document rows remain for a retention period."""
     for part in in_parts(item_ids):
-        condition = jobs.c.item_id.in_(part) & jobs.c.current
-        stopped = move(
-            writing, condition, UNFINISHED | {QUARANTINED}, CANCELLED, actor=actor, reason="deleted", sync_id=sync_id
-        )
-        resolve(writing, [row.id for row in stopped], "deleted")
+        current = jobs.c.item_id.in_(part) & jobs.c.current
+        end(writing, current, actor=actor, reason="deleted", resolution="deleted", sync_id=sync_id)
         withdraw.withdraw_items(writing, part, sync_id)
         writing.execute(update(items).where(items.c.id.in_(part)).values(state="deleted"))
         for item_id in part:

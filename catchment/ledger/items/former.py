@@ -25,7 +25,6 @@ from catchment.model import JobState
 _MOVED = "moved"
 _CHANGES = (JobState.SUCCEEDED.value, _MOVED, "returned", "brought back")
 """Events after which an item may have another document than before."""
-_LAST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class Former:
                 .where(history.c.item_id == item_id, history.c.event.in_(_CHANGES))
                 .order_by(history.c.id)
             ).all()
-            rows = before_images.along(reading, item.source_id, _places(events, item.locator))
+            rows = before_images.along(reading, item.source_id, before_images.places(events, item.locator))
         found = [*_kept(rows), _now(item)]
         for place, one in enumerate(found[:-1], 1):
             found[place] = replace(found[place], since=one.until, sync=one.replaced_by)
@@ -112,16 +111,6 @@ class Former:
             mine = (images.c.source_id == versions.source_id) & (images.c.path == version.path)
             image = mine & (images.c.sync_id == version.replaced_by)
             return former(reading, image, versions.document or 0, versions.item_id, versions.source)
-
-
-def _places(events: Sequence[AnyRow], locator: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the paths of an item, as of `before_images.along`."""
-    arrival = 0
-    for event in events:
-        if event.locator is not None and event.sync_id is not None:
-            yield event.locator, arrival, event.sync_id
-            arrival = event.sync_id
-    yield locator, arrival, _LAST
 
 
 def _kept(rows: Sequence[tuple[AnyRow, bool]]) -> Iterator[Version]:

@@ -41,8 +41,8 @@ class RecordedItem:
     job_state: JobState | None
     job_reason: str | None
     attempt: int
-    is_of_window: bool
-    """Whether its job was found by a backfill of a window."""
+    window: int | None
+    """The backfill of a window that found its job."""
 
     @property
     def locator(self) -> str:
@@ -82,9 +82,14 @@ class RecordedItem:
         return self.job_state is None or (self.job_state is JobState.CANCELLED and away)
 
     @property
+    def stays_out(self) -> bool:
+        """True if an undo took it out, and nothing but a change of the item itself returns it."""
+        return self.job_state is JobState.CANCELLED and self.job_reason == TAKEN_OUT
+
+    @property
     def waits_for_window(self) -> bool:
         """True if a backfill of a window keeps its unfinished job for itself."""
-        return self.is_of_window and self.job_state in UNFINISHED
+        return self.window is not None and self.job_state in UNFINISHED
 
     @property
     def has_vanished(self) -> bool:

@@ -11,17 +11,14 @@ from sqlalchemy import ColumnElement, bindparam, case, literal_column, select, u
 from catchment.errors import FailureClass
 from catchment.ledger.db.database import Writing, among
 from catchment.ledger.db.job_states import (
-    CANCELLED,
     LAST_DUE,
     ORDINARY,
     PENDING,
     QUARANTINED,
     RETRYING,
     SKIPPED,
-    SUPERSEDED,
     UNFINISHED,
     in_parts,
-    move,
 )
 from catchment.ledger.db.records import IntakeCounts
 from catchment.ledger.db.schema import DELETED, MISSING, items, jobs
@@ -33,7 +30,8 @@ from catchment.ledger.items.matching import (
     exchanged_locators,
     listed_values,
 )
-from catchment.ledger.jobs.failures import describe, quarantine_rows, resolve
+from catchment.ledger.jobs.endings import end, supersede
+from catchment.ledger.jobs.failures import describe, quarantine_rows
 from catchment.ledger.jobs.ready import AGEING
 from catchment.ledger.library import withdraw
 from catchment.model import Failure, Item, JobState, Skip, Tombstone, Upsert
@@ -73,15 +71,13 @@ class Recording:
         of_source = items.c.source_id == self._source_id
         origins = {c.item.locator: c.came_from for c in latest.values() if isinstance(c, Upsert) and c.came_from}
         places = {*latest, *origins.values()}
+        tombstones = {locator: c for locator, c in latest.items() if isinstance(c, Tombstone)}
+        lost = self._load(of_source & (items.c.state == "present"), items.c.locator, tombstones)
+        self._bury([(recorded, tombstones[recorded.locator].versioned) for recorded in lost])
         recorded = {
             item.locator: item for item in self._load(of_source & (items.c.state != "deleted"), items.c.locator, places)
         }
-        self._bury(
-            (recorded[locator], c.versioned)
-            for locator, c in latest.items()
-            if isinstance(c, Tombstone) and locator in recorded
-        )
-        self._counts["unchanged"] += sum(isinstance(c, Tombstone) and n not in recorded for n, c in latest.items())
+        self._counts["unchanged"] += sum(locator not in recorded for locator in tombstones)
         seen = [c for c in latest.values() if not isinstance(c, Tombstone)]
         moved_in = {
             new: recorded.pop(old)
@@ -123,15 +119,15 @@ class Recording:
             jobs.c.state,
             jobs.c.reason,
             jobs.c.attempt,
-            jobs.c.backfill_id.is_not(None) & jobs.c.replay_of.is_(None),
+            case((jobs.c.replay_of.is_(None), jobs.c.backfill_id)),
         ).outerjoin_from(items, jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
         for part in in_parts(values):
             for row in self._writing.execute(
                 statement.where(where, among(self._writing, column, part)).order_by(items.c.id)
             ).all():
-                number, state, *listed, job, version, job_state, reason, attempt, is_of_window = row
+                number, state, *listed, job, version, job_state, reason, attempt, window = row
                 known = None if job_state is None else JobState(job_state)
-                facts = (job, version, known, reason, attempt or 0, bool(is_of_window))
+                facts = (job, version, known, reason, attempt or 0, window)
                 yield RecordedItem(number, state, tuple(listed), *facts)
 
     def _missing(self, listed: Sequence[Item], seen: set[str]) -> list[RecordedItem]:
@@ -147,11 +143,10 @@ class Recording:
 
     # Rules
 
-    def _bury(self, tombstoned: Iterable[tuple[RecordedItem, bool]]) -> None:
+    def _bury(self, lost: Sequence[tuple[RecordedItem, bool]]) -> None:
         """Mark items as missing until the sync is settled, and cancel their jobs immediately."""
-        present = [(recorded, versioned) for recorded, versioned in tombstoned if recorded.state == "present"]
-        self._counts["missing"] += len(present)
-        for part in in_parts(present):
+        self._counts["missing"] += len(lost)
+        for part in in_parts(lost):
             numbers = [recorded.id for recorded, _ in part]
             self._writing.execute(
                 update(items)
@@ -160,12 +155,11 @@ class Recording:
             )
             unfinished = [recorded.job for recorded, _ in part if recorded.job_state in UNFINISHED]
             if unfinished:
-                self._move(jobs.c.id.in_(unfinished), UNFINISHED, CANCELLED, reason=MISSING_FROM_LISTING)
+                how = {"reason": MISSING_FROM_LISTING, "resolution": MISSING_FROM_LISTING}
+                its = jobs.c.id.in_(unfinished)
+                end(self._writing, its, actor=self._actor, expected=UNFINISHED, sync_id=self._sync_id, **how)
             for recorded, versioned in part:
                 self._tell("missing", recorded.id, reason=VERSIONED if versioned else None)
-                recorded.state = "missing"
-                if recorded.job_state in UNFINISHED:
-                    recorded.job_state, recorded.job_reason = CANCELLED, MISSING_FROM_LISTING
 
     def _add(self, change: Upsert | Skip | Failure) -> None:
         row = dict(zip(LISTED_COLUMNS, listed_values(change.item), strict=True))
@@ -192,7 +186,9 @@ class Recording:
         if job_reason:
             if recorded.job is not None:
                 self._replaced.append(recorded.job)
-            self._enqueue({"id": recorded.id}, change, job_reason)
+            # A message that its folder's server renumbered is as old as before: its job stays one of the window.
+            window = recorded.window if job_reason == "moved" and not recorded.is_done else None
+            self._enqueue({"id": recorded.id}, change, job_reason, window)
         elif recorded.job is not None and recorded.waits_for_window and self._backfill_id is None:
             # What the source itself lists must not wait for a backfill, or end with it.
             self._adopted.append(recorded.job)
@@ -204,8 +200,8 @@ class Recording:
         state = recorded.job_state
         document_adopted = recorded.state == "deleted" and not recorded.version
         if moved and isinstance(change, Upsert):
-            as_before = recorded.is_done and recorded.looks_like(change.item) and not document_adopted
-            return "" if as_before else "moved"
+            is_settled = (recorded.is_done and not document_adopted) or recorded.stays_out
+            return "" if is_settled and recorded.looks_like(change.item) else "moved"
         if change.item.version != (recorded.version or recorded.job_version):
             return "changed"
         match change:
@@ -218,8 +214,13 @@ class Recording:
                 again = skipped_by_listing or recorded.was_stopped or recorded.has_vanished or document_adopted
                 return "wanted again" if again else ""
 
-    def _enqueue(self, item: dict[str, Any], change: Upsert | Skip | Failure, why: str) -> None:
-        """Create a job in the state known from the listing. A new `item` receives its ID later."""
+    def _enqueue(
+        self, item: dict[str, Any], change: Upsert | Skip | Failure, why: str, window: int | None = None
+    ) -> None:
+        """Create a job in the state known from the listing. A new `item` receives its ID later.
+
+        `window`: the backfill that found the job which this one replaces.
+        """
         now = self._writing.now
         job = {
             "source_id": self._source_id,
@@ -236,7 +237,7 @@ class Recording:
             "finished_at": None,
             "error": None,
             "sync_id": self._sync_id,
-            "backfill_id": self._backfill_id,
+            "backfill_id": self._backfill_id or window,
         }
         self._jobs.append(job)
         match change:
@@ -302,10 +303,8 @@ class Recording:
 
     def _retire(self) -> None:
         for part in in_parts(self._replaced):
-            replaced = jobs.c.id.in_(part)
-            self._move(replaced, UNFINISHED | {QUARANTINED}, SUPERSEDED, reason="a newer version")
-            self._writing.execute(update(jobs).where(replaced).values(current=False))
-            resolve(self._writing, part, "a newer version")
+            its = jobs.c.id.in_(part)
+            supersede(self._writing, its, actor=self._actor, reason="a newer version", sync_id=self._sync_id)
 
     def _adopt(self) -> None:
         """Make jobs that waited for a backfill ordinary ones."""
@@ -324,9 +323,6 @@ class Recording:
         self._writing.insert_named(jobs, self._jobs)
         failed = [(job, describe(change.error)) for job, change in self._failures]
         quarantine_rows(self._writing, failed)
-
-    def _move(self, where: ColumnElement[bool], expected: Iterable[JobState], to: JobState, *, reason: str) -> None:
-        move(self._writing, where, expected, to, actor=self._actor, reason=reason, sync_id=self._sync_id)
 
     def _tell(
         self,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import delete, func, insert, literal_column, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, update
 
 from catchment.errors import Refused
 from catchment.ledger.db.database import AnyRow, Store, Writing, among, to_json
-from catchment.ledger.db.job_states import CANCELLED, UNFINISHED, move
+from catchment.ledger.db.job_states import UNFINISHED
 from catchment.ledger.db.lookup import find_open_sync, find_source
 from catchment.ledger.db.records import Source, SourceState
 from catchment.ledger.db.schema import (
@@ -29,6 +29,7 @@ from catchment.ledger.items import consents
 from catchment.ledger.items.known import accepted_roots
 from catchment.ledger.items.matching import SOURCE_REMOVED
 from catchment.ledger.items.purge import Purging
+from catchment.ledger.jobs.endings import end
 from catchment.ledger.library import withdraw
 from catchment.ledger.limits import breakers
 from catchment.model import Priority
@@ -156,7 +157,7 @@ class Sources:
         with self._store.write() as writing:
             source = find_source(writing, name)
             _end_sync(writing, source.id)
-            move(writing, jobs.c.source_id == source.id, UNFINISHED, CANCELLED, actor=actor, reason=SOURCE_REMOVED)
+            _end(writing, jobs.c.source_id == source.id, actor)
             numbers = writing.execute(select(items.c.id).where(items.c.source_id == source.id)).scalars().all()
             withdraw.forget_items(writing, numbers)
             withdraw.forget_before_images(writing, before_images.c.source_id == source.id)
@@ -182,7 +183,7 @@ class Sources:
             while ended == _JOBS_AT_ONCE:
                 with self._store.write() as writing:
                     mine = among(writing, jobs.c.id, writing.execute(some).scalars().all())
-                    ended = len(move(writing, mine, UNFINISHED, CANCELLED, actor=actor, reason=SOURCE_REMOVED))
+                    ended = _end(writing, mine, actor)
                 self._store.let_others_write()
 
     def begin_removal(self, name: str, actor: str) -> None:
@@ -206,6 +207,11 @@ class Sources:
             values = {"seen_root": to_json(seen), "root": to_json({**seen, **accepted})}
             writing.execute(update(sources).where(sources.c.id == source_id).values(values))
         return sorted(name for name, identity in seen.items() if accepted.get(name, identity) != identity)
+
+
+def _end(writing: Writing, which: ColumnElement[bool], actor: str) -> int:
+    """Cancel unfinished jobs. Return their number."""
+    return len(end(writing, which, actor=actor, reason=SOURCE_REMOVED, resolution=SOURCE_REMOVED, expected=UNFINISHED))
 
 
 def _end_sync(writing: Writing, source_id: int) -> None:

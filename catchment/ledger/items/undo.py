@@ -12,15 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
 
 from sqlalchemy import bindparam, func, insert, select, update
 
 from catchment import __version__
-from catchment.errors import CatchmentError, NotFound, SkipReason, TryAgain
+from catchment.errors import CatchmentError, SkipReason, TryAgain
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, among, from_json
 from catchment.ledger.db.job_states import (
     CANCELLED,
@@ -39,8 +37,20 @@ from catchment.ledger.db.schema import BEING_DELETED, documents, items, jobs, so
 from catchment.ledger.db.schema import before_images as images
 from catchment.ledger.items.matching import RESTORED, TAKEN_OUT
 from catchment.ledger.items.syncs import close_crashed, interrupted
+from catchment.ledger.items.undo_scope import (
+    Place,
+    UndoAction,
+    UndoScope,
+    content_of,
+    is_live,
+    parts_of,
+    places,
+    scope_of_backfill,
+    scope_of_sync,
+)
 from catchment.ledger.jobs.delivery import complete
-from catchment.ledger.jobs.endings import WAITING, count_again, end
+from catchment.ledger.jobs.endings import WAITING, count_again, end, supersede
+from catchment.ledger.jobs.repeats import NewJob, add
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.model import JobState
 from catchment.runtime import heartbeat, process
@@ -52,15 +62,6 @@ _UNDONE = "undone"
 _REPLAY_UNDONE = "a replay was undone"
 _READ_AT_ONCE = 50_000
 _ROWS_AT_ONCE = 1_000
-
-
-class UndoAction(StrEnum):
-    """Effect of an undo at a path. `LEFT`: none, because the path has changed since the sync."""
-
-    TAKE_OUT = "take out"
-    BRING_BACK = "bring back"
-    SET_BACK = "set back"
-    LEFT = "left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,29 +83,6 @@ class Undone:
         return sum(planned is action for planned in self.actions.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Act:
-    """A sync and its earlier parts, with the paths that they changed. `kept`: the parts with complete undo data."""
-
-    source_id: int
-    source: str
-    sync_id: int
-    backfill: int | None
-    is_undo: bool
-    parts: frozenset[int]
-    kept: frozenset[int]
-    paths: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A path with the before-image to restore and its present item, including the item's document, if any."""
-
-    before: AnyRow
-    item: AnyRow | None
-    action: UndoAction
-
-
 class Undo:
     """Undo of syncs."""
 
@@ -115,9 +93,8 @@ class Undo:
     def preview(self, sync_id: int) -> Undone:
         """Return the effects of undoing a sync. Raises NotFound without before-images."""
         with self._store.read() as reading:
-            act = _found(reading, sync_id)
-            places = _places(reading, act, act.paths)
-            actions = {place.before.path: place.action for place in places}
+            act = scope_of_sync(reading, sync_id)
+            actions = {place.path: place.action for place in places(reading, act, act.paths)}
             return Undone(act.source, sync_id, None, actions, _count_waiting(reading, act))
 
     def refusal(self, sync_id: int) -> str | None:
@@ -131,7 +108,7 @@ class Undo:
             is_open = (syncs.c.source_id == row.source_id) & syncs.c.outcome.is_(None)
             if reading.execute(select(syncs.c.id).where(is_open)).first() is not None:
                 return "a sync of the source is running"
-            own = (images.c.source_id == row.source_id) & images.c.sync_id.in_(_parts(reading, sync_id))
+            own = (images.c.source_id == row.source_id) & images.c.sync_id.in_(parts_of(reading, sync_id))
             first = reading.execute(select(func.min(images.c.kept_at)).where(own)).scalar()
             had_effect = row.undoes is not None or any(from_json(row.summary).get(name) for name in _EFFECTS)
             if first is None and not had_effect:
@@ -165,15 +142,27 @@ class Undo:
         in several transactions; after a kill, repeat it to finish. Raises NotFound without before-images, TryAgain while a sync
         of the source is running, StaleLease if another process took the undo for dead.
         """
+        return self._undo(lambda reading: scope_of_sync(reading, sync_id), actor, reason, alive)
+
+    def undo_backfill(self, number: int, actor: str, reason: str, alive: Callable[[str], bool]) -> Undone:
+        """Undo what the jobs of a backfill changed, in whatever sync, except at items that have changed since.
+
+        Follows items that have moved. Otherwise as `undo`; `Undone.sync_id` is the latest sync of the backfill.
+        """
+        return self._undo(lambda reading: scope_of_backfill(reading, number), actor, reason, alive)
+
+    def _undo(
+        self, find: Callable[[Reading], UndoScope], actor: str, reason: str, alive: Callable[[str], bool]
+    ) -> Undone:
         JoinedHosts(self._store).beat_for_command()
         with self._store.read() as reading:
-            act = _found(reading, sync_id)
-            is_needed = any(_places(reading, act, part) for part in in_parts(act.paths, _ROWS_AT_ONCE))
+            act = find(reading)
+            is_needed = any(places(reading, act, part) for part in in_parts(act.paths, _ROWS_AT_ONCE))
         with self._store.write() as writing:
             _close_open(writing, act, alive)
             number = _begin(writing, act, is_needed)
             if number is None:
-                return Undone(act.source, sync_id, None, {}, _count_waiting(writing, act))
+                return Undone(act.source, act.sync_id, None, {}, _count_waiting(writing, act))
             _Undoing(writing, act, number, actor, reason).tell("undone")
         try:
             actions = self._carry_out(act, number, actor, reason)
@@ -187,21 +176,21 @@ class Undo:
             values = {"outcome": "completed", "ended_at": writing.now}
             writing.execute(update(syncs).where(syncs.c.id == number).values(values))
             waiting = _count_waiting(writing, act)
-        return Undone(act.source, sync_id, number, actions, waiting)
+        return Undone(act.source, act.sync_id, number, actions, waiting)
 
-    def _carry_out(self, act: _Act, number: int, actor: str, reason: str) -> dict[str, UndoAction]:
+    def _carry_out(self, act: UndoScope, number: int, actor: str, reason: str) -> dict[str, UndoAction]:
         actions: dict[str, UndoAction] = {}
         for number_of_part, part in enumerate(in_parts(act.paths, _ROWS_AT_ONCE), 1):
             with self._store.write() as writing:
                 find_open_sync(writing, number)
                 done = _Undoing(writing, act, number, actor, reason)
                 # Some paths may have changed, or their before-images may have expired.
-                places = _places(writing, act, part)
-                if done.end_waiting(places):
-                    places = _places(writing, act, part)
-                done.take_out([p for p in places if p.action is UndoAction.TAKE_OUT])
-                done.put_back([p for p in places if p.action in (UndoAction.BRING_BACK, UndoAction.SET_BACK)])
-            actions |= {place.before.path: place.action for place in places}
+                found = places(writing, act, part)
+                if done.end_waiting(found):
+                    found = places(writing, act, part)
+                done.take_out([p for p in found if p.action is UndoAction.TAKE_OUT])
+                done.put_back([p for p in found if p.action in (UndoAction.BRING_BACK, UndoAction.SET_BACK)])
+            actions |= {place.path: place.action for place in found}
             heartbeat.report("undoing", min(number_of_part * _ROWS_AT_ONCE, len(act.paths)), len(act.paths))
             self._store.let_others_write()
         return actions
@@ -237,131 +226,11 @@ def _forget(writing: Writing, rows: Sequence[tuple[int, int, str]]) -> None:
         withdraw.forget_before_images(writing, condition & among(writing, images.c.path, [path for *_, path in its]))
 
 
-def _found(reading: Reading, sync_id: int) -> _Act:
-    """Return a sync with what it continues and the paths to restore. Raises NotFound."""
-    row = reading.execute(
-        select(sources.c.id, sources.c.name, syncs.c.backfill_id, syncs.c.undoes)
-        .join(syncs, syncs.c.source_id == sources.c.id)
-        .where(syncs.c.id == sync_id, sources.c.state != "removed")
-    ).first()
-    if row is None:
-        raise NotFound(f"sync {sync_id}: not found; see `catchment sources show NAME`")
-    parts = frozenset(_parts(reading, sync_id))
-    paths, kept = before_images.paths_of(reading, row.id, parts)
-    if not paths:
-        raise _nothing_kept(sync_id, row.name)
-    return _Act(row.id, row.name, sync_id, row.backfill_id, row.undoes is not None, parts, kept, paths)
-
-
-def _parts(reading: Reading, sync_id: int) -> list[int]:
-    """Return the sync and those that it continues, latest first."""
-    parts: list[int] = []
-    number: int | None = sync_id
-    while number is not None:
-        parts.append(number)
-        number = reading.execute(select(syncs.c.continues).where(syncs.c.id == number)).scalar()
-    return parts
-
-
-def _nothing_kept(sync_id: int, source: str) -> NotFound:
-    return NotFound(f"sync {sync_id} of {source}: cannot be undone; it changed nothing, or its undo data expired")
-
-
 def _running(source: str) -> TryAgain:
     return TryAgain(f"{source}: a sync is running; try again later")
 
 
-def _places(reading: Reading, act: _Act, paths: Sequence[str]) -> list[_Place]:
-    """Return those of the act's paths that it changed and that differ from the state before it. Raises NotFound."""
-    changes = before_images.since(reading, act.source_id, min(act.kept), paths)
-    now = _now(reading, act.source_id, paths)
-    places = []
-    for path in paths:
-        item = now.get(path)
-        before, is_left = _before(changes.get(path, ()), act.kept, item)
-        if before is None:
-            raise _nothing_kept(act.sync_id, act.source)
-        action = UndoAction.LEFT if is_left else _action(before, item)
-        if action is not None:
-            places.append(_Place(before, item, action))
-    return places
-
-
-def _before(changes: Sequence[AnyRow], parts: frozenset[int], item: AnyRow | None) -> tuple[AnyRow | None, bool]:
-    """Return the state of a path before the changes by `parts`, and whether it must be left, because of another change.
-
-    The changes are taken back one by one, latest first, each if the path is as this change left it: another sync may have
-    changed the path between two parts, and that change may have been undone.
-    """
-    found, is_left = None, False
-    present = after = _content(item) if _live(item) else None
-    state = present
-    for image in reversed(changes):
-        was = None if image.content_id is None else _content(image)
-        if image.sync_id in parts:
-            if after == state:
-                found, state = image, was
-            elif was != state:
-                is_left = True
-            found = found or image
-        after = was
-    return found, is_left and state == present
-
-
-def _now(reading: Reading, source_id: int, paths: Sequence[str]) -> dict[str, AnyRow]:
-    """Return the items at these paths with their jobs and documents. An item that is not deleted takes precedence."""
-    earlier = jobs.alias("earlier")
-    statement = (
-        select(
-            items.c.id,
-            items.c.locator,
-            items.c.version,
-            items.c.state,
-            jobs.c.id.label("job"),
-            jobs.c.state.label("job_state"),
-            jobs.c.reason.label("job_reason"),
-            jobs.c.sync_id.label("job_sync"),
-            jobs.c.backfill_id.label("job_backfill"),
-            earlier.c.id.label("earlier"),
-            earlier.c.state.label("earlier_state"),
-            earlier.c.reason.label("earlier_reason"),
-            documents.c.id.label("document"),
-            documents.c.removed_at,
-            *(documents.c[name] for name in before_images.DOCUMENT_COLUMNS),
-        )
-        .outerjoin(jobs, (jobs.c.item_id == items.c.id) & jobs.c.current)
-        .outerjoin(earlier, earlier.c.id == jobs.c.replay_of)
-        .outerjoin(documents, documents.c.item_id == items.c.id)
-        .order_by(items.c.id)
-    )
-    found: dict[str, AnyRow] = {}
-    # Separate queries, because each condition has its own index.
-    for state in (items.c.state == "deleted", items.c.state != "deleted"):
-        for part in in_parts(paths):
-            condition = (items.c.source_id == source_id) & among(reading, items.c.locator, part)
-            found |= {row.locator: row for row in reading.execute(statement.where(condition, state))}
-    return found
-
-
-def _action(before: AnyRow, item: AnyRow | None) -> UndoAction | None:
-    """Return the action that restores a path, or None if it matches its before-image."""
-    if before.content_id is None:
-        return UndoAction.TAKE_OUT if _live(item) else None
-    if not _live(item):
-        return UndoAction.BRING_BACK
-    return None if _content(item) == _content(before) else UndoAction.SET_BACK
-
-
-def _live(item: AnyRow | None) -> bool:
-    return item is not None and item.document is not None and item.removed_at is None
-
-
-def _content(row: Any) -> tuple[Any, ...]:
-    """Return the content of the document of an item or of a before-image."""
-    return tuple(getattr(row, name) for name in before_images.DOCUMENT_COLUMNS)
-
-
-def _count_waiting(reading: Reading, act: _Act) -> int:
+def _count_waiting(reading: Reading, act: UndoScope) -> int:
     """Return the number of waiting jobs that an act found for paths that it has not changed."""
     found = (jobs.c.source_id == act.source_id) & jobs.c.sync_id.in_(act.parts)
     changed = before_images.exists_at(reading, act.source_id, items.c.locator, images.c.sync_id.in_(act.parts))
@@ -371,7 +240,7 @@ def _count_waiting(reading: Reading, act: _Act) -> int:
     return sum(reading.execute(unchanged.where(states({state}))).scalar_one() for state in (PENDING, RETRYING))
 
 
-def _close_open(writing: Writing, act: _Act, alive: Callable[[str], bool]) -> None:
+def _close_open(writing: Writing, act: UndoScope, alive: Callable[[str], bool]) -> None:
     """Close the open sync of a dead owner. Raises TryAgain while a sync is running."""
     is_open = (syncs.c.source_id == act.source_id) & syncs.c.outcome.is_(None)
     found = writing.execute(select(syncs.c.id, syncs.c.owner).where(is_open)).first()
@@ -382,7 +251,7 @@ def _close_open(writing: Writing, act: _Act, alive: Callable[[str], bool]) -> No
     close_crashed(writing, act.source_id, found.id, found.owner)
 
 
-def _begin(writing: Writing, act: _Act, is_needed: bool) -> int | None:
+def _begin(writing: Writing, act: UndoScope, is_needed: bool) -> int | None:
     """Open a sync for the undo, if needed. It continues the latest one of the same sync if a kill interrupted that."""
     continues = interrupted(writing, syncs.c.undoes == act.sync_id, "crashed")
     if not is_needed and continues is None:
@@ -397,35 +266,24 @@ def _begin(writing: Writing, act: _Act, is_needed: bool) -> int | None:
 _DONE = (SUCCEEDED, SKIPPED)
 
 
-@dataclass(frozen=True, slots=True)
-class _NewJob:
-    """A job for an undone item. `replaces`: the one that it stands in for."""
-
-    item: int
-    version: str
-    state: JobState
-    reason: str
-    replaces: int | None = None
-
-
 def _is_waiting(item: AnyRow) -> bool:
     return item.job_state in WAITING
 
 
-def _is_its_own(place: _Place) -> bool:
+def _is_its_own(place: Place) -> bool:
     """Return whether the current job of a path's item made the document that is restored, or skips the item."""
     item = place.item
     if item is None or place.action is not UndoAction.BRING_BACK:
         return False
     if item.job_state == SKIPPED and item.job_reason != SkipReason.UNCHANGED:
         return True
-    return item.job_state in _DONE and item.document is not None and _content(item) == _content(place.before)
+    return item.job_state in _DONE and item.document is not None and content_of(item) == content_of(place.before)
 
 
 class _Undoing:
     """The changes of an undo within one transaction."""
 
-    def __init__(self, writing: Writing, act: _Act, number: int, actor: str, reason: str) -> None:
+    def __init__(self, writing: Writing, act: UndoScope, number: int, actor: str, reason: str) -> None:
         self._number = number
         self._writing = writing
         self._act = act
@@ -433,7 +291,7 @@ class _Undoing:
         self._actor = actor
         self._reason = reason or None
 
-    def end_waiting(self, places: Sequence[_Place]) -> bool:
+    def end_waiting(self, places: Sequence[Place]) -> bool:
         """Cancel the waiting jobs of these paths that repeat another job or that the undone sync found. Return whether any.
 
         A job that a later sync found stays: the item has changed at the source.
@@ -457,7 +315,7 @@ class _Undoing:
             )
         return bool(chosen)
 
-    def take_out(self, places: Sequence[_Place]) -> None:
+    def take_out(self, places: Sequence[Place]) -> None:
         """Withdraw documents. Items at the source get a cancelled job, so that they stay out until they change."""
         there = [place.item for place in places if place.item is not None]
         withdraw.withdraw_items(self._writing, [item.id for item in there])
@@ -469,11 +327,11 @@ class _Undoing:
         for item in there:
             self.tell("taken out", item.id)
 
-    def put_back(self, places: Sequence[_Place]) -> None:
+    def put_back(self, places: Sequence[Place]) -> None:
         """Restore the documents of these paths. Items at the source get a finished job, so that they stay until they change."""
         nowhere = [place for place in places if place.item is None]
-        made = self._make_items([place.before.path for place in nowhere])
-        known = {**{p.before.path: p.item.id for p in places if p.item is not None}, **made}
+        made = self._make_items([place.path for place in nowhere])
+        known = {**{p.path: p.item.id for p in places if p.item is not None}, **made}
         deleted = [p.item for p in places if p.item is not None and p.item.state == "deleted"]
         values = {"state": "kept", "sync_id": self._number, "changed_at": self._writing.now}
         for part in in_parts([item.id for item in deleted]):
@@ -482,7 +340,7 @@ class _Undoing:
             # Nobody has read this version: a file that returns there must be read even if it is unchanged.
             self._writing.execute(update(items).where(items.c.id.in_(part)).values(version=""))
         for part in in_parts(places):
-            self._put_documents([(known[p.before.path], p) for p in part])
+            self._put_documents([(known[p.path], p) for p in part])
         self._settle([p.item for p in places if p.item is not None and not _is_its_own(p)], SUCCEEDED)
         for number in known.values():
             self.tell("brought back", number)
@@ -498,7 +356,7 @@ class _Undoing:
             for path, number in numbers.items()
         ]
         self._writing.insert_named(items, rows)
-        self._add_jobs([_NewJob(number, "", SUCCEEDED, RESTORED) for number in numbers.values()])
+        self._add_jobs([NewJob(number, "", SUCCEEDED, RESTORED, sync=self._number) for number in numbers.values()])
         return numbers
 
     def _settle(self, changed: Sequence[AnyRow], state: JobState) -> None:
@@ -515,66 +373,41 @@ class _Undoing:
         restored = count_again(self._writing, fit)
         replaced = [item for item in idle if item.job not in restored]
         for part in in_parts([item.job for item in replaced]):
-            mine = among(self._writing, jobs.c.id, part) & jobs.c.current
-            self._writing.execute(update(jobs).where(mine).values(current=False))
+            supersede(self._writing, among(self._writing, jobs.c.id, part), actor=self._actor, reason=_UNDONE)
         self._add_jobs([self._stand_in(item, state, item.id in waited) for item in replaced])
 
-    def _stand_in(self, item: AnyRow, state: JobState, waited: bool) -> _NewJob:
+    def _stand_in(self, item: AnyRow, state: JobState, waited: bool) -> NewJob:
         if waited:
-            return _NewJob(item.id, item.version, PENDING, "wanted again")
+            return NewJob(item.id, item.version, PENDING, "wanted again", sync=self._number)
         if state is CANCELLED:
-            return _NewJob(item.id, item.version, state, TAKEN_OUT, item.job)
+            return NewJob(item.id, item.version, state, TAKEN_OUT, item.job, self._number)
         is_of_replay = self._act.backfill is not None and item.job_backfill == self._act.backfill
         version = item.version if item.state != "deleted" or item.job_state in _DONE else ""
-        return _NewJob(item.id, version, state, _REPLAY_UNDONE if is_of_replay else RESTORED, item.job)
+        return NewJob(item.id, version, state, _REPLAY_UNDONE if is_of_replay else RESTORED, item.job, self._number)
 
-    def _add_jobs(self, made: Sequence[_NewJob]) -> None:
-        now = self._writing.now
-        moments = dict.fromkeys(("due", "enqueued_at", "not_before"), now)
-        numbers = self._writing.ids("jobs", len(made)) if made else range(0)
-        rows: list[dict[str, Any]] = [
-            {
-                "id": number,
-                "source_id": self._source_id,
-                "item_id": job.item,
-                "version": job.version,
-                "current": True,
-                "state": job.state.value,
-                "reason": job.reason,
-                "attempt": int(job.state is SUCCEEDED),
-                "sync_id": self._number,
-                "replay_of": job.replaces,
-                "finished_at": None if job.state is PENDING else now,
-                **moments,
-            }
-            for number, job in zip(numbers, made, strict=True)
-        ]
-        self._writing.insert_named(jobs, rows)
-        for row in rows:
-            self.tell(row["state"], row["item_id"], row["id"], row["attempt"])
+    def _add_jobs(self, made: Sequence[NewJob]) -> None:
+        add(self._writing, self._source_id, made, actor=self._actor, sync_id=self._number, why=self._reason or "")
 
-    def tell(self, event: str, item: int | None = None, job: int | None = None, attempt: int | None = None) -> None:
+    def tell(self, event: str, item: int | None = None) -> None:
         """Record an event in the history."""
         self._writing.record(
             event,
             actor=self._actor,
             source_id=self._source_id,
             item_id=item,
-            job_id=job,
             sync_id=self._number,
-            attempt=attempt,
             reason=self._reason,
         )
 
-    def _put_documents(self, places: Sequence[tuple[int, _Place]]) -> None:
+    def _put_documents(self, places: Sequence[tuple[int, Place]]) -> None:
         writing = self._writing
         old = {number: p.item.document for number, p in places if p.item is not None and p.item.document is not None}
         live = among(writing, documents.c.id, list(old.values())) & documents.c.removed_at.is_(None)
         before_images.save(writing, live)
-        before_images.save_absent(writing, [(self._source_id, p.before.path) for _, p in places if not _live(p.item)])
+        before_images.save_absent(writing, [(self._source_id, p.path) for _, p in places if not is_live(p.item)])
         word_index.forget_names(writing, live)
         rows = [
-            {"item_id": number, "path": p.before.path, "source_id": self._source_id, "removed_at": None}
+            {"item_id": number, "path": p.path, "source_id": self._source_id, "removed_at": None}
             | {name: getattr(p.before, name) for name in before_images.DOCUMENT_COLUMNS}
             for number, p in places
         ]

@@ -11,7 +11,6 @@ from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
 from catchment.errors import IllegalTransition, Reason, SkipReason
 from catchment.ledger.db.database import AnyRow, Writing, among, as_map, maybe_micros, to_json
 from catchment.ledger.db.job_states import (
-    CANCELLED,
     PENDING,
     QUARANTINED,
     RETRYING,
@@ -24,6 +23,7 @@ from catchment.ledger.db.job_states import (
 from catchment.ledger.db.records import Acks, Delivered, SkippedOutcome
 from catchment.ledger.db.schema import MOMENT, contents, documents, history, items, jobs, quarantine
 from catchment.ledger.db.schema import RUNNING as IS_RUNNING
+from catchment.ledger.jobs.endings import end
 from catchment.ledger.jobs.failures import resolve
 from catchment.ledger.library import before_images, withdraw, word_index
 from catchment.ledger.library.contents import Content, put_contents, storable
@@ -50,13 +50,16 @@ def deliver(writing: Writing, token: int, outcomes: Sequence[_Outcome]) -> Acks:
     if _adopt(writing, held, content):
         held = _held(writing, token, by_job)
     owner = next((row.owner for row in held.values()), "nobody")
-    _acknowledge(writing, delivered, SUCCEEDED, owner, None)
-    _acknowledge(writing, lost, PENDING, owner, "content was purged")
+    # An undo of a backfill asks which sync delivered a job: a failed one is retried by any.
+    sources = {row.source_id for row in held.values()}
+    sync_id = writing.execute(select(before_images.latest_sync(sources.pop()))).scalar() if sources else None
+    _acknowledge(writing, delivered, SUCCEEDED, owner, None, sync_id)
+    _acknowledge(writing, lost, PENDING, owner, "content was purged", sync_id)
     by_reason: defaultdict[SkipReason, list[int]] = defaultdict(list)
     for number, outcome in skipped.items():
         by_reason[outcome.reason].append(number)
     for reason, numbers in by_reason.items():
-        _acknowledge(writing, numbers, SKIPPED, owner, reason.value)
+        _acknowledge(writing, numbers, SKIPPED, owner, reason.value, sync_id)
     _put_documents(writing, held, delivered, content)
     _pass_over(writing, held, skipped)
     _settle_quarantine(writing, {held[n].item_id for n in (*delivered, *skipped)})
@@ -112,15 +115,8 @@ def _adopt(writing: Writing, held: Mapping[int, AnyRow], content: Mapping[int, C
     if not adopted:
         return False
     left_behind = [orphan.item_id for _, orphan in adopted]
-    given_up = move(
-        writing,
-        jobs.c.item_id.in_(left_behind) & jobs.c.current,
-        {QUARANTINED},
-        CANCELLED,
-        actor=adopted[0][0].owner,
-        reason="deleted",
-    )
-    resolve(writing, [row.id for row in given_up], "deleted")
+    current = among(writing, jobs.c.item_id, left_behind) & jobs.c.current
+    end(writing, current, actor=adopted[0][0].owner, reason="deleted", resolution="deleted")
     withdraw.withdraw_items(writing, left_behind)
     writing.execute(
         update(documents).where(documents.c.id == bindparam("document")).values(item_id=bindparam("item")),
@@ -137,9 +133,13 @@ def _adopt(writing: Writing, held: Mapping[int, AnyRow], content: Mapping[int, C
     return True
 
 
-def _acknowledge(writing: Writing, numbers: Iterable[int], to: JobState, owner: str, reason: str | None) -> None:
+def _acknowledge(
+    writing: Writing, numbers: Iterable[int], to: JobState, owner: str, reason: str | None, sync_id: int | None
+) -> None:
     for part in in_parts(numbers):
-        moved = move(writing, among(writing, jobs.c.id, part), {RUNNING}, to, actor=owner, reason=reason)
+        moved = move(
+            writing, among(writing, jobs.c.id, part), {RUNNING}, to, actor=owner, reason=reason, sync_id=sync_id
+        )
         if len(moved) != len(part):
             raise IllegalTransition(f"A job left its batch while it was put {to}; nothing was changed")
 

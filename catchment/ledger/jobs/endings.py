@@ -1,4 +1,7 @@
-"""Cancellation of waiting jobs. The job that a cancelled one repeats becomes the current job of its item again."""
+"""The end of jobs that may still deliver: cancelled, or superseded by another job of their item. All of them end here.
+
+The job that a cancelled one repeats becomes the current job of its item again.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,16 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import ColumnElement, exists, select, update
 
 from catchment.ledger.db.database import AnyRow, Writing, among
-from catchment.ledger.db.job_states import CANCELLED, QUARANTINED, SUCCEEDED, UNFINISHED, in_parts, move, states
+from catchment.ledger.db.job_states import (
+    CANCELLED,
+    QUARANTINED,
+    SUCCEEDED,
+    SUPERSEDED,
+    UNFINISHED,
+    in_parts,
+    move,
+    states,
+)
 from catchment.ledger.db.schema import documents, jobs
 from catchment.ledger.jobs.failures import resolve
 from catchment.model import JobState
@@ -36,6 +48,16 @@ def end(
         resolve(writing, part, resolution)
     count_again(writing, numbers)
     return ended
+
+
+def supersede(
+    writing: Writing, which: ColumnElement[bool], *, actor: str, reason: str, sync_id: int | None = None
+) -> None:
+    """Let these jobs, waiting or finished, make room for new ones of their items. Closes their quarantine entries."""
+    ended = move(writing, which, WAITING, SUPERSEDED, actor=actor, reason=reason, sync_id=sync_id)
+    for part in in_parts([row.id for row in ended]):
+        resolve(writing, part, reason)
+    writing.execute(update(jobs).where(which).values(current=False))
 
 
 def count_again(writing: Writing, job_ids: Collection[int]) -> set[int]:

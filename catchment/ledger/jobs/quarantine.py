@@ -24,9 +24,9 @@ from catchment.ledger.db.database import (
     to_micros,
 )
 from catchment.ledger.db.job_states import PENDING, QUARANTINED, in_parts, move, refuse
-from catchment.ledger.db.lookup import ListPage, before, cut, key_of
+from catchment.ledger.db.lookup import ListPage, before, cut, find_open_sync, key_of
 from catchment.ledger.db.records import ClosedCluster, Cluster, QuarantineEntry
-from catchment.ledger.db.schema import documents, items, jobs, quarantine, sources
+from catchment.ledger.db.schema import documents, items, jobs, quarantine, sources, syncs
 from catchment.ledger.jobs.auto_retry import CHANGED, Circumstances, first_change
 from catchment.ledger.jobs.endings import end
 from catchment.ledger.jobs.failures import resolve
@@ -77,16 +77,17 @@ class Quarantine:
                 raise _refused(writing, job_ids[0])
             return moved
 
-    def auto_retry(self, source_id: int, now: Circumstances) -> int:
-        """Requeue a source's quarantined items if a condition relevant to their failure has changed. Return their number.
+    def auto_retry(self, sync_id: int, now: Circumstances) -> int:
+        """Requeue the quarantined items of a sync's source if a condition relevant to their failure has changed.
 
-        Each item is requeued once per change. A changed login counts at most once a day, because some services rotate
-        credentials constantly.
+        Returns their number. Each item is requeued once per change. A changed login counts at most once a day, because some
+        services rotate credentials constantly. Raises StaleLease if the sync is closed and would requeue any.
         """
         entries = (
             select(quarantine.c.job_id, quarantine.c.reason, quarantine.c.circumstances, quarantine.c.last_failed_at)
             .join(jobs, jobs.c.id == quarantine.c.job_id)
-            .where(jobs.c.source_id == source_id, quarantine.c.resolved_at.is_(None))
+            .join(syncs, syncs.c.source_id == jobs.c.source_id)
+            .where(syncs.c.id == sync_id, quarantine.c.resolved_at.is_(None))
         )
         by_change: defaultdict[str, builtins.list[int]] = defaultdict(list)
         with self._store.read() as reading:
@@ -99,6 +100,7 @@ class Quarantine:
         if not by_change:
             return 0
         with self._store.write() as writing:
+            find_open_sync(writing, sync_id)
             return sum(release(writing, ids, "catchment", CHANGED[change]) for change, ids in by_change.items())
 
     def note(self, job_ids: int | Collection[int], text: str, actor: str) -> int:

@@ -7,7 +7,7 @@ without content means that there was no document.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -32,6 +32,7 @@ from catchment.ledger.db.schema import BEING_DELETED, contents, documents, sourc
 from catchment.ledger.db.schema import before_images as images
 
 _DAY = 86_400_000_000
+_LAST = 2**63 - 1
 DOCUMENT_COLUMNS = ("content_id", "title", "aliases", "properties", "modified", "metadata")
 """The document columns that a before-image contains."""
 
@@ -113,6 +114,13 @@ def paths_of(reading: Reading, source_id: int, sync_ids: Iterable[int]) -> tuple
     return list(dict.fromkeys(row.path for row in kept)), frozenset(row.sync_id for row in kept)
 
 
+def kept_whole(reading: Reading, sync_ids: Collection[int]) -> frozenset[int]:
+    """Return which of these syncs have undo data that is kept whole."""
+    deleted = func.max(case((images.c.kept_at == BEING_DELETED, 1), else_=0))
+    mine = select(images.c.sync_id).where(among(reading, images.c.sync_id, sync_ids)).group_by(images.c.sync_id)
+    return frozenset(reading.execute(mine.having(deleted == 0)).scalars())
+
+
 def since(reading: Reading, source_id: int, sync_id: int, paths: Collection[str]) -> dict[str, list[Row[Any]]]:
     """Return the before-images of these paths by this sync and all later ones, oldest first."""
     found: dict[str, list[Row[Any]]] = {}
@@ -121,6 +129,16 @@ def since(reading: Reading, source_id: int, sync_id: int, paths: Collection[str]
         for row in reading.execute(select(images).where(mine).order_by(images.c.path, images.c.sync_id)):
             found.setdefault(row.path, []).append(row)
     return found
+
+
+def places(events: Iterable[Row[Any]], locator: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the places of an item that is at `locator` now, as of `along`, from the events of its history."""
+    arrival = 0
+    for event in events:
+        if event.locator is not None and event.sync_id is not None:
+            yield event.locator, arrival, event.sync_id
+            arrival = event.sync_id
+    yield locator, arrival, _LAST
 
 
 def along(reading: Reading, source_id: int, places: Iterable[tuple[str, int, int]]) -> list[tuple[Row[Any], bool]]:

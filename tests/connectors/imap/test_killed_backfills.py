@@ -21,6 +21,7 @@ from connectors.imap.settings import ImapSettings
 from tests.connectors.backfilling import NAME, Backfilling
 from tests.connectors.imap.dovecot import USER, Dovecot, message
 from tests.connectors.imap.proxy import Exchange, Proxy
+from tests.ledger.world import TIMEOUT
 
 pytestmark = pytest.mark.full
 
@@ -121,6 +122,7 @@ def test_backfill_reads_its_period_after_failing_commands(
     account.harm, mail.ahead = None, timedelta(hours=2)
     mail.finish()
     check_read(mail, number, before)
+    check_undone(mail, number, before)
 
 
 def test_folder_refused_for_a_while_is_read_by_the_same_backfill(account: Mail, mail: Backfilling) -> None:
@@ -136,6 +138,25 @@ def test_folder_refused_for_a_while_is_read_by_the_same_backfill(account: Mail, 
     account.harm = None
     mail.finish()
     check_read(mail, number, before)
+    check_undone(mail, number, before)
+
+
+@pytest.mark.parametrize("retries", ["ordinary", "own"])
+def test_undo_takes_out_messages_that_failed_at_first(account: Mail, mail: Backfilling, retries: str) -> None:
+    before, number = mail.documents(), mail.start(*YEAR)
+    with mail.opened(number) as opened:
+        opened.discover()
+    with mail.ledger() as ledger:
+        sync = ledger.syncs.begin(
+            ledger.sources.get(NAME).id, run=None, owner="w", code_version="1", alive=lambda _: False, backfill=number
+        )
+        batch = ledger.queue.claim(sync.source_id, 3, owner="w", sync_id=sync.id, backfill=number)
+        for job in batch.jobs:
+            ledger.queue.fail(batch.token, job.id, TIMEOUT, retry_at=ledger.now())
+        ledger.syncs.end(sync.id, "completed", {})
+    mail.finish(ordinary=retries == "ordinary")
+    check_read(mail, number, before)
+    check_undone(mail, number, before)
 
 
 @pytest.mark.parametrize("batches", [0, 1])
@@ -153,6 +174,17 @@ def test_folders_renumbered_during_a_backfill_keep_their_documents(
     assert (len(after), read | set(before.values()) <= set(after.values())) == (2 + OF_YEAR, True)
     with mail.ledger() as ledger:
         assert (ledger.intake.holds(), ledger.quarantine.list()) == ([], [])
+    check_renumbered_and_undone(account, mail, number, before)
+
+
+def check_renumbered_and_undone(account: Mail, mail: Backfilling, number: int, before: dict[str, int]) -> None:
+    """Renumber the folders twice, before and after an undo, which takes out exactly the year."""
+    for _ in range(2):
+        for folder in ("INBOX", "Archive"):
+            account.server.renumber(folder)
+        assert mail.sync() is None
+        mail.undo(number)
+        assert set(mail.documents().values()) == set(before.values())
 
 
 @pytest.mark.parametrize("at", [1, 2])
@@ -175,6 +207,7 @@ def test_folders_renumbered_while_a_backfill_lists_them_are_read_once(
     mail.finish()
     after = mail.documents()
     assert (len(after), set(before.values()) <= set(after.values())) == (2 + OF_YEAR, True)
+    check_renumbered_and_undone(account, mail, number, before)
 
 
 def test_backfill_whose_consent_ended_is_listed_again(mail: Backfilling, monkeypatch: pytest.MonkeyPatch) -> None:
