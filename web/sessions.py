@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,8 +22,6 @@ from web.guard import Check, bearer
 _SECONDS = 30 * 86_400
 """Longest session. The browser forgets its cookie when it closes."""
 _MOST = 50
-_WRONG, _WRONG_SECONDS = 10, 60.0
-"""Wrong keys in this time after which no key is accepted."""
 _OPEN = ("/live", "/ready", "/signin")
 _FORM_FIELD = "form"
 
@@ -51,23 +48,18 @@ class Sessions:
         self._file = home.path / "web-sessions"
         self._keys = home.signin_keys
         self._clock = clock
-        self._wrong: deque[float] = deque(maxlen=_WRONG)
         self._ends: dict[str, float] = {}
         self.cookie = f"s{secrets.token_hex(8)}"
         with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
             stored = json.loads(self._file.read_bytes())
             self.cookie, self._ends = str(stored["cookie"]), {str(k): float(v) for k, v in stored["ends"].items()}
 
-    def blocked_seconds(self) -> int:
-        """Return for how long no key is accepted, because of wrong ones."""
-        if len(self._wrong) < _WRONG:
-            return 0
-        return max(0, round(self._wrong[0] + _WRONG_SECONDS - self._clock()))
-
     def sign_in(self, key: str) -> WebSession | None:
-        """Exchange a one-time key for a session; None if the key is wrong, used or too old."""
+        """Exchange a one-time key for a session; None if the key is wrong, used or too old.
+
+        Keys cannot be guessed. A limit of wrong ones would let any page lock out the user.
+        """
         if not own_secrets.use_key(self._keys, key):
-            self._wrong.append(self._clock())
             return None
         session = WebSession(secrets.token_urlsafe(32))
         self._ends[own_secrets.digest(session.secret)] = self._clock() + _SECONDS

@@ -114,9 +114,9 @@ class Site:
         """Let the next page of a session say something."""
         self._told[session.form_token] = told
 
-    def bare(self, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **data: Any) -> Response:
+    def bare(self, template: str, status: int = 200, **data: Any) -> Response:
         """Return a page without the frame, for a browser that is not signed in."""
-        return HTMLResponse(self._templates.get_template(template).render(data), status, headers)
+        return HTMLResponse(self._templates.get_template(template).render(data), status)
 
     def signed_out(self, _scope: Scope) -> Response:
         """Return the response to a request without a session."""

@@ -25,8 +25,16 @@ _ADDRESSES = 4
 _UNICAST = ipaddress.ip_network("2000::/3")
 _MAPPED = (ipaddress.ip_network("::ffff:0:0/96"), ipaddress.ip_network("64:ff9b::/96"))
 """IPv6 addresses that stand for the IPv4 address in their last 32 bits (RFC 4291, 2.5.5.2; RFC 6052)."""
-_RELAYED = (ipaddress.ip_network("2002::/16"), ipaddress.ip_network("3fff::/20"), ipaddress.ip_network("2001::/23"))
-"""6to4 (it contains an IPv4 address), documentation, and protocol assignments such as Teredo."""
+_RELAYED = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        *("2002::/16", "192.88.99.0/24"),  # 6to4, which contains an IPv4 address, and its relays
+        *("2001::/23", "3fff::/20"),  # protocol assignments such as Teredo, and documentation
+        *("192.31.196.0/24", "192.175.48.0/24", "2620:4f:8000::/48"),  # AS112: whoever runs the nearest sink of the DNS
+        "192.52.193.0/24",  # AMT relays
+    )
+)
+"""Addresses that are routed like public ones, and are those of no host (IANA registries of special-purpose addresses)."""
 
 
 class HostNotAllowed(Skipped):
@@ -45,10 +53,11 @@ def is_public(address: str) -> bool:
     """Return whether an IP address belongs to a host in the public internet."""
     ip = ipaddress.ip_address(address)
     if isinstance(ip, ipaddress.IPv6Address):
-        if not any(ip in network for network in _MAPPED):
-            return ip in _UNICAST and ip.is_global and not any(ip in network for network in _RELAYED)
-        ip = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
-    return ip.is_global and not ip.is_multicast
+        if any(ip in network for network in _MAPPED):
+            ip = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
+        elif ip not in _UNICAST:
+            return False
+    return ip.is_global and not ip.is_multicast and not any(ip in network for network in _RELAYED)
 
 
 def resolved(host: str, port: int) -> list[str]:

@@ -22,8 +22,6 @@ def routes(sessions: Sessions, site: Site, readiness: Readiness, keys: Path) -> 
     """
 
     async def sign_in(request: Request) -> Response:
-        if seconds := sessions.blocked_seconds():
-            return site.bare("signin.html", 429, {"Retry-After": str(seconds)}, state="limited", seconds=seconds)
         if (key := request.query_params.get("key")) is None:
             return site.bare("signin.html", state="new")
         if (session := sessions.sign_in(key)) is None:
