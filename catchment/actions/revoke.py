@@ -21,6 +21,7 @@ from catchment.content.cache import Cache
 from catchment.content.raw_store import RawStore
 from catchment.errors import TryAgain
 from catchment.ledger import Holdings, Ledger, Source, items_in_copy
+from catchment.runtime import copies_in_memory
 from catchment.settings import Home
 
 _SYNC_ENDS_SECONDS = 120.0
@@ -122,6 +123,7 @@ def revoke(
     forget_files(home, source.name)
     purging.erase()
     before = _Before(items, holdings, cached, still_cached, passages, raw, still_raw, samples)
+    copies_in_memory.forget(home)
     proof = _prove(home, ledger, source, extent, before)
     if proof.holds:
         purging.end(source.id, extent.scopes, actor)
@@ -162,6 +164,7 @@ def clear_for_other_hosts(home: Home, ledger: Ledger) -> None:
         _, still_raw, samples = _purge_raw(home, ledger, number)
         _, still_cached = _purge_cache(home)
         forget_files(home, name)
+        copies_in_memory.forget(home)
         is_readable = any(_in_file(file, samples) for file in _with_log(home.raw))
         if not (still_raw or still_cached or is_readable):
             ledger.purging.done_here(number)

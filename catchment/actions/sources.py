@@ -15,7 +15,7 @@ from catchment.actions.desk import Desk, E, Timing, WrittenSource, known
 from catchment.actions.revoke import forget_files
 from catchment.errors import BadInput, CatchmentError, HomeUnavailable, NoConsent, NotFound, Refused, TryAgain
 from catchment.ledger import ConsentState, Ledger, Source
-from catchment.runtime import atomic_files
+from catchment.runtime import atomic_files, copies_in_memory
 from catchment.sync.kept_raw import forget_raw
 from catchment.sync.preflight import WHOLE, probe, scopes_of
 
@@ -253,6 +253,7 @@ def remove(desk: Desk[E], name: str, actor: str, reason: str = "") -> None:
         forget_files(desk.home, name)
         if name == desk.home.inbox.stem:
             desk.home.inbox.unlink(missing_ok=True)
+        copies_in_memory.forget(desk.home)
         # The daily clean-up does it otherwise.
         with suppress(HomeUnavailable):
             forget_raw(desk.home, ledger)

@@ -25,6 +25,8 @@ HowLong = Annotated[
     str | None, typer.Option("--for", metavar="DURATION", help="Let the consent expire, for example after 90d.")
 ]
 
+_FORGOTTEN_SECONDS = 20.0
+"""Time in which idle processes are replaced."""
 _KEPT = """\
 The data stays in the library on this machine; nothing at the source is changed.
 To withdraw consent and delete the data: `catchment consent revoke {name}`."""
@@ -122,6 +124,9 @@ def revoke(
     Example: catchment consent revoke mail --scope attachments
     """
     from catchment.actions import consents
+    from catchment.runtime import copies_in_memory
+    from catchment.runtime.worker_status import WorkerStatus
+    from catchment.search.remote import WebAddress
 
     desk = session.desk()
     with session.writing() as ledger:
@@ -138,11 +143,17 @@ def revoke(
     if last is not None and last.outcome is None:
         render.note(f"{name}: waiting for the running sync to stop; this may take a minute")
 
+    page, runner = WebAddress.read(desk.home), WorkerStatus.read(desk.home)
+    holders = [process for process in (page and page.process, runner and runner.runner) if process]
     proof = consents.revoke(desk, name, session.operator(), reason, scope=scope)
     if as_json:
         render.show_json(_proof(name, extent, proof))
     else:
         _print(name, session.home(), proof)
+    if not copies_in_memory.ended(holders, _FORGOTTEN_SECONDS):
+        render.note("a running sync may have copies in memory: its process is replaced when it ends")
+    elif holders:
+        render.note("the page and the runner were replaced: no process of before the deletion has a copy in memory")
     return 0 if proof.holds else 1
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from catchment.errors import CatchmentError, Refused, TryAgain
+from catchment.runtime import copies_in_memory
 from catchment.runtime.home import Home
 from catchment.runtime.installation import FILES
 from catchment.runtime.membership import Membership, shipped_name
@@ -55,6 +56,8 @@ _RUNS_END_SECONDS = 18.0
 """Time for the worker to stop: it gives its runs 12 s, and then records their states."""
 _AWAY_SECONDS = 3.0
 _LOOK_SECONDS = 0.25
+_FORGET_SECONDS = 4.0
+"""Time in which the web process ends its open responses."""
 _ANSWER_SECONDS = 1.0
 _ANSWER_ELSEWHERE_SECONDS = 5.0
 _AWAY_AGAIN_SECONDS = 10.0
@@ -222,6 +225,7 @@ class _Supervisor:
         self._clock = WallClock()
         self._silence = Silence(self._answers)
         self._web_silence = Silence(lambda: is_live(home))
+        self._web_mark = copies_in_memory.mark(home)
         self._orphans = Orphans()
 
     def supervise(self) -> None:
@@ -235,6 +239,7 @@ class _Supervisor:
             while not self._end.is_made() and not self._is_homeless():
                 if not self._is_open and time.monotonic() >= self._look_for_server:
                     self._open_or_wait()
+                self._forget()
                 self._revive()
                 self._kill_unresponsive()
                 if self._server and (set_by := self._clock.set_by()):
@@ -292,6 +297,7 @@ class _Supervisor:
         """Record the system, so that `up` returns, and start the page, whose imports must not slow the others down."""
         self._record()
         self._announce(f"Page: {self._state.page_url}")
+        self._web_mark = copies_in_memory.mark(self._home)
         with contextlib.suppress(TryAgain):
             self._web.start()
 
@@ -314,6 +320,15 @@ class _Supervisor:
                 return client.get("/health").is_success
         except TryAgain:
             return False
+
+    def _forget(self) -> None:
+        """Replace the web process after texts were deleted of which it may have copies."""
+        if (mark := copies_in_memory.mark(self._home)) != self._web_mark and self._web.process:
+            self._announce("texts were deleted: the page forgets them, and is back in a moment")
+            self._web_mark = mark
+            self._web.end(grace=_FORGET_SECONDS)
+            with contextlib.suppress(TryAgain):
+                self._web.start()
 
     def _revive(self) -> None:
         for child in self._services:

@@ -20,7 +20,9 @@ import psutil
 from prefect.client.schemas.objects import FlowRun
 
 from catchment.errors import TryAgain
+from catchment.runtime import copies_in_memory
 from catchment.runtime.child_process import RestartPause
+from catchment.runtime.home import Home
 from catchment.runtime.process import identity
 from deployments.runner.messages import (
     Cancel,
@@ -136,6 +138,7 @@ class _Process:
         self.ready: asyncio.Future[None] = self._loop.create_future()
         self.is_gone = False
         self.heartbeat = Heartbeat({}, 0)
+        self._mark = copies_in_memory.mark(Home.default())
         self._heard = time.monotonic()
         self._is_stale = False
         self._is_reported = False
@@ -167,8 +170,9 @@ class _Process:
         return finished
 
     def must_be_replaced(self) -> bool:
-        """Whether the runner is idle, and its code changed or it has threads that never return."""
-        return not self._runs and (self._is_stale or self.heartbeat.abandoned_threads > 0)
+        """Whether the runner is idle, and its code changed, it has threads that never return, or texts were deleted."""
+        is_outdated = self._is_stale or self._mark != copies_in_memory.mark(Home.default())
+        return not self._runs and (is_outdated or self.heartbeat.abandoned_threads > 0)
 
     def judge(self) -> None:
         """Kill the process if its event loop hangs or it takes too much memory."""

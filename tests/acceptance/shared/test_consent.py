@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from catchment.runtime.home import Home
@@ -47,6 +49,28 @@ def holding(person: Person, *words: bytes) -> set[Path]:
     return {path for path, held in person.files() if any(word in held for word in words)}
 
 
+def in_memory(person: Person, words: bytes) -> set[str]:
+    """Return the command lines of the processes of the home that contain the words in memory."""
+    holders = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError, ValueError):
+            if process.environ().get("CATCHMENT_HOME") == str(person.home) and _is_in_memory(process.pid, words):
+                holders.add(" ".join(process.cmdline()))
+    return holders
+
+
+def _is_in_memory(pid: int, words: bytes) -> bool:
+    maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    regions = [line.split()[0].split("-") for line in maps if line.split()[1].startswith("rw")]
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        for first, end in regions:
+            with suppress(OSError, ValueError, OverflowError):
+                memory.seek(int(first, 16))
+                if words in memory.read(int(end, 16) - int(first, 16)):
+                    return True
+    return False
+
+
 def found(person: Person, words: str) -> list[str]:
     """Return the sources that contain these words."""
     return [hit["source"] for hit in person.hits(words)]
@@ -67,7 +91,12 @@ def test_mail_is_read_only_with_consent(person: Person, dovecot: Dovecot) -> Non
     assert "in 89 d" in person("consent", "list").ok().out
     until(lambda: read(Home(person.home)) or {}, lambda said: "letters" in said and not said["letters"].reason)
 
-    proof = person("consent", "revoke", "letters", "--yes", "--json").ok().json
+    secret = b"Winnipeg sings every single morning"
+    assert in_memory(person, secret), "the page has answered with it"
+    revoked = person("consent", "revoke", "letters", "--yes", "--json").ok()
+    assert "the page and the runner were replaced" in revoked.err
+    assert in_memory(person, secret) == set()
+    proof = revoked.json
     assert (proof["purged"], proof["items"], set(proof["left"].values())) == (True, 4, {0})
     assert proof["passages"] >= 2
     assert (proof["found"], proof["in_files"], proof["copies"]) == (0, 0, [])

@@ -1,0 +1,46 @@
+"""Copies of texts in the memory of the page and the runner, which live long. After a deletion, both are replaced.
+
+The file `run/forget` has a random value, a new one for each deletion. Who starts such a process notes the value, and replaces
+the process when it differs.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+from catchment.runtime import atomic_files
+from catchment.runtime.home import Home
+from catchment.runtime.process import alive
+
+_LOOK_SECONDS = 0.1
+
+
+def mark(home: Home) -> str:
+    """Return the value of the latest deletion; empty before the first one. Takes 0.02 ms."""
+    with suppress(OSError):
+        return _file(home).read_text(encoding="ascii")
+    return ""
+
+
+def forget(home: Home) -> None:
+    """Have the processes replaced that may have copies. Raises HomeUnavailable."""
+    with atomic_files.explained():
+        atomic_files.write(_file(home.make()), secrets.token_hex(8).encode())
+
+
+def _file(home: Home) -> Path:
+    return home.run / "forget"
+
+
+def ended(processes: Collection[str], seconds: float) -> bool:
+    """Wait until none of the processes, given by their identities, is alive. Returns False after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while any(map(alive, processes)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_SECONDS)
+    return True
