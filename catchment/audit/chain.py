@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from catchment.audit.signed_log import (
     Restoration,
-    SignedLine,
     Standing,
     TreeHead,
     digest_of_rows,
     in_words,
+    other_home,
     parts_of,
     read,
     standing_of,
@@ -99,13 +99,14 @@ def sign_restore(
 
     Raises HomeUnavailable.
     """
-    ours, _ = kept(home)
-    found, now, tree = _checked(copy, lambda trail: _of_backup(trail, theirs, ours))
+    ours, key = kept(home)
+    other = other_home(theirs, ours, key)
+    found, now, tree = _checked(copy, lambda trail: _of_backup(trail, theirs, ours, other))
     if made is None:
         made = max((event.at for event in copy.history.trail(1, actor="")), default=copy.now())
     time = f"{made.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     replaced = replaced or max((line.head.size for line in read(ours)), default=0)
-    what = in_words(time, found.rows, replaced, found.signed)
+    what = in_words(time, found.rows, replaced, found.signed, other)
     copy.history.note(RESTORED, actor, f"{what}; {reason}" if reason else what)
     with copy.trail() as trail:
         row = trail.proof(found.rows + 1)
@@ -113,8 +114,8 @@ def sign_restore(
     now = replace(now, size=tree.size, root=tree.root())
     problem = found.problems[0] if found.problems else None
     with signing(home, is_restore=True) as signer:
-        other = signer.take_over(theirs)
-        if other in {line.key for line in read(ours)}:
+        signer.take_over(theirs)
+        if other and {line.key for line in read(theirs)} & {line.key for line in read(ours)}:
             problem = (
                 problem or "its checkpoints are by a key that this home has replaced, and not among those of this home"
             )
@@ -155,33 +156,37 @@ def take_up(home: Home, ledger: Ledger, why: str) -> None:
 
 def standing(trail: Trail, lines: bytes, key: str) -> Standing:
     """Return what the checkpoints of a home say about its history. `lines`, `key`: see `signing.kept`."""
-    return standing_of(read(lines), key, lambda restored: trail.proof(restored.rows + 1).hex() == restored.row)
+    return standing_of(read(lines), key, _in_place(trail))
 
 
-def _of_backup(trail: Trail, theirs: bytes, ours: bytes) -> Standing:
-    """Return the checkpoints that a backup must agree with: its own, and those of this home about the same part of its history.
+def _in_place(trail: Trail) -> Callable[[Restoration], bool]:
+    return lambda restored: trail.proof(restored.rows + 1).hex() == restored.row
 
-    A ledger copied as a file has none of its own. It is from the last part with which it agrees.
+
+def _of_backup(trail: Trail, theirs: bytes, ours: bytes, other: str | None) -> Standing:
+    """Return the checkpoints that a backup must agree with: its own, and those of this home about the same rows.
+
+    After each restore, this home has signed another part of histories. The backup is from the last part with which it agrees. A
+    backup of another home (`other`) agrees with it up to the restore or join with which that home took the history over.
     """
-    rows = trail.length
-    if theirs:
-        its = standing(trail, theirs, read(theirs)[-1].key)
-        parts = [part for part in parts_of(ours) if ours.startswith(theirs) and part and part[0].end <= len(theirs)]
-        heads = {*its.heads, *(head for part in parts[-1:] for head in _heads(part, rows))}
-        return replace(its, heads=tuple(sorted(heads, key=lambda head: head.size)))
-    both = [(part, _heads(part, rows)) for part in parts_of(ours)]
+    its = standing(trail, theirs, read(theirs)[-1].key) if theirs else Standing()
+    parts = parts_of(ours)
     tree, agreed = Tree(), set[TreeHead]()
-    ahead = sorted({line.head for part, _ in both for line in part if line.head.size}, key=lambda head: head.size)
+    heads = {line.head for part in parts for line in part if line.head.size}
+    ahead = sorted(heads, key=lambda head: head.size)
     for _, proofs in trail.history(lambda _problem: None):
         agreed |= {head for head, root in _passed(tree, ahead, proofs) if head.root == root}
-    its_own = [heads for part, heads in both if agreed & {line.head for line in part}][-1:]
-    must = {head for heads in its_own or [heads for _, heads in both] for head in heads}
-    return Standing(tuple(sorted(agreed | must, key=lambda head: head.size)))
-
-
-def _heads(lines: Iterable[SignedLine], rows: int) -> list[TreeHead]:
-    """Return the checkpoints about the first so many rows, without those of restores, which may have been killed."""
-    return [line.head for line in lines if 0 < line.head.size <= rows and not line.restoration]
+    number = max((n for n, part in enumerate(parts) if agreed & {line.head for line in part}), default=None)
+    if other and number is None:
+        return its
+    lines = [line for part in (parts if number is None else parts[: number + 1]) for line in part]
+    most = max((restored.rows for restored in its.restored), default=trail.length) if other else trail.length
+    own = standing_of(lines, lines[-1].key, _in_place(trail)) if lines else Standing()
+    known = {head for head in own.heads if head.size <= most}
+    problems = () if other else own.inherited
+    return replace(
+        its, heads=tuple(sorted({*its.heads, *known}, key=lambda head: head.size)), problems=(*its.problems, *problems)
+    )
 
 
 def _checked(ledger: Ledger, of: Callable[[Trail], Standing]) -> tuple[Verified, TreeHead, Tree]:

@@ -134,10 +134,12 @@ class _Rows:
         return included
 
     def _is_included(self, row: Sequence[Any]) -> bool:
-        return (
-            row[_EVENT] != verify.ERASED
-            and (self._source_id is None or row[_SOURCE_ID] == self._source_id)
-            and (self.since is None or row[_AT] >= self.since)
+        return row[_EVENT] != verify.ERASED and (
+            row[_EVENT] == verify.RESTORED
+            or (
+                (self._source_id is None or row[_SOURCE_ID] == self._source_id)
+                and (self.since is None or row[_AT] >= self.since)
+            )
         )
 
 

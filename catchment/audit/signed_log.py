@@ -67,14 +67,14 @@ class Restoration:
     def __str__(self) -> str:
         if self.why != RESTORED:
             return f"{self.rows + 1:,} rows in place of {self.replaced:,} of another history"
-        home = f", by the home with the key {self.home}" if self.home else ""
-        return f"{in_words(self.made, self.rows, self.replaced, self.signed)}{home}"
+        return in_words(self.made, self.rows, self.replaced, self.signed, self.home)
 
 
-def in_words(made: str, rows: int, replaced: int, signed: int) -> str:
+def in_words(made: str, rows: int, replaced: int, signed: int, home: str | None) -> str:
     """Return the facts of a restore that its row in the history has, too."""
     instead = f" in place of {replaced:,}" if replaced else ""
-    return f"{rows:,} rows{instead}, from the backup of {made}; {signed:,} of them were signed"
+    other = f", by another home, with the key {home}" if home else ""
+    return f"{rows:,} rows{instead}, from the backup of {made}; {signed:,} of them were signed{other}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,11 @@ class Standing:
     heads: tuple[TreeHead, ...] = ()
     restored: tuple[Restoration, ...] = ()
     problems: tuple[str, ...] = ()
+
+    @property
+    def inherited(self) -> tuple[str, ...]:
+        """What was wrong with the history that the last restore brought."""
+        return tuple(_of_backup(self.restored[-1])) if self.restored else ()
 
     @property
     def permitted(self) -> TreeHead:
@@ -159,6 +164,16 @@ def about(data: bytes, rows: int) -> bytes:
     return data[:end]
 
 
+def other_home(theirs: bytes, ours: bytes, key: str) -> str | None:
+    """Return the key of the other home that the checkpoints of a backup are from; None for those of this home.
+
+    `key`: the public key of this home; empty if it has none yet.
+    """
+    latest = read(theirs)[-1:]
+    is_ours = ours.startswith(theirs) or (latest and latest[0].key == key)
+    return None if is_ours or not latest else latest[0].key
+
+
 def taken_over(theirs: bytes, ours: bytes) -> bytes:
     """Return the lines of another home that are not among ours, marked as such."""
     known = {stored["note"] for _, stored in _stored(ours) if stored}
@@ -185,7 +200,7 @@ def digest(data: bytes) -> str:
 
 
 def _read(data: bytes) -> Iterator[SignedLine]:
-    before, allowed, is_chained, is_former = sha256(), set[str](), False, False
+    before, allowed, retired, is_chained, is_former = sha256(), set[str](), set[str](), False, False
     number = end = 0
     for number, (raw, stored) in enumerate(_stored(data), 1):
         expected = _encoded(before)
@@ -198,6 +213,8 @@ def _read(data: bytes) -> Iterator[SignedLine]:
             line, marks = _opened(stored)
             if allowed and line.key not in allowed and not line.restoration:
                 raise Broken("it was signed with an unknown key")
+            if line.key in retired:
+                raise Broken("it was signed with a key that was replaced")
             follows = marks.get(AFTER, "" if is_chained else expected) == expected
             if not follows or (is_former and not line.restoration):
                 raise Broken("it does not follow the lines before it")
@@ -206,6 +223,7 @@ def _read(data: bytes) -> Iterator[SignedLine]:
             yield _invalid(number, reason, end)
             continue
         is_chained, is_former = is_chained or AFTER in marks, False
+        retired |= allowed - {line.key}
         allowed = {line.key, marks.get(NEXT, line.key)}
         yield replace(line, end=end)
     if is_former:
@@ -237,7 +255,7 @@ def _stored(data: bytes) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
     for raw in data.splitlines(keepends=True):
         try:
             stored = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             stored = None
         yield raw, stored if isinstance(stored, dict) and isinstance(stored.get("note"), str) else None
 

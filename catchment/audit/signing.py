@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import blake2b, sha256
@@ -21,6 +21,7 @@ from catchment.audit.signed_log import (
     NEXT,
     RESTORED,
     Restoration,
+    SignedLine,
     TreeHead,
     digest,
     dumped,
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _PART = 1 << 20
-_START_ANEW = "bring it back from a copy of the home, or move `audit/checkpoints` away to start anew"
+_START_ANEW = (
+    "bring the present one back from a copy of the home, or move it and `audit/checkpoints` away to start anew"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +101,15 @@ class Signer:
         atomic_files.write(self._home.checkpoints, self._lines)
         self._keep(fresh)
 
-    def take_over(self, lines: bytes) -> str | None:
-        """Take over the checkpoints of a backup, with the next one. Return the key of the other home that they are from."""
+    def take_over(self, lines: bytes) -> None:
+        """Take over the checkpoints of a backup, with the next one."""
         if self._lines.startswith(lines):
-            return None
+            return
         home = read(lines)[-1:]
         if lines.startswith(self._lines) and home and home[0].key == self.public:
             self._lines = lines
-            return None
-        self._lines += taken_over(lines, self._lines)
-        return home[0].key if home and home[0].key != self.public else None
+        else:
+            self._lines += taken_over(lines, self._lines)
 
     def keep_alone(self) -> None:
         """Store the key, without the other one of a rotation that was killed."""
@@ -148,11 +150,13 @@ def signing(home: Home, *, since: bytes | None = None, is_restore: bool = False)
     """
     with atomic_files.explained(), atomic_files.alone(home.make().audit):
         lines = _lines(home)
-        seeds = own_secrets.stored(home.audit / "key")
+        seeds = _stored(home)
         if seeds is None and lines and not is_restore:
             raise ConfigError(f"audit/key: missing; {_START_ANEW}")
         signed = read(lines)
         signer = Signer(home, _in_use(seeds, lines) if seeds else _new_seed(), lines)
+        if is_restore and signer.public in {line.key for line in signed if not line.problem} - {_latest(signed)}:
+            raise ConfigError(f"audit/key: was replaced by another one; {_START_ANEW}")
         if seeds is None or len(seeds.split()) > 1:
             signer.keep_alone()
         if not is_restore and signed and (signed[-1].problem or signed[-1].key != signer.public):
@@ -166,7 +170,7 @@ def kept(home: Home) -> tuple[bytes, str]:
     """Return the checkpoints of a home and its public key, as of one moment; both empty before the first signature."""
     with atomic_files.explained(), atomic_files.alone(home.audit):
         lines = _lines(home)
-        seeds = own_secrets.stored(home.audit / "key")
+        seeds = _stored(home)
         return lines, _public(_in_use(seeds, lines)) if seeds else ""
 
 
@@ -186,6 +190,17 @@ def rotate(home: Home) -> PublicKey:
     with signing(home) as signer:
         signer.rotate()
         return PublicKey(signer.public)
+
+
+def _stored(home: Home) -> str | None:
+    try:
+        return own_secrets.stored(home.audit / "key")
+    except IsADirectoryError:
+        raise ConfigError(f"audit/key: a folder; {_START_ANEW}") from None
+
+
+def _latest(signed: Sequence[SignedLine]) -> str:
+    return next((line.key for line in reversed(signed) if not line.problem), "")
 
 
 def _lines(home: Home) -> bytes:

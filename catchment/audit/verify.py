@@ -34,7 +34,10 @@ FILES = ("artifacts.jsonl", "history.jsonl", "jobs.jsonl", "proof.json", "thrott
 ERASED = ""
 """The event of a row that was erased except for its number and its hash."""
 RESTORED = "restored"
-"""The event of a row that says which history a restore replaced, and how much of the backup was signed. Always printed."""
+"""The event of a row that says which history a restore replaced, and how much of the backup was signed.
+
+It is in each bundle, also in that of one source or period, and always printed.
+"""
 ORIGIN = "catchment.localhost/audit"
 """The name of the log in its checkpoints, which have the form of a C2SP signed note."""
 FIRST = frozenset({"pending", "skipped", "retrying", "quarantined", "succeeded", "cancelled"})
@@ -330,9 +333,10 @@ def bundle(folder: Path, expected_key: str | None = None, item: int = -1) -> Bun
     def see(row: Sequence[Any]) -> None:
         nonlocal first, last
         at, source = row[1], row[4]
-        if since is not None and at < since:
-            raise Broken(f"history.jsonl: row {row[0]} is from before the period of the bundle")
-        _require_source("history.jsonl", source, only)
+        if row[3] != RESTORED:
+            if since is not None and at < since:
+                raise Broken(f"history.jsonl: row {row[0]} is from before the period of the bundle")
+            _require_source("history.jsonl", source, only)
         first, last = (min(first, at), max(last, at)) if rows else (at, at)
         rows[source] = rows.get(source, 0) + 1
         if row[5] == item or row[3] == RESTORED:

@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from catchment.actions import backups
 from catchment.audit import chain, comparison, export, signing, verify
-from catchment.audit.signed_log import Restoration, TreeHead, about, read
+from catchment.audit.signed_log import Restoration, TreeHead, about, digest, dumped, read
 from catchment.audit.tree import Tree
-from catchment.errors import ConfigError, HomeUnavailable, Refused, TryAgain
+from catchment.errors import ConfigError, HomeUnavailable, LedgerCorrupt, Refused, TryAgain
 from catchment.ledger import Ledger
 from catchment.ledger.admin import backup as copies
 from catchment.ledger.db.database import link
@@ -150,7 +150,11 @@ def test_restore_is_told_and_is_no_problem(house: House, tmp_path: Path) -> None
     (unpacked := tmp_path / "unpacked").mkdir()
     comparison.unpack(bundle, unpacked)
     assert [row[-1] for row in verify.bundle(unpacked).shown] == [event.reason]
-    assert house.check().checkpoints == 3
+    part = export.export(house.home, house.ledger, tmp_path / "part.tar", "notes", house.clock.moment).file
+    (of_source := tmp_path / "part").mkdir()
+    comparison.unpack(part, of_source)
+    assert [row[-1] for row in verify.bundle(of_source).shown] == [event.reason]
+    assert house.check().checkpoints == 4
     house.work()
     house.sign()
     house.check()
@@ -283,6 +287,129 @@ def test_forgery_that_the_checkpoints_of_the_home_disprove_is_named(house: House
     assert problem == f"The first {signed} rows of the history are not those that were signed"
     found = chain.verify(house.home, house.ledger)
     assert found.problems and not found.is_older
+
+
+def forged(house: House, file: Path, checkpoints: bytes | None) -> Path:
+    """Return a backup with a changed row, sealed anew; with other checkpoints, or with its own."""
+    copy = house.back_up(file)
+    rewrite(copy, lambda rows: rows[-2].__setitem__(9, "forged"))
+    if checkpoints is not None:
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            connection.execute("UPDATE backup SET data = ? WHERE name = 'checkpoints'", (checkpoints,))
+    os.truncate(copy, copy.stat().st_size // 4096 * 4096)
+    copies.seal(copy)
+    return copy
+
+
+def test_restored_forgery_stays_one_however_its_ledger_is_restored_again(house: House, tmp_path: Path) -> None:
+    house.work()
+    house.sign()
+    good = house.back_up(tmp_path / "good.db")
+    assert house.restore(forged(house, tmp_path / "forged.db", None)).problem
+    bare = house.back_up(tmp_path / "bare.db")
+    with closing(sqlite3.connect(bare)) as connection, connection:
+        connection.execute("DELETE FROM backup WHERE name = 'checkpoints'")
+    os.truncate(bare, bare.stat().st_size // 4096 * 4096)
+    copies.seal(bare)
+    house.ledger.close()
+    aside = Path(shutil.copy(house.home.path / "ledger.db", tmp_path / "aside.db"))
+    house.world.reopen()
+    for again in (house.home.path / "ledger.db", bare, aside):
+        assert house.restore(again).problem
+        assert chain.verify(house.home, house.ledger).problems
+        assert house.restore(good).problem is None
+        house.check()
+        house.work()
+        house.sign()
+
+
+@pytest.mark.parametrize("continued", [False, True])
+def test_forged_backup_under_a_key_of_a_stranger_is_named(house: House, tmp_path: Path, continued: bool) -> None:
+    """Rows that this home has signed cannot be other ones in the home that has them from it."""
+    house.work()
+    house.sign()
+    stranger = Ed25519PrivateKey.generate()
+    file = tmp_path / "forged.db"
+    forged(house, file, None)
+    size, root, _ = root_of(file)
+    lines = house.home.checkpoints.read_bytes() if continued else b""
+    file.unlink()
+    done = house.restore(forged(house, file, lines + signed_line(stranger, size, root, lines)))
+    assert done.problem
+    assert continued or done.home
+    assert chain.verify(house.home, house.ledger).problems
+
+
+def signed_line(key: Ed25519PrivateKey, size: int, root: bytes, before: bytes) -> bytes:
+    """Return a checkpoint as another home with this key would add it."""
+    public = key.public_key().public_bytes_raw()
+    text = verify.checkpoint(size, root, f"after {digest(before)}")
+    signature = base64.b64encode(verify.key_id(public) + key.sign(text.encode())).decode()
+    return dumped({"key": base64.b64encode(public).decode(), "note": f"{text}\n\u2014 {verify.ORIGIN} {signature}\n"})
+
+
+def test_restore_brings_no_replaced_key_back(house: House, tmp_path: Path) -> None:
+    house.sign()
+    old = (house.home.audit / "key").read_bytes()
+    signing.rotate(house.home)
+    present = (house.home.audit / "key").read_bytes()
+    copy = house.back_up(tmp_path / "copy.db")
+    (house.home.audit / "key").write_bytes(old)
+    house.ledger.close()
+    with pytest.raises(ConfigError, match="was replaced by another one"):
+        backups.restore(house.home, WHO, file=copy)
+    (house.home.audit / "key").write_bytes(present)
+    house.world.reopen()
+    assert house.restore(copy).problem is None
+    house.check()
+
+
+@pytest.mark.parametrize("damage", ["garbage", "folder", "none"])
+def test_damaged_key_ends_with_its_remedy(house: House, tmp_path: Path, damage: str) -> None:
+    house.sign()
+    copy, key = house.back_up(tmp_path / "copy.db"), house.home.audit / "key"
+    key.unlink()
+    if damage == "garbage":
+        key.write_text("garbage")
+    elif damage == "folder":
+        key.mkdir()
+    for use in (lambda: signing.public_key(house.home), lambda: signing.rotate(house.home)):
+        with pytest.raises(ConfigError, match="move it and `audit/checkpoints` away"):
+            use()
+    if damage != "none":
+        key.rename(tmp_path / "key")
+    house.home.checkpoints.rename(tmp_path / "checkpoints")
+    assert house.restore(copy).problem is None
+    house.check()
+
+
+def test_backup_put_in_place_of_the_ledger_is_restored_and_replaces_no_setting(house: House, tmp_path: Path) -> None:
+    (house.home.path / "sources.yaml").write_text("# before\n")
+    house.sign()
+    copy = house.back_up(tmp_path / "copy.db")
+    house.work()
+    house.sign()
+    house.ledger.close()
+    (house.home.path / "sources.yaml").write_text("# edited since\n")
+    shutil.copy(copy, house.home.path / "ledger.db")
+    house.world.reopen()
+    assert chain.verify(house.home, house.ledger).is_older
+    assert house.ledger.finish_restore(house.home.user_files) is None
+    assert house.restore(house.home.path / "ledger.db").problem is None
+    house.check()
+
+
+@pytest.mark.parametrize("value", ["'text'", "7", "NULL", "x'ff'"])
+@pytest.mark.parametrize("name", ["made", "checkpoints"])
+def test_backup_with_odd_entries_is_refused_or_restored(house: House, tmp_path: Path, name: str, value: str) -> None:
+    house.sign()
+    copy = house.back_up(tmp_path / "copy.db")
+    with closing(sqlite3.connect(copy)) as connection, connection, suppress(sqlite3.IntegrityError):
+        connection.execute(f"UPDATE backup SET data = {value} WHERE name = '{name}'")
+    os.truncate(copy, copy.stat().st_size // 4096 * 4096)
+    copies.seal(copy)
+    with suppress(LedgerCorrupt):
+        house.restore(copy)
 
 
 def test_two_backups_are_restored_one_after_the_other(house: House, tmp_path: Path) -> None:
@@ -810,7 +937,7 @@ def test_planted_restore_is_not_signed(house: House) -> None:
     rewrite(file, lambda rows: rows[1].__setitem__(2, "forged"))
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("CREATE TABLE backup (name TEXT PRIMARY KEY, data BLOB NOT NULL)")
-        connection.execute("INSERT INTO backup VALUES ('checkpoints', x'')")
+        connection.execute("INSERT INTO backup VALUES ('checkpoints', x''), ('restoring', x'')")
     house.world.reopen()
     assert house.ledger.finish_restore(house.home.user_files) == []
     assert chain.verify(house.home, house.ledger, sign=True).problems

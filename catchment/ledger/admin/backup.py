@@ -42,8 +42,8 @@ from catchment.runtime import atomic_files, heartbeat
 _PAGES_AT_ONCE = 2_000
 _FILES = "CREATE TABLE backup (name TEXT PRIMARY KEY, data BLOB NOT NULL)"
 _READ_FILES = "SELECT name, data FROM backup"
-_MADE = "made"
-"""The entry of a sealed backup: its time."""
+_MADE, _RESTORING = "made", "restoring"
+"""The entries of a sealed backup: its time; and of a ledger whose restore is not finished."""
 _SEAL = "\nSHA-256 of the bytes before this line: {}\n"
 _PART = 1 << 20
 _HAS_FILES = "SELECT 1 FROM sqlite_master WHERE name = 'backup'"
@@ -80,6 +80,7 @@ def back_up(
     if the ledger cannot be copied, and HomeUnavailable or LedgerUnavailable on disk errors.
     """
     _require_free(target)
+    unfinished_restore = is_unfinished(store)
     made = None
     try:
         with atomic_copy(target) as unfinished:
@@ -91,9 +92,11 @@ def back_up(
                 copy_into(store.file, unfinished)
             with translated(), closing(sqlite3.connect(unfinished)) as copy, copy:
                 # The files of an unfinished restore belong to this ledger.
-                if copy.execute(_HAS_FILES).fetchone() is None:
+                if not unfinished_restore:
+                    copy.execute("DROP TABLE IF EXISTS backup")
                     copy.execute(_FILES)
                     copy.executemany("INSERT INTO backup VALUES (?, ?)", files.items())
+                copy.execute("DELETE FROM backup WHERE name = ?", (_RESTORING,))
                 length = copy.execute("SELECT length FROM chain").fetchone()
                 if length is None:
                     raise LedgerCorrupt(DAMAGED)
@@ -175,7 +178,7 @@ def restore(
         raise NotFound(f"{backup.name}: no such file; name a file written by `catchment backup`")
     file = sqlite_file(target)
     with atomic_files.explained(), _beside(file) as fresh, closing(Store(target, lambda: 0.0)) as store:
-        _copy(backup, fresh)
+        _copy(backup, fresh, is_ledger=file is not None and file.exists() and backup.samefile(file))
         broken = _proved(fresh)
         with _alone(file):
             if prepare:
@@ -219,9 +222,11 @@ def _replace_tables(store: Store, fresh: Path) -> Path | None:
 
 
 def is_unfinished(store: Store) -> bool:
-    """Return whether a restore was killed after it replaced the ledger and before it replaced the other files."""
-    with store.read() as reading:
-        return _has_files(reading)
+    """Return whether a restore was killed after it replaced the ledger and before it replaced the other files.
+
+    A backup that was put in place of the ledger by hand has the files, too, and replaces none.
+    """
+    return _RESTORING in _files(store)
 
 
 def finish(store: Store, places: Iterable[Path], aside: Path | None = None) -> list[Path] | None:
@@ -242,13 +247,18 @@ def finish(store: Store, places: Iterable[Path], aside: Path | None = None) -> l
 def _files(store: Store) -> dict[str, bytes]:
     with store.read() as reading:
         rows = reading.connection.exec_driver_sql(_READ_FILES).all() if _has_files(reading) else []
-    return {row.name: row.data for row in rows}
+    # SQLite stores any type in any column.
+    return {row.name: row.data if isinstance(row.data, bytes) else bytes(str(row.data), "utf-8") for row in rows}
 
 
 def _saved(store: Store) -> SavedFiles:
     files = _files(store)
+    files.pop(_RESTORING, None)
     made = files.pop(_MADE, None)
-    return SavedFiles(files, datetime.fromisoformat(made.decode()) if made else None)
+    try:
+        return SavedFiles(files, datetime.fromisoformat(made.decode()) if made else None)
+    except ValueError:
+        raise LedgerCorrupt(DAMAGED) from None
 
 
 def _put_back(place: Path, data: bytes, aside: Path | None) -> Path | None:
@@ -282,11 +292,14 @@ def _report_copied(_status: int, remaining: int, total: int) -> None:
     heartbeat.report("copying", total - remaining, total)
 
 
-def _copy(backup: Path, fresh: Path) -> None:
-    """Copy a backup to `fresh`, and migrate it to this program's revision."""
+def _copy(backup: Path, fresh: Path, *, is_ledger: bool) -> None:
+    """Copy a backup to `fresh`, and migrate it to this program's revision.
+
+    `is_ledger`: it is the ledger itself. If a backup was copied there, its seal is that of former bytes.
+    """
     strange = BadInput(f"{backup.name}: not a backup of Catchment; name a file written by `catchment backup`")
     damaged = _damaged(backup)
-    is_sealed = _is_sealed(backup)
+    is_sealed = is_ledger or _is_sealed(backup)
     store = _at(fresh)
     try:
         with (
@@ -322,6 +335,8 @@ def _copy(backup: Path, fresh: Path) -> None:
         with store.write() as writing:
             forget_owner(writing.connection)
             outbox.compare_all(writing)
+            if _has_files(writing):
+                writing.connection.exec_driver_sql("INSERT OR REPLACE INTO backup VALUES (?, x'')", (_RESTORING,))
     finally:
         store.close()
 
