@@ -13,7 +13,10 @@ from connectors.local_files import LocalFiles, LocalFilesSettings
 
 
 class Hostile(LocalFiles):
-    """Append a byte to `reads/<name>`, beside the root, on every successful read so that tests can count reads."""
+    """Append a byte to `reads/<name>`, beside the root, on every successful read so that tests can count reads.
+
+    While there is a file `locked` beside the root, no file can be read.
+    """
 
     kind: ClassVar[str] = "hostile"
 
@@ -23,7 +26,7 @@ class Hostile(LocalFiles):
 
     def fetch(self, item: Item) -> RawContent:
         name = item.locator.rpartition("/")[2]
-        if name.startswith("unreadable"):
+        if name.startswith("unreadable") or self._reads.with_name("locked").exists():
             raise AccessDenied("the item may not be read; change its mode")
         if name.startswith("hangs"):
             time.sleep(3_600)

@@ -100,10 +100,10 @@ class Desk:
         return ledger.sources.put(SOURCE, Hostile.kind, Priority.NORMAL)
 
     @contextmanager
-    def syncing(self, policy: Policy = POLICY) -> Iterator[SourceSync]:
+    def syncing(self, policy: Policy = POLICY, backfill: int | None = None) -> Iterator[SourceSync]:
         """Open a sync as a run of the warm worker does."""
-        now = self.circumstances
-        with open_sync(self.home, self.connector, SOURCE, policy, Priority.NORMAL, now=now) as sync:
+        of_source = (self.home, self.connector, SOURCE, policy, Priority.NORMAL)
+        with open_sync(*of_source, now=self.circumstances, backfill=backfill) as sync:
             yield sync
 
     def sync(self, policy: Policy = POLICY, plan: Plan | None = None) -> dict[str, int]:

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+import sinks
 from catchment.actions.revoke import Extent, revoke
+from catchment.audit import chain
 from catchment.content.cache import Cache
-from catchment.errors import LoginFailed, NotFound, NotNow, SourceUnavailable
-from catchment.ledger import Ledger
+from catchment.content.parsing import CODE
+from catchment.errors import LoginFailed, NotFound, NotNow, Refused, SinkUnavailable, SourceUnavailable
+from catchment.ledger import Backfill, BackfillSelection, BackfillState, Incident, Ledger, Moment, SinkState
 from catchment.ledger.db import schema
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
 from catchment.ledger.limits.pacing import Pacing
-from catchment.model import JobState
+from catchment.model import JobState, ReplayStage
 from catchment.pacing import HostLimits, RateReport
 from catchment.pacing.metered import Ask, Report
 from catchment.pacing.operator_rules import Rule
@@ -27,18 +31,22 @@ from catchment.runtime.process import alive, identity
 from catchment.search.meaning.fill import fill
 from catchment.search.meaning.models import Refusal
 from catchment.settings import Policy
+from catchment.sync import supply
 from catchment.sync.batch import forget_done
 from catchment.sync.plan import load_plan, make_plan, save_plan
 from catchment.sync.preflight import WHOLE
 from catchment.sync.prove import prove, repair
 from catchment.views import health
+from catchment.views.telemetry.gauges import sample
 from console.data import backup
-from tests.faults.desk import PATIENT, SOURCE, Desk
+from deployments.runs import sinks as sinks_of_home
+from tests.faults.desk import PATIENT, SOURCE, Desk, same, work_through
 
 Act = Callable[[Desk], object]
 NOW = timedelta(0)
 _ALL = Extent(frozenset({WHOLE}), lambda _locator: True, whole=True)
 _HOST = HostLimits("example.org", "ada", at_once=1)
+_SINK = "copies"
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +339,7 @@ def upkeep(desk: Desk) -> None:
             ledger.sources.put(source.name, source.kind, source.priority, keep_days=0)
         ledger.intake.purge()
         ledger.undo.purge(0)
+        ledger.pacing.purge()
         forget_done(cache, ledger)
         broken = len(ledger.check())
     health.record_check(desk.home, broken)
@@ -516,6 +525,218 @@ def host_asked(desk: Desk) -> None:
         pacing.reset("host:example.org", "operator")
 
 
+# Replays
+
+
+def shelf(desk: Desk) -> None:
+    for n in range(25):
+        desk.write(f"shelf/{n}.md", f"Paper {n} speaks of omicron{n}")
+
+
+def read_by_earlier_code(desk: Desk) -> None:
+    _age(desk, 0)
+
+
+def read_by_other_code(desk: Desk) -> None:
+    _age(desk, 1)
+
+
+def _age(desk: Desk, version: int) -> None:
+    """Let what was read by the present normalizer seem to be read by this version of it."""
+    earlier = f"{version}.{CODE.partition('.')[2]}"
+    with desk.ledger() as ledger, ledger._store.write() as writing:
+        writing.connection.exec_driver_sql(
+            f"UPDATE contents SET normalizer = replace(normalizer, '{CODE} ', '{earlier} ')"
+            f" WHERE normalizer LIKE '{CODE} %%'"
+        )
+
+
+def replay_started(desk: Desk) -> None:
+    """Plan and start a replay, pause it and resume it."""
+    number = _started(desk, "replay")
+    with desk.ledger() as ledger:
+        if ledger.backfills.get(number).is_running:
+            ledger.backfills.pause(number, "operator")
+        ledger.backfills.resume(number, "operator")
+
+
+def replay_fails(desk: Desk) -> None:
+    """The papers cannot be read for a while, until the replay is paused for the number of its failures."""
+    locked = desk.place / "locked"
+    locked.touch()
+    with suppress(NotNow), desk.syncing(backfill=_number(desk, "replay")) as opened:
+        opened.discover()
+        work_through(opened)
+        opened.finish("completed")
+    locked.unlink()
+    same(_backfill(desk, "replay").state, BackfillState.PAUSED)
+
+
+def replay_resumed(desk: Desk) -> None:
+    """Retry the failed papers, and replay the others."""
+    number = _number(desk, "replay")
+    with desk.ledger() as ledger:
+        ledger.backfills.retry(number, "operator", "they can be read again")
+        if ledger.backfills.get(number).state is BackfillState.PAUSED:
+            ledger.backfills.resume(number, "operator")
+    with suppress(NotNow), desk.syncing(backfill=number) as opened:
+        opened.discover()
+        work_through(opened)
+        opened.finish("completed")
+
+
+def replayed(desk: Desk) -> None:
+    """The replay is done, and every paper was read by the present code."""
+    same(_backfill(desk, "replay").state, BackfillState.DONE)
+    with desk.ledger() as ledger:
+        same(ledger.backfills.outdated(CODE), {})
+
+
+def replay_cancelled(desk: Desk) -> None:
+    """Cancel another replay after its first batch."""
+    number = _started(desk, "another")
+    with suppress(NotNow), desk.syncing(backfill=number) as opened:
+        opened.discover()
+        if (token := opened.claim(4)) is not None:
+            opened.process(token)
+        opened.finish("completed")
+    with desk.ledger() as ledger:
+        ledger.backfills.cancel(number, "operator", "not needed")
+        same(ledger.backfills.get(number).state, BackfillState.CANCELLED)
+        same(ledger.backfills.unfinished(), [])
+
+
+def _started(desk: Desk, name: str) -> int:
+    """Plan and start a replay, and remember its number under a name."""
+    with desk.ledger() as ledger:
+        source, what = desk.source(ledger), BackfillSelection(ReplayStage.NORMALIZE)
+        if not (desk.aside / name).exists():
+            survey = ledger.backfills.survey(source.id, what, CODE)
+            assert survey.total
+            (desk.aside / name).write_text(str(ledger.backfills.plan(source.id, what, survey, "operator")))
+        found = ledger.backfills.get(_number(desk, name))
+        if found.state is BackfillState.PLANNED:
+            ledger.backfills.start(found.id, found.survey.digest, "operator")
+        return found.id
+
+
+def _number(desk: Desk, name: str) -> int:
+    return int((desk.aside / name).read_text())
+
+
+def _backfill(desk: Desk, name: str) -> Backfill:
+    with desk.ledger() as ledger:
+        return ledger.backfills.get(_number(desk, name))
+
+
+# Sinks
+
+
+def sink_added(desk: Desk) -> None:
+    with desk.ledger() as ledger:
+        if not ledger.outbox.all():
+            sinks_of_home.add(desk.home, ledger, "jsonl", str(desk.aside / _SINK), _SINK, None, "operator")
+
+
+def delivered(desk: Desk) -> None:
+    with desk.ledger() as ledger, supply.alone(desk.home, ledger.outbox.get(_SINK)):
+        supply.deliver(ledger, _SINK, sinks.opened, lambda: True, supply.DeliveryCounts())
+        assert ledger.outbox.get(_SINK).is_idle
+
+
+def sink_away(desk: Desk) -> None:
+    """Deliver while the place of the sink is away, and let it resume when it is back."""
+    place, elsewhere = desk.aside / _SINK, desk.place / "elsewhere"
+    if place.exists():
+        place.rename(elsewhere)
+    with suppress(SinkUnavailable):
+        delivered(desk)
+    elsewhere.rename(place)
+    with desk.ledger() as ledger:
+        assert ledger.outbox.get(_SINK).failures
+        sinks_of_home.set_state(desk.home, ledger, _SINK, SinkState.ACTIVE, "operator")
+
+
+def sink_adopted(desk: Desk) -> None:
+    with desk.ledger() as ledger:
+        sinks_of_home.adopt(desk.home, ledger, _SINK, "operator")
+
+
+def sink_emptied(desk: Desk) -> None:
+    with desk.ledger() as ledger:
+        sinks_of_home.set_state(desk.home, ledger, _SINK, SinkState.EMPTYING, "operator")
+    delivered(desk)
+
+
+def sink_is_equal(desk: Desk) -> None:
+    """The sink has the text of each document once."""
+    lines = [json.loads(line) for file in (desk.aside / _SINK).glob("*.jsonl") for line in file.open(encoding="utf-8")]
+    same(sorted(line["text"].strip() for line in lines), sorted(folder(desk).values()))
+    with desk.ledger() as ledger:
+        same(sinks_of_home.check(ledger, _SINK), supply.Differences((), (), ()))
+
+
+def sink_removed(desk: Desk) -> None:
+    with desk.ledger() as ledger, suppress(NotFound):
+        sinks_of_home.remove(desk.home, ledger, _SINK, "operator")
+
+
+# The history, and what is measured
+
+
+def history_erased(desk: Desk) -> None:
+    with desk.ledger() as ledger:
+        same(chain.verify(desk.home, ledger).problems, ())
+        chain.erase(desk.home, ledger, datetime.now(UTC), "operator", "too old")
+        verified = chain.verify(desk.home, ledger)
+        same(verified.problems, ())
+        assert verified.erased
+
+
+def incident_closed(desk: Desk) -> None:
+    """Open an incident, acknowledge it, and close it."""
+    with desk.ledger() as ledger:
+        moment = Moment(ledger.now(), "opened", "no answer")
+        opened = Incident(
+            0, "source.unreachable", f"source:{SOURCE}", moment.at, None, moment.text, "look at its disk", (moment,)
+        )
+        found, *others = ledger.incidents.open() or ledger.incidents.save([opened])
+        same(others, [])
+        ledger.incidents.acknowledge(found.number, "operator", "seen")
+        ledger.incidents.save([replace(found, closed=ledger.now())])
+        same(ledger.incidents.open(), [])
+
+
+def measured(desk: Desk) -> None:
+    """Store the figures of a minute, and merge those of earlier ones."""
+    with desk.ledger() as ledger:
+        sample(ledger, desk.home)
+    with closing(Ledger.open(desk.home, clock=lambda: time.time() + 86_400)) as ledger:
+        before = ledger.measures.totals()
+        ledger.measures.roll()
+        same(ledger.measures.totals(), before)
+
+
+def moved(desk: Desk) -> None:
+    """Copy the ledger into another database."""
+    with desk.ledger() as ledger:
+        address = f"sqlite:///{desk.aside / 'moved.db'}"
+        # A killed move may have been complete.
+        with suppress(Refused):
+            ledger.move(address)
+        with closing(Ledger.inspect(address)) as copy:
+            same(copy.check(deep=True), [])
+            same(copy.history.latest(), ledger.history.latest())
+
+
+def prioritized(desk: Desk) -> None:
+    """An operator requests a sync, in which the papers that wait for their retry are first."""
+    with desk.ledger() as ledger:
+        for row in ledger.queue.jobs(state=JobState.RETRYING):
+            ledger.queue.prioritize(row.id, "operator", "needed now")
+        ledger.sources.note(SOURCE, "sync requested", "operator")
+
+
 SCENES = (
     Scene("first ingest", (papers, odd_papers), (sync,), folder, frozenset({"unreadable.md"})),
     Scene("changes", (papers, sync, changes), (sync,), folder),
@@ -583,6 +804,46 @@ SCENES = (
         "rules",
         (papers,),
         (paused, resumed, login_failed, resumed, failed_once, stopped, owner_died, host_asked, sync),
+        folder,
+    ),
+    Scene(
+        "replay",
+        (shelf, sync, read_by_earlier_code),
+        (
+            replay_started,
+            replay_fails,
+            replay_resumed,
+            sync,
+            replayed,
+            read_by_other_code,
+            replay_cancelled,
+            sync,
+            history_erased,
+        ),
+        folder,
+    ),
+    Scene(
+        "sink",
+        (papers, sync),
+        (
+            sink_added,
+            delivered,
+            changes,
+            sync,
+            sink_away,
+            sink_adopted,
+            delivered,
+            sink_is_equal,
+            sink_emptied,
+            sink_is_equal,
+            sink_removed,
+        ),
+        folder,
+    ),
+    Scene(
+        "records",
+        (papers, failing),
+        (prioritized, sync, incident_closed, measured, moved),
         folder,
     ),
 )

@@ -17,6 +17,15 @@ from tests.faults.scenes import SCENES, Scene
 pytestmark = [pytest.mark.faults, pytest.mark.long]
 
 _KILLS_IN_A_LIFE = 6
+_NOT_HERE = {
+    "__init__.Ledger.try_writing": "never commits",
+    "backup._replace_tables": "test_killed_restore_on_postgresql_is_completed_by_the_next",
+    "backup.back_up": "test_killed_backup_of_postgresql_leaves_no_file_or_a_whole_one",
+    "joined_hosts.JoinedHosts.join": "test_killed_join_is_completed_by_the_next",
+    "joined_hosts.JoinedHosts.leave": "test_killed_leave_is_named_and_completed_by_the_next",
+    "purge.Purging.done_here": "test_killed_clearing_of_a_disk_is_completed_by_the_next",
+}
+"""Functions of the ledger that no scene commits: only PostgreSQL does, where the named test kills it, or none."""
 Points = dict[str, list[Point]]
 
 
@@ -40,7 +49,7 @@ def recordings() -> dict[str, Recording]:
 @pytest.fixture(scope="module")
 def points(recordings: dict[str, Recording], times: int) -> Points:
     """The kill points of each scene: the first and last occurrence of each moment over all scenes, and a sample of
-    others.
+    others. Of the start of a transaction, the first is enough: until its commit, a kill always leaves what was before.
     """
     everywhere: defaultdict[str, list[tuple[str, Point]]] = defaultdict(list)
     for scene, recording in recordings.items():
@@ -48,8 +57,9 @@ def points(recordings: dict[str, Recording], times: int) -> Points:
             for name, number in heard.items():
                 everywhere[name] += [(scene, Point(act, name, n)) for n in sorted({1, 2, number}) if n <= number]
     chosen: Points = {scene: [] for scene in recordings}
-    for found in everywhere.values():
-        for number in {0, len(found) - 1, *range(1, min(times, len(found)))}:
+    for name, found in everywhere.items():
+        last = 0 if name.endswith(": begin") else len(found) - 1
+        for number in {0, last, *range(1, min(times, len(found)))}:
             scene, point = found[number]
             chosen[scene].append(point)
     return chosen
@@ -84,7 +94,8 @@ def test_scenes_cover_every_transition_and_commit_of_the_ledger(recordings: dict
     arrows = {name.partition(": ")[2] for name in heard if ARROW in name}
     assert arrows == {f"{old}{ARROW}{new}" for old, followers in ARROWS.items() for new in followers}
     committed = {name.partition(":")[0] for name in heard if name.endswith("after commit")}
-    missing = committing() - committed
+    assert committed.isdisjoint(_NOT_HERE), f"a scene does this, so it is no exception: {committed & _NOT_HERE.keys()}"
+    missing = committing() - committed - _NOT_HERE.keys()
     assert sorted(missing) == [], f"a scene has to do this, so that it can be killed there: {sorted(missing)}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
@@ -20,7 +21,9 @@ from catchment.ledger import LAST_ID, Ledger
 from catchment.ledger.admin import backup, migrations
 from catchment.ledger.db.schema import metadata
 from catchment.ledger.library.embeddings import Embedding
+from tests.faults.versions import die_at
 from tests.hits import find_hits
+from tests.ledger.test_crashes import in_child
 from tests.ledger.world import Clock, World, note, notes
 
 pytestmark = pytest.mark.databases
@@ -408,6 +411,71 @@ def test_backup_of_postgresql_is_restored_on_both_databases(
         with ledger._store.read() as reading:
             replaced = f'SELECT state FROM "{done.aside}".sources'
             assert reading.connection.exec_driver_sql(replaced).scalar_one() == "removed"
+
+
+def _killed_at(step: int, work: Callable[[], object]) -> bool:
+    """Run `work` in a process that is killed at this step, and return whether it was."""
+
+    def die() -> None:
+        die_at(step)
+        work()
+
+    end = in_child(die)()
+    assert end in (0, -signal.SIGKILL)
+    return end != 0
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("stride", [67, pytest.param(7, marks=pytest.mark.long)])
+def test_killed_restore_on_postgresql_is_completed_by_the_next(
+    on_postgres: Ledger, empty_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stride: int
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    copy, sources = tmp_path / "copy.db", tmp_path / "sources.yaml"
+    on_postgres.back_up(copy, FILES)
+    kept = rows_of(on_postgres)
+    on_postgres.sources.remove("notes", "anna", "moved")
+    changed = rows_of(on_postgres)
+    on_postgres.close()
+    step = 1
+    while _killed_at(step, lambda: backup.restore(empty_database, copy, places=[sources])):
+        with closing(Ledger.inspect(empty_database)) as ledger:
+            rows = rows_of(ledger)
+            assert rows == kept or (rows == changed and not sources.exists())
+            assert ledger.check(deep=True) == []
+        step += stride
+    assert step > 200
+    with closing(Ledger.inspect(empty_database)) as ledger:
+        assert (rows_of(ledger), ledger.is_restore_unfinished) == (kept, False)
+    assert sources.read_bytes() == FILES["sources.yaml"]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("stride", [67, pytest.param(7, marks=pytest.mark.long)])
+def test_killed_backup_of_postgresql_leaves_no_file_or_a_whole_one(
+    on_postgres: Ledger, empty_database: str, tmp_path: Path, stride: int
+) -> None:
+    kept, copy, step = rows_of(on_postgres), tmp_path / "kept" / "copy.db", 1
+    on_postgres.close()
+
+    def back_up() -> None:
+        with closing(Ledger.inspect(empty_database)) as ledger:
+            ledger.back_up(copy, FILES)
+
+    def check() -> None:
+        restored = tmp_path / f"restored-{step}.db"
+        assert backup.restore(f"sqlite:///{restored}", copy).broken == []
+        with closing(Ledger.inspect(f"sqlite:///{restored}")) as ledger:
+            assert rows_of(ledger) == kept
+
+    while _killed_at(step, back_up):
+        if copy.exists():
+            check()
+            copy.unlink()
+        step += stride
+    assert step > 200
+    check()
+    assert [*copy.parent.iterdir()] == [copy]
 
 
 @pytest.mark.postgres

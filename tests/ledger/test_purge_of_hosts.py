@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,8 @@ from catchment.views.hosts import HostState, hosts
 from connectors.local_files import LocalFiles
 from console.main import main
 from deployments.runs.rounds import clear_for_other_hosts
+from tests.faults.versions import die_at
+from tests.ledger.test_crashes import in_child
 from web.__main__ import desk_of
 
 pytestmark = pytest.mark.postgres
@@ -89,6 +92,26 @@ def test_revocation_waits_for_each_host_and_is_then_complete(
     assert states(attic) == ["withdrawn"]
     assert command(attic, monkeypatch, "consent", "show", "mine") == 0
     assert "barn" not in capsys.readouterr().out
+
+
+def test_killed_clearing_of_a_disk_is_completed_by_the_next(
+    joined: dict[str, Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attic, barn = joined.values()
+    assert command(attic, monkeypatch, "consent", "revoke", "mine", "--yes") == 0
+
+    def clear(step: int) -> None:
+        die_at(step)
+        clear_for_other_hosts(barn)
+
+    for step in range(1, 500):
+        end = in_child(lambda at=step: clear(at))()  # type: ignore[misc]
+        if end == 0:
+            break
+        assert end == -signal.SIGKILL
+        assert states(attic) == ["purging"] or holding(barn) == []
+    assert step > 5
+    assert (holding(barn), states(attic)) == ([], ["withdrawn"])
 
 
 def test_host_that_left_before_it_deleted_its_data_is_named(
