@@ -11,17 +11,23 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
-
-import httpx
+from uuid import UUID
 
 from catchment.errors import BadInput, DocumentRefused, Refused, SinkUnavailable
 from catchment.model import DocumentCopy
+from catchment.pacing.json_server import JsonServer, ServerFailed
 
 _API = "/api/v2/tenants/default_tenant/databases/default_database/collections"
 _NAME = re.compile(r"[a-zA-Z0-9][\w.-]{1,200}[a-zA-Z0-9]\Z", re.ASCII)
 _SECONDS = 30.0
-_PAGE = 5_000
+_MOST_BYTES = 16 * 1024 * 1024
+_PAGE = 500
+_MOST_PAGES = 10_000
+"""Five million documents. A server may give new pages without end."""
+_MOST_ROWS = 10_000
+"""Rows of a request, however many the server would take."""
 _INVALID = (400, 413, 422)
+_MISSING = (*_INVALID, 404)
 _ANY_VECTOR = [1.0]
 """Chroma has no records without one."""
 
@@ -35,34 +41,40 @@ class Chroma:
     def __init__(self, place: str, password: str = "", *, create: bool = False) -> None:
         address = urlsplit(place)
         self._name = address.path.strip("/")
-        if address.scheme not in ("http", "https") or not _NAME.match(self._name):
+        if address.scheme not in ("http", "https") or not address.netloc or not _NAME.match(self._name):
             raise BadInput("chroma: not an address with a collection; write http://HOST:8000/COLLECTION")
-        headers = {"Authorization": f"Bearer {password}", "X-Chroma-Token": password} if password else {}
+        token = password.encode()
+        headers = {b"Authorization": b"Bearer " + token, b"X-Chroma-Token": token} if password else {}
         base = f"{address.scheme}://{address.netloc}"
-        # A proxy would receive the texts.
-        self._client = httpx.Client(base_url=base, headers=headers, timeout=_SECONDS, trust_env=False)
-        try:
-            self._most = int(self._ask("GET", "/api/v2/pre-flight-checks")["max_batch_size"])
-            if create and self._exists(self._name):
-                raise Refused(f"chroma: the collection {self._name} exists already; choose another name")
-            self._passages = self._collection(self._name, create)
-            self._documents = self._collection(f"{self._name}-documents", create)
-        except BaseException:
-            self._client.close()
-            raise
+        self._server = JsonServer(base, headers, seconds=_SECONDS, most_bytes=_MOST_BYTES)
+        most = self._object("GET", "/api/v2/pre-flight-checks").get("max_batch_size")
+        if not isinstance(most, int) or most < 1:
+            raise _unusable()
+        self._most = min(most, _MOST_ROWS)
+        if create and self._found(self._name) is not None:
+            raise Refused(f"chroma: the collection {self._name} exists already; choose another name")
+        self._passages = self._collection(self._name, create)
+        self._documents = self._collection(f"{self._name}-documents", create)
 
     def close(self) -> None:
-        self._client.close()
+        return
 
     def versions(self, after: int, last: int) -> Mapping[int, str]:
         found = dict[int, str]()
         where = {"$and": [{"document": {"$gt": after}}, {"document": {"$lte": last}}]}
-        while True:
-            body = {"where": where, "limit": _PAGE, "offset": len(found), "include": ["metadatas"]}
-            rows = self._ask("POST", f"{_API}/{self._documents}/get", body)["metadatas"]
-            found |= {row["document"]: row["version"] for row in rows}
+        for page in range(_MOST_PAGES):
+            body = {"where": where, "limit": _PAGE, "offset": page * _PAGE, "include": ["metadatas"]}
+            rows = self._object("POST", f"{_API}/{self._documents}/get", body).get("metadatas")
+            if not isinstance(rows, list) or len(rows) > _PAGE:
+                raise _unusable()
+            for row in rows:
+                number, version = _version_in(row)
+                if not after < number <= last or number in found:
+                    raise _unusable()
+                found[number] = version
             if len(rows) < _PAGE:
                 return found
+        raise _unusable()
 
     def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> None:
         """Delete all earlier passages first, because a shorter document has fewer. The version comes last."""
@@ -86,44 +98,79 @@ class Chroma:
         self._ask("PUT", f"{_API}/{self._documents}", {"new_metadata": {"stamp": stamp}})
 
     def stamp(self) -> str | None:
-        known = self._ask("GET", f"{_API}/{self._name}-documents")["metadata"] or {}
-        stamp: str | None = known.get("stamp")
+        known = self._object("GET", f"{_API}/{self._name}-documents").get("metadata")
+        stamp = known.get("stamp") if isinstance(known, dict) else known
+        if not isinstance(stamp, str | None):
+            raise _unusable()
         return stamp
 
     def _upsert(self, rows: Sequence[Mapping[str, Any]], collection: str | None = None) -> None:
         for start in range(0, len(rows), self._most):
             part = rows[start : start + self._most]
             body = {f"{key}s": [row[key] for row in part] for key in ("id", "embedding", "document", "metadata")}
-            self._ask("POST", f"{_API}/{collection or self._passages}/upsert", body)
+            status, _ = self._answer("POST", f"{_API}/{collection or self._passages}/upsert", body, _INVALID)
+            if status in _INVALID:
+                raise DocumentRefused(f"refused by Chroma (status {status})")
 
     def _dimension(self) -> int | None:
-        found: int | None = self._ask("GET", f"{_API}/{self._name}").get("dimension")
+        found = self._object("GET", f"{_API}/{self._name}").get("dimension")
+        if not isinstance(found, int | None):
+            raise _unusable()
         return found
 
-    def _exists(self, name: str) -> bool:
-        return any(row["name"] == name for row in self._ask("GET", f"{_API}?limit=1000"))
+    def _found(self, name: str) -> str | None:
+        """Return the ID of a collection; None if there is none."""
+        status, value = self._answer("GET", f"{_API}/{name}", None, _MISSING)
+        return None if status in _MISSING else _id_in(value)
 
     def _collection(self, name: str, create: bool) -> str:
         """Return the ID of a collection. Raises SinkUnavailable if it is missing."""
-        if not create:
-            try:
-                return str(self._ask("GET", f"{_API}/{name}")["id"])
-            except DocumentRefused:
-                raise SinkUnavailable(f"the collection {name} is missing; restore it, or remove the sink") from None
-        body = {"name": name, "get_or_create": True, "configuration": {"hnsw": {"space": "cosine"}}}
-        return str(self._ask("POST", _API, body)["id"])
+        if create:
+            body = {"name": name, "get_or_create": True, "configuration": {"hnsw": {"space": "cosine"}}}
+            return _id_in(self._ask("POST", _API, body))
+        if (found := self._found(name)) is None:
+            raise SinkUnavailable(f"the collection {name} is missing; restore it, or remove the sink")
+        return found
+
+    def _object(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        value = self._ask(method, path, body)
+        if not isinstance(value, dict):
+            raise _unusable()
+        return value
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        return self._answer(method, path, body, ())[1]
+
+    def _answer(self, method: str, path: str, body: Any, expected: Collection[int]) -> tuple[int, Any]:
+        """Return status and value of a success, or of an expected failure."""
         try:
-            answer = self._client.request(method, path, json=body)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            problem = f"the Chroma server does not respond ({type(error).__name__})"
-            raise SinkUnavailable(f"{problem}; start it, or correct its address") from error
-        if answer.status_code in (*_INVALID, 404):
-            raise DocumentRefused(f"refused by Chroma (status {answer.status_code})")
-        if not answer.is_success:
-            raise SinkUnavailable(f"the Chroma server failed (status {answer.status_code}); see its log")
-        return answer.json() if answer.content else None
+            status, value = self._server.ask(method, path, body)
+        except ServerFailed as failure:
+            raise SinkUnavailable(f"the Chroma server {failure}; start it, or correct its address") from None
+        if not 200 <= status < 300 and status not in expected:
+            raise SinkUnavailable(f"the Chroma server failed (status {status}); see its log")
+        return status, value
+
+
+def _unusable() -> SinkUnavailable:
+    return SinkUnavailable(
+        "the Chroma server gave an answer that is not in its format; correct its address, or update it"
+    )
+
+
+def _id_in(value: Any) -> str:
+    """Return the ID of a collection, which becomes a part of addresses."""
+    try:
+        return str(UUID(value["id"]))
+    except (TypeError, KeyError, ValueError, AttributeError):
+        raise _unusable() from None
+
+
+def _version_in(row: Any) -> tuple[int, str]:
+    """Return ID and version of a document in the metadata of its record. Another program may have changed the version."""
+    if not isinstance(row, dict) or not isinstance(row.get("document"), int):
+        raise _unusable()
+    return row["document"], str(row.get("version"))
 
 
 def _passages(document: DocumentCopy) -> Iterator[dict[str, Any]]:

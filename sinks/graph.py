@@ -40,7 +40,11 @@ class Graph:
         address = urlsplit(place)
         if not address.scheme.startswith(("bolt", "neo4j")) or not address.hostname or address.password:
             raise BadInput("neo4j: not an address; write bolt://USER@HOST:7687/DATABASE and --secret password=REF")
-        url = f"{address.scheme}://{address.hostname}:{address.port or _PORT}"
+        try:
+            port = address.port or _PORT
+        except ValueError:
+            raise BadInput("neo4j: not a port; write a number up to 65535") from None
+        url = f"{address.scheme}://{address.hostname}:{port}"
         login = (unquote(address.username or ""), password)
         with _translated():
             self._driver = neo4j.GraphDatabase.driver(url, auth=login if password else None, telemetry_disabled=True)

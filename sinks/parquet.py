@@ -12,7 +12,7 @@ import duckdb
 from catchment.errors import Refused, SinkUnavailable
 from catchment.runtime import atomic_files
 from sinks.folder import MARK, translated
-from sinks.shards import JsonFile, JsonLines, writing_file
+from sinks.shards import JsonFile, JsonLines, is_own, own_file, unlinked, writing_file
 
 _TYPES = {
     **dict.fromkeys(("id",), "BIGINT"),
@@ -37,16 +37,19 @@ class Parquet(JsonLines):
     _ending = "parquet"
 
     def _read(self, path: Path) -> Iterator[tuple[int, str]]:
+        if not is_own(path):
+            return
         with _database() as database:
             yield from database.execute("SELECT id, version FROM read_parquet($1)", [str(path)]).fetchall()
 
     def _rewrite(self, path: Path, changes: Mapping[int, bytes | None]) -> None:
-        lines, fresh = self._root / MARK / "lines.jsonl", self._root / MARK / path.name
+        lines, fresh = (unlinked(self._root / MARK / name) for name in ("lines.jsonl", path.name))
         texts = [text for text in changes.values() if text is not None]
-        lines.write_bytes(b"".join(texts))
+        with lines.open("xb") as file:
+            file.writelines(texts)
         query = f"SELECT * FROM {_LINES}"
         given: dict[str, Any] = {"lines": str(lines), "longest": max([_LEAST, *map(len, texts)])}
-        if path.exists():
+        if is_own(path):
             ids = ", ".join(map(str, changes))
             query += f" UNION ALL SELECT * FROM read_parquet($old) WHERE id NOT IN ({ids})"
             given["old"] = str(path)
@@ -68,6 +71,7 @@ def writing_parquet(path: Path) -> Iterator[JsonFile]:
         try:
             with writing_file(lines) as file:
                 yield file
+            own_file(fresh).close()
             with _database() as database:
                 _copied(
                     database,
@@ -84,7 +88,7 @@ def writing_parquet(path: Path) -> Iterator[JsonFile]:
 def _copied(database: duckdb.DuckDBPyConnection, query: str, given: Mapping[str, Any], to: Path) -> int:
     """Write the rows of a query into a file, by ID. Return their number."""
     target = str(to).replace("'", "''")
-    copy = f"COPY ({query} ORDER BY id) TO '{target}' (FORMAT parquet, COMPRESSION zstd)"
+    copy = f"COPY ({query} ORDER BY id) TO '{target}' (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
     row = database.execute(copy, given).fetchone()
     return int(row[0]) if row else 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -65,7 +66,7 @@ class JsonLines:
     def _state(self) -> str:
         """Return a digest of the names, sizes and times of the files, which no document's version tells."""
         with translated():
-            found = [(path.name, path.stat()) for path in sorted(self._root.glob(f"*.{self._ending}"))]
+            found = [(path.name, path.lstat()) for path in sorted(self._root.glob(f"*.{self._ending}"))]
         facts = [(name, status.st_size, status.st_mtime_ns) for name, status in found]
         return blake2b(orjson.dumps(facts), digest_size=8).hexdigest()
 
@@ -76,9 +77,9 @@ class JsonLines:
     def _rewrite(self, path: Path, changes: Mapping[int, bytes | None]) -> None:
         lines: dict[int, bytes | None] = {number: text for number, _, text in _lines(path)}
         lines |= changes
-        fresh = self._root / MARK / path.name
+        fresh = unlinked(self._root / MARK / path.name)
         is_empty = True
-        with fresh.open("wb") as file:
+        with fresh.open("xb") as file:
             for _, text in sorted(lines.items()):
                 if text is not None:
                     file.write(text)
@@ -98,7 +99,7 @@ def writing_file(path: Path) -> Iterator[JsonFile]:
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = atomic_files.unfinished(path)
         try:
-            with fresh.open("xb") as file:
+            with own_file(fresh) as file:
                 yield JsonFile(file)
             atomic_files.put(fresh, path)
         finally:
@@ -157,9 +158,26 @@ _PLAIN = (
 )
 
 
+def unlinked(path: Path) -> Path:
+    """Remove a temporary file of a killed process, or a link in its place, and return the path."""
+    path.unlink(missing_ok=True)
+    return path
+
+
+def own_file(path: Path) -> BinaryIO:
+    """Open a new file that others cannot read."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, 0o600), "wb")
+
+
+def is_own(path: Path) -> bool:
+    """Return whether a path is a file, and no link to one."""
+    return path.is_file() and not path.is_symlink()
+
+
 def _lines(path: Path) -> Iterator[tuple[int, str, bytes]]:
     """Yield ID, version and text of each line. Lines that somebody damaged are omitted, so that they are written again."""
-    if path.exists():
+    if is_own(path):
         with path.open("rb") as file:
             for text in file:
                 if found := _BEGINNING.match(text):

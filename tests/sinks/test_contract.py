@@ -12,7 +12,6 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-import httpx
 import neo4j
 import psycopg
 import pytest
@@ -21,6 +20,7 @@ import sinks
 from catchment.errors import SinkUnavailable
 from catchment.ledger import Ledger, SinkState
 from catchment.model import Tombstone, Upsert
+from catchment.pacing.json_server import JsonServer
 from catchment.sync.supply import differences
 from tests.faults.crashes import listen
 from tests.ledger.world import World, note, notes
@@ -143,7 +143,7 @@ def _deliver_and_die(world: World, operation: int) -> bool:
             return counting
 
         psycopg.Connection.wait = counted(psycopg.Connection.wait)  # type: ignore[method-assign]
-        httpx.Client.request = counted(httpx.Client.request)  # type: ignore[method-assign]
+        JsonServer.ask = counted(JsonServer.ask)  # type: ignore[method-assign]
         neo4j.Session.run = counted(neo4j.Session.run)  # type: ignore[method-assign]
         neo4j.ManagedTransaction.run = counted(neo4j.ManagedTransaction.run)  # type: ignore[method-assign]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import json
 import math
 import re
 import time
@@ -14,6 +12,7 @@ from typing import Any
 import httpx
 
 from catchment.errors import MeaningOff, ModelChanged
+from catchment.pacing.json_server import JsonServer, ServerFailed
 from catchment.search.meaning.models import Refusal, clean, quantized
 
 _SECONDS = 60.0
@@ -50,10 +49,9 @@ class Endpoint:
 
     def __init__(self, setting: str, kind: str, model: str, url: str) -> None:
         self.setting = setting
-        self._kind, self._model, self._url = kind, model, url.rstrip("/")
-        # Made once: a client would make one for each request, in 10 ms.
+        self._kind, self._model = kind, model
+        self._server = JsonServer(url.rstrip("/"), seconds=_SECONDS, most_bytes=_MOST_BYTES)
         self._query, self._passage = _prefixes(model)
-        self._tls = httpx.create_ssl_context(trust_env=False)
         self.dimensions = 0
         first, self._version = self._probe(_SECONDS), self._digest()
         self.dimensions = len(first)
@@ -131,41 +129,16 @@ class Endpoint:
         self, method: str, path: str, body: dict[str, Any] | None = None, seconds: float = _SECONDS
     ) -> dict[str, Any]:
         try:
-            status, content = asyncio.run(self._exchange(method, path, body, seconds))
-            if status in _REFUSES:
-                raise _RefusedTexts
-            if status == httpx.codes.NOT_FOUND:
-                raise self._off("does not know the model, or has another interface")
-            if status != httpx.codes.OK:
-                raise self._off(f"answers with status {status}")
-            answer = json.loads(content)
-        except TimeoutError:
-            raise self._off("answers too slowly") from None
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise self._off(f"does not answer ({type(error).__name__})") from None
-        except (ValueError, RecursionError):
-            raise self._off("gave an answer that is not JSON") from None
-        return answer if isinstance(answer, dict) else {}
-
-    async def _exchange(
-        self, method: str, path: str, body: dict[str, Any] | None, seconds: float
-    ) -> tuple[int, bytearray]:
-        """Return the status and the content. Raises TimeoutError if connection, header and content take longer in all."""
-        content = bytearray()
-        # A time limit of httpx is one for each read, which a server can stretch. Proxy settings of the environment would
-        # send the texts elsewhere.
-        client = httpx.AsyncClient(timeout=None, trust_env=False, follow_redirects=False, verify=self._tls)
-        async with (
-            asyncio.timeout(seconds),
-            client,
-            client.stream(method, self._url + path, json=body, headers={"Accept-Encoding": "identity"}) as response,
-        ):
-            # Not decompressed: a few bytes may become gigabytes.
-            async for part in response.aiter_raw():
-                content += part
-                if len(content) > _MOST_BYTES:
-                    raise self._off("gave an answer that is too large")
-            return response.status_code, content
+            status, value = self._server.ask(method, path, body, seconds)
+        except ServerFailed as failure:
+            raise self._off(str(failure)) from None
+        if status in _REFUSES:
+            raise _RefusedTexts
+        if status == httpx.codes.NOT_FOUND:
+            raise self._off("does not know the model, or has another interface")
+        if status != httpx.codes.OK:
+            raise self._off(f"answers with status {status}")
+        return value if isinstance(value, dict) else {}
 
     def _digest(self) -> str:
         """Return the version of the model, where the server tells it: a new version needs new vectors."""
