@@ -170,6 +170,7 @@ def addresses(home: Home, path: str) -> list[str]:
 STREAMS = ("/events", "/signin", "/signout")
 
 
+@pytest.mark.full
 def test_no_page_and_no_view_fails_in_any_state(home: Home, client: TestClient) -> None:
     pages, views = routes(home)
     headers = {"Authorization": f"Bearer {TOKEN}"}
