@@ -15,6 +15,10 @@ REST := server or browser or postgres or acceptance or faults or full
 # Without its compiled modules, every process of ours would compile them anew: half of a short command's time.
 unexport PYTHONDONTWRITEBYTECODE
 
+# $(call needs,PROGRAM=PACKAGE ...): stop with one line that names the command, if a program is missing.
+needs = @missing=; for each in $(1); do PATH="$$PATH:/usr/sbin:/usr/lib/postgresql/15/bin" command -v "$${each%=*}" >/dev/null || \
+	missing="$$missing $${each\#*=}"; done; [ -z "$$missing" ] || { echo "make $@: programs are missing; on Debian: apt install$$missing" >&2; exit 2; }
+
 .PHONY: help setup demo test test-rest test-long test-scale test-all soak fuzz check docs pictures bench bench-peers load hazards pairs wheel wheelhouse lock clean
 
 help:            ## what can be made
@@ -45,7 +49,10 @@ test-rest: setup ## what .ci/run adds: flows on a server, PostgreSQL, Dovecot, t
 test-long: setup ## the tests that take minutes: killed processes, full disks, clocks that jump, a browser
 	$(PYTEST) -n 4 -m "long and not soak" $(ARGS)
 
-test-scale: setup ## of these, several hosts with one library on PostgreSQL, Redis and two Prefect servers
+test-scale:      ## of these, several hosts with one library on PostgreSQL, Redis and two Prefect servers (as root)
+	$(call needs,postgres=postgresql redis-server=redis-server nginx=nginx-light)
+	@[ "$$(id -u)" -eq 0 ] || { echo "make $@: needs root, because PostgreSQL runs as a user of its own; run: sudo make $@" >&2; exit 2; }
+	@$(MAKE) --no-print-directory setup
 	$(PYTEST) -m "scale and not soak" $(ARGS)
 
 test-all: test test-rest test-long  ## all of these
@@ -115,8 +122,8 @@ wheelhouse: wheel ## dist/wheelhouse: all that an installation without a network
 	$(PIP) wheel --no-deps --require-hashes -r build/runtime.lock -w dist/wheelhouse
 	cp dist/*.whl dist/wheelhouse
 
-lock:            ## renew requirements.lock from pyproject.toml (needs uv)
-	echo setuptools | uv pip compile $(LOCK) --extra test -o requirements.lock pyproject.toml -
+lock: setup      ## renew requirements.lock from pyproject.toml
+	echo setuptools | $(BIN)/uv pip compile $(LOCK) --extra test -o requirements.lock pyproject.toml -
 
 clean:           ## remove the environment and the demo's state
 	rm -rf $(VENV) .demo

@@ -7,11 +7,10 @@ from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import SplitResult, urlsplit
 
 from catchment.contracts import Destination, Sink
 from catchment.errors import BadInput, did_you_mean
-from catchment.runtime import secret_references
+from catchment.runtime import addresses, secret_references
 
 
 class _Kind(NamedTuple):
@@ -50,8 +49,8 @@ def opened(kind: str, place: str, secret: str | None = None, *, create: bool = F
     SinkUnavailable.
     """
     found = _kind(kind)
-    if not found.is_folder:
-        _address(place)
+    # Refuses an address that the driver could read otherwise.
+    host_elsewhere(kind, place)
     sink_class = _importing(found.extra, found.location)
     password = secret_references.resolve(secret) if secret else ""
     with closing(sink_class(place, password, create=create)) as sink:
@@ -81,16 +80,15 @@ def exporting(place: Path) -> Iterator[Destination]:
 
 
 def host_elsewhere(kind: str, place: str) -> str | None:
-    """Return the host of a place that is not on this machine; None for other places."""
-    host = None if is_folder(kind) else _address(place).hostname
-    return None if host is None or host == "localhost" or host.startswith("127.") or host == "::1" else host
-
-
-def _address(place: str) -> SplitResult:
-    try:
-        return urlsplit(place)
-    except ValueError:
-        raise BadInput(f"{place}: not an address; correct it") from None
+    """Return the hosts of a place that are not this machine; None if there are none. Raises BadInput for an invalid place."""
+    if is_folder(kind):
+        return None
+    if kind == "postgresql":
+        return ", ".join(addresses.elsewhere(addresses.postgresql(place))) or None
+    host = addresses.host_of(place)
+    if host is None:
+        raise BadInput(f"{kind}: not an address; see `catchment sinks add --help`")
+    return None if addresses.is_loopback(host) else host
 
 
 def _importing(extra: str, location: str) -> Any:

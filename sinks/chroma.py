@@ -16,6 +16,7 @@ from uuid import UUID
 from catchment.errors import BadInput, DocumentRefused, Refused, SinkUnavailable
 from catchment.model import DocumentCopy
 from catchment.pacing.json_server import JsonServer, ServerFailed
+from catchment.runtime.addresses import host_of
 
 _API = "/api/v2/tenants/default_tenant/databases/default_database/collections"
 _NAME = re.compile(r"[a-zA-Z0-9][\w.-]{1,200}[a-zA-Z0-9]\Z", re.ASCII)
@@ -41,7 +42,7 @@ class Chroma:
     def __init__(self, place: str, password: str = "", *, create: bool = False) -> None:
         address = urlsplit(place)
         self._name = address.path.strip("/")
-        if address.scheme not in ("http", "https") or not address.netloc or not _NAME.match(self._name):
+        if address.scheme not in ("http", "https") or not host_of(place) or not _NAME.match(self._name):
             raise BadInput("chroma: not an address with a collection; write http://HOST:8000/COLLECTION")
         token = password.encode()
         headers = {b"Authorization": b"Bearer " + token, b"X-Chroma-Token": token} if password else {}

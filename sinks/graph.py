@@ -20,6 +20,7 @@ from neo4j.exceptions import ClientError, DriverError, Neo4jError
 
 from catchment.errors import BadInput, DocumentRefused, Refused, SinkUnavailable
 from catchment.model import PART, DocumentCopy, Entity, EntityKind, LinkKind
+from catchment.runtime.addresses import host_of
 
 _KINDS = {EntityKind.TAG: ("TAGGED", "Tag"), EntityKind.PERSON: ("MENTIONS", "Person")}
 _KINDS |= {EntityKind.EMAIL: ("MENTIONS", "Address")}
@@ -38,13 +39,14 @@ class Graph:
 
     def __init__(self, place: str, password: str = "", *, create: bool = False) -> None:
         address = urlsplit(place)
-        if not address.scheme.startswith(("bolt", "neo4j")) or not address.hostname or address.password:
+        host = host_of(place)
+        if not address.scheme.startswith(("bolt", "neo4j")) or not host or address.password:
             raise BadInput("neo4j: not an address; write bolt://USER@HOST:7687/DATABASE and --secret password=REF")
         try:
             port = address.port or _PORT
         except ValueError:
             raise BadInput("neo4j: not a port; write a number up to 65535") from None
-        url = f"{address.scheme}://{address.hostname}:{port}"
+        url = f"{address.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
         login = (unquote(address.username or ""), password)
         with _translated():
             self._driver = neo4j.GraphDatabase.driver(url, auth=login if password else None, telemetry_disabled=True)

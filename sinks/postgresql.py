@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 from psycopg.types.json import Jsonb
 
 from catchment.errors import BadInput, DocumentRefused, Refused, SinkUnavailable
 from catchment.model import DocumentCopy, EntityKind
+from catchment.runtime import addresses
 
 _CREATE = """
 CREATE SCHEMA IF NOT EXISTS catchment;
@@ -50,13 +50,17 @@ class PostgreSQL:
     wants_vectors = True
 
     def __init__(self, place: str, password: str = "", *, create: bool = False) -> None:
-        if urlsplit(place).scheme not in ("postgresql", "postgres"):
-            raise BadInput("postgresql: not an address; write postgresql://USER@HOST/DATABASE")
-        if urlsplit(place).password:
+        try:
+            parameters = addresses.postgresql(place)
+        except BadInput as error:
+            raise BadInput(f"postgresql: {error}") from None
+        if parameters.pop("password", ""):
             raise BadInput("postgresql: the address has a password; store it elsewhere and pass --secret password=REF")
         with _translated():
             self._connection = psycopg.connect(
-                place, autocommit=True, connect_timeout=_TIMEOUT, password=password or None
+                **addresses.pinned({"connect_timeout": _TIMEOUT} | parameters),
+                autocommit=True,
+                password=password or None,
             )
             try:
                 if create:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tests.acceptance import document
+from tests.scale.stack import PACKAGES
 
 ROOT = Path(__file__).parent.parent
 
@@ -52,3 +54,19 @@ def test_release_commands_are_targets_of_the_makefile() -> None:
     assert named
     assert named - targets == set()
     assert document.headings(ROOT / "docs" / "releasing.md")[0] == "Before"
+
+
+def test_make_names_the_command_that_installs_missing_programs(tmp_path: Path) -> None:
+    needs = "$(call needs,sh=dash nosuchprogram=nosuch-package other-program=other)"
+    file = tmp_path / "Makefile"
+    file.write_text(f"include {ROOT}/Makefile\ntry:\n\t{needs}\nfine:\n\t$(call needs,sh=dash)\n")
+    failed = subprocess.run(["make", "-s", "-f", file, "try"], cwd=ROOT, capture_output=True, text=True, check=False)
+    said = failed.stderr.splitlines()[0]
+    assert said == "make try: programs are missing; on Debian: apt install nosuch-package other"
+    subprocess.run(["make", "-s", "-f", file, "fine"], cwd=ROOT, check=True)
+
+
+def test_test_scale_checks_its_programs_before_the_environment_is_made() -> None:
+    recipe = (ROOT / "Makefile").read_text().partition("\ntest-scale:")[2].partition("\n\n")[0].splitlines()
+    assert "setup" not in recipe[0].partition("##")[0]
+    assert recipe[1].strip() == f"$(call needs,{' '.join(f'{name}={package}' for name, package in PACKAGES.items())})"

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import orjson
 
+from catchment.content import copies_in_memory
 from catchment.content.cache import Cache
 from catchment.content.raw_store import RawStore
 from catchment.errors import TryAgain
 from catchment.ledger import Holdings, Ledger, Source, items_in_copy
-from catchment.runtime import copies_in_memory
 from catchment.settings import Home
 
 _SYNC_ENDS_SECONDS = 120.0

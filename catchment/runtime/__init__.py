@@ -1,1 +1,1 @@
-"""Process-level services: the home folder, process identity, atomic files, heartbeats, secret references and redaction."""
+"""Process-level services: the home folder, process identity, atomic files, heartbeats, secret references, addresses."""

@@ -19,6 +19,7 @@ from catchment.content.codec import decode_document, decode_extraction
 from catchment.content.normalize import NORMALIZER
 from catchment.content.parsing import FORMAT, Content, Read, ReadTask, digest, extract_document, read
 from catchment.content.raw_store import RawStore
+from catchment.content.redaction import redact
 from catchment.content.secret_masking import has_masked_secrets
 from catchment.contracts import Connected, Connector
 from catchment.errors import (
@@ -36,7 +37,6 @@ from catchment.ledger import Batch, ClaimedJob, Delivered, FailureInfo, Ledger, 
 from catchment.model import RawContent, ReplayStage
 from catchment.parser_pool import STARTING_SECONDS, Failed, ParserPool, describe
 from catchment.runtime.heartbeat import ProgressDeadline
-from catchment.runtime.redaction import redact
 from catchment.settings import Policy
 from catchment.sync import backoff
 from catchment.sync.kept_raw import has_no_secret, keep

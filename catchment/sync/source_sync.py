@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 
 from catchment.content.cache import Cache
 from catchment.content.parsing import CODE
+from catchment.content.redaction import redact
 from catchment.contracts import Connector, Paced
 from catchment.errors import (
     CatchmentError,
@@ -42,7 +43,6 @@ from catchment.ledger import (
 from catchment.model import JobState, Priority, ReplayStage
 from catchment.parser_pool import ParserPool
 from catchment.runtime import process
-from catchment.runtime.redaction import redact
 from catchment.settings import Home, Policy
 from catchment.sync import fair_share
 from catchment.sync.batch import Bench, OpenBatch

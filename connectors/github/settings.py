@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from catchment.errors import BadInput
+from catchment.runtime.addresses import is_local
 from catchment.settings import FullPath, SecretReference, SourceSettings, TextEncoding, expanded
 from connectors.folders.patterns import parse_patterns
 from connectors.github.names import REPOSITORY, is_branch
-from connectors.loopback import is_loopback
 
 GITHUB = "https://github.com"
 
@@ -134,7 +134,7 @@ class GitHubSettings(SourceSettings):
         parts = urlsplit(address)
         if parts.scheme not in ("https", "http") or not parts.hostname or "@" in parts.netloc or parts.path:
             raise ValueError("address: not a server address; write it as https://github.example.org")
-        if parts.scheme == "http" and not is_loopback(parts.hostname):
+        if parts.scheme == "http" and not is_local(address):
             raise ValueError("address: http is only for a server on this machine; use https://")
         return address
 

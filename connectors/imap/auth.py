@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from catchment.errors import LoginFailed, SourceUnavailable
 from catchment.runtime import secret_references
+from catchment.runtime.addresses import is_local
 from connectors.imap.settings import ImapSettings
 
 MARK = "login"
@@ -80,7 +81,7 @@ class Login:
         host = urllib.parse.urlsplit(address).hostname
         request = urllib.request.Request(address, urllib.parse.urlencode(form).encode(), {"Accept": "application/json"})
         try:
-            with urllib.request.urlopen(request, timeout=_SECONDS) as reply:
+            with _opener(address).open(request, timeout=_SECONDS) as reply:
                 response = json.loads(reply.read(_MAX_BYTES))
         except urllib.error.HTTPError as error:
             error.close()
@@ -125,3 +126,8 @@ def _after(seconds: object) -> datetime | None:
         return datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=seconds)
     except (ValueError, OverflowError):
         return None
+
+
+def _opener(address: str) -> urllib.request.OpenerDirector:
+    """Return what opens an address, without a proxy if it is on this machine."""
+    return urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_local(address) else []))

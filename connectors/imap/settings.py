@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from catchment.errors import BadInput
+from catchment.runtime.addresses import is_local, is_loopback
 from catchment.settings import FullPath, Policy, SecretReference, SourceSettings
-from connectors.loopback import is_loopback
 
 _PORTS = {"tls": 993, "starttls": 143, "none": 143}
 
@@ -107,11 +107,10 @@ class ImapSettings(SourceSettings):
             )
         if self.refresh_token and not (self.client_id and self.token_url):
             raise ValueError("refresh_token requires client_id and token_url; see docs/mail.md")
-        if self.token_url and not self.token_url.startswith("https://") and not _on_loopback(self.token_url):
+        if self.token_url and not _is_protected(self.token_url):
             raise ValueError("token_url must start with https://")
         return self
 
 
-def _on_loopback(address: str) -> bool:
-    scheme, _, rest = address.partition("://")
-    return scheme == "http" and is_loopback(rest.partition("/")[0].rpartition(":")[0])
+def _is_protected(address: str) -> bool:
+    return address.startswith("https://") or (address.startswith("http://") and is_local(address))

@@ -124,7 +124,7 @@ def revoke(
     Example: catchment consent revoke mail --scope attachments
     """
     from catchment.actions import consents
-    from catchment.runtime import copies_in_memory
+    from catchment.content import copies_in_memory
     from catchment.runtime.worker_status import WorkerStatus
     from catchment.search.remote import WebAddress
 

@@ -20,11 +20,11 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from catchment.content.normalize.formats import UNKNOWN, media_type
+from catchment.content.redaction import redact
 from catchment.errors import BadInput, CatchmentError
 from catchment.ledger import Ledger
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
-from catchment.runtime.redaction import redact
 from catchment.telemetry.exposition import prometheus
 from catchment.views.telemetry.gauges import current
 from deployments.health import checks, doctor

@@ -15,17 +15,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import quote, urlsplit
 
 import certifi
 
 from catchment.audit import chain
 from catchment.errors import BadInput, CatchmentError, LoginFailed, NotFound, Refused, TryAgain
 from catchment.ledger import Ledger
-from catchment.runtime import atomic_files, installation, secret_references
+from catchment.runtime import addresses, atomic_files, installation, secret_references
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership, checked_name, own_login
-from connectors.loopback import is_loopback
 from deployments.runs.work_pool import ensure_pool
 from deployments.server.client import Client, ServerError, api, checks
 from deployments.server.environment import TRIED_PREFECT, checked_login
@@ -105,24 +104,17 @@ def _authority(file: Path | None) -> bytes | None:
     return content
 
 
-def _is_here(host: str | None) -> bool:
-    """Whether a connection stays on this machine: a socket file, or the loopback interface."""
-    return not host or host.startswith("/") or is_loopback(host)
-
-
 def _protected(url: str, authorities: Path | None) -> str:
     """Return the address of the ledger, with the trusted authorities. Raises BadInput or Refused."""
-    try:
-        parts = urlsplit(url)
-        options = dict(parse_qsl(parts.query, keep_blank_values=True))
-        host = options.get("host") or parts.hostname
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in ("postgres", "postgresql", "postgresql+psycopg"):
+    if not addresses.is_postgresql(url):
         raise BadInput(
             "--ledger: must be postgresql://USER@HOST/DATABASE?sslmode=verify-full; hosts share no SQLite file"
         )
-    if _is_here(host):
+    try:
+        options = addresses.postgresql(url)
+    except BadInput as error:
+        raise BadInput(f"--ledger: {error}") from None
+    if not addresses.elsewhere(options):
         return url
     if options.get("sslmode") != "verify-full":
         raise Refused("--ledger: others could read or change what it sends; add sslmode=verify-full to its address")
@@ -148,10 +140,10 @@ def _require_nothing_to_lose(home: Home, url: str) -> None:
 
 def _place(url: str) -> tuple[str | None, ...]:
     """Return what distinguishes a database from others, without the options of the connection."""
-    parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query))
-    kind = parts.scheme.partition("+")[0].replace("postgresql", "postgres")
-    return kind, options.get("host") or parts.hostname, options.get("port") or str(parts.port or 5432), parts.path
+    if not addresses.is_postgresql(url):
+        return (url,)
+    options = addresses.postgresql(url)
+    return *map(options.get, ("host", "hostaddr", "dbname")), options.get("port") or "5432"
 
 
 def _state(request: JoinRequest, login: str) -> Running:
@@ -163,7 +155,7 @@ def _state(request: JoinRequest, login: str) -> Running:
         host = None
     if not host or parts.scheme not in ("http", "https") or parts.query or parts.username:
         raise BadInput("URL: must be the address of a Prefect server, such as https://catchment.lan")
-    if parts.scheme == "http" and not _is_here(host):
+    if parts.scheme == "http" and not addresses.is_local(address):
         raise Refused("URL: others could read the login and the runs; use https://, or a tunnel to this machine")
     authorities = str(request.authority or certifi.where())
     return Running(0, os.getpid(), datetime.now(UTC), 0, 0, login, server=address, authorities=authorities)

@@ -70,14 +70,15 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
     """The environment of the server, the worker and every run: the current one, with Prefect's settings replaced.
 
-    The user's own Prefect settings are dropped, because they belong to another server. `auth` is the only secret that is
-    added. `port`: of this home's own server; a joined host has none.
+    The user's own Prefect settings are dropped, because they belong to another server; so are `unusable_proxies`.
+    `auth` is the only secret that is added. `port`: of this home's own server; a joined host has none.
     """
     membership = Membership.of(home)
     address = membership.server if membership else f"http://127.0.0.1:{port}"
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
+    unusable = unusable_proxies()
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_") and key not in unusable}
     # Requests to the server must never reach the user's proxy.
-    local = dict.fromkeys(["127.0.0.1", "localhost", urlsplit(address).hostname])
+    local = dict.fromkeys(["127.0.0.1", "::1", "localhost", ".localhost", urlsplit(address).hostname])
     exempt = ",".join(filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), *local]))
     return {
         **_ALLOCATOR,
@@ -97,6 +98,18 @@ def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         **(_of_joined_host(home) if membership else _of_own_server(home, address, port)),
     }
+
+
+def unusable_proxies() -> list[str]:
+    """Return the variables of the environment with proxies that the HTTP client does not support. It would refuse to start."""
+    return [
+        name
+        for name, value in os.environ.items()
+        if name.lower().endswith("_proxy")
+        and name.lower() != "no_proxy"
+        and "://" in value
+        and not value.lower().startswith(("http://", "https://"))
+    ]
 
 
 def _of_joined_host(home: Home) -> dict[str, str]:

@@ -57,6 +57,8 @@ class BoundedLog:
         self._path = path
         self._lock = threading.Lock()
         self._lost = 0
+        self.lines = 0
+        """Number of lines that were received, also if the disk had no space for them."""
         self._format = LogFormat(os.environ.get(FORMAT_VARIABLE, LogFormat.TEXT))
 
     def follow(self, output: IO[bytes]) -> None:
@@ -70,6 +72,7 @@ class BoundedLog:
 
     def _write(self, line: bytes) -> None:
         with self._lock:
+            self.lines += 1
             lines = [b"(%d lines lost: the disk was full)\n" % self._lost] if self._lost else []
             now = datetime.now(UTC)
             try:

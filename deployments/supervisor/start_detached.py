@@ -14,8 +14,9 @@ from catchment.runtime.home import Home
 from deployments.server.logs import rotate
 from deployments.server.ports import Exposure, is_free
 from deployments.server.running import running, starting
+from deployments.supervisor.service import START_SECONDS
 
-_START_SECONDS = 230.0
+_START_SECONDS = 2 * START_SECONDS + 60
 """Longer than the time limits of the server and the worker together."""
 _STOP_SECONDS = 35.0
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from catchment.content import copies_in_memory
 from catchment.errors import CatchmentError, Refused, TryAgain
-from catchment.runtime import copies_in_memory
 from catchment.runtime.home import Home
 from catchment.runtime.installation import FILES
 from catchment.runtime.membership import Membership, shipped_name
@@ -24,7 +24,7 @@ from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.remote import is_live
 from deployments.runs.work_pool import ensure_pool, follow_clock, replan, worker_online
 from deployments.server.client import api
-from deployments.server.environment import auth_string, authorities, child_environment
+from deployments.server.environment import auth_string, authorities, child_environment, unusable_proxies
 from deployments.server.logs import BoundedLog
 from deployments.server.ports import Exposure, listen, listen_for_page
 from deployments.server.prefect_database import note_block_types, prepare
@@ -41,7 +41,7 @@ from deployments.server.running import (
 )
 from deployments.supervisor.clock import WallClock
 from deployments.supervisor.processes import Orphans
-from deployments.supervisor.service import Service
+from deployments.supervisor.service import START_SECONDS, Service, StartPatience
 from deployments.supervisor.silence import Silence
 from deployments.supervisor.start_detached import start_in_background
 from deployments.supervisor.sweep import Sweep
@@ -62,8 +62,6 @@ _ANSWER_SECONDS = 1.0
 _ANSWER_ELSEWHERE_SECONDS = 5.0
 _AWAY_AGAIN_SECONDS = 10.0
 """Interval in which a joined host looks for a server that was away at its start."""
-_READY_SECONDS = 120.0
-"""Time limit for the imports and the first answer of a child."""
 
 _SERVER = ("-m", "deployments.server.app")
 _WORKER = ("-m", "deployments.worker")
@@ -97,7 +95,7 @@ def up(
         raise Refused("--port: the Prefect server of a joined host is on another machine; omit it")
     if detach and starting(home) is not None:
         announce("Catchment is already starting")
-        if not _until(lambda: starting(home) is None, _READY_SECONDS):
+        if not _until(lambda: starting(home) is None, START_SECONDS):
             raise TryAgain("Catchment is still starting; try again in a minute")
     if state := running(home):
         if state.is_elsewhere:
@@ -229,6 +227,8 @@ class _Supervisor:
         self._orphans = Orphans()
 
     def supervise(self) -> None:
+        if proxies := unusable_proxies():
+            self._announce(f"{', '.join(proxies)}: not used; Catchment supports proxies with http:// and https:// only")
         if self._server and (line := prepare(self._home)):
             self._announce(line)
         try:
@@ -306,10 +306,10 @@ class _Supervisor:
         return worker_online(self._state) if self._server else WorkerStatus.read(self._home) is not None
 
     def _await_service(self, ready: Callable[[], bool], what: str, service: Service) -> None:
-        deadline = time.monotonic() + _READY_SECONDS
+        patience = StartPatience(service.progress)
         while not self._end.is_made() and not ready():
             how = service.died()
-            if how or time.monotonic() > deadline:
+            if how or patience.is_over():
                 raise TryAgain(f"{what} did not start ({how or 'no response'}); see `catchment logs {service.role}`")
             time.sleep(0.05)
 

@@ -19,8 +19,8 @@ from uuid import UUID
 import psutil
 from prefect.client.schemas.objects import FlowRun
 
+from catchment.content import copies_in_memory
 from catchment.errors import TryAgain
-from catchment.runtime import copies_in_memory
 from catchment.runtime.child_process import RestartPause
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity

@@ -63,10 +63,12 @@ COLOURS = {"1": "color:#fff;font-weight:bold", "2": "color:#8a8a8a", "33": "colo
 
 def main() -> None:
     """Fill a home, and take each page, light, 1,280 pixels wide."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        sys.exit("Chromium is missing; on Debian: apt install chromium")
     shutil.rmtree(PLACE, ignore_errors=True)
     shutil.copytree(PROJECT / "examples" / "vault", VAULT)
     with _running() as link, sync_playwright() as playwright:
-        program = shutil.which("chromium") or shutil.which("google-chrome")
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 860})
         address = link.partition("/signin")[0]

@@ -26,7 +26,7 @@ from catchment.search.remote import WebAddress
 from catchment.settings import Home
 from deployments.runs import runs
 from deployments.server.client import api
-from deployments.server.environment import auth_string, child_environment
+from deployments.server.environment import auth_string, child_environment, unusable_proxies
 from deployments.server.planned import read_report
 from deployments.server.running import Running, record, running, state_file, supervisor_lock, ui_login
 from deployments.supervisor.supervisor import down, up
@@ -87,8 +87,24 @@ def test_environment_excludes_the_users_prefect_settings(home: Home, monkeypatch
     assert "PREFECT_API_KEY" not in environment
     assert environment["MY_TOKEN"] == "for a source"
     assert environment["PREFECT_API_URL"] == "http://127.0.0.1:4711/api"
-    assert environment["NO_PROXY"] == "example.org,127.0.0.1,localhost"
+    assert environment["NO_PROXY"] == "example.org,127.0.0.1,::1,localhost,.localhost"
     assert environment["HOME"] == os.environ["HOME"]
+
+
+@pytest.mark.parametrize("name", ["ALL_PROXY", "all_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY"])
+def test_children_get_only_proxies_that_their_client_supports(
+    home: Home, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for other in ("ALL_PROXY", "all_proxy", "HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, "http://proxy.example:3128")
+    assert child_environment(home, port=4711, auth="catchment:x")[name] == "http://proxy.example:3128"
+    monkeypatch.setenv(name, "socks5://127.0.0.1:1080")
+    environment = child_environment(home, port=4711, auth="catchment:x")
+    assert name not in environment and unusable_proxies() == [name]
+    monkeypatch.delenv(name)
+    with httpx.Client():
+        assert unusable_proxies() == []
 
 
 def test_port_in_use_is_refused_with_the_remedy(home: Home) -> None:

@@ -26,7 +26,8 @@ from deployments.server.logs import BoundedLog
 from deployments.server.prefect_database import shrink
 from deployments.server.running import kept_down, lock_file, starting
 from deployments.supervisor import supervisor
-from deployments.supervisor.service import Service
+from deployments.supervisor.service import Service, StartPatience
+from tests.waiting import until
 
 
 def test_refused_process_is_reported_and_tried_again_later(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,3 +153,28 @@ def test_service_restarts_while_its_pid_cannot_be_recorded(home: Home) -> None:
         one._answers = lambda: True  # type: ignore[method-assign]
         one._revive()
     assert worker.starts == 1
+
+
+@pytest.mark.parametrize(
+    ("processor", "lines", "end"),
+    [(0.0, 0, 121), (0.004, 0, 121), (0.5, 0, 901), (0.0, 1, 901)],
+    ids=["hangs", "polls", "computes", "logs"],
+)
+def test_start_waits_while_the_child_makes_progress(processor: float, lines: int, end: int) -> None:
+    now = 0
+    patience = StartPatience(lambda: (processor * now, lines * now), lambda: now)
+    while not patience.is_over():
+        now += 1
+    assert now == end
+
+
+def test_busy_child_and_its_lines_count_as_progress(home: Home) -> None:
+    code = "print('importing', flush=True)\nwhile True: pass"
+    environment = {**os.environ, "PREFECT_HOME": str(home.path)}
+    service = Service("worker", ("-c", code), environment, BoundedLog(home.logs / "worker.log"))
+    assert service.progress() == (0.0, 0)
+    service.start()
+    try:
+        until(lambda: service.progress()[0] > 0.1 and service.progress()[1] == 1)
+    finally:
+        service.end(grace=0)

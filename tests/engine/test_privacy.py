@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.runtime.redaction import redact
+from catchment.content.redaction import redact
 
 
 @pytest.mark.parametrize(

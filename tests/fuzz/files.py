@@ -14,8 +14,8 @@ from pathlib import Path
 from catchment.content.extract.resolve import VaultIndex, anchor_exists
 from catchment.content.normalize.decode import decode, is_text
 from catchment.content.normalize.formats import ENDINGS, media_type
+from catchment.content.redaction import redact
 from catchment.content.secret_masking import mask
-from catchment.runtime.redaction import redact
 from connectors.folders.file import to_locator, to_path
 from connectors.folders.ignore import IgnoreRules
 from tests.fuzz.promises import read, storable

@@ -23,7 +23,9 @@ from tests.waiting import until
 
 PROJECT = Path(__file__).parents[2]
 FILES = PROJECT / "deployments" / "scale"
-_POSTGRES = Path("/usr/lib/postgresql/15/bin")
+POSTGRES = Path("/usr/lib/postgresql/15/bin")
+PACKAGES = {"postgres": "postgresql", "redis-server": "redis-server", "nginx": "nginx-light"}
+"""The programs of the stack, and their packages on Debian."""
 _PREFECT = Path(sys.executable).with_name("prefect")
 _PLACES = ("postgres", "redis", "catchment.lan", "api-1", "api-2")
 
@@ -154,7 +156,7 @@ class Stack:
     def _make_databases(self) -> None:
         made = ["-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C"]
         subprocess.run(
-            [_POSTGRES / "initdb", "-D", self.folder / "data", *made],
+            [POSTGRES / "initdb", "-D", self.folder / "data", *made],
             check=True,
             capture_output=True,
             user=self._user,
@@ -180,7 +182,7 @@ class Stack:
         assert options == [*values], "the test sets what compose.yaml sets"
         settings = {**values, "port": self.ports["postgres"], "unix_socket_directories": self.folder, "fsync": "off"}
         chosen = [f"-c{name}={value}" for name, value in settings.items()]
-        self._run("postgres", [_POSTGRES / "postgres", "-D", self.folder / "data", *chosen], user=self._user)
+        self._run("postgres", [POSTGRES / "postgres", "-D", self.folder / "data", *chosen], user=self._user)
         until(self._is_postgres_up)
 
     def _is_postgres_up(self) -> bool:

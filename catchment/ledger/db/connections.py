@@ -20,7 +20,7 @@ from sqlalchemy.util import LRUCache
 from catchment.errors import BadInput
 from catchment.ledger.db.checkpoints import LONG_PAGES, log_of
 from catchment.ledger.db.folding import fold
-from catchment.runtime import atomic_files
+from catchment.runtime import addresses, atomic_files
 
 LOCK_WAIT_SECONDS = 30
 _ASK_AGAIN_SECONDS = 0.5
@@ -77,16 +77,25 @@ def _address(url: str | URL) -> URL:
 
 def parse(url: str | URL) -> URL:
     """Return a database URL with the name of its driver. Raises BadInput for an invalid URL."""
+    if isinstance(url, str) and addresses.is_postgresql(url):
+        return _of_postgresql(url)
     parsed = _address(url)
-    if parsed.get_backend_name() in ("postgresql", "postgres"):
-        # Accept the common spelling without the driver name.
-        parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
         raise BadInput(f"CATCHMENT_DATABASE_URL: {parsed.get_backend_name()} is not supported; use {_ADDRESSES}")
     if parsed.get_backend_name() == "sqlite" and not Path(parsed.database or "").is_absolute():
         # Processes have different working directories, so a relative path would lead to several ledgers.
         raise BadInput("CATCHMENT_DATABASE_URL: not a full path; write sqlite:/// and a path that starts with /")
     return parsed
+
+
+def _of_postgresql(url: str) -> URL:
+    """Return the URL with the parameters that libpq reads in it, where SQLAlchemy could read others."""
+    try:
+        parameters = addresses.postgresql(url)
+    except BadInput as error:
+        raise BadInput(f"CATCHMENT_DATABASE_URL: {error}") from None
+    user, password, database = (parameters.pop(name, None) for name in ("user", "password", "dbname"))
+    return URL.create("postgresql+psycopg", user, password, database=database, query=parameters)
 
 
 def make_engine(url: URL, alone: bool, fixed: bool, patience: float) -> Engine:
@@ -155,7 +164,7 @@ def _connect(patience: float, dialect: Dialect, _record: object, arguments: Any,
     end = time.monotonic() + patience
     while True:
         try:
-            connection: Any = dialect.connect(*arguments, **_LIKEWISE | options)
+            connection: Any = dialect.connect(*arguments, **_LIKEWISE | addresses.pinned(options))
             connection.execute(_NOTICE_LOSS)
             connection.commit()
             return connection

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
 
 from catchment.errors import BadInput, MeaningOff
 from catchment.ledger import DEFAULT_MODEL, OFF
+from catchment.runtime.addresses import is_local
 from catchment.search.meaning.models import Model
 
 _ENDPOINT = re.compile(r"(ollama|openai):(.+)@(https?://.+)")
-_ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?(/.*)?", re.IGNORECASE)
-"""Without a user name, a query or a backslash: parsers differ on where a host ends there."""
 IS_OFF = "search by meaning: off; switch it on with `catchment model use`"
 
 
@@ -46,15 +44,6 @@ def checked(setting: str) -> str:
     match = _ENDPOINT.fullmatch(setting)
     if match is None:
         raise BadInput(f"model: unknown setting {setting!r}; choose use, off, ollama:MODEL@URL or openai:MODEL@URL")
-    if not _is_loopback(match[3]):
+    if "@" in match[3] or "?" in match[3] or not is_local(match[3]):
         raise BadInput("model: the address is not on this machine; use one on 127.0.0.1 or localhost")
     return setting
-
-
-def _is_loopback(url: str) -> bool:
-    match = _ADDRESS.fullmatch(url)
-    host = match[1].strip("[]").lower() if match else ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -17,6 +17,7 @@ import orjson
 
 from catchment.errors import AccessDenied, LoginFailed, SourceUnavailable, Vanished
 from catchment.pacing import Pace, Transfer, read_headers
+from catchment.runtime.addresses import is_local
 from catchment.runtime.secret_references import resolve
 from connectors.github.api.entries import PARSERS, Entry, EntryKind
 from connectors.github.api.errors import (
@@ -27,7 +28,6 @@ from connectors.github.api.errors import (
     malformed_response,
 )
 from connectors.github.settings import GitHubSettings
-from connectors.loopback import is_loopback
 from connectors.tls import authorities
 
 PAGE = 100
@@ -198,7 +198,7 @@ class ApiClient:
                     timeout=self._timeout,
                     verify=authorities() if own.scheme == "https" else False,
                     # A proxy from the environment cannot reach loopback addresses of this machine.
-                    trust_env=not is_loopback(own.hostname or ""),
+                    trust_env=not is_local(self._api),
                 )
             return self._http
 

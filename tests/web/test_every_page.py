@@ -1,0 +1,214 @@
+"""Every page and every view, over a library whose sources, jobs, hosts, backfills and incidents are in all states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from html import unescape
+from itertools import cycle
+
+import pytest
+from starlette.routing import Mount, Route
+from starlette.testclient import TestClient
+
+from catchment.actions import sources
+from catchment.actions.sources import NewSource
+from catchment.ledger import BackfillSelection, Incident, Ledger, SinkState
+from catchment.model import Priority, ReplayStage
+from catchment.pacing.limits import HostLimits
+from catchment.pacing.metered import Ask, Report
+from catchment.pacing.operator_rules import Rule
+from catchment.runtime.home import Home
+from catchment.runtime.process import identity
+from catchment.telemetry.incidents import ReasonCode
+from tests.ledger.world import PARSE_ERROR, Clock, World, note
+from tests.web.test_signin import TOKEN, browser, built, sign_in
+from web.__main__ import desk_of
+from web.action_table import ACTIONS
+
+KINDS = ("obsidian", "local_files", "imap", "github", "web")
+STATES = ("new", "idle", "running", "paused", "held", "limited", "blackout", "failed", "expired", "withdrawn", "asked")
+ALL = BackfillSelection(ReplayStage.NORMALIZE)
+
+
+def alive(_owner: str) -> bool:
+    return True
+
+
+def bring(world: World, kind: str, state: str) -> None:
+    """Bring a source of a kind into a state."""
+    ledger, name = world.ledger, f"{kind}-{state}"
+    source = ledger.sources.put(name, kind, Priority.NORMAL)
+    world.source = source
+    scopes = {"messages", "attachments"}
+    until = world.clock.moment + timedelta(minutes=1) if state == "expired" else None
+    if state == "asked":
+        ledger.consents.ask(source.id, scopes)
+    else:
+        ledger.consents.give(source.id, scopes, "operator:anna", until)
+    if state == "new":
+        return
+    world.sync = world.begin(source)
+    world.see(note("a.md"), note("b.md"), note("c.md"))
+    batch = world.claim(2)
+    ledger.queue.deliver(batch.token, [world.done(batch.jobs[0])])
+    ledger.queue.fail(batch.token, batch.jobs[1].id, PARSE_ERROR, retry_at=None)
+    match state:
+        case "running":
+            return
+        case "failed":
+            ledger.syncs.end(world.sync.id, "failed", {}, "SourceUnavailable", "source_unavailable")
+            return
+        case "paused":
+            ledger.sources.pause(name, "operator:anna", "on the train")
+        case "held":
+            ledger.sources.hold(name, "sync:1", "login refused")
+        case "limited":
+            ledger.throttles.put(f"source:{name}", Rule(per_hour=1), "operator:anna", "")
+        case "blackout":
+            ledger.throttles.put(f"source:{name}", Rule(blackouts=("00:00-23:59 UTC",)), "operator:anna", "")
+        case "withdrawn":
+            ledger.consents.withdraw(source.id, scopes, "operator:anna")
+    ledger.syncs.end(world.sync.id, "completed", {"succeeded": 1})
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    home = Home(tmp_path_factory.mktemp("every") / "home").make()
+    folder = home.path.parent / "Vault"
+    (folder / ".obsidian").mkdir(parents=True)
+    (folder / "Girder.md").write_text("The girder.")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CATCHMENT_HOME", str(home.path))
+        for kind in ("obsidian", "local_files"):
+            sources.add(desk_of(home), NewSource(kind, str(folder), f"{kind}-idle"), "test")
+        sources.add(desk_of(home), NewSource("local_files", str(folder), "gone"), "test")
+        sources.remove(desk_of(home), "gone", "test", "")
+    clock = Clock()
+    world = World(home.database_url, clock, Ledger.open(home.database_url, clock=clock, monotonic=clock.steady))
+    ledger = world.ledger
+    for kind in KINDS:
+        for state in STATES:
+            bring(world, kind, state)
+    for host in ("api.github.com", "mail.example.org", "example.org"):
+        limits = HostLimits(host, at_once=1)
+        ledger.pacing.take(Ask(limits, "github-idle", identity(), 1, False), Report(), None)
+        ledger.pacing.failed(limits, "github-idle", login=host == "mail.example.org")
+    ledger.pacing.ask(HostLimits("example.org", at_once=1), "web-idle", identity())
+    ledger.pacing.ask(HostLimits("example.org", at_once=1), "web-paused", identity())
+    for end in ("planned", "running", "paused", "cancelled"):
+        source = ledger.sources.get(
+            f"obsidian-{'idle' if end == 'planned' else end if end == 'paused' else 'limited'}"
+        ).id
+        survey = ledger.backfills.survey(source, ALL, "2")
+        number = ledger.backfills.plan(source, ALL, survey, "anna")
+        if end != "planned":
+            ledger.backfills.start(number, survey.digest, "anna")
+        if end == "paused":
+            ledger.backfills.pause(number, "anna")
+        if end == "cancelled":
+            ledger.backfills.cancel(number, "anna")
+    world.source = ledger.sources.put("moved", "obsidian", Priority.NORMAL)
+    world.sync = world.begin()
+    world.sees_root("disk 1")
+    world.ingest(*(note(f"{number}.md") for number in range(20)))
+    undone = world.sync.id
+    ledger.syncs.end(undone, "completed", {"succeeded": 20})
+    world.sync = world.begin()
+    world.sees_root("disk 2")
+    world.lose(*(f"{number}.md" for number in range(15)))
+    world.settle(changed_roots=[""])
+    ledger.syncs.end(world.sync.id, "completed", {})
+    assert ledger.intake.holds()
+    ledger.undo.undo(undone, "anna", "a mistake", alive)
+    for state in SinkState:
+        ledger.outbox.add(f"copy-{state}", "jsonl", str(folder.parent / state), None, "anna")
+        ledger.outbox.set_state(f"copy-{state}", state, "anna")
+    now = clock.moment
+    subjects = ("", "source:imap-held", "host:example.org", "sink:library", "machine:attic", "source:gone")
+    ledger.incidents.save(
+        [
+            Incident(0, reason, subject, now, None, "full", "make room", ())
+            for reason in ReasonCode
+            for subject in subjects
+        ]
+    )
+    clock.forward(minutes=5)
+    ledger.close()
+    return home
+
+
+@pytest.fixture(scope="module")
+def client(home: Home) -> Iterator[TestClient]:
+    client = browser(home)
+    sign_in(client, home)
+    yield client
+
+
+def routes(home: Home) -> tuple[list[str], list[str]]:
+    """Return the paths of the pages and of the views, with their parameters."""
+    found = built(home).app.routes  # type: ignore[attr-defined]
+    api = next(each for each in found if isinstance(each, Mount) and each.path == "/api/v1")
+    return (
+        [each.path for each in found if isinstance(each, Route) and "GET" in (each.methods or ())],
+        [f"/api/v1{each.path}" for each in api.routes if isinstance(each, Route) and "GET" in (each.methods or ())],
+    )
+
+
+def addresses(home: Home, path: str) -> list[str]:
+    """Return the addresses of a route: each source, host or number that the library has, and one that it has not."""
+    if "{" not in path:
+        return [path]
+    names = [f"{kind}-{state}" for kind, state in zip(cycle(KINDS), STATES, strict=False)]
+    names += ["obsidian-idle", "moved", "gone", "nope", "host:example.org"]
+    numbers = range(1, 70, 4) if re.search(r"/(syncs|jobs)/", path) else range(1, 12)
+    values = [*map(str, numbers)] if ":int" in path else names
+    return [re.sub(r"\{[a-z]+(:[a-z]+)?\}", value, path) for value in values]
+
+
+STREAMS = ("/events", "/signin", "/signout")
+
+
+@pytest.mark.full
+def test_no_page_and_no_view_fails_in_any_state(home: Home, client: TestClient) -> None:
+    pages, views = routes(home)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    seen = 0
+    for path in (*pages, *views):
+        if path.removeprefix("/api/v1") in STREAMS:
+            continue
+        for address in addresses(home, path):
+            response = client.get(address, headers=headers if path.startswith("/api/v1") else {})
+            assert response.status_code != 500, (address, response.text[:300])
+            seen += response.status_code == 200
+    assert seen > 300
+
+
+_FORM = re.compile(r"<form\b[^>]*action=\"/actions/([a-z_.]+)\"[^>]*>(.*?)</form>", re.DOTALL)
+_ELSEWHERE = re.compile(r"<(?:input|select|textarea|button)\b[^>]*\bform=\"([^\"]+)\"[^>]*\bname=\"([^\"]+)\"")
+_ID = re.compile(r"<form id=\"([^\"]+)\"[^>]*action=\"/actions/([a-z_.]+)\"")
+_NAME = re.compile(r"<(?:input|select|textarea|button)\b[^>]*\bname=\"([^\"]+)\"")
+
+
+def test_each_form_has_the_fields_of_its_action(home: Home, client: TestClient) -> None:
+    seen = set()
+    for path in routes(home)[0]:
+        if path in STREAMS:
+            continue
+        for address in addresses(home, path):
+            text = client.get(address).text
+            outside = {
+                (action, name)
+                for id_, action in _ID.findall(text)
+                for of, name in _ELSEWHERE.findall(text)
+                if of == id_
+            }
+            for action, content in _FORM.findall(text):
+                names = set(map(unescape, _NAME.findall(content))) | {name for of, name in outside if of == action}
+                assert "form" in names, (address, action)
+                known = ACTIONS[action].fields.__pydantic_fields__
+                needed = {name for name, field in known.items() if field.is_required()}
+                assert needed <= names - {"form"} <= known.keys(), (address, action, names)
+                seen.add(action)
+    assert len(seen) > 15, seen
