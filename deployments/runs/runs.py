@@ -15,7 +15,7 @@ from catchment.runtime.membership import shipped_name
 from catchment.runtime.server_report import SWITCHED_OFF
 from catchment.runtime.worker_status import WorkerStatus
 from deployments.server.client import Client, ServerError, ServerUnreachable, api, everything
-from deployments.server.planned import RETRIES
+from deployments.server.planned import BACKFILL, RETRIES
 from deployments.server.running import Running
 from tasks.run_states import COALESCED, FINAL
 from tasks.source_events import resource
@@ -75,19 +75,21 @@ def start_sync(
 
 
 def retry_now(running: Running, names: Collection[str]) -> None:
-    """Replace the planned retries of sources by a run that starts now."""
-    query = {
-        "flow_runs": {"name": {"like_": RETRIES}, "expected_start_time": {"after_": datetime.now(UTC).isoformat()}},
-        "flows": {"name": {"like_": "sync-"}},
-        "deployments": {"name": {"any_": list(names)}},
-    }
+    """Replace the runs of sources that were planned for the end of a limit, for each backfill too, by one that starts now."""
+    later = {"after_": datetime.now(UTC).isoformat()}
+    which = {"flows": {"name": {"like_": "sync-"}}, "deployments": {"name": {"any_": list(names)}}}
     with api(running) as client:
-        planned = client.post("/flow_runs/filter", json=query).raise_for_status().json()
-        for deployment in {run["deployment_id"] for run in planned}:
-            body = {"state": {"type": "SCHEDULED"}}
+        planned: dict[str, dict[str, Any]] = {}
+        for name in (RETRIES, BACKFILL):
+            query = {**which, "flow_runs": {"name": {"like_": name}, "expected_start_time": later}}
+            found = client.post("/flow_runs/filter", json=query).raise_for_status().json()
+            planned |= {run["id"]: run for run in found}
+        work = {(run["deployment_id"], run["parameters"].get("backfill")) for run in planned.values()}
+        for deployment, backfill in work:
+            body = {"state": {"type": "SCHEDULED"}, "parameters": {} if backfill is None else {"backfill": backfill}}
             client.post(f"/deployments/{deployment}/create_flow_run", json=body).raise_for_status()
-        for run in planned:
-            client.delete(f"/flow_runs/{run['id']}")
+        for number in planned:
+            client.delete(f"/flow_runs/{number}")
 
 
 def drop_waiting(running: Running, kind: str, name: str) -> None:

@@ -15,6 +15,8 @@ from deployments.server.running import Running, running
 
 RETRIES = ": retries"
 """End of the names of planned retries."""
+BACKFILL = ": backfill "
+"""Part of the names of runs for a backfill, before its number."""
 _SECONDS = 2.0
 _SYNCS = {"name": {"like_": "sync-"}}
 """The flows of sources."""

@@ -247,13 +247,21 @@ def test_resumed_source_is_synced_at_once(server: Standin, desk: LocalDesk) -> N
 
 
 def test_cleared_limit_starts_the_planned_retry_now(filled: Path, server: Standin, desk: LocalDesk) -> None:
-    server.answers["/flow_runs/filter"] = [run("notes", 3_600, auto=False, deployment_id="d1", id="run-3")]
+    backfill = {"name": "notes", "backfill": 7}
+    server.answers["/flow_runs/filter"] = [
+        run("notes", 3_600, auto=False, deployment_id="d1", id="run-3"),
+        run("notes", 3_600, auto=False, deployment_id="d1", id="run-4", parameters=backfill),
+    ]
     limits.change(desk, "notes", WHO, paused=True)
     assert server.asked == []
     limits.clear(desk, "notes", WHO)
-    (_, _, query), *rest = server.asked
-    assert query["deployments"] == {"name": {"any_": ["notes"]}}
-    assert [path for _, path, _ in rest] == ["/deployments/d1/create_flow_run", "/flow_runs/run-3"]
+    (_, _, query), (_, _, of_backfills), *rest = server.asked
+    assert query["deployments"] == of_backfills["deployments"] == {"name": {"any_": ["notes"]}}
+    assert [one["flow_runs"]["name"]["like_"] for one in (query, of_backfills)] == [": retries", ": backfill "]
+    begun, removed = rest[:2], rest[2:]
+    assert {path for _, path, _ in begun} == {"/deployments/d1/create_flow_run"}
+    assert sorted(str(body["parameters"]) for _, _, body in begun) == ["{'backfill': 7}", "{}"]
+    assert [path for _, path, _ in removed] == ["/flow_runs/run-3", "/flow_runs/run-4"]
     server.code = 500
     limits.change(desk, "all", WHO, per_hour=5)
     with desk.reading() as ledger:

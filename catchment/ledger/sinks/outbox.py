@@ -19,7 +19,7 @@ from typing import Any
 
 from sqlalchemy import Connection, case, delete, func, insert, select, text, update
 
-from catchment.errors import BadInput, NotFound, did_you_mean
+from catchment.errors import BadInput, NotFound, Refused, did_you_mean
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, maybe_time
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.joined_hosts import JoinedHosts
@@ -192,8 +192,13 @@ class Outbox:
             writing.record("sink removed", actor=actor, reason=f"{name} {reason}".strip())
 
     def set_state(self, name: str, state: SinkState, actor: str, reason: str = "") -> None:
-        """Pause a sink; resume it, which compares it with the library; or have it emptied and filled. Raises NotFound."""
+        """Pause a sink; resume it, which compares it with the library; or have it emptied and filled.
+
+        Raises NotFound, and Refused for emptying a paused one: somebody paused it for a reason.
+        """
         sink = self.get(name)
+        if (sink.state, state) == (SinkState.PAUSED, SinkState.EMPTYING):
+            raise Refused(f"{name}: paused; resume it first with `catchment sinks resume {name}`")
         values: dict[str, Any] = {"state": state.value}
         if state is not SinkState.PAUSED:
             values |= {"compared": _TO_COMPARE, **_WELL}
