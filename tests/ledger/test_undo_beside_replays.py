@@ -237,6 +237,22 @@ def test_undone_replay_can_be_repeated_by_newer_code(world: World) -> None:
 
 
 @pytest.mark.databases
+@pytest.mark.parametrize("times", range(5))
+def test_undone_replay_can_be_repeated_after_any_number_of_undos(world: World, times: int) -> None:
+    added_and_edited(world)
+    before, number = library(world), started(world)
+    listed(world, number)
+    replay(world, number)
+    after = library(world)
+    acts = [undo_backfill(world, number)]
+    for _ in range(times):
+        assert acts[-1] is not None and acts[-1].number is not None
+        acts.append(undo(world, acts[-1].number))
+    is_undone = times % 2 == 0
+    assert library(world) == (before if is_undone else after)
+    assert world.ledger.backfills.survey(world.source.id, ALL, "2.1").total == (4 if is_undone else 0)
+
+
 def test_undo_of_a_backfill_ends_what_waits_of_it(world: World) -> None:
     world.ingest(*notes(5))
     before = library(world)

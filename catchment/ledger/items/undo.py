@@ -381,7 +381,8 @@ class _Undoing:
             return NewJob(item.id, item.version, PENDING, "wanted again", sync=self._number)
         if state is CANCELLED:
             return NewJob(item.id, item.version, state, TAKEN_OUT, item.job, self._number)
-        is_of_replay = self._act.backfill is not None and item.job_backfill == self._act.backfill
+        # The undo of an undo may have let the job of a replay count again.
+        is_of_replay = item.job_backfill is not None and (self._act.is_undo or item.job_backfill == self._act.backfill)
         version = item.version if item.state != "deleted" or item.job_state in _DONE else ""
         return NewJob(item.id, version, state, _REPLAY_UNDONE if is_of_replay else RESTORED, item.job, self._number)
 
