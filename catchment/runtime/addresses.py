@@ -18,6 +18,7 @@ from catchment.errors import BadInput
 
 _PLACE = ("host", "hostaddr", "port", "dbname")
 """The parameters of libpq that say where to connect. It reads the environment for each that is not set."""
+_UNREADABLE = "not an address that PostgreSQL can read; write postgresql://USER@HOST/DATABASE"
 _SERVICES = ("PGSERVICE", "PGSERVICEFILE")
 _URL = re.compile(
     r"[a-z][a-z0-9+.-]*://([^\s/?#@\\\[\]]*@)?(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:[0-9]{1,5})?([/?#][^\s\\]*)?",
@@ -75,7 +76,10 @@ def postgresql(address: str) -> dict[str, str]:
         found = conninfo_to_dict(f"postgresql://{rest}")
     except ProgrammingError:
         # The message may contain part of a password.
-        raise BadInput("not an address that PostgreSQL can read; write postgresql://USER@HOST/DATABASE") from None
+        raise BadInput(_UNREADABLE) from None
+    if not all(port.isascii() and port.isdecimal() for port in str(found.get("port") or "0").split(",") if port):
+        # Found only when connecting. It may be part of a password, too.
+        raise BadInput(_UNREADABLE)
     given = Counter(_given(rest))
     if given["service"]:
         raise BadInput("service: its file could name any host; write host, port and database into the address")
