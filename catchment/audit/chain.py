@@ -174,7 +174,7 @@ def _of_backup(trail: Trail, theirs: bytes, ours: bytes, other: str | None) -> S
     tree, agreed = Tree(), set[TreeHead]()
     heads = {line.head for part in parts for line in part if line.head.size}
     ahead = sorted(heads, key=lambda head: head.size)
-    for _, proofs in trail.history(lambda _problem: None):
+    for _, proofs in trail.history(lambda _problem: None) if ahead else ():
         agreed |= {head for head, root in _passed(tree, ahead, proofs) if head.root == root}
     number = max((n for n, part in enumerate(parts) if agreed & {line.head for line in part}), default=None)
     if other and number is None:

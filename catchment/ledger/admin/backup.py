@@ -234,9 +234,9 @@ def finish(store: Store, places: Iterable[Path], aside: Path | None = None) -> l
 
     A replaced file is kept in the folder `aside`, or beside the new one. Raises HomeUnavailable.
     """
-    if not is_unfinished(store):
-        return None
     files = _files(store)
+    if _RESTORING not in files:
+        return None
     with atomic_files.explained():
         kept = [_put_back(place, files[place.name], aside) for place in places if place.name in files]
     with store.write() as writing:
