@@ -298,9 +298,11 @@ def homes(tmp_path: Path) -> Iterator[tuple[World, Callable[[], World]]]:
             world.ledger.close()
 
 
-def test_copied_home_is_refused_at_the_sinks_of_the_original(
+@contextmanager
+def copied_after_a_delivery(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> Iterator[tuple[World, World]]:
+    """Yield a home that has supplied a place with two notes, and its copy."""
     monkeypatch.delenv("CATCHMENT_DATABASE_URL", raising=False)
     with sinks.opened(place.kind, place.place, place.secret, create=True):
         pass
@@ -309,6 +311,13 @@ def test_copied_home_is_refused_at_the_sinks_of_the_original(
         one.ingest(*notes(2))
         supply(one.ledger)
         two = copied()
+        yield one, two
+
+
+def test_copied_home_is_refused_at_the_sinks_of_the_original(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with copied_after_a_delivery(place, tmp_path, monkeypatch) as (one, two):
         two.ingest(*notes(1, 2))
         with pytest.raises(SinkUnavailable, match="another home or sink writes to its place"):
             supply(two.ledger)
@@ -328,14 +337,7 @@ def test_delivery_of_the_former_home_ends_when_its_place_is_adopted(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The operation at which the command comes is the last one. If it sets a stamp, the command has to be repeated."""
-    monkeypatch.delenv("CATCHMENT_DATABASE_URL", raising=False)
-    with sinks.opened(place.kind, place.place, place.secret, create=True):
-        pass
-    with homes(tmp_path) as (one, copied):
-        one.ledger.outbox.add("copy", place.kind, place.place, place.secret, "operator:anna")
-        one.ingest(*notes(2))
-        supply(one.ledger)
-        two = copied()
+    with copied_after_a_delivery(place, tmp_path, monkeypatch) as (one, two):
         two.ingest(*notes(1, 4))
         for moment in itertools.count(1):
             one.ledger.outbox.set_state("copy", SinkState.ACTIVE, "operator:anna")
