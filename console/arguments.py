@@ -94,12 +94,12 @@ def located(reference: str) -> str:
     return f"file:{path.absolute()}" if scheme == "file" and location and not path.is_absolute() else reference
 
 
-def summary(counts: Mapping[str, int]) -> str:
-    """Return the result of a sync in words: "3 added or updated, 1 moved", or "nothing to do"."""
+def summary(counts: Mapping[str, int], *, is_complete: bool = True) -> str:
+    """Return the result of a sync in words: "3 added or updated, 1 moved", or "nothing to do" if it is complete."""
     if "undoes" in counts:
         return f"undid sync {counts['undoes']}"
     parts = [f"{counts[key]} {words}" for key, words in _SUMMARY.items() if counts.get(key)]
-    return ", ".join(parts) or NOTHING
+    return ", ".join(parts) or (NOTHING if is_complete else "")
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -252,9 +252,10 @@ def _retry_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
 
 
 def _undo_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
-    undone = backfills.undo(desk, given.number, actor, given.reason)
+    cancelled, undone = backfills.undo(desk, given.number, actor, given.reason)
     number = 0 if undone is None else len(undone.actions)
-    return Done(f"Backfill {given.number} is undone at {count(number, 'path')}", number)
+    ended = f" and cancelled, with {count(cancelled, 'job')}" if cancelled else ""
+    return Done(f"Backfill {given.number} is undone at {count(number, 'path')}{ended}", number)
 
 
 def _apply(desk: Desk[Any], given: NamedFields, actor: str) -> Done:

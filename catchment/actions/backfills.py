@@ -40,6 +40,7 @@ def window(
         raise BadInput("backfill: choose --from, --to or --items, so that it has an extent")
     if since is not None and until is not None and until <= since:
         raise BadInput("--to: not after --from; choose a later day")
+    syncs.require_runnable(desk, desk.entry(name))
     items = None
     with desk.writing() as ledger:
         source = known(desk, ledger, name)
@@ -142,19 +143,19 @@ def retry(desk: Desk[E], number: int, actor: str, reason: str = "") -> int:
     return released
 
 
-def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> Undone | None:
-    """End a backfill and undo what it changed in the library; None if there is nothing to undo, or its undo data expired.
+def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> tuple[int, Undone | None]:
+    """End a backfill and undo what it changed in the library.
 
-    May be repeated to finish an interrupted undo. Raises NotFound, or TryAgain during a sync.
+    Return the number of cancelled jobs, and the undo; None if there is nothing to undo, or its undo data expired. May be
+    repeated to finish an interrupted undo. Raises NotFound, or TryAgain during a sync.
     """
     with desk.writing() as ledger:
         found = ledger.backfills.get(number)
         ledger.undo.require_idle(found.source, ledger.alive)
-        if found.started is not None:
-            ledger.backfills.cancel(number, actor, reason)
+        cancelled = 0 if found.started is None else ledger.backfills.cancel(number, actor, reason)
         with suppress(NotFound):
-            return ledger.undo.undo_backfill(number, actor, reason, ledger.alive)
-    return None
+            return cancelled, ledger.undo.undo_backfill(number, actor, reason, ledger.alive)
+    return cancelled, None
 
 
 def _run(desk: Desk[E], found: Backfill) -> str:

@@ -209,7 +209,9 @@ def undo(number: Number, reason: arguments.Why = "") -> None:
     """
     from catchment.actions import backfills
 
-    undone = backfills.undo(session.desk(), number, session.operator(), reason)
+    cancelled, undone = backfills.undo(session.desk(), number, session.operator(), reason)
+    if cancelled:
+        render.say(f"cancelled, with {render.count(cancelled, 'job')}")
     if undone is not None and undone.actions:
         show_counts(undone)
     else:

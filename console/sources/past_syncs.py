@@ -113,7 +113,7 @@ def _took(row: SyncRow) -> str:
 
 
 def _result(row: SyncRow) -> str:
-    return row.error or ("" if row.outcome is None else arguments.summary(row.summary))
+    return row.error or arguments.summary(row.summary, is_complete=row.outcome == "completed")
 
 
 def plain(row: SyncRow) -> dict[str, Any]:

@@ -210,7 +210,11 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
     if recent:
         render.say()
         headers = ("SYNC", "STARTED", "OUTCOME", "SUMMARY")
-        render.show_table(headers, [(s.id, s.began, s.outcome, arguments.summary(s.summary)) for s in recent])
+        rows = [
+            (s.id, s.began, s.outcome, arguments.summary(s.summary, is_complete=s.outcome == "completed"))
+            for s in recent
+        ]
+        render.show_table(headers, rows)
 
 
 app.command("next")(upcoming.preview)

@@ -126,6 +126,7 @@ def test_settings_are_shown_as_they_are_set() -> None:
 def test_a_summary_leaves_out_what_did_not_happen() -> None:
     assert arguments.summary({"succeeded": 3, "moved": 1, "deleted": 0, "listed": 40}) == "3 added or updated, 1 moved"
     assert arguments.summary({"succeeded": 0}) == "nothing to do"
+    assert arguments.summary({}, is_complete=False) == ""
 
 
 def test_a_file_of_a_secret_is_found_from_every_folder() -> None:

@@ -321,7 +321,7 @@ class Model(RuleBasedStateMachine):
                 for thing in waiting:
                     thing.wait = None
                 expected = self._take_back_backfill(number)
-                undone = backfills.undo(Desk(self.world.ledger), number, "anna")  # type: ignore[arg-type]
+                _, undone = backfills.undo(Desk(self.world.ledger), number, "anna")  # type: ignore[arg-type]
                 assert (None if undone is None else undone.number) == expected
 
     # Undo

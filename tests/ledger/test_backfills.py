@@ -105,7 +105,8 @@ def test_a_cancelled_backfill_is_over_and_its_items_are_as_before(world: World) 
     number, _ = started(world)
     assert replay(world, number, 1) == 1
     assert world.ledger.backfills.cancel(number, "anna") == 3
-    assert world.ledger.backfills.get(number).state is BackfillState.CANCELLED
+    cancelled = world.ledger.backfills.get(number)
+    assert (cancelled.state, cancelled.done, cancelled.total) == (BackfillState.CANCELLED, 1, 4)
     assert replay(world, number) == 0
     assert world.ledger.queue.counts()[world.source.name][JobState.SUCCEEDED] == 4
     assert world.ledger.check(deep=True) == []

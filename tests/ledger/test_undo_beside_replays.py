@@ -53,7 +53,7 @@ def undo(world: World, number: int, outcome: str = "completed") -> Undone:
 def undo_backfill(world: World, number: int) -> Undone | None:
     world.ledger.syncs.end(world.sync.id, "completed", {})
     try:
-        return backfills.undo(Desk(world.ledger), number, "anna")  # type: ignore[arg-type]
+        return backfills.undo(Desk(world.ledger), number, "anna")[1]  # type: ignore[arg-type]
     finally:
         world.sync = world.begin()
         assert world.ledger.check(deep=True) == []

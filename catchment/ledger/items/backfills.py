@@ -31,6 +31,7 @@ from catchment.ledger.db.database import (
     to_json,
 )
 from catchment.ledger.db.job_states import (
+    CANCELLED,
     LAST_DUE,
     PENDING,
     QUARANTINED,
@@ -164,8 +165,9 @@ class Backfill:
 
     @property
     def done(self) -> int:
-        """Number of finished jobs, or of items whose embeddings were deleted to be made anew."""
-        return self.total - self.left if self.is_listed else sum(self.jobs.values()) - self.left
+        """Number of finished jobs, or of items whose embeddings were deleted to be made anew; without cancelled jobs."""
+        known = self.total if self.is_listed else sum(self.jobs.values())
+        return known - self.left - self.jobs.get(CANCELLED, 0)
 
     @property
     def total(self) -> int:
