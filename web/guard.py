@@ -18,7 +18,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from catchment.runtime import own_secrets
+from web.peers import peer_of
 
+PEER = "peer"
+"""The entry of the state of each request that says who sent it."""
 QUERY_BYTES = 102_400
 """Maximum size of a query."""
 _HEADER_BYTES = 4 * QUERY_BYTES
@@ -66,6 +69,8 @@ def serve(
         Guard(app, check, listening[0].getsockname()[1], host),
         # Neither may contain a query.
         access_log=False,
+        # A header must not decide who asks.
+        proxy_headers=False,
         server_header=False,
         log_level="warning",
         lifespan="on",
@@ -109,6 +114,7 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.app_state = {**self.app_state, PEER: peer_of(transport.get_extra_info("socket"))}
         self._limit_request()
 
     def data_received(self, data: bytes) -> None:

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Scope
 
 from catchment.runtime import atomic_files, own_secrets
 from catchment.runtime.home import Home
-from web.guard import Check, bearer
+from web.guard import PEER, Check, bearer
 
 _SECONDS = 30 * 86_400
 """Longest session. The browser forgets its cookie when it closes."""
@@ -41,7 +41,8 @@ class WebSession:
 class Sessions:
     """The sessions of a home. They survive a restart: the file `web-sessions` has the digest and the end of each.
 
-    The file also has the name of the cookie, which is random: a browser sends its cookies to every port of this machine.
+    The file also has the name of the cookie, which is random: a browser sends its cookies to every port of this machine. Who
+    collects one there cannot use it, because a session belongs to the user of the machine who has signed in.
     """
 
     def __init__(self, home: Home, clock: Callable[[], float] = time.time) -> None:
@@ -54,29 +55,29 @@ class Sessions:
             stored = json.loads(self._file.read_bytes())
             self.cookie, self._ends = str(stored["cookie"]), {str(k): float(v) for k, v in stored["ends"].items()}
 
-    def sign_in(self, key: str) -> WebSession | None:
-        """Exchange a one-time key for a session; None if the key is wrong, used or too old.
+    def sign_in(self, key: str, scope: Scope) -> WebSession | None:
+        """Exchange a one-time key for a session of its sender; None if the key is wrong, used or too old.
 
         Keys cannot be guessed. A limit of wrong ones would let any page lock out the user.
         """
         if not own_secrets.use_key(self._keys, key):
             return None
         session = WebSession(secrets.token_urlsafe(32))
-        self._ends[own_secrets.digest(session.secret)] = self._clock() + _SECONDS
+        self._ends[_name(session, scope)] = self._clock() + _SECONDS
         self._store()
         return session
 
-    def sign_out(self, session: WebSession) -> None:
-        """End a session."""
-        self._ends.pop(own_secrets.digest(session.secret), None)
+    def sign_out(self, scope: Scope) -> None:
+        """End the session of a request."""
+        self._ends.pop(_name(scope["session"], scope), None)
         self._store()
 
     def of(self, scope: Scope) -> WebSession | None:
-        """Return the session whose cookie a request has."""
+        """Return the session whose cookie a request has, if the same user of the machine has signed in."""
         header = dict(scope["headers"]).get(b"cookie", b"").decode("latin-1")
         cookies = dict(part.strip().partition("=")[::2] for part in header.split(";"))
         session = WebSession(cookies.get(self.cookie, ""))
-        ends = self._ends.get(own_secrets.digest(session.secret), 0)
+        ends = self._ends.get(_name(session, scope), 0)
         return session if ends > self._clock() else None
 
     def set_cookie(self, response: Response, session: WebSession) -> None:
@@ -110,6 +111,11 @@ class Sessions:
         # With a full disk, the session lasts as long as this process.
         with suppress(OSError):
             atomic_files.write(self._file, json.dumps({"cookie": self.cookie, "ends": self._ends}).encode())
+
+
+def _name(session: WebSession, scope: Scope) -> str:
+    """Return the name of a session in the file, which holds for one sender."""
+    return own_secrets.digest(f"{scope.get('state', {}).get(PEER)} {session.secret}")
 
 
 async def form_fields(request: Request) -> Mapping[str, str]:

@@ -151,10 +151,12 @@ def test_file_of_sessions_is_worth_nothing(home: Home, client: TestClient) -> No
 def test_session_ends_after_thirty_days(home: Home) -> None:
     now = [1_000.0]
     sessions = Sessions(home, lambda: now[0])
-    session = sessions.sign_in(own_secrets.one_time_key(home.signin_keys))
+    sender = {"state": {"peer": "user 1000"}}
+    session = sessions.sign_in(own_secrets.one_time_key(home.signin_keys), sender)
     assert session is not None
-    scope = {"headers": [(b"cookie", f"other=1; {sessions.cookie}={session.secret}".encode())]}
+    scope = {**sender, "headers": [(b"cookie", f"other=1; {sessions.cookie}={session.secret}".encode())]}
     assert sessions.of(scope) == session
+    assert sessions.of({**scope, "state": {"peer": "user 1001"}}) is None
     now[0] += 31 * 86_400
     assert sessions.of(scope) is None
 

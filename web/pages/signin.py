@@ -24,7 +24,7 @@ def routes(sessions: Sessions, site: Site, readiness: Readiness, keys: Path) -> 
     async def sign_in(request: Request) -> Response:
         if (key := request.query_params.get("key")) is None:
             return site.bare("signin.html", state="new")
-        if (session := sessions.sign_in(key)) is None:
+        if (session := sessions.sign_in(key, request.scope)) is None:
             return site.bare("signin.html", 403, state="used")
         response: Response = RedirectResponse("/", 303)
         if readiness.ui is not None and await readiness.server_responds():
@@ -38,7 +38,7 @@ def routes(sessions: Sessions, site: Site, readiness: Readiness, keys: Path) -> 
 
     async def sign_out(request: Request) -> Response:
         await form_fields(request)
-        sessions.sign_out(request.scope["session"])
+        sessions.sign_out(request.scope)
         return RedirectResponse("/signin", 303)
 
     return [Route("/signin", sign_in), Route("/signout", sign_out, methods=["POST"])]

@@ -1,0 +1,83 @@
+"""Who uses a session: a cookie that another user of the machine has collected is of no use."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from catchment.runtime.home import Home
+from tests.web.conftest import signed_in
+from web import peers
+
+ANOTHER = 65_534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+
+
+@contextmanager
+def connection(user: int | None = None) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Yield both ends of a connection by this or another user: first the server's."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with as_user(user):
+            client = socket.create_connection(server.getsockname())
+        with client, server.accept()[0] as accepted:
+            yield accepted, client
+
+
+@contextmanager
+def as_user(user: int | None) -> Iterator[None]:
+    """Act as another user for a while."""
+    before = os.geteuid()
+    os.seteuid(before if user is None else user)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+def test_peer_is_the_user_who_connected() -> None:
+    with connection() as (accepted, _):
+        assert peers.peer_of(accepted) == f"user {os.geteuid()}"
+
+
+@needs_root
+def test_peer_is_another_user() -> None:
+    with connection(ANOTHER) as (accepted, _):
+        assert peers.peer_of(accepted) == f"user {ANOTHER}"
+
+
+@needs_root
+def test_peer_that_has_gone_is_nobody() -> None:
+    """The kernel names root for a socket without a process."""
+    with connection(ANOTHER) as (accepted, client):
+        client.close()
+        assert peers.peer_of(accepted) == "nobody"
+
+
+def test_system_that_names_no_users_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError
+
+    with connection() as (accepted, _):
+        monkeypatch.setattr(peers, "_user", refuse)
+        assert peers.peer_of(accepted) == "this machine"
+        monkeypatch.setattr(peers, "_user", lambda *_: None)
+        assert peers.peer_of(accepted) == "this machine"
+
+
+@needs_root
+@pytest.mark.parametrize(("user", "status"), [(None, b"200"), (ANOTHER, b"401")])
+def test_session_works_only_for_the_user_who_signed_in(
+    library_home: Home, port: int, user: int | None, status: bytes
+) -> None:
+    with signed_in(library_home, port) as browser:
+        ((name, value),) = browser.cookies.items()
+    with as_user(user):
+        stolen = socket.create_connection(("127.0.0.1", port))
+    with stolen:
+        lines = ("GET / HTTP/1.1", f"Host: 127.0.0.1:{port}", f"Cookie: {name}={value}", "X-Forwarded-For: 127.0.0.1")
+        stolen.sendall("\r\n".join([*lines, "", ""]).encode())
+        assert stolen.recv(4096).split()[1] == status
