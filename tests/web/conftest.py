@@ -24,8 +24,11 @@ from catchment.search.meaning.choice import load
 from catchment.search.meaning.fill import fill as embed
 from catchment.search.remote import WebAddress
 from deployments.server.running import Running, record, supervisor_lock
+from tests.ledger.conftest import new_postgres, postgres
 from tests.ledger.world import Clock, World, note
 from tests.waiting import until
+
+__all__ = ["new_postgres", "postgres"]
 
 PROJECT = Path(__file__).parents[2]
 NOTES = {

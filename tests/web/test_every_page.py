@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from itertools import cycle
 
 import pytest
+from sqlalchemy import insert
 from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
 from catchment.actions import sources
 from catchment.actions.sources import NewSource
 from catchment.ledger import BackfillSelection, Incident, Ledger, SinkState
+from catchment.ledger.db.schema import hosts
 from catchment.model import Priority, ReplayStage
 from catchment.pacing.limits import HostLimits
 from catchment.pacing.metered import Ask, Report
 from catchment.pacing.operator_rules import Rule
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
+from catchment.runtime.server_report import PlannedRun, ServerReport
 from catchment.telemetry.incidents import ReasonCode
 from tests.ledger.world import PARSE_ERROR, Clock, World, note
 from tests.web.test_signin import TOKEN, browser, built, sign_in
 from web.__main__ import desk_of
 from web.action_table import ACTIONS
+from web.warm_library import WarmLibrary
 
 KINDS = ("obsidian", "local_files", "imap", "github", "web")
 STATES = ("new", "idle", "running", "paused", "held", "limited", "blackout", "failed", "expired", "withdrawn", "asked")
+SETTINGS = {"imap": {"password": "env:MAIL"}, "github": {"token": "env:TOKEN"}}
 ALL = BackfillSelection(ReplayStage.NORMALIZE)
 
 
@@ -73,20 +78,38 @@ def bring(world: World, kind: str, state: str) -> None:
     ledger.syncs.end(world.sync.id, "completed", {"succeeded": 1})
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+@pytest.fixture(scope="module", params=["alone", pytest.param("hosts", marks=pytest.mark.postgres)])
+def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """A home that works alone, and a host that shares its ledger with two others."""
     home = Home(tmp_path_factory.mktemp("every") / "home").make()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CATCHMENT_HOME", str(home.path))
+        if request.param == "hosts":
+            patch.setenv("CATCHMENT_DATABASE_URL", request.getfixturevalue("postgres"))
+            home = Home.default()
+        fill(home, is_shared=request.param == "hosts")
+        yield home
+
+
+def fill(home: Home, *, is_shared: bool) -> None:
     folder = home.path.parent / "Vault"
     (folder / ".obsidian").mkdir(parents=True)
     (folder / "Girder.md").write_text("The girder.")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CATCHMENT_HOME", str(home.path))
-        for kind in ("obsidian", "local_files"):
-            sources.add(desk_of(home), NewSource(kind, str(folder), f"{kind}-idle"), "test")
-        sources.add(desk_of(home), NewSource("local_files", str(folder), "gone"), "test")
-        sources.remove(desk_of(home), "gone", "test", "")
+    places = {
+        "obsidian": str(folder),
+        "local_files": str(folder),
+        "imap": "anna@mail.example.org",
+        "github": "anna/bridges",
+        "web": "https://example.org/feed.xml",
+    }
+    for kind, place in places.items():
+        entry = NewSource(kind, place, f"{kind}-idle", SETTINGS.get(kind, {})).written(desk_of(home))
+        with desk_of(home).adding(entry, is_written=False):
+            pass
+    sources.add(desk_of(home), NewSource("local_files", str(folder), "gone"), "test")
+    sources.remove(desk_of(home), "gone", "test", "")
     clock = Clock()
-    world = World(home.database_url, clock, Ledger.open(home.database_url, clock=clock, monotonic=clock.steady))
+    world = World(home.database_url, clock, Ledger.open(home, clock=clock, monotonic=clock.steady))
     ledger = world.ledger
     for kind in KINDS:
         for state in STATES:
@@ -123,8 +146,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     assert ledger.intake.holds()
     ledger.undo.undo(undone, "anna", "a mistake", alive)
     for state in SinkState:
-        ledger.outbox.add(f"copy-{state}", "jsonl", str(folder.parent / state), None, "anna")
+        sink = ledger.outbox.add(f"copy-{state}", "jsonl", str(folder.parent / state), None, "anna")
         ledger.outbox.set_state(f"copy-{state}", state, "anna")
+    ledger.outbox.failed(sink, "the folder is not there")
+    if is_shared:
+        share(home, ledger)
     now = clock.moment
     subjects = ("", "source:imap-held", "host:example.org", "sink:library", "machine:attic", "source:gone")
     ledger.incidents.save(
@@ -136,14 +162,29 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     )
     clock.forward(minutes=5)
     ledger.close()
-    return home
+
+
+def share(home: Home, ledger: Ledger) -> None:
+    """Let three hosts share the ledger, of which one is silent and one has stopped."""
+    ledger.hosts.join("here", takes_any=True, version="1")
+    others = [
+        {"id": number, "name": name, "boot": "", "beat_until": until, "joined_at": 1, "takes_any": False, "version": "1"}
+        for number, name, until in ((2, "attic", 1), (3, "barn", 0))
+    ]
+    with ledger._store.write() as writing:
+        writing.execute(insert(hosts), others)
+    on = {"imap-idle": "attic", "web-idle": "barn", "github-idle": "any", "obsidian-idle": "here", "moved": "nowhere"}
+    runs = {"web-idle": (PlannedRun(datetime.now(UTC), "schedule"),)}
+    ServerReport(datetime.now(UTC), ("github-idle",), runs, on).write(home)
 
 
 @pytest.fixture(scope="module")
 def client(home: Home) -> Iterator[TestClient]:
-    client = browser(home)
+    library = WarmLibrary(home, lambda _reason: None)
+    client = browser(home, library)
     sign_in(client, home)
     yield client
+    library.ledger.close()
 
 
 def routes(home: Home) -> tuple[list[str], list[str]]:

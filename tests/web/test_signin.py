@@ -30,14 +30,14 @@ HOST = f"http://127.0.0.1:{PORT}"
 TOKEN = "the token of the interface"
 
 
-def built(home: Home) -> Web:
-    library = WarmLibrary(home, lambda _reason: None)
+def built(home: Home, library: WarmLibrary | None = None) -> Web:
+    library = library or WarmLibrary(home, lambda _reason: None)
     return application(library, Readiness(library, None), desk_of(home), TOKEN)
 
 
-def browser(home: Home) -> TestClient:
+def browser(home: Home, library: WarmLibrary | None = None) -> TestClient:
     """Return a browser before a new process of the home, which is not signed in."""
-    web = built(home)
+    web = built(home, library)
     return TestClient(Guard(web.app, web.check, PORT), base_url=HOST, follow_redirects=False)
 
 
