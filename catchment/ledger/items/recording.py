@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, bindparam, case, literal_column, select, u
 from catchment.errors import FailureClass
 from catchment.ledger.db.database import Writing, among
 from catchment.ledger.db.job_states import (
+    CANCELLED,
     LAST_DUE,
     ORDINARY,
     PENDING,
@@ -19,6 +20,7 @@ from catchment.ledger.db.job_states import (
     SKIPPED,
     UNFINISHED,
     in_parts,
+    states,
 )
 from catchment.ledger.db.records import IntakeCounts
 from catchment.ledger.db.schema import DELETED, MISSING, items, jobs
@@ -64,6 +66,7 @@ class Recording:
         self._withdrawn: list[int] = []
         self._returned: list[int] = []
         self._moved: list[tuple[int, str, str]] = []
+        self._back: list[tuple[RecordedItem, Upsert | Skip | Failure]] = []
 
     def take(self, changes: Sequence[Upsert | Tombstone | Skip | Failure]) -> IntakeCounts:
         """Apply the rules. Tombstones come first, because a move consists of a tombstone and an upsert."""
@@ -104,6 +107,7 @@ class Recording:
                 self._add(change)
             else:
                 self._update(match, change)
+        self._repeat()
         self._write()
         return IntakeCounts(**self._counts)
 
@@ -193,6 +197,8 @@ class Recording:
             # What the source itself lists must not wait for a backfill, or end with it.
             self._adopted.append(recorded.job)
             self._counts["enqueued"] += 1
+        elif moved or returned:
+            self._back.append((recorded, change))
         self._counts[_verdict(moved, returned, job_reason, seen != recorded.listed)] += 1
 
     def _job_reason(self, recorded: RecordedItem, change: Upsert | Skip | Failure, *, moved: bool) -> str:
@@ -213,6 +219,17 @@ class Recording:
                 skipped_by_listing = state is SKIPPED and recorded.attempt == 0
                 again = skipped_by_listing or recorded.was_stopped or recorded.has_vanished or document_adopted
                 return "wanted again" if again else ""
+
+    def _repeat(self) -> None:
+        """Enqueue items that are back, if their replay was cancelled because they were missing."""
+        for part in in_parts(self._back):
+            its = among(self._writing, jobs.c.item_id, [recorded.id for recorded, _ in part])
+            stopped = select(jobs.c.replay_of).where(its, states({CANCELLED}), jobs.c.reason == MISSING_FROM_LISTING)
+            repeated = frozenset(self._writing.execute(stopped.where(jobs.c.replay_of.is_not(None))).scalars())
+            for recorded, change in part:
+                if recorded.job in repeated:
+                    self._replaced.append(recorded.job)
+                    self._enqueue({"id": recorded.id}, change, "wanted again")
 
     def _enqueue(
         self, item: dict[str, Any], change: Upsert | Skip | Failure, why: str, window: int | None = None
