@@ -243,7 +243,7 @@ class Engine:
         self.close()
         for ending in ("", "-wal", "-shm"):
             self.home.cache.with_name(self.home.cache.name + ending).unlink(missing_ok=True)
-        assert backups.restore(self._file, file).broken == []
+        assert backups.restore(f"sqlite:///{self._file}", file).broken == []
         self._open()
 
     def tidy(self) -> None:

@@ -63,7 +63,7 @@ if "deployments.supervisor.detached" in sys.orig_argv:
     _check_often()
 if "deployments.server.app" in sys.orig_argv:
     _wrap_server("server")
-if sys.orig_argv[-3:-1] == ["-m", "web"]:
+if sys.orig_argv[2:4] == ["-m", "web"]:
     _wrap_server("web")
 if "deployments.runner" in sys.orig_argv:
     _wrap_delivery()
