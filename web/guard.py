@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import socket
 import sys
+import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 
 import h11
 import uvicorn
+from jinja2 import UndefinedError
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -49,6 +54,10 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 """Headers of every response that does not set them itself."""
+
+_PROJECT = f"{Path(__file__).parents[1]}{os.sep}"
+_OURS = tuple(f"{_PROJECT}{room}{os.sep}" for room in ("catchment", "deployments", "web"))
+_NAMES = re.compile(r"'([A-Za-z_]\w*)'")
 
 Check = Callable[[Scope], ASGIApp | None]
 """Returns the refusal of a request, or None if the sender may make it."""
@@ -189,7 +198,21 @@ class Guard:
             return
         except Exception as failure:  # noqa: BLE001 - a traceback could contain a query or a text of the library
             # Starlette has responded with status 500.
-            sys.stderr.write(f"{scope['method']} {scope['path']}: {type(failure).__name__}\n")
+            sys.stderr.write(f"{scope['method']} {scope['path']}: {defect(failure)}\n")
+
+
+def defect(failure: Exception) -> str:
+    """Return the type of an exception, the line of our code or template that raised it, and a name undefined there.
+
+    Contains nothing else of the message, which may have a text of the library.
+    """
+    frames = [frame for frame in traceback.extract_tb(failure.__traceback__) if frame.filename.startswith(_OURS)]
+    if not frames:
+        return type(failure).__name__
+    last, line = frames[-1], frames[-1].line or ""
+    place = f"{type(failure).__name__} in {last.filename.removeprefix(_PROJECT)}, line {last.lineno}"
+    names = _NAMES.findall(str(failure)) if isinstance(failure, UndefinedError) else []
+    return ": ".join([place, *(name for name in names[-1:] if re.search(rf"\b{name}\b", line))])
 
 
 def error(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:

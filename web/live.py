@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from catchment.errors import CatchmentError
-from web.guard import error
+from web.guard import defect, error
 
 _LOOK_SECONDS = 0.5
 _SHARE = 20
@@ -115,7 +115,7 @@ class Live:
         except CatchmentError:
             return  # The ledger cannot be read now, and the page keeps its state.
         except Exception as failure:  # noqa: BLE001 - a defect of one page must not stop the others
-            sys.stderr.write(f"live parts of {address.partition('?')[0]}: {type(failure).__name__}\n")
+            sys.stderr.write(f"live parts of {address.partition('?')[0]}: {defect(failure)}\n")
 
     async def _events(self, address: str, known_tag: str | None) -> AsyncIterator[bytes]:
         watched = self._watched.setdefault(address, _Watched())

@@ -9,6 +9,7 @@ from html import unescape
 from itertools import cycle
 
 import pytest
+from jinja2 import UndefinedError
 from sqlalchemy import insert
 from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
@@ -26,9 +27,12 @@ from catchment.runtime.process import identity
 from catchment.runtime.server_report import PlannedRun, ServerReport
 from catchment.telemetry.incidents import ReasonCode
 from tests.ledger.world import PARSE_ERROR, Clock, World, note
+from tests.web.conftest import PROJECT
 from tests.web.test_signin import TOKEN, browser, built, sign_in
 from web.__main__ import desk_of
 from web.action_table import ACTIONS
+from web.guard import defect
+from web.site import _templates
 from web.warm_library import WarmLibrary
 
 KINDS = ("obsidian", "local_files", "imap", "github", "web")
@@ -168,7 +172,15 @@ def share(home: Home, ledger: Ledger) -> None:
     """Let three hosts share the ledger, of which one is silent and one has stopped."""
     ledger.hosts.join("here", takes_any=True, version="1")
     others = [
-        {"id": number, "name": name, "boot": "", "beat_until": until, "joined_at": 1, "takes_any": False, "version": "1"}
+        {
+            "id": number,
+            "name": name,
+            "boot": "",
+            "beat_until": until,
+            "joined_at": 1,
+            "takes_any": False,
+            "version": "1",
+        }
         for number, name, until in ((2, "attic", 1), (3, "barn", 0))
     ]
     with ledger._store.write() as writing:
@@ -224,6 +236,15 @@ def test_no_page_and_no_view_fails_in_any_state(home: Home, client: TestClient) 
             assert response.status_code != 500, (address, response.text[:300])
             seen += response.status_code == 200
     assert seen > 200
+
+
+@pytest.mark.parametrize(("data", "name"), [({}, "here"), ({"here": ()}, "source")])
+def test_log_names_template_line_and_variable(data: dict[str, object], name: str) -> None:
+    with pytest.raises(UndefinedError) as failure:
+        _templates().get_template("case_source.html").render(ui=_templates().globals["ui"], **data)
+    said = re.fullmatch(r"UndefinedError in (web/templates/\w+\.html), line (\d+): (\w+)", defect(failure.value))
+    assert said and said[3] == name
+    assert name in (PROJECT / said[1]).read_text().splitlines()[int(said[2]) - 1]
 
 
 _FORM = re.compile(r"<form\b[^>]*action=\"/actions/([a-z_.]+)\"[^>]*>(.*?)</form>", re.DOTALL)
