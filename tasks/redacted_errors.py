@@ -69,8 +69,13 @@ def ends_with_state(step: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R 
 
 
 async def finished(step: Callable[..., Any], *arguments: Any) -> Any:
-    """Run a task or a subflow, and return its result. Raises its error; a failure that is only a state is returned."""
+    """Run a task or a subflow, and return its result. Raises its error; a failure that is only a state is returned.
+
+    None if the server has the end, but its response was lost: to the repeated report, it answers with a state without data.
+    """
     state: State[Any] = await step(*arguments, return_state=True)
+    if state.is_completed() and state.data is None:
+        return None
     end = await state.aresult(raise_on_failure=False)
     if isinstance(end, Exception) and not isinstance(end, FailedRun):
         raise end

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from prefect.client.schemas.objects import State
+from prefect.states import Completed
 
 from catchment import errors
 from catchment.errors import (
@@ -36,7 +37,7 @@ from catchment.telemetry.incidents import reason_of
 from connectors.local_files import LocalFilesSettings
 from flows.own_failures import resumable
 from flows.sync import bring_up_to_date
-from tasks.redacted_errors import Reported
+from tasks.redacted_errors import Reported, finished
 
 
 def _every_class(root: type[CatchmentError] = CatchmentError) -> list[type[CatchmentError]]:
@@ -100,6 +101,17 @@ def test_failure_of_catchment_itself_crashes_the_run(error: Exception) -> None:
 def test_other_failures_fail_the_run_with_their_message(error: CatchmentError) -> None:
     state = _ended(error)
     assert (state.type.value, state.name, state.message) == ("FAILED", "Failed", str(error))
+
+
+@pytest.mark.parametrize(("state", "result"), [(Completed(data=7), 7), (Completed(), None)])
+def test_end_that_the_server_knows_without_its_result_is_no_failure(state: State[int], result: int | None) -> None:
+    """The response to the first report was lost; to the second one, the server answers with what it has."""
+
+    async def step(*, return_state: bool) -> State[int]:
+        assert return_state
+        return state
+
+    assert asyncio.run(finished(step)) == result
 
 
 def test_defect_propagates_with_its_traceback() -> None:
