@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -113,23 +112,6 @@ def test_a_cancelled_backfill_is_over_and_its_items_are_as_before(world: World) 
     assert world.ledger.check(deep=True) == []
     with pytest.raises(Refused, match="started already"):
         world.ledger.backfills.start(number, "", "anna")
-
-
-@pytest.mark.parametrize("place", ["n0.md", "elsewhere.md"])
-def test_item_that_was_missing_while_its_replay_waited_is_read_again(world: World, place: str) -> None:
-    item = note("n0.md", identity="one")
-    world.ingest(item, note("n1.md"))
-    number, _ = started(world)
-    next_sync(world)
-    world.lose("n0.md")
-    next_sync(world)
-    world.see(replace(item, locator=place))
-    world.ledger.syncs.end(world.sync.id, "completed", {})
-    world.sync = world.begin()
-    assert [job.item.locator for job in world.claim(10).jobs] == [place]
-    jobs = [job for job in world.ledger.queue.jobs() if job.backfill == number]
-    assert {job.state for job in jobs} == {JobState.CANCELLED, JobState.PENDING}
-    assert world.ledger.check(deep=True) == []
 
 
 def test_a_plan_is_refused_if_the_world_has_moved(world: World) -> None:
