@@ -35,6 +35,8 @@ _BAD_NAMES = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
 _OCCUPIED = (errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EEXIST, errno.ENOTEMPTY)
 _FORBIDDEN = (errno.EACCES, errno.EPERM)
 _FEW = 20
+_LATEST = 9_223_372_036.0
+"""Latest time of a file, in the year 2262: a disk and the index count nanoseconds in 64 bits."""
 
 
 class Folder:
@@ -140,7 +142,7 @@ class Folder:
         return (status.st_size, status.st_mtime_ns) == (written.size, written.modified)
 
     def _prepared(self, document: DocumentCopy, flushed: bool) -> WrittenFile:
-        moment = None if document.modified is None else max(0.0, document.modified.timestamp())
+        moment = document.modified and min(max(0.0, document.modified.timestamp()), _LATEST)
         status = self._tree.prepare(document.id, markdown(document), moment, flushed=flushed)
         return WrittenFile(document.version, status.st_size, status.st_mtime_ns)
 

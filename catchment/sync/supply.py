@@ -12,7 +12,16 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from catchment.contracts import Destination, Sink
-from catchment.errors import DocumentRefused, LedgerError, LoginFailed, NotFound, Refused, SinkUnavailable, UserError
+from catchment.errors import (
+    CatchmentError,
+    DocumentRefused,
+    LedgerError,
+    LoginFailed,
+    NotFound,
+    Refused,
+    SinkUnavailable,
+    UserError,
+)
 from catchment.ledger import LAST_ID, Ledger, Outbox, SinkRow, SinkState, in_parts
 from catchment.model import DocumentCopy
 from catchment.runtime import atomic_files
@@ -241,16 +250,29 @@ class _Delivery:
 
 
 def _written(place: Destination, changed: Sequence[DocumentCopy], removed: Collection[int]) -> dict[int, str]:
-    """Let a sink store and delete documents. Return the reasons for those that it refuses, of which it has no version then."""
+    """Let a sink store and delete documents. Return the reasons for those that it refuses, of which it has no version then.
+
+    A document for which the sink raises an unexpected error is refused, too, if the sink can delete it.
+    """
     refusals = dict[int, str]()
     try:
         place.write(changed, removed)
-    except DocumentRefused:
+    except Exception as error:  # noqa: BLE001 - `_refusal` raises the errors that are not about a document
+        _refusal(error)
         place.write((), [*removed, *(document.id for document in changed)])
         for document in changed:
             try:
                 place.write([document], ())
-            except DocumentRefused as error:
-                refusals[document.id] = str(error)
+            except Exception as error:  # noqa: BLE001 - as above
+                refusals[document.id] = _refusal(error)
                 place.write((), [document.id])
     return refusals
+
+
+def _refusal(error: Exception) -> str:
+    """Return why a sink refuses a document. Raises an error that concerns the whole sink."""
+    if isinstance(error, DocumentRefused):
+        return str(error)
+    if isinstance(error, CatchmentError | OSError | MemoryError):
+        raise error
+    return f"unexpected {type(error).__name__}"

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import neo4j
@@ -51,6 +52,14 @@ def test_documents_come_change_move_and_go(supplied: World, place: Place) -> Non
     assert (counts.sent, counts.removed) == (3, 1)
     assert equals(world, place)
     assert supply(world.ledger).sent == 0
+
+
+def test_documents_of_any_year_are_stored(supplied: World, place: Place) -> None:
+    world = supplied
+    years = (1, 1700, 1969, 2262, 2300, 9999)
+    world.ingest(*(note(f"n/{year}.md", modified=datetime(year, 12, 31, tzinfo=UTC)) for year in years))
+    assert supply(world.ledger).sent == len(years)
+    assert equals(world, place)
 
 
 def test_whatever_is_changed_at_the_place_is_repaired(supplied: World, place: Place) -> None:

@@ -26,6 +26,7 @@ class Choosy:
         self.marked: str | None = None
 
     defect: Exception | None = None
+    reason: Exception = DocumentRefused("too heavy")
 
     def write(self, changed: Sequence[DocumentCopy], removed: Collection[int]) -> None:
         if self.defect is not None:
@@ -35,7 +36,7 @@ class Choosy:
         for document in changed:
             self.stored[document.id] = document.version
             if document.title == self.refuses:
-                raise DocumentRefused("too heavy")
+                raise self.reason
 
     def versions(self, after: int, last: int) -> Mapping[int, str]:
         return {number: version for number, version in self.stored.items() if after < number <= last}
@@ -73,6 +74,15 @@ def test_refused_document_stops_no_other(world: World) -> None:
     world.ingest(note("n/1.md", "v2", "n1"))
     assert str(_supply(world, choosy)) == "1 sent"
     assert outbox.get("copy").refused == 0
+
+
+def test_unexpected_error_about_a_document_refuses_it_alone(world: World) -> None:
+    choosy, outbox = Choosy(), world.ledger.outbox
+    choosy.reason = OverflowError("secret text")
+    world.ingest(*notes(3))
+    outbox.add("copy", "choosy", "here", None, "operator:anna")
+    assert str(_supply(world, choosy)) == "2 sent, 1 refused"
+    assert outbox.refusals(outbox.get("copy")) == {2: "unexpected OverflowError"}
 
 
 def test_defect_of_a_sink_is_recorded_and_puts_the_next_attempt_off(world: World) -> None:
