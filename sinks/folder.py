@@ -142,7 +142,7 @@ class Folder:
         return (status.st_size, status.st_mtime_ns) == (written.size, written.modified)
 
     def _prepared(self, document: DocumentCopy, flushed: bool) -> WrittenFile:
-        moment = document.modified and min(max(0.0, document.modified.timestamp()), _LATEST)
+        moment = None if document.modified is None else min(max(0.0, document.modified.timestamp()), _LATEST)
         status = self._tree.prepare(document.id, markdown(document), moment, flushed=flushed)
         return WrittenFile(document.version, status.st_size, status.st_mtime_ns)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
@@ -175,7 +175,8 @@ class World:
     def done(self, job: ClaimedJob, text: str | None = None) -> Delivered:
         name = job.item.locator.rpartition("/")[2].removesuffix(".md")
         words = text or f"What {name} says in {job.item.version}"
-        return delivered(job.id, words, title=name, entities=[Entity(EntityKind.TAG, f"Übung/{job.item.version}")])
+        done = delivered(job.id, words, title=name, entities=[Entity(EntityKind.TAG, f"Übung/{job.item.version}")])
+        return replace(done, modified=job.item.modified)
 
     def ingest(self, *items: Item, text: str | None = None) -> None:
         """Bring these items completely into the library."""
