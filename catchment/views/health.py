@@ -105,8 +105,8 @@ class HealthReport:
         return tuple(finding for finding in self.current(now) if finding.verdict is Verdict.FAIL)
 
     def reads(self, source: str) -> bool:
-        """Whether the check of a source succeeded."""
-        mine = (finding for finding in self.findings if finding.probe == f"source {source}")
+        """Whether the check has read a source."""
+        mine = (finding for finding in self.findings if finding.probe == f"source {source}" and finding.source)
         return any(finding.verdict is not Verdict.FAIL for finding in mine)
 
     def write(self, home: Home) -> None:
@@ -132,7 +132,8 @@ class SourceHealth:
     Attributes:
         trouble: Error that currently prevents reading the source.
         watch, remedy: Problem with watching the source, and its remedy.
-        unset: Environment variable of the secret, if it is not set in this process; the source was not tested then.
+        unset: Environment variable of the secret, if it is not set in this process; the secret was not read then.
+        is_read: Whether the check reads the source. Only syncs read those of hosts.
     """
 
     name: str
@@ -144,6 +145,7 @@ class SourceHealth:
     watch: str = ""
     remedy: str = ""
     unset: str | None = None
+    is_read: bool = True
 
 
 def worst(findings: Iterable[Finding]) -> Verdict:
@@ -352,14 +354,16 @@ def source(health: SourceHealth, now: datetime) -> Finding:
         return Finding(probe, Verdict.FAIL, f"{text}; {good}", remedy, reason_of(health.trouble), health.name)
     if health.state == "held":
         return Finding(probe, Verdict.FAIL, f"held: {health.reason or 'repeated failures'}; {good}", again)
+    name = health.name if health.is_read else ""
     if health.failed:
         remedy = f"catchment sync {health.name} --wait"
-        return Finding(probe, Verdict.WARN, f"last sync failed ({health.failed}); {good}", remedy)
+        return Finding(probe, Verdict.WARN, f"last sync failed ({health.failed}); {good}", remedy, source=name)
     if health.watch:
-        return Finding(probe, Verdict.WARN, f"{good}; {health.watch}", health.remedy)
-    # The source's own syncs report whether the variable is set where they run.
-    result = f"not tested, because {health.unset} is not set here" if health.unset else "can be read"
-    return Finding(probe, Verdict.OK, f"{result}; {good}")
+        return Finding(probe, Verdict.WARN, f"{good}; {health.watch}", health.remedy, source=name)
+    if health.unset:
+        # The source's own syncs report whether the variable is set where they run.
+        good = f"login not checked, because {health.unset} is not set here; {good}"
+    return Finding(probe, Verdict.OK, f"can be read; {good}" if health.is_read else good, source=name)
 
 
 def switched_off(names: Iterable[str]) -> list[Finding]:

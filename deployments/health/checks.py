@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from catchment.contracts import Connector
 from catchment.errors import CatchmentError, SourceUnavailable, TryAgain
 from catchment.ledger import Ledger, Source
-from catchment.runtime import watch_status
+from catchment.runtime import secret_references, watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
 from catchment.runtime.server_report import ServerReport
@@ -135,9 +136,8 @@ def _standings(
 ) -> list[SourceHealth]:
     # A variable that is set for `up` may be unset for this caller, such as a cron job.
     unset = {entry.name: variable for entry in entries if elsewhere and (variable := _unset(entry))}
-    unasked: dict[str, CatchmentError | None] = dict.fromkeys((*_unread(home, entries), *unset))
-    probers = {entry.name: _prober(entry) for entry in entries if entry.name not in unasked}
-    reached = unasked | within(PROBE_SECONDS, probers)
+    probers = {entry.name: _prober(entry) for entry in entries if entry.name not in unset}
+    reached = dict[str, CatchmentError | None].fromkeys(unset) | within(PROBE_SECONDS, probers)
     # Another check reports a ledger that cannot be read.
     with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home)) as ledger:
         known = {source.name: source for source in ledger.sources.all()}
@@ -147,24 +147,12 @@ def _standings(
 
 def _unset(entry: SourceEntry) -> str | None:
     """The first environment variable with a secret of the source that this process lacks; None if all are set."""
-    kept = (value for value in entry.settings.model_dump().values() if isinstance(value, str))
-    names = (value.removeprefix(_VARIABLE) for value in kept if value.startswith(_VARIABLE))
+    names = (value.removeprefix(_VARIABLE) for value in _secrets(entry) if value.startswith(_VARIABLE))
     return next((name for name in names if name not in os.environ), None)
 
 
-def _unread(home: Home, entries: tuple[SourceEntry, ...]) -> set[str]:
-    """The sources without consent, which are not even probed. `catchment doctor` reports the consents."""
-    from connectors import connector_class
-
-    given: dict[str, list[bool]] = {}
-    with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home)) as ledger:
-        for consent in ledger.consents.all():
-            given.setdefault(consent.source, []).append(consent.state == "given")
-    return {
-        entry.name
-        for entry in entries
-        if not all(given.get(entry.name) or [not scopes_of(connector_class(entry.kind)(entry.settings))])
-    }
+def _secrets(entry: SourceEntry) -> list[str]:
+    return [row.value for row in entry.settings.rows() if row.is_secret and row.value]
 
 
 def _standing(
@@ -196,21 +184,40 @@ def _standing(
         watch.reason if watch and badly else "",
         watch.remedy if watch and badly else "",
         unset.get(entry.name),
+        is_read=_is_here(entry),
     )
 
 
 def _prober(entry: SourceEntry) -> Callable[[], CatchmentError | None]:
+    """Return a function that reads a source on this machine, or else the secrets of its login.
+
+    A host is asked by syncs alone, at their pace: the checks are repeated every minute or five.
+    """
+
     def probe() -> CatchmentError | None:
         from catchment.sync import preflight
-        from connectors import connector_class
 
         try:
-            preflight.probe(connector_class(entry.kind)(entry.settings))
+            if _is_here(entry):
+                preflight.probe(_connector(entry))
+            else:
+                for reference in _secrets(entry):
+                    secret_references.resolve(reference)
         except CatchmentError as error:
             return error
         return None
 
     return probe
+
+
+def _is_here(entry: SourceEntry) -> bool:
+    return not scopes_of(_connector(entry))
+
+
+def _connector(entry: SourceEntry) -> Connector:
+    from connectors import connector_class
+
+    return connector_class(entry.kind)(entry.settings)
 
 
 def within(seconds: float, calls: Mapping[str, Callable[[], T]]) -> dict[str, T]:

@@ -134,8 +134,9 @@ def standing(**more: object) -> SourceHealth:
 @pytest.mark.parametrize(
     ("one", "expected"),
     [
-        (standing(), Finding("source notes", OK, "can be read; last good sync 3 min ago")),
-        (standing(last_good=None), Finding("source notes", OK, "can be read; never synced")),
+        (standing(), Finding("source notes", OK, "can be read; last good sync 3 min ago", source="notes")),
+        (standing(last_good=None), Finding("source notes", OK, "can be read; never synced", source="notes")),
+        (standing(is_read=False), Finding("source notes", OK, "last good sync 3 min ago")),
         (
             standing(state="paused", trouble=SourceUnavailable("Vault is gone")),
             Finding("source notes", OK, "paused; last good sync 3 min ago", "catchment sources resume notes"),
@@ -187,11 +188,12 @@ def standing(**more: object) -> SourceHealth:
                 WARN,
                 "last sync failed (crashed); last good sync 3 min ago",
                 "catchment sync notes --wait",
+                source="notes",
             ),
         ),
         (
             standing(watch="on NFS", remedy="add a schedule"),
-            Finding("source notes", WARN, "last good sync 3 min ago; on NFS", "add a schedule"),
+            Finding("source notes", WARN, "last good sync 3 min ago; on NFS", "add a schedule", source="notes"),
         ),
     ],
 )
