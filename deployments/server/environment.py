@@ -30,6 +30,7 @@ _ALLOCATOR: Mapping[str, str] = MappingProxyType(
 """For glibc. By default it keeps memory that one thread freed for that thread alone (25 MB in a run), and keeps as much freed
 memory as the largest freed text had, for the next one (30 MB in each process)."""
 
+_AUTHORITIES: Mapping[str, str] = MappingProxyType({"SSL_CERT_FILE": "file", "SSL_CERT_DIR": "folder"})
 _QUICK_IMPORTS: Mapping[str, str] = MappingProxyType(
     {"PY_KEY_VALUE_DISABLE_BEARTYPE": "true", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 )
@@ -70,12 +71,12 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
     """The environment of the server, the worker and every run: the current one, with Prefect's settings replaced.
 
-    The user's own Prefect settings are dropped, because they belong to another server; so are `unusable_proxies`.
+    The user's own Prefect settings are dropped, because they belong to another server; so are `unusable_variables`.
     `auth` is the only secret that is added. `port`: of this home's own server; a joined host has none.
     """
     membership = Membership.of(home)
     address = membership.server if membership else f"http://127.0.0.1:{port}"
-    unusable = unusable_proxies()
+    unusable = unusable_variables()
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_") and key not in unusable}
     # Requests to the server must never reach the user's proxy.
     local = dict.fromkeys(["127.0.0.1", "::1", "localhost", ".localhost", urlsplit(address).hostname])
@@ -100,16 +101,24 @@ def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
     }
 
 
-def unusable_proxies() -> list[str]:
-    """Return the variables of the environment with proxies that the HTTP client does not support. It would refuse to start."""
-    return [
-        name
-        for name, value in os.environ.items()
-        if name.lower().endswith("_proxy")
-        and name.lower() != "no_proxy"
-        and "://" in value
-        and not value.lower().startswith(("http://", "https://"))
-    ]
+def unusable_variables() -> dict[str, str]:
+    """Return the variables of the environment with which the HTTP client refuses to start, and what is wrong with each."""
+    found = {
+        name: f"{what} not found" for name, what in _AUTHORITIES.items() if not Path(os.environ.get(name, "/")).exists()
+    }
+    for name, value in os.environ.items():
+        if value and name.lower().endswith("_proxy") and name.lower() != "no_proxy" and not _is_proxy(value):
+            found[name] = "not a proxy with http:// or https://"
+    return found
+
+
+def _is_proxy(value: str) -> bool:
+    from httpx import URL, InvalidURL
+
+    try:
+        return URL(value if "://" in value else f"http://{value}").scheme in ("http", "https")
+    except InvalidURL:
+        return False
 
 
 def _of_joined_host(home: Home) -> dict[str, str]:

@@ -24,7 +24,7 @@ from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.remote import is_live
 from deployments.runs.work_pool import ensure_pool, follow_clock, replan, worker_online
 from deployments.server.client import api
-from deployments.server.environment import auth_string, authorities, child_environment, unusable_proxies
+from deployments.server.environment import auth_string, authorities, child_environment, unusable_variables
 from deployments.server.logs import BoundedLog
 from deployments.server.ports import Exposure, listen, listen_for_page
 from deployments.server.prefect_database import note_block_types, prepare
@@ -227,8 +227,8 @@ class _Supervisor:
         self._orphans = Orphans()
 
     def supervise(self) -> None:
-        if proxies := unusable_proxies():
-            self._announce(f"{', '.join(proxies)}: not used; Catchment supports proxies with http:// and https:// only")
+        for name, problem in unusable_variables().items():
+            self._announce(f"{name}: {problem}; not used")
         if self._server and (line := prepare(self._home)):
             self._announce(line)
         try:

@@ -26,7 +26,7 @@ from catchment.search.remote import WebAddress
 from catchment.settings import Home
 from deployments.runs import runs
 from deployments.server.client import api
-from deployments.server.environment import auth_string, child_environment, unusable_proxies
+from deployments.server.environment import auth_string, child_environment, unusable_variables
 from deployments.server.planned import read_report
 from deployments.server.running import Running, record, running, state_file, supervisor_lock, ui_login
 from deployments.supervisor.supervisor import down, up
@@ -99,12 +99,24 @@ def test_children_get_only_proxies_that_their_client_supports(
         monkeypatch.delenv(other, raising=False)
     monkeypatch.setenv(name, "http://proxy.example:3128")
     assert child_environment(home, port=4711, auth="catchment:x")[name] == "http://proxy.example:3128"
-    monkeypatch.setenv(name, "socks5://127.0.0.1:1080")
-    environment = child_environment(home, port=4711, auth="catchment:x")
-    assert name not in environment and unusable_proxies() == [name]
+    for wrong in ("socks5://127.0.0.1:1080", "::nonsense::"):
+        monkeypatch.setenv(name, wrong)
+        environment = child_environment(home, port=4711, auth="catchment:x")
+        assert name not in environment and list(unusable_variables()) == [name]
     monkeypatch.delenv(name)
     with httpx.Client():
-        assert unusable_proxies() == []
+        assert unusable_variables() == {}
+
+
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+def test_children_get_only_authorities_that_are_there(
+    home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.setenv(name, str(tmp_path))
+    assert child_environment(home, port=4711, auth="catchment:x")[name] == str(tmp_path)
+    monkeypatch.setenv(name, str(tmp_path / "gone"))
+    assert name not in child_environment(home, port=4711, auth="catchment:x")
+    assert [*unusable_variables()] == [name]
 
 
 def test_port_in_use_is_refused_with_the_remedy(home: Home) -> None:
