@@ -67,13 +67,17 @@ class Wait:
 
 @dataclass
 class Thing:
-    """An item. `gone`: what the library had when the source deleted it; `lacking`: the source had something else then."""
+    """An item. `gone`: what the library had when the source deleted it; `lacking`: the source had something else then.
+
+    `unread`: a replay waited then.
+    """
 
     version: str
     place: str = "present"
     wait: Wait | None = None
     gone: State = State()
     lacking: bool = False
+    unread: bool = False
     tried: set[int] = field(default_factory=set)
 
 
@@ -165,9 +169,9 @@ class Model(RuleBasedStateMachine):
         wanted = version != thing.version or (thing.place != "present" and thing.lacking)
         if not wanted and thing.place == "deleted":
             self._change(number, name, thing.gone)
-        if wanted:
+        if wanted or (thing.place != "present" and thing.unread):
             self._wait(name, Wait(number))
-        thing.version, thing.place, thing.lacking = version, "present", False
+        thing.version, thing.place, thing.lacking, thing.unread = version, "present", False, False
 
     def _wait(self, name: str, wait: Wait) -> None:
         self.things[name].wait = wait
@@ -179,6 +183,7 @@ class Model(RuleBasedStateMachine):
         state = self._state(name)
         repeats = thing.wait is not None and thing.wait.repeats
         thing.lacking = (thing.wait is not None and not repeats) or state.text is None or state.stopped
+        thing.unread = repeats
         thing.place, thing.wait, thing.gone = "deleted", None, state
         self._change(number, name, State())
 
