@@ -120,6 +120,15 @@ class Watchable(Protocol):
 
 
 @runtime_checkable
+class Unhurried(Protocol):
+    """A connector whose listing leaves items for later if their host does not answer now. They keep their state."""
+
+    def left(self) -> Mapping[str, str]:
+        """Return the locators that the last listing left, with the reason."""
+        ...
+
+
+@runtime_checkable
 class Windowed(Protocol):
     """A connector that can request the items of a period from its host, such as those older than its setting `since`."""
 

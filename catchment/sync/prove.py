@@ -24,7 +24,7 @@ from catchment.content.codec import decode_document
 from catchment.content.extract import EXTRACTOR, extract
 from catchment.content.normalize import NORMALIZER
 from catchment.content.parsing import Read, ReadTask, read
-from catchment.contracts import Connected, Connector
+from catchment.contracts import Connected, Connector, Unhurried
 from catchment.errors import ItemError, SourceError, Stopped
 from catchment.ledger import (
     ItemStatus,
@@ -182,6 +182,10 @@ def prove(
             findings.append(ProofFinding(Flaw.UNREADABLE, item.locator, item.unread))
         elif item.status is ItemStatus.WAITING:
             findings.append(ProofFinding(Flaw.WAITING, item.locator, _QUEUED))
+    if isinstance(connector, Unhurried):
+        found = {finding.item for finding in findings}
+        left = {item: why for item, why in connector.left().items() if item not in found}
+        findings += [ProofFinding(Flaw.UNREADABLE, item, why) for item, why in left.items()]
     folders = tuple(_folders(stored, plan.steps, findings))
     index = tuple(ledger.proof.index(source.id))
     return Proven(source.name, folders, tuple(findings), index, plan, frozenset(unsound), damaged | altered, texts)
@@ -292,7 +296,8 @@ def _folders(
         by_folder[item.container].append(item)
     flaws: defaultdict[str, defaultdict[Flaw, int]] = defaultdict(lambda: defaultdict(int))
     for finding in findings:
-        flaws[containers[finding.item]][finding.flaw] += 1
+        # An address that was never read has no folder.
+        flaws[containers.get(finding.item, "")][finding.flaw] += 1
     at_source = _at_source(stored, steps)
     unlisted = tuple(f.item for f in findings if f.flaw is Flaw.UNREADABLE and f.item.endswith("/"))
     for name in sorted({*by_folder, *flaws, *at_source}):

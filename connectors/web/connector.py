@@ -59,6 +59,7 @@ class WebConnector:
         self.pace = Pace()
         self.parse: Parse = parse_here
         self.folder: Path | None = None
+        self._listing: WebListing | None = None
 
     def __reduce__(self) -> tuple[type[WebConnector], tuple[Any, ...]]:
         return WebConnector, (self._settings,)
@@ -87,9 +88,13 @@ class WebConnector:
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         lists, pages = self._store("lists"), self._store("pages")
-        return WebListing(
+        self._listing = WebListing(
             WebRun(self._settings, self._asked(), lists, pages, self.parse, present, deep), known
-        ).changes()
+        )
+        return self._listing.changes()
+
+    def left(self) -> Mapping[str, str]:
+        return self._listing.left() if self._listing else {}
 
     def expect(self, items: Sequence[Item]) -> None:
         """Nothing is read ahead: the listing has stored what it received."""

@@ -109,6 +109,8 @@ class PageLooks:
         """Links that were found and not wanted yet, with their site and depth."""
         self.next: datetime | None = None
         """When the next page is due."""
+        self.left: dict[str, str] = {}
+        """Locators that were not compared, because their host does not answer, with the reason."""
         self._marks = marks
         self._same: Counter[tuple[str, str]] = Counter()
         self._run = run
@@ -263,8 +265,10 @@ class PageLooks:
     def without_page(self, wanted: Wanted, error: ItemError) -> Iterator[Change]:
         """Record a look without an answer. What was read once stays as it is."""
         now = self._run.clock()
-        if isinstance(error, HostAway) and (wanted.known or now - error.failing < _GIVEN_UP):
-            return
+        if isinstance(error, HostAway):
+            self.left[wanted.locator] = str(error)
+            if wanted.known or now - error.failing < _GIVEN_UP:
+                return
         state = (wanted.state or _unread(now)).failed(now)
         if wanted.version:
             if not isinstance(error, RobotsForbid):

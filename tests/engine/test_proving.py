@@ -13,6 +13,7 @@ from catchment.runtime.process import alive, identity
 from catchment.settings import Home
 from catchment.sync.prove import Flaw, Proven
 from connectors.folders.scan import Lister, Listing, ScannedFolder
+from connectors.local_files import LocalFiles
 from tests.documents import document_named
 from tests.engine.papers import Papers
 from tests.hits import find_hits
@@ -46,6 +47,15 @@ def test_consistent_library_is_proved_by_folder(papers: Papers) -> None:
     told = [(f.name, f.source, f.ledger, f.library, f.set_apart) for f in proven.folders]
     assert told == [("", 4, 4, 4, 0), ("sub", 2, 2, 1, 1)]
     assert all(folder.digest for folder in proven.folders)
+
+
+def test_items_of_a_silent_host_are_not_proved(papers: Papers, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = {"0.md": "the host does not answer", "never read": "the host does not answer"}
+    monkeypatch.setattr(LocalFiles, "left", lambda _: left, raising=False)
+    proven = papers.prove()
+    assert not proven.holds
+    assert found(proven) == dict.fromkeys(left, "unreadable")
+    assert {folder.name: folder.flaws for folder in proven.folders if folder.flaws} == {"": {Flaw.UNREADABLE: 2}}
 
 
 def test_folder_renamed_during_a_repair_keeps_its_documents(papers: Papers) -> None:

@@ -184,6 +184,7 @@ def test_silent_host_costs_one_time_limit(small_web: SmallWeb, reader: Reader, m
     source = reader.connector(put_list(good, silent.address("/a"), silent.address("/b")), hosts=[silent.name])
     assert reader.sync(source).failed == {}
     assert (len(silent.requests), f"host:{silent.name}" in reader.ledger.marks) == (1, True)
+    assert source.left().keys() == {silent.address("/a"), silent.address("/b")}
 
 
 def test_one_broken_page_does_not_stop_its_host(small_web: SmallWeb, reader: Reader) -> None:
