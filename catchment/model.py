@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -81,6 +81,24 @@ def is_charset(name: str) -> bool:
         return _CHARSET.match(name) is not None and codecs.lookup(name) is not None
     except (LookupError, ValueError):
         return False
+
+
+_FIRST_TIME = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
+_LAST_TIME = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
+
+
+def time_of(text: Any, read: Callable[[Any], datetime] = datetime.fromisoformat) -> datetime | None:
+    """Return the time that data of others states, in aware UTC; without a zone it is taken as UTC.
+
+    `read` knows the notation (default: ISO 8601). None for what it does not know, and for a time that does not exist in every
+    time zone.
+    """
+    try:
+        found = read(text)
+        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, TypeError, LookupError, OverflowError):
+        return None
+    return found if _FIRST_TIME <= found <= _LAST_TIME else None
 
 
 def fingerprint(version: str) -> str:

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
+from catchment.model import time_of
+
 
 class RateProfile(StrEnum):
     """A request rate: the long-term rate per second, and the burst permitted after a pause."""
@@ -106,10 +108,10 @@ def read_headers(headers: Mapping[str, str], now: datetime | None = None) -> Rat
     values are ignored. Durations are capped at one day.
     """
     values = {name.lower(): value.strip() for name, value in headers.items()}
-    date = _moment(values.get("date")) or now or datetime.now(UTC)
+    date = time_of(values.get("date"), parsedate_to_datetime) or now or datetime.now(UTC)
     after = values.get("retry-after")
     retry_after = _number(after)
-    if retry_after is None and (moment := _moment(after)) is not None:
+    if retry_after is None and (moment := time_of(after, parsedate_to_datetime)) is not None:
         retry_after = max(0.0, (moment - date).total_seconds())
     retry_after = None if retry_after is None else min(retry_after, _LONGEST)
     limit, remaining, reset = (_number(values.get(f"x-ratelimit-{name}")) for name in ("limit", "remaining", "reset"))
@@ -127,11 +129,3 @@ def _number(text: str | None) -> float | None:
     except ValueError:
         return None
     return number if 0 <= number <= _LARGEST else None
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        moment = parsedate_to_datetime(text or "")
-    except (ValueError, OverflowError):
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

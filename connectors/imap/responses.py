@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from imapclient.response_parser import parse_response
 
+from catchment.model import time_of
 from connectors.imap.mail_folders import MailboxStatus, MailFolder
 from connectors.imap.names import decode_folder, identity
 
@@ -77,11 +78,10 @@ def parse_messages(responses: Mapping[int, Any], uids: Sequence[int]) -> list[Me
 
 def _message(uid: int, fields: Mapping[bytes, Any]) -> Message:
     match = _MESSAGE_ID.match(fields.get(_HEADER) or b"")
-    received = fields.get(b"INTERNALDATE")
     return Message(
         uid,
         int(fields[b"RFC822.SIZE"]),
-        received.astimezone(UTC) if received else None,
+        time_of(fields.get(b"INTERNALDATE"), lambda received: received),
         " ".join(match[1].decode("utf-8", "replace").split())[:998] if match else "",
         tuple(sorted(flag for flag in _flags(fields.get(b"FLAGS", ())) if flag != "\\Recent")),
         fields.get(b"BODYSTRUCTURE"),

@@ -8,10 +8,9 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from calendar import timegm
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from html import escape, unescape
 from typing import Any
@@ -21,6 +20,7 @@ import orjson
 from feedparser.encodings import convert_to_utf8
 
 from catchment.errors import BadInput, ParseError
+from catchment.model import time_of
 from connectors.web.address import normalized
 
 MOST_ENTRIES = 5_000
@@ -177,8 +177,8 @@ def _json_entry(item: Mapping[str, Any], feed: str) -> FeedEntry:
         _link(item.get("url"), feed) or _link(item.get("external_url"), feed),
         title=_words(item.get("title")),
         author=", ".join(filter(None, (_words(person.get("name")) for person in people if isinstance(person, dict)))),
-        published=iso_time(item.get("date_published")),
-        updated=iso_time(item.get("date_modified")),
+        published=time_of(item.get("date_published")),
+        updated=time_of(item.get("date_modified")),
         html=_html(contents, feed)
         + _attached([(file.get("url"), file.get("title") or file.get("mime_type")) for file in attached], feed),
         is_full=bool(_words(item.get("content_html")) or _words(item.get("content_text"))),
@@ -271,20 +271,7 @@ def _name(author: str) -> str:
 
 def _time(entry: Any, name: str) -> datetime | None:
     parsed = dict.get(entry, f"{name}_parsed")
-    try:
-        if parsed:
-            return datetime.fromtimestamp(timegm(parsed), UTC)
-        # feedparser fails on times without a zone.
-        time = parsedate_to_datetime((dict.get(entry, name) or "")[:_MOST_DATE])
-    except (ValueError, OverflowError):
-        return None
-    return time.replace(tzinfo=time.tzinfo or UTC).astimezone(UTC)
-
-
-def iso_time(text: Any) -> datetime | None:
-    """Return the time that an ISO 8601 text names, in UTC; None if it is no such text."""
-    try:
-        time = datetime.fromisoformat(text)
-        return time.replace(tzinfo=time.tzinfo or UTC).astimezone(UTC)
-    except (ValueError, TypeError, OverflowError):
-        return None
+    if parsed:
+        return time_of(parsed, lambda fields: datetime(*fields[:6]))  # noqa: DTZ001 - in UTC
+    # feedparser fails on times without a zone.
+    return time_of((dict.get(entry, name) or "")[:_MOST_DATE], parsedate_to_datetime)

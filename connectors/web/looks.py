@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from catchment.model import time_of
 from connectors.web.client import WebResponse
 
 FIRST_INTERVAL = timedelta(days=1)
@@ -94,7 +95,7 @@ def changed(before: PageState | None, now: datetime, response: WebResponse) -> P
     """Return the state after a look that had new content."""
     interval = max(before.interval / 2, _LEAST) if before else FIRST_INTERVAL
     state = PageState(now + interval, interval, (before.looks if before else 0) + 1, **_validators(response))
-    return replace(state, size=len(response.body), dated=_date(response.modified))
+    return replace(state, size=len(response.body), dated=time_of(response.modified, parsedate_to_datetime))
 
 
 def digest(body: bytes, media_type: str) -> str:
@@ -121,11 +122,3 @@ def _visible(body: bytes) -> bytes:
 
 def _validators(response: WebResponse) -> dict[str, Any]:
     return {"etag": response.etag, "modified": response.modified, "validated": response.address}
-
-
-def _date(text: str | None) -> datetime | None:
-    try:
-        moment = parsedate_to_datetime(text or "")
-    except (ValueError, OverflowError):
-        return None
-    return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)

@@ -17,8 +17,9 @@ import orjson
 from lxml import etree, html
 
 from catchment.errors import BadInput, ParseError
+from catchment.model import time_of
 from connectors.web.address import normalized
-from connectors.web.feeds import FEED_ROOTS, is_json_feed, iso_time, root_element
+from connectors.web.feeds import FEED_ROOTS, is_json_feed, root_element
 
 MOST_ADDRESSES = 200_000
 _MOST_BYTES = 50 << 20
@@ -156,7 +157,7 @@ def _in_sitemap(data: bytes, report: Callable[[str], None]) -> Iterator[Listed]:
         texts = {
             etree.QName(child).localname: child.text or "" for child in element.iterchildren("{*}loc", "{*}lastmod")
         }
-        yield Listed(texts.get("loc", ""), modified=iso_time(texts.get("lastmod", "").strip()))
+        yield Listed(texts.get("loc", ""), modified=time_of(texts.get("lastmod", "").strip()))
 
 
 def _in_opml(data: bytes, report: Callable[[str], None]) -> Iterator[Listed]:

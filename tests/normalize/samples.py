@@ -22,7 +22,7 @@ _CORE = (
     '<?xml version="1.0"?><cp:coreProperties xmlns:cp="http://schemas.openxmlformats.org/package/2006/metadata/core-properties"'
     ' xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:dcterms="http://purl.org/dc/terms/"'
     ' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><dc:title>{title}</dc:title><dc:creator>Ada Berg</dc:creator>'
-    '<dcterms:created xsi:type="dcterms:W3CDTF">2024-03-01T09:30:00Z</dcterms:created></cp:coreProperties>'
+    '<dcterms:created xsi:type="dcterms:W3CDTF">{created}</dcterms:created></cp:coreProperties>'
 )
 
 
@@ -37,7 +37,7 @@ def zipped(members: dict[str, str | bytes], stored: tuple[str, ...] = ()) -> byt
     return out.getvalue()
 
 
-def docx(body: str = "", title: str = "Water levels") -> bytes:
+def docx(body: str = "", title: str = "Water levels", created: str = "2024-03-01T09:30:00Z") -> bytes:
     word = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
     body = body or (
         '<w:p><w:pPr><w:pStyle w:val="Heading1"/></w:pPr><w:r><w:t>Spring survey</w:t></w:r></w:p>'
@@ -56,7 +56,7 @@ def docx(body: str = "", title: str = "Water levels") -> bytes:
                 '<Relationship Id="r2" Type="http://schemas.openxmlformats.org/package/2006/relationships/metadata/'
                 'core-properties" Target="docProps/core.xml"/>'
             ),
-            "docProps/core.xml": _CORE.format(title=title),
+            "docProps/core.xml": _CORE.format(title=title, created=created),
             "word/document.xml": f'<?xml version="1.0"?><w:document xmlns:w="{word}"><w:body>{body}</w:body></w:document>',
         }
     )
@@ -338,3 +338,16 @@ def outlook_message(properties: dict[int, str | bytes], numbers: dict[int, int] 
         head.ljust(sector, b"\xff") + links + records.ljust(directory * sector, b"\0")
         + small_links + content.ljust(length * sector, b"\0")
     )  # fmt: skip
+
+
+def photograph(order: str, *texts: tuple[int, bytes]) -> bytes:
+    """Return a JPEG with these fields of EXIF."""
+    tiff = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 8)
+    tiff += struct.pack(f"{order}HHHIII", 1, 0x8769, 4, 1, 26, 0) + struct.pack(f"{order}H", len(texts))
+    place = 28 + 12 * len(texts) + 4
+    for tag, text in texts:
+        tiff += struct.pack(f"{order}HHII", tag, 2, len(text), place)
+        place += len(text)
+    exif = b"Exif\x00\x00" + tiff + b"\x00" * 4 + b"".join(text for _, text in texts)
+    frame = b"\xff\xc0\x00\x11\x08" + struct.pack(">HH", 30, 40) + b"\x03" * 12
+    return b"\xff\xd8\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + frame

@@ -286,24 +286,12 @@ def test_a_notebook_of_the_first_format_is_read() -> None:
     assert (document.title, document.text) == ("Weir", "# Weir\n\n````\nlevel()\n````")
 
 
-def _photograph(order: str, *texts: tuple[int, bytes]) -> bytes:
-    tiff = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 8)
-    tiff += struct.pack(f"{order}HHHIII", 1, 0x8769, 4, 1, 26, 0) + struct.pack(f"{order}H", len(texts))
-    place = 28 + 12 * len(texts) + 4
-    for tag, text in texts:
-        tiff += struct.pack(f"{order}HHII", tag, 2, len(text), place)
-        place += len(text)
-    exif = b"Exif\x00\x00" + tiff + b"\x00" * 4 + b"".join(text for _, text in texts)
-    frame = b"\xff\xc0\x00\x11\x08" + struct.pack(">HH", 30, 40) + b"\x03" * 12
-    return b"\xff\xd8\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + frame
-
-
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_photo_date_is_read_from_exif(order: str) -> None:
     taken = (0x9003, b"2024:03:01 10:30:00\x00")
-    document = _read(_photograph(order, taken))
+    document = _read(samples.photograph(order, taken))
     assert document.created == datetime(2024, 3, 1, 10, 30, tzinfo=UTC)
-    document = _read(_photograph(order, taken, (0x9011, b"+02:00\x00")))
+    document = _read(samples.photograph(order, taken, (0x9011, b"+02:00\x00")))
     assert document.created == datetime(2024, 3, 1, 8, 30, tzinfo=UTC)
 
 

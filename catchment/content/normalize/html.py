@@ -10,9 +10,8 @@ from typing import Any, Protocol
 
 from catchment.content.normalize.decode import declared_encoding, decode
 from catchment.content.normalize.language_detection import language
-from catchment.content.normalize.markdown import iso_moment
 from catchment.content.normalize.nesting import flattened
-from catchment.model import Document
+from catchment.model import Document, time_of
 
 _DROPPED_NAMES = "script style template head svg math iframe object canvas noscript select button -comment"
 _DROPPED = frozenset(_DROPPED_NAMES.split())
@@ -333,7 +332,7 @@ def meta(tree: Any) -> dict[str, str]:
 
 
 def _moment(fields: dict[str, str], keys: tuple[str, ...]) -> datetime | None:
-    return next((moment for key in keys if key in fields and (moment := iso_moment(fields[key]))), None)
+    return next((moment for key in keys if key in fields and (moment := time_of(fields[key].strip()))), None)
 
 
 def named_language(tree: Any) -> str | None:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from html import unescape
 from typing import Any
 
 from catchment.content.normalize.decode import declared_encoding, decode
 from catchment.content.normalize.packages import tree
 from catchment.errors import ParseError, ResourceExhausted
-from catchment.model import Document
+from catchment.model import Document, time_of
 
 _EXIF_IFD, _TAKEN, _ZONE = 0x8769, 0x9003, 0x9011
 _SVG_TEXT = re.compile(r"<(title|desc)[^<>]*>([^<]*)<")
+_NOTATION = "%Y:%m:%d %H:%M:%S"
 _OFFSET = re.compile(r"[+-]\d\d:\d\d\Z")
 _SVG_WORDS = re.compile(r"<text\b[^<>]*>")
 _TAG = re.compile(r"<[^<>]*>")
@@ -175,12 +176,10 @@ def _taken(data: bytes) -> datetime | None:
     taken, zone = (_entry(block, directory, tag, read) if directory else 0 for tag in (_TAKEN, _ZONE))
     text = block[taken : taken + 19].decode("ascii", "replace") if taken else ""
     offset = block[zone : zone + 6].decode("ascii", "replace") if zone else ""
-    try:
-        if not _OFFSET.match(offset):
-            return datetime.strptime(text, "%Y:%m:%d %H:%M:%S").replace(tzinfo=UTC)
-        return datetime.strptime(text + offset, "%Y:%m:%d %H:%M:%S%z").astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
+    notation, written = _NOTATION, text
+    if _OFFSET.match(offset):
+        notation, written = f"{_NOTATION}%z", text + offset
+    return time_of(written, lambda one: datetime.strptime(one, notation))  # noqa: DTZ007 - UTC without a zone
 
 
 def _entry(block: bytes, directory: int, tag: int, read: Callable[[bytes, int, int], int]) -> int:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from heapq import merge
 from typing import Any
 
 from catchment.content.normalize import frontmatter
 from catchment.content.normalize.decode import decode
 from catchment.content.normalize.language_detection import language
-from catchment.model import Document
+from catchment.model import Document, time_of
 
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]++([^\n]++)", re.MULTILINE)
 _UNDERLINED = re.compile(r"\n[ \t]*\n {0,3}(?![-*+>|#=]|\d{1,9}[.)][ \t])([^\s][^\n]*+)\n(?:==++|--++)[ \t]*(?=\n|\Z)")
@@ -119,15 +119,6 @@ def _moment(fields: Mapping[str, Any], keys: tuple[str, ...]) -> datetime | None
     """Return the first of these properties that is an ISO 8601 date or time, in UTC."""
     for key in keys:
         value = fields.get(key)
-        if isinstance(value, str) and (moment := iso_moment(value)):
+        if isinstance(value, str) and (moment := time_of(value.strip())):
             return moment
     return None
-
-
-def iso_moment(text: str) -> datetime | None:
-    """Parse an ISO 8601 date or time into aware UTC; None for other text. A time without a zone is taken as UTC."""
-    try:
-        moment = datetime.fromisoformat(text.strip())
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None

@@ -10,11 +10,11 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from catchment.model import Item, RawContent
+from catchment.model import Item, RawContent, time_of
 
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # a complete control sequence
@@ -161,10 +161,10 @@ def release(repository: str, fields: Mapping[str, Any]) -> Entry:
 
 def parse_time(text: str) -> datetime:
     """Parse a time of the API. Raises ValueError if it has no time zone or is implausibly early."""
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None or found.year < _EARLIEST:
+    found = time_of(text)
+    if found is None or found.year < _EARLIEST or datetime.fromisoformat(text).tzinfo is None:
         raise ValueError("not a time")
-    return found.astimezone(UTC)
+    return found
 
 
 PARSERS: Mapping[EntryKind, Callable[[str, Mapping[str, Any]], Entry]] = {

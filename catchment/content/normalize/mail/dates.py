@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 from catchment.content.normalize.mail.words import uncommented
+from catchment.model import time_of
 
 # Notations beyond RFC 5322: `+01:00`, `GMT+0100` (JavaScript), ISO 8601, a leap second, and 24:00 for the end of a day.
 _ZONE = re.compile(r"(\d\d:\d\d(?::\d\d)?)[ \t]*(?:GMT|UTC?)?[ \t]*([+-]\d\d):?(\d\d)(?!\d)", re.IGNORECASE)
@@ -66,14 +67,9 @@ def moment(value: str) -> datetime | None:
 
 
 def _standard(value: str) -> datetime | None:
-    try:
-        if _ISO.match(value):
-            date = datetime.fromisoformat(_ISO_SPACE.sub("", value))
-        else:
-            date = parsedate_to_datetime(_ZONE.sub(r"\1 \2\3", value))
-        return date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
+    if _ISO.match(value):
+        return time_of(_ISO_SPACE.sub("", value))
+    return time_of(_ZONE.sub(r"\1 \2\3", value), parsedate_to_datetime)
 
 
 def _rewritten(value: str) -> str:

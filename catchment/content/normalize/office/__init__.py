@@ -16,12 +16,11 @@ from catchment.content.normalize.decode import decode
 from catchment.content.normalize.html import html
 from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.mail.outlook import outlook
-from catchment.content.normalize.markdown import iso_moment
 from catchment.content.normalize.office import compound, iwork, pdf, unread, workbooks
 from catchment.content.normalize.office.extraction import CONTROLS, XLSB, Extracted, Metadata, extracted, tidy
 from catchment.content.normalize.packages import LOCKED, Package
 from catchment.errors import ParseError, ResourceExhausted
-from catchment.model import Document
+from catchment.model import Document, time_of
 
 _RTF_PAGE = re.compile(rb"\\ansicpg(\d{3,5})")
 _RTF_BYTE = re.compile(rb"[\x80-\xff]")
@@ -193,7 +192,7 @@ def _language(code: str | None) -> str | None:
 
 
 def _moment(text: str | None) -> datetime | None:
-    return iso_moment(text) if text else None
+    return time_of(text.strip()) if text else None
 
 
 def _rtf_words(data: bytes, text: str | None) -> str | None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from itertools import count, groupby
 
-from catchment.content.normalize.markdown import iso_moment
 from catchment.content.normalize.office.extraction import Metadata, extracted
 from catchment.content.normalize.office.pdf_pages import MAX_NOTES, PdfPages
 from catchment.errors import ParseError
+from catchment.model import time_of
 
 MEDIA_TYPE = "application/pdf"
 _TAIL = 4_096
@@ -119,7 +119,7 @@ def _ranges(numbers: list[int]) -> str:
 
 def moment(data: bytes, text: str | None) -> datetime | None:
     """Return a time of the metadata with the zone in the file, which xberg omits."""
-    read = iso_moment(text) if text else None
+    read = time_of(text.strip()) if text else None
     if read is None:
         return None
     digits = read.strftime("%Y%m%d%H%M%S").encode()
@@ -127,7 +127,5 @@ def moment(data: bytes, text: str | None) -> datetime | None:
     if written is None:
         return read
     ahead = timedelta(hours=int(written[3]), minutes=int(written[4] or 0))
-    try:
-        return read - ahead if written[2] == b"+" else read + ahead
-    except OverflowError:
-        return None
+    zone = timezone(ahead if written[2] == b"+" else -ahead)
+    return time_of(read, lambda one: one.replace(tzinfo=zone))

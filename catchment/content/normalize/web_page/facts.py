@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 
 import orjson
 
-from catchment.content.normalize.markdown import iso_moment
+from catchment.model import time_of
 
 _TITLE = ("og:title", "twitter:title", "dc.title")
 _AUTHOR = ("author", "article:author", "dc.creator", "parsely-author", "sailthru.author", "byl")
@@ -134,7 +134,7 @@ def _title(tree: Any, fields: Mapping[str, str], site: str | None) -> str | None
 
 def _moments(values: list[Any]) -> datetime | None:
     """Return the first ISO 8601 date or time."""
-    return next((moment for each in values if isinstance(each, str) and (moment := iso_moment(each))), None)
+    return next((moment for each in values if isinstance(each, str) and (moment := time_of(each.strip()))), None)
 
 
 def _absolute(base: str, address: str) -> str | None:
