@@ -155,8 +155,13 @@ class WebConnector:
             raise FetchFailed(str(error)) from error
         if response.status != 200:
             raise NoSuchAddress.of_status(item.locator, response.status)
+        is_unread = item.version.startswith("+")
+        if is_unread and "site" not in item.attributes:
+            seed = Seed.of(item.locator, response, self.parse)
+            if seed.kind is not SeedKind.PAGE:
+                raise StillChanging("it is a feed or list again; the next sync reads it")
         version = looks.digest(response.body, response.media_type)
-        if version != item.version and not item.version.startswith("+"):
+        if version != item.version and not is_unread:
             raise StillChanging("the page changed since it was listed; the next sync reads it")
         return StoredResponse(item.locator, present(), response, version)
 

@@ -24,7 +24,7 @@ from catchment.errors import FetchFailed, ItemError, ParseError, SourceUnavailab
 from connectors.web.address import MOST_BYTES, host_of
 from connectors.web.client import WebResponse
 from connectors.web.feeds import WebFeed, read_feed
-from connectors.web.hosts import HostQueues, Hosts, NoSuchAddress, PageRequest
+from connectors.web.hosts import HostAway, HostQueues, Hosts, NoSuchAddress, PageRequest
 from connectors.web.marks import READ, WebMarks
 from connectors.web.seeds import Listed, SeedAddresses, SeedKind, kind_of_seed, listed
 from connectors.web.settings import WebSettings
@@ -103,6 +103,8 @@ class Seeds:
     def __init__(self, run: WebRun, queues: HostQueues, marks: WebMarks) -> None:
         self.failed: dict[str, ItemError] = {}
         """Seeds that cannot be read whole, and have no stored response that counts, with the reason."""
+        self.outdated: dict[str, ItemError] = {}
+        """Seeds that answered with something else, so that their stored response counts, with the reason."""
         self.excluded: set[str] = set()
         """Feeds and lists that others name, and whose host is not allowed."""
         self.pages: dict[str, WebResponse] = {}
@@ -250,6 +252,8 @@ class Seeds:
         # One that breaks off may be so for ever, unlike the page of a network that wants a login.
         if not has_content or isinstance(problem, ParseError):
             self.failed[address] = problem
+        elif address not in self._answered and not isinstance(problem, HostAway):
+            self.outdated[address] = problem
 
     def _answered_with(self, address: str, response: WebResponse) -> ItemError:
         """Keep a new content of a seed. Return the problem if it was none."""

@@ -13,13 +13,12 @@ from datetime import datetime
 from enum import StrEnum
 from itertools import islice
 
-import orjson
 from lxml import etree, html
 
 from catchment.errors import BadInput, ParseError
 from catchment.model import time_of
 from connectors.web.address import normalized
-from connectors.web.feeds import FEED_ROOTS, is_json_feed, root_element
+from connectors.web.feeds import FEED_ROOTS, is_json_feed, read_json, root_element
 
 MOST_ADDRESSES = 200_000
 _MOST_BYTES = 50 << 20
@@ -70,13 +69,15 @@ class SeedAddresses:
 
 
 def kind_of_seed(data: bytes, media_type: str | None, name: str) -> SeedKind:
-    """Return the kind of a seed. Only an empty file is recognized by its name. Raises ParseError for a damaged archive."""
+    """Return the kind of a seed; only an empty file is recognized by its name. Raises ParseError if an archive is damaged."""
     data = _unpacked(data)
     kind = _KINDS.get(root_element(data) or b"")
     if kind:
         return kind
     if is_json_feed(data):
         return SeedKind.FEED
+    if _FEED_TYPE.match(media_type or ""):
+        raise ParseError("not a feed, but its host says that it is one")
     if "html" in (media_type or ""):
         return SeedKind.PAGE
     sample = [_ADDRESS.match(listing.address) for listing in islice(_lines(data[:_SAMPLE_BYTES]), _SAMPLE)]
@@ -192,10 +193,7 @@ def _lines(data: bytes) -> Iterator[Listed]:
 
 
 def _json_line(line: str) -> Listed:
-    try:
-        loaded = orjson.loads(line)
-    except ValueError:
-        loaded = None
+    loaded = read_json(line)
     given = loaded if isinstance(loaded, dict) else {"url": loaded}
     address, title = given.get("url") or given.get("address"), given.get("title")
     return Listed(address if isinstance(address, str) else "", title if isinstance(title, str) else "")

@@ -142,7 +142,7 @@ class WebListing:
         for address in self._seeds.excluded:
             if wanted := self._pages.want(address):
                 yield from self._pages.consider(wanted)
-        for address, error in self._seeds.failed.items():
+        for address, error in (self._seeds.outdated | self._seeds.failed).items():
             if wanted := self._pages.want(address):
                 yield from self._pages.without_page(wanted, error)
         for locator, item in self._pages.items.items():

@@ -548,6 +548,29 @@ def test_feed_may_be_empty(text: str) -> None:
     assert read(text).entries == ()
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        r'"id": "odd", "title": "cut \ud83d"',
+        r'"id": "odd", "content_text": "\udfc6 \ud83d\udfc6"',
+        '"id": 1e999',
+        f'"id": {"9" * 5_000}',
+        '"id": "odd", "date_published": 1e999',
+        '"id": NaN',
+        '"id": "odd", "title": "a\x0bb\tc"',
+        '"id": "odd", "title": "\udcff"',
+    ],
+    ids=lambda odd: ascii(odd[:40]),
+)
+def test_odd_value_of_a_json_feed_costs_no_other_entry(odd: str) -> None:
+    entries = f'{{{odd}}}, {{"id": "good", "content_text": "Rising"}}'
+    text = f'{{"version": "https://jsonfeed.org/version/1.1", "items": [{entries}]}}'
+    found = read(text.encode(errors="surrogateescape")).entries
+    assert len(found) == 2 and found[1].id == "good"
+    assert repr(found).isprintable()
+    "".join((found[0].id, found[0].title, found[0].html)).encode()
+
+
 def test_relative_links_of_an_entry_have_their_base() -> None:
     inner = '<content type="html" xml:base="c/">&lt;a href="d"&gt;d&lt;/a&gt;</content>'
     given = first(atom(inner, more=' xml:base="https://other.example/a/"')).html

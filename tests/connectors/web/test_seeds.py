@@ -105,6 +105,17 @@ def test_json_lines_list_addresses_and_titles() -> None:
     ]
 
 
+def test_odd_title_of_an_address_costs_no_address() -> None:
+    line = b'{"url": "https://a.example/", "title": "cut \\ud83d", "size": 1e999}\n'
+    assert [found.address for found in listed(line, SeedKind.ADDRESSES, "").addresses] == ["https://a.example/"]
+
+
+@pytest.mark.parametrize("media_type", ["application/feed+json", "application/rss+xml"])
+def test_answer_that_says_it_is_a_feed_and_is_none_is_refused(media_type: str) -> None:
+    with pytest.raises(ParseError, match="not a feed"):
+        kind_of_seed(b'{"version": "https://jsonfeed.org/version/1.1", "items": [', media_type, "/feed")
+
+
 def test_page_lists_its_links() -> None:
     assert listed(PAGE.encode(), SeedKind.PAGE, BASE).addresses == [Listed("https://river.example/b/one")]
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
 
-from catchment.errors import AccessDenied, BadInput, FetchFailed, SkipReason, SourceInvalid, SourceUnavailable
+from catchment.errors import (
+    AccessDenied,
+    BadInput,
+    FetchFailed,
+    SkipReason,
+    SourceInvalid,
+    SourceUnavailable,
+    StillChanging,
+)
 from catchment.model import Checkpoint, Tombstone
 from connectors.web import hosts, web_listing
 from connectors.web.client import WebClient, WebResponse
@@ -128,7 +137,7 @@ def test_gone_page_is_deleted_after_three_looks_over_three_days(
     for _ in range(3):
         clock.wait(days=1)
         for _ in range(5):
-            assert reader.sync(source, deep=True).deleted == set()
+            assert address not in reader.sync(source, deep=True).deleted
     clock.wait(days=1.5)
     assert reader.sync(source).deleted == {address}
     assert reader.asked(lambda: reader.sync(source))[1:] == []
@@ -146,7 +155,7 @@ def test_gone_page_that_returns_starts_over(small_web: SmallWeb, reader: Reader,
     for kept in (None, host.pages["/page"]) * 4:
         host.always = None if kept else Page(status=410)
         clock.wait(days=2)
-        assert reader.sync(source, deep=True).deleted == set()
+        assert address not in reader.sync(source, deep=True).deleted
 
 
 def test_hosts_that_are_dead_refuse_or_throttle_defer_only_their_addresses(reader: Reader, clock: Clock) -> None:
@@ -279,8 +288,51 @@ def test_unreadable_list_and_login_page_in_its_place_delete_nothing(
     for answer in (Page(status=500), Page(status=404), Page(status=503), Page.moved("http://portal.example/"), portal):
         lists.always = answer
         clock.wait(days=2)
-        assert reader.sync(source).deleted == set()
+        assert not reader.sync(source).deleted & set(pages)
     assert set(reader.ledger.documents()) == set(pages)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Page.of(page("Please log in to the network")),
+        Page.of('{"version": "https://jsonfeed.org/version/1.1", "items": [', "application/json"),
+        Page.of("", "text/plain"),
+        Page(status=404),
+        Page(status=403),
+        Page(status=500),
+    ],
+    ids=["page", "cut", "empty", "404", "403", "500"],
+)
+def test_feed_that_answers_with_something_else_fails_and_keeps_its_entries(
+    small_web: SmallWeb, reader: Reader, clock: Clock, answer: Page
+) -> None:
+    host = small_web.hosts[0]
+    feed = host.put("/feed", rss(entry(1, full="the heron")), "application/rss+xml")
+    pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(2)]
+    source = reader.connector(put_list(host, *pages), feed)
+    reader.sync(source)
+    good, host.pages["/feed"] = host.pages["/feed"], answer
+    host.change("/list.txt", pages[0])
+    clock.wait(days=2)
+    report = reader.sync(source)
+    assert set(report.failed) == {feed}
+    assert report.deleted == {pages[1]}
+    assert set(reader.ledger.documents()) == {pages[0], f"{feed}#1"}
+    host.pages["/feed"] = good
+    failed = reader.ledger.rows[feed].item
+    with pytest.raises(StillChanging):
+        source.fetch(failed)
+    clock.wait(days=2)
+    assert reader.sync(source).failed == {}
+    assert set(reader.ledger.present()) == {pages[0], f"{feed}#1"}
+
+
+def test_page_with_an_odd_date_stops_no_other(small_web: SmallWeb, reader: Reader) -> None:
+    host = small_web.hosts[0]
+    pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(3)]
+    host.pages["/1"] = replace(host.pages["/1"], headers={"Last-Modified": "Fri, 31 Dec 9999 23:59:59 -0100"})
+    assert reader.sync(reader.connector(put_list(host, *pages))).fetched == set(pages)
 
 
 def test_sitemap_that_shrinks_to_nothing_reports_all_deletions(small_web: SmallWeb, reader: Reader) -> None:
