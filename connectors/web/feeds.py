@@ -10,12 +10,14 @@ import io
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from html import escape, unescape
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urldefrag
 
 import feedparser
 from feedparser.encodings import convert_to_utf8
@@ -28,6 +30,7 @@ MOST_ENTRIES = 5_000
 MOST_TAGS = 200_000
 """feedparser reads 50,000 tags in a second. A feed of 5,000 entries has about 100,000."""
 _MOST_TITLE = 1_000
+_MOST_NAME = 3_000
 _MOST_DATE = 100
 _MOST_DIGITS = 1_000
 _BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
@@ -48,7 +51,7 @@ _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 class FeedEntry:
     """An entry of a feed. `html` is as the feed has it, scripts included, with a `<base>` for its relative links.
 
-    `is_full`: `html` is the whole article, and not a summary of the page at `address`.
+    `id` is no other entry's of the feed. `is_full`: `html` is the whole article, and not a summary of the page at `address`.
     """
 
     id: str
@@ -96,8 +99,10 @@ def read_feed(data: bytes, address: str, charset: str | None = None) -> WebFeed:
     )
     if not parsed.version and not parsed.entries:
         raise ParseError("not a feed")
-    entries = (_entry(entry, address) for entry in parsed.entries[:MOST_ENTRIES])
-    return WebFeed(_plain(parsed.feed, "title"), _link(parsed.feed.get("link"), address), _distinct(entries))
+    entries = [_entry(entry, address) for entry in parsed.entries[:MOST_ENTRIES]]
+    # In Atom, entries with one ID are states of one entry (RFC 4287, 4.1.1).
+    distinct = _distinct(_latest(entries) if parsed.version.startswith("atom") else entries)
+    return WebFeed(_plain(parsed.feed, "title"), _link(parsed.feed.get("link"), address), distinct)
 
 
 def is_json_feed(data: bytes) -> bool:
@@ -136,7 +141,14 @@ def _bounded(data: bytes, root: bytes) -> bytes:
     return data
 
 
-def _entry(entry: Any, feed: str) -> FeedEntry:
+class _Named(NamedTuple):
+    """An entry, and what may identify it, the best first: its ID, address, link, file, title with date, and all of it."""
+
+    entry: FeedEntry
+    names: tuple[str | None, ...]
+
+
+def _entry(entry: Any, feed: str) -> _Named:
     links = entry.get("links", ())
     alternates = [link.get("href") for link in links if link.get("rel") == "alternate"]
     link = entry.get("feedburner_origlink") or entry.get("link") or next(iter(alternates), None)
@@ -151,12 +163,14 @@ def _entry(entry: Any, feed: str) -> FeedEntry:
     return _made(
         str(entry.get("id") or ""),
         # Without a link, feedparser takes the ID for one, also if it is only a number.
-        _link(link, feed if alternates else ""),
+        (link, feed if alternates else ""),
+        enclosures,
+        feed,
         title=_plain(entry, "title"),
         author=", ".join(filter(None, authors)),
         published=_time(entry, "published") or _time(entry, "created"),
         updated=_time(entry, "updated"),
-        html=_html(contents, feed) + _attached(enclosures, feed),
+        html=_html(contents, feed),
         is_full=is_full,
     )
 
@@ -177,20 +191,21 @@ def _json_feed(loaded: Mapping[str, Any], address: str) -> WebFeed:
     return WebFeed(_words(loaded.get("title")), _link(loaded.get("home_page_url"), address), _distinct(entries))
 
 
-def _json_entry(item: Mapping[str, Any], feed: str) -> FeedEntry:
+def _json_entry(item: Mapping[str, Any], feed: str) -> _Named:
     kinds = (("content_html", "text/html"), ("content_text", "text/plain"), ("summary", "text/plain"))
     contents = [{"type": kind, "value": item[name]} for name, kind in kinds if _words(item.get(name))][:1]
     people = _list(item.get("authors")) or [item.get("author")]
     attached = [file for file in _list(item.get("attachments")) if isinstance(file, dict)]
     return _made(
         str(given).strip() if isinstance(given := item.get("id"), str | int | float) else "",
-        _link(item.get("url"), feed) or _link(item.get("external_url"), feed),
+        (item["url"] if _link(item.get("url"), feed) else item.get("external_url"), feed),
+        [(file.get("url"), file.get("title") or file.get("mime_type")) for file in attached],
+        feed,
         title=_words(item.get("title")),
         author=", ".join(filter(None, (_words(person.get("name")) for person in people if isinstance(person, dict)))),
         published=time_of(item.get("date_published")),
         updated=time_of(item.get("date_modified")),
-        html=_html(contents, feed)
-        + _attached([(file.get("url"), file.get("title") or file.get("mime_type")) for file in attached], feed),
+        html=_html(contents, feed),
         is_full=bool(_words(item.get("content_html")) or _words(item.get("content_text"))),
     )
 
@@ -203,28 +218,49 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _made(given: str, address: str | None, **rest: Any) -> FeedEntry:
-    """Return an entry with an ID, also if the feed gives none."""
+def _made(given: str, named: tuple[Any, str], files: list[tuple[Any, Any]], feed: str, **rest: Any) -> _Named:
+    """Return an entry. `named`: its link and the base of that."""
+    address = _link(*named)
+    link = f"{address}#{_UNPRINTABLE.sub('', urldefrag(named[0]).fragment)}"[:_MOST_NAME] if address else None
     rest["author"] = _words(rest["author"])
-    parts = "\0".join(map(str, (rest["title"], rest["published"], rest["html"])))
-    identity = _UNPRINTABLE.sub("", given)[:_MOST_TITLE] or address
     rest["is_full"] = rest["is_full"] or address is None
-    return FeedEntry(identity or hashlib.sha256(parts.encode()).hexdigest()[:32], address, **rest)
+    rest["html"] += _attached(files, feed)
+    entry = FeedEntry(_UNPRINTABLE.sub("", given)[:_MOST_TITLE], address, **rest)
+    told = (entry.id, entry.title, entry.published)
+    names = (
+        entry.id or None,
+        address,
+        link,
+        next((file for name, _ in files if (file := _link(name, feed))), None),
+        _digest(*told) if entry.title or entry.published else None,
+        _digest(*told, entry.html),
+    )
+    return _Named(entry, names)
 
 
-def _distinct(entries: Iterable[FeedEntry]) -> tuple[FeedEntry, ...]:
-    """Return each entry once, and the latest of several. Entries of one ID and several addresses lose the ID."""
-    latest: dict[tuple[str, str | None], FeedEntry] = {}
-    addresses: dict[str, set[str | None]] = {}
-    for entry in entries:
-        key = (entry.id, entry.address)
-        other = latest.get(key)
-        if other is None or (entry.updated and other.updated and entry.updated > other.updated):
-            latest[key] = entry
-        addresses.setdefault(entry.id, set()).add(entry.address)
+def _digest(*facts: object) -> str:
+    return hashlib.sha256("\0".join(map(str, facts)).encode(errors="replace")).hexdigest()[:32]
+
+
+def _latest(entries: Iterable[_Named]) -> Iterable[_Named]:
+    """Return the latest state of each entry with an ID."""
+    latest: dict[tuple[str | None, ...], _Named] = {}
+    for one in entries:
+        _, _, link, *_, everything = one.names
+        key = (one.entry.id, link, str(one.entry.published)) if one.entry.id else (everything,)
+        updated, other = one.entry.updated, latest.get(key)
+        if other is None or (updated and other.entry.updated and updated > other.entry.updated):
+            latest[key] = one
+    return latest.values()
+
+
+def _distinct(entries: Iterable[_Named]) -> tuple[FeedEntry, ...]:
+    """Return each entry once. Its ID is the best of its names that no other entry has."""
+    distinct = {one.names[2:]: one for one in entries}.values()
+    shared = Counter(name for one in distinct for name in set(one.names) if name)
     return tuple(
-        replace(entry, id=entry.address) if entry.address and len(addresses[entry.id]) > 1 else entry
-        for entry in latest.values()
+        replace(entry, id=next((name for name in names if name and shared[name] == 1), entry.id))
+        for entry, names in distinct
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -210,7 +210,8 @@ class WebListing:
             self._seeds.failed[seed.name] = error
             return
         places = {str(item.attributes.get("id")): place for place, item in of_feed.items()}
-        named = {self._place(entry, seed.name): entry for entry in entries}
+        shared = Counter(entry.address for entry in entries)
+        named = {self._place(entry, seed.name, shared[entry.address] > 1): entry for entry in entries}
         for place, entry in named.items():
             if (wanted := self._pages.want(place, feed=seed.name, id=entry.id)) is None:
                 continue
@@ -228,9 +229,9 @@ class WebListing:
         yield from self._left(of_feed, named)
         self._parsed[seed.name] = mark, list(named)
 
-    def _place(self, entry: FeedEntry, feed: str) -> str:
-        """Return the locator of an entry: its address, if we may ask its host for it."""
-        if entry.address and self._run.settings.allowed.host_for(entry.address):
+    def _place(self, entry: FeedEntry, feed: str, is_shared: bool) -> str:
+        """Return the locator of an entry: its address, if it is no other entry's and we may ask its host for it."""
+        if entry.address and not is_shared and self._run.settings.allowed.host_for(entry.address):
             return entry.address
         return f"{feed}#{entry.id}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -591,6 +592,36 @@ def test_entries_with_one_id_and_several_links_are_several() -> None:
         ("https://river.example/1", "https://river.example/1"),
         ("https://river.example/2", "https://river.example/2"),
     ]
+
+
+_ITEMS = {
+    "one ID": "<guid isPermaLink='false'>N/A</guid><title>Level {n}</title>",
+    "one ID and title": "<guid isPermaLink='false'>N/A</guid><title>Level</title><pubDate>0{n} May 2024</pubDate>",
+    "one ID, no title": "<guid isPermaLink='false'>N/A</guid>",
+    "one ID and link": "<guid>https://river.example/log</guid><link>/log</link><title>Level {n}</title>",
+    "one link": "<link>/log</link><title>Level {n}</title>",
+    "own IDs, one link": "<guid isPermaLink='false'>{n}</guid><link>/log</link>",
+    "fragments": "<link>/log#n{n}</link>",
+    "files": "<link>/show</link><title>Show</title><enclosure url='/{n}.mp3' type='audio/mpeg'/>",
+    "files alone": "<enclosure url='/{n}.mp3' type='audio/mpeg'/>",
+    "nothing": "",
+}
+_WITHOUT_NAME = (_ITEMS["one ID, no title"], _ITEMS["nothing"])
+"""An edit of these is another entry."""
+
+
+@pytest.mark.parametrize("item", _ITEMS.values(), ids=_ITEMS)
+def test_each_entry_has_an_id_of_its_own(item: str) -> None:
+    items = [item.format(n=n) + f"<description>It was {n} m</description>" for n in (1, 2, 3)]
+    given = read(rss("</item><item>".join((*items, items[0])))).entries
+    assert sorted(re.findall("It was . m", entry.html)[0] for entry in given) == [
+        "It was 1 m",
+        "It was 2 m",
+        "It was 3 m",
+    ]
+    assert len({entry.id for entry in given}) == 3
+    edited = read(rss("</item><item>".join(items).replace("It was 1 m", "It was 4 m"))).entries
+    assert len({entry.id for entry in (*given, *edited)}) == (4 if item in _WITHOUT_NAME else 3)
 
 
 def test_entry_without_id_and_link_keeps_its_derived_id() -> None:

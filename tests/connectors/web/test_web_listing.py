@@ -74,6 +74,20 @@ def test_entry_whose_address_changed_is_a_move(small_web: SmallWeb, reader: Read
     assert list(reader.ledger.documents()) == [new]
 
 
+def test_entries_that_share_their_page_are_documents_of_their_own(small_web: SmallWeb, reader: Reader) -> None:
+    blog = small_web.hosts[0]
+    log = blog.put("/log", page("All versions"))
+    feed = blog.put("/feed", rss(entry("a", log, summary="first")), "application/rss+xml")
+    source = reader.connector(feed)
+    reader.sync(source)
+    assert list(reader.ledger.documents()) == [log]
+    blog.change("/feed", rss(*(entry(name, log, summary=f"text {name}") for name in "abc")))
+    report = reader.sync(source)
+    assert (report.moved, report.deleted) == ({log: f"{feed}#a"}, set())
+    assert set(reader.ledger.documents()) == {f"{feed}#{name}" for name in "abc"}
+    assert b"text b" in reader.ledger.documents()[f"{feed}#b"]
+
+
 def test_renumbered_ids_change_no_entries(small_web: SmallWeb, reader: Reader) -> None:
     blog = small_web.hosts[0]
     links = [blog.address(f"/{number}") for number in range(3)]
