@@ -116,6 +116,8 @@ def item_error(error: OSError) -> ItemError:
         return AccessDenied(f"{what}; change its mode or owner, then sync again")
     if error.errno in NO_FILE:
         return Vanished("removed before it was read; the next sync checks whether it was moved or deleted")
+    if error.errno == errno.ENAMETOOLONG:
+        return FetchFailed("the path is too long for the system; shorten the names of its folders")
     return FetchFailed(f"read error ({what}); check the disk if it persists")
 
 

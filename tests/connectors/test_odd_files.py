@@ -101,6 +101,22 @@ def test_two_hundred_nested_folders(ledger: MemoryLedger, root: Path) -> None:
     assert list(ledger.documents()) == ["down/" * 200 + "bottom.md"]
 
 
+def test_path_that_is_too_long_for_the_system_fails_alone_and_says_so(
+    ledger: MemoryLedger, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "near.md").write_text("near")
+    with monkeypatch.context() as inside:
+        inside.chdir(root)
+        for _ in range(30):
+            Path("n" * 240).mkdir()
+            os.chdir("n" * 240)
+        Path("far.md").write_text("far")
+    report = ledger.sync(source(root))
+    assert list(ledger.documents()) == ["near.md"]
+    [problem] = {str(error) for error in report.failed.values()}
+    assert problem == "the path is too long for the system; shorten the names of its folders"
+
+
 def test_files_with_extreme_times_are_read(ledger: MemoryLedger, root: Path) -> None:
     for name, seconds in (("early", -(2**31)), ("late", 2**33)):
         (root / name).touch()
