@@ -10,6 +10,7 @@ import io
 import json
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -42,6 +43,9 @@ _ROOT = re.compile(
 )
 FEED_ROOTS = (b"rss", b"feed", b"rdf", b"channel")
 _ENTRY_END = re.compile(rb"</(?:\w+:)?(?:item|entry)\s*>", re.IGNORECASE)
+_REFERENCE = re.compile(rb"&#(?:x(?P<hex>[0-9a-f]+)|(?P<decimal>[0-9]+));?", re.IGNORECASE)
+_MOST_REFERENCE = 8
+_SURROGATES = range(0xD800, 0xE000)
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _EMAIL = re.compile(r"[^\s()<>@]+@[^\s()<>]+")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
@@ -89,7 +93,7 @@ def read_feed(data: bytes, address: str, charset: str | None = None) -> WebFeed:
     if match is None or root not in FEED_ROOTS:
         raise ParseError("not a feed")
     # A document type may declare entities that expand to gigabytes.
-    data = data[match.start("element") :]
+    data = _REFERENCE.sub(_referred, data[match.start("element") :])
     # feedparser gets no address: it would resolve any ID to a link.
     parsed = feedparser.parse(
         io.BytesIO(_bounded(data, root)),
@@ -128,6 +132,13 @@ def root_element(data: bytes) -> bytes | None:
         head = head.replace(b"\0", b"")  # UTF-16 or UTF-32
     match = _ROOT.match(head)
     return match and match["name"].lower()
+
+
+def _referred(match: re.Match[bytes]) -> bytes:
+    """Return a character reference, that of the replacement character if there is no such character: feedparser fails on it."""
+    digits = (match["hex"] or match["decimal"]).lstrip(b"0")
+    number = int(digits or b"0", 16 if match["hex"] else 10) if len(digits) <= _MOST_REFERENCE else _SURROGATES.start
+    return match[0] if number <= sys.maxunicode and number not in _SURROGATES else b"&#xFFFD;"
 
 
 def _bounded(data: bytes, root: bytes) -> bytes:
@@ -221,7 +232,8 @@ def _list(value: Any) -> list[Any]:
 def _made(given: str, named: tuple[Any, str], files: list[tuple[Any, Any]], feed: str, **rest: Any) -> _Named:
     """Return an entry. `named`: its link and the base of that."""
     address = _link(*named)
-    link = f"{address}#{_UNPRINTABLE.sub('', urldefrag(named[0]).fragment)}"[:_MOST_NAME] if address else None
+    fragment = _UNPRINTABLE.sub("", urldefrag(named[0]).fragment) if address else ""
+    link = f"{address}#{fragment}"[:_MOST_NAME] if address else None
     rest["author"] = _words(rest["author"])
     rest["is_full"] = rest["is_full"] or address is None
     rest["html"] += _attached(files, feed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -570,6 +571,18 @@ def test_odd_value_of_a_json_feed_costs_no_other_entry(odd: str) -> None:
     assert len(found) == 2 and found[1].id == "good"
     assert repr(found).isprintable()
     "".join((found[0].id, found[0].title, found[0].html)).encode()
+
+
+@pytest.mark.parametrize(
+    "reference", ["&#xD83D;", "&#55357", "&#x110000;", "&#0;", f"&#{'9' * 5_000};", "&#x0000000041;"]
+)
+@pytest.mark.parametrize("make", [rss, atom])
+def test_reference_to_no_character_costs_no_entry(make: Callable[[str], str], reference: str) -> None:
+    element = f"<title>cut {reference}</title>"
+    for text in (make(element), make("").replace("<title>", f"<title>{reference}", 1)):
+        [entry] = read(text).entries
+        entry.title.encode()
+    assert first(make(element)).title.startswith("cut")
 
 
 def test_relative_links_of_an_entry_have_their_base() -> None:
