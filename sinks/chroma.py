@@ -16,7 +16,7 @@ from uuid import UUID
 from catchment.errors import BadInput, DocumentRefused, Refused, SinkUnavailable
 from catchment.model import DocumentCopy
 from catchment.pacing.json_server import JsonServer, ServerFailed
-from catchment.runtime.addresses import host_of
+from catchment.runtime.addresses import PASSWORD_IN_ADDRESS, host_of
 
 _API = "/api/v2/tenants/default_tenant/databases/default_database/collections"
 _NAME = re.compile(r"[a-zA-Z0-9][\w.-]{1,200}[a-zA-Z0-9]\Z", re.ASCII)
@@ -42,8 +42,14 @@ class Chroma:
     def __init__(self, place: str, password: str = "", *, create: bool = False) -> None:
         address = urlsplit(place)
         self._name = address.path.strip("/")
-        if address.scheme not in ("http", "https") or not host_of(place) or not _NAME.match(self._name):
+        if address.scheme not in ("http", "https") or not host_of(place) or not self._name:
             raise BadInput("chroma: not an address with a collection; write http://HOST:8000/COLLECTION")
+        if "@" in address.netloc:
+            raise BadInput(f"chroma: {PASSWORD_IN_ADDRESS}")
+        if not _NAME.match(self._name):
+            raise BadInput(
+                "chroma: not a name of a collection; use 3 to 202 letters, digits and ._- (a letter or digit at both ends)"
+            )
         token = password.encode()
         headers = {b"Authorization": b"Bearer " + token, b"X-Chroma-Token": token} if password else {}
         base = f"{address.scheme}://{address.netloc}"

@@ -20,13 +20,15 @@ from neo4j.exceptions import ClientError, DriverError, Neo4jError
 
 from catchment.errors import BadInput, DocumentRefused, Refused, SinkUnavailable
 from catchment.model import PART, DocumentCopy, Entity, EntityKind, LinkKind
-from catchment.runtime.addresses import host_of
+from catchment.runtime.addresses import PASSWORD_IN_ADDRESS, host_of
 
 _KINDS = {EntityKind.TAG: ("TAGGED", "Tag"), EntityKind.PERSON: ("MENTIONS", "Person")}
 _KINDS |= {EntityKind.EMAIL: ("MENTIONS", "Address")}
 _BETWEEN = ("LINKS_TO", "ATTACHED_TO", "REPLIES_TO")
 _LABELS = ("Name", "Tag", "Person", "Address")
 _PORT = 7687
+_DIRECT = ("bolt", "bolt+s", "bolt+ssc")
+"""Schemes of connections to the given host. With the others, the server names the hosts that receive the documents."""
 _NOT_HERE = ("Security", "DatabaseNotFound", "Unauthorized")
 """Parts of the codes of errors that say nothing about a document."""
 
@@ -40,8 +42,10 @@ class Graph:
     def __init__(self, place: str, password: str = "", *, create: bool = False) -> None:
         address = urlsplit(place)
         host = host_of(place)
-        if not address.scheme.startswith(("bolt", "neo4j")) or not host or address.password:
-            raise BadInput("neo4j: not an address; write bolt://USER@HOST:7687/DATABASE and --secret password=REF")
+        if address.scheme not in _DIRECT or not host:
+            raise BadInput("neo4j: not an address; write bolt://USER@HOST:7687/DATABASE")
+        if address.password is not None:
+            raise BadInput(f"neo4j: {PASSWORD_IN_ADDRESS}")
         try:
             port = address.port or _PORT
         except ValueError:

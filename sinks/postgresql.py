@@ -54,8 +54,8 @@ class PostgreSQL:
             parameters = addresses.postgresql(place)
         except BadInput as error:
             raise BadInput(f"postgresql: {error}") from None
-        if parameters.pop("password", ""):
-            raise BadInput("postgresql: the address has a password; store it elsewhere and pass --secret password=REF")
+        if not {"password", "sslpassword"}.isdisjoint(parameters):
+            raise BadInput(f"postgresql: {addresses.PASSWORD_IN_ADDRESS}")
         with _translated():
             self._connection = psycopg.connect(
                 **addresses.pinned({"connect_timeout": _TIMEOUT} | parameters),

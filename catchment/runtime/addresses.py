@@ -19,6 +19,7 @@ from catchment.errors import BadInput
 _PLACE = ("host", "hostaddr", "port", "dbname")
 """The parameters of libpq that say where to connect. It reads the environment for each that is not set."""
 _UNREADABLE = "not an address that PostgreSQL can read; write postgresql://USER@HOST/DATABASE"
+PASSWORD_IN_ADDRESS = "the address has a password; store it elsewhere and pass --secret password=REF"
 _SERVICES = ("PGSERVICE", "PGSERVICEFILE")
 _URL = re.compile(
     r"[a-z][a-z0-9+.-]*://([^\s/?#@\\\[\]]*@)?(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:[0-9]{1,5})?([/?#][^\s\\]*)?",
@@ -28,9 +29,11 @@ _URL = re.compile(
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host means this machine: localhost, a name below it, or a literal loopback address."""
-    name = host.lower()
-    if name == "localhost" or name.endswith(".localhost"):
+    """Return whether a host means this machine: localhost, or a literal loopback address.
+
+    Not a name below localhost: where the system has no rule for these, it asks a DNS server.
+    """
+    if host.lower() == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -79,7 +79,7 @@ def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:
     unusable = unusable_variables()
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_") and key not in unusable}
     # Requests to the server must never reach the user's proxy.
-    local = dict.fromkeys(["127.0.0.1", "::1", "localhost", ".localhost", urlsplit(address).hostname])
+    local = dict.fromkeys(["127.0.0.1", "::1", "localhost", urlsplit(address).hostname])
     exempt = ",".join(filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), *local]))
     return {
         **_ALLOCATOR,

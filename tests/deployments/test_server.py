@@ -87,7 +87,7 @@ def test_environment_excludes_the_users_prefect_settings(home: Home, monkeypatch
     assert "PREFECT_API_KEY" not in environment
     assert environment["MY_TOKEN"] == "for a source"
     assert environment["PREFECT_API_URL"] == "http://127.0.0.1:4711/api"
-    assert environment["NO_PROXY"] == "example.org,127.0.0.1,::1,localhost,.localhost"
+    assert environment["NO_PROXY"] == "example.org,127.0.0.1,::1,localhost"
     assert environment["HOME"] == os.environ["HOME"]
 
 

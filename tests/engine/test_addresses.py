@@ -29,7 +29,7 @@ DATABASES = {
     "postgresql://%2Fvar%2Frun/l": HERE,
     "postgresql://me@127.0.0.1:5433/l": HERE,
     "postgresql://[::1]/l": HERE,
-    "postgresql://db.localhost,127.0.0.1/l": HERE,
+    "postgresql://db.localhost,127.0.0.1/l": ELSEWHERE,
     "postgresql://me@db.example/l?hostaddr=127.0.0.1": HERE,
     "postgresql://203.0.113.9/l": ELSEWHERE,
     "postgresql:///l?host=203.0.113.9": ELSEWHERE,
@@ -55,7 +55,8 @@ DATABASES = {
 SERVERS = {
     "localhost": HERE,
     "LOCALHOST": HERE,
-    "notes.localhost": HERE,
+    "notes.localhost": ELSEWHERE,
+    "localhost.": ELSEWHERE,
     "127.0.0.1": HERE,
     "127.9.9.9": HERE,
     "[::1]": HERE,
@@ -182,3 +183,32 @@ def test_address_without_a_host_is_the_socket_of_this_machine(monkeypatch: pytes
     with pytest.raises(psycopg.OperationalError) as failed:
         psycopg.connect(**addresses.pinned(addresses.postgresql("postgresql://nobody@:1/l")))
     assert str(tmp_path) not in str(failed.value) and "other" not in str(failed.value)
+
+
+@pytest.mark.parametrize("scheme", ["neo4j", "neo4j+s", "neo4j+ssc"])
+def test_server_cannot_name_the_host_that_receives_the_graph(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neo4j.GraphDatabase.driver", lambda *_args, **_options: pytest.fail("connected"))
+    with pytest.raises(BadInput, match="write bolt://"), sinks.opened("neo4j", f"{scheme}://localhost:7687/neo4j"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("chroma", "http://user:secret@127.0.0.1:1/library"),
+        ("chroma", "http://secret@127.0.0.1:1/library"),
+        ("neo4j", "bolt://me:secret@127.0.0.1:1/neo4j"),
+        ("postgresql", "postgresql://me:secret@127.0.0.1:1/l"),
+        ("postgresql", "postgresql://me@127.0.0.1:1/l?password=secret"),
+        ("postgresql", "postgresql://me@127.0.0.1:1/l?sslpassword=secret"),
+    ],
+)
+def test_password_in_the_address_of_a_sink_is_refused(kind: str, place: str) -> None:
+    with pytest.raises(BadInput, match="has a password") as refusal, sinks.opened(kind, place):
+        pass
+    assert "secret=" not in str(refusal.value) and ":secret" not in str(refusal.value)
+
+
+def test_short_name_of_a_collection_is_explained() -> None:
+    with pytest.raises(BadInput, match="use 3 to"), sinks.opened("chroma", "http://127.0.0.1:1/l"):
+        pass
