@@ -8,6 +8,7 @@ import re
 import socket
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
@@ -35,9 +36,10 @@ _BODY_BYTES = 8 * QUERY_BYTES
 """Maximum size of a body. Each byte of a query takes up to six in JSON."""
 _TOO_LARGE = "too large"
 _CLOSING = {"Connection": "close"}
-_CONNECTIONS = 64
+_CONNECTIONS = 128
+"""Most open connections. For another one, one of the user with the most connections is closed."""
 _REQUEST_SECONDS = 2.0
-"""Time in which each request must arrive, with its body: slow connections must not use up the limit."""
+"""Time in which each request must arrive, with its body."""
 
 
 _HEADERS = {
@@ -86,7 +88,8 @@ def serve(
         http=_Connection,
         ws="none",
         h11_max_incomplete_event_size=_HEADER_BYTES,
-        limit_concurrency=_CONNECTIONS,
+        # As many are accepted at once, before any is closed: fewer than the descriptors that a process may have.
+        backlog=_CONNECTIONS,
         timeout_graceful_shutdown=1,
     )
     # asyncio sets it only for sockets that name their protocol. Without it, a response with a body takes 40 ms more.
@@ -120,11 +123,26 @@ class _Connection(H11Protocol):
     """A connection that is closed unless a whole request arrives in time, after its start and after each response."""
 
     _limit: asyncio.TimerHandle | None = None
+    _peer = ""
+    _opened = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.app_state = {**self.app_state, PEER: peer_of(transport.get_extra_info("socket"))}
+        self._peer, self._opened = peer_of(transport.get_extra_info("socket")), self.loop.time()
+        self.app_state = {**self.app_state, PEER: self._peer}
         self._limit_request()
+        if len(self.connections) > _CONNECTIONS:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Close a connection of the user with the most, so that nobody can keep the others out: the oldest without a request."""
+        mine = [each for each in self.connections if isinstance(each, _Connection)]
+        ((largest, _),) = Counter(each._peer for each in mine).most_common(1)
+        crowd = [each for each in mine if each._peer == largest]
+        closed = min(crowd, key=lambda each: (each._limit is None, each._opened))
+        # Its end is reported later, and must not be counted until then.
+        self.connections.discard(closed)
+        closed.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
+import httpx
 import pytest
 
 from catchment.runtime.home import Home
@@ -66,6 +68,31 @@ def test_system_that_names_no_users_has_one(monkeypatch: pytest.MonkeyPatch) -> 
         assert peers.peer_of(accepted) == "this machine"
         monkeypatch.setattr(peers, "_user", lambda *_: None)
         assert peers.peer_of(accepted) == "this machine"
+
+
+@pytest.mark.parametrize("user", [None, pytest.param(ANOTHER, marks=needs_root)])
+@pytest.mark.parametrize("number", [64, 200])
+def test_idle_connections_keep_nobody_out(port: int, user: int | None, number: int) -> None:
+    with ExitStack() as stack:
+        held = deque[socket.socket]()
+        for turn in range(number + 40):
+            with as_user(user):
+                held.append(stack.enter_context(socket.create_connection(("127.0.0.1", port))))
+            if len(held) > number:
+                held.popleft().close()
+            if turn >= number:
+                response = httpx.get(f"http://127.0.0.1:{port}/live", trust_env=False)
+                assert response.status_code == 200
+
+
+@needs_root
+def test_connection_of_another_user_is_closed_first(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port)) as own, ExitStack() as stack:
+        with as_user(ANOTHER):
+            for _ in range(200):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        own.sendall(f"GET /live HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        assert own.recv(4096).split()[1] == b"200"
 
 
 @needs_root
