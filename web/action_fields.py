@@ -6,6 +6,7 @@ from datetime import date, datetime, time
 from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from catchment.actions.desk import Timing
 from catchment.actions.sources import NewSource
@@ -21,6 +22,12 @@ _Location = Annotated[str, Field(max_length=4_096)]
 _Secret = Annotated[str, Field(max_length=16_384, repr=False)]
 
 
+def _no_flag(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise PydanticCustomError("number_type", "Input should be a number")
+    return value
+
+
 def _given(value: Any) -> Any:
     return None if value == "" else value
 
@@ -34,10 +41,12 @@ def _each_line(value: Any) -> Any:
 
 
 _Typed = BeforeValidator(_given)
+NO_FLAG = BeforeValidator(_no_flag)
+"""Of a number: in JSON, true is none. It follows the bounds, which the description of the interface lacks otherwise."""
 _Lines = Annotated[tuple[_Text, ...], BeforeValidator(_each_line)]
 _Settings = Annotated[dict[str, Any], BeforeValidator(_lines)]
 _Schedule = Annotated[_Text | None, _Typed]
-_Number = Annotated[Annotated[int, Field(ge=1, le=_LARGEST)] | None, _Typed]
+_Number = Annotated[Annotated[int, Field(ge=1, le=_LARGEST), NO_FLAG] | None, _Typed]
 
 
 class _Fields(BaseModel):
@@ -51,7 +60,7 @@ class _Timed(_Fields):
     cron: _Schedule = None
     rrule: _Schedule = None
     watch: Annotated[bool | None, _Typed] = None
-    debounce: Annotated[float | None, _Typed] = None
+    debounce: Annotated[Annotated[float, NO_FLAG] | None, _Typed] = None
 
     @property
     def timing(self) -> Timing:
@@ -69,14 +78,18 @@ class _Ending(_Fields):
         """The end as a time. Raises BadInput."""
         if self.until is None or isinstance(self.until, datetime):
             return self.until
-        try:
-            return datetime.combine(self.until, time.max).astimezone()
-        except (OverflowError, ValueError):
-            raise BadInput("until: out of range; choose a day before the year 9999") from None
+        return _local(self.until, time.max)
 
 
 def _midnight(day: date | None) -> datetime | None:
-    return None if day is None else datetime.combine(day, time.min).astimezone()
+    return None if day is None else _local(day, time.min)
+
+
+def _local(day: date, moment: time) -> datetime:
+    try:
+        return datetime.combine(day, moment).astimezone()
+    except (OverflowError, ValueError):
+        raise BadInput(f"{day}: out of range; choose a day of the years 2 to 9998") from None
 
 
 class PlanFields(_Fields):
@@ -90,7 +103,7 @@ class PlanFields(_Fields):
 
     @property
     def window(self) -> tuple[datetime | None, datetime | None]:
-        """The beginning and the end of the period."""
+        """The beginning and the end of the period. Raises BadInput."""
         return _midnight(self.since), _midnight(self.until)
 
 
@@ -192,5 +205,5 @@ class LimitFields(_Fields):
 class AgeFields(_Fields):
     """An age in days."""
 
-    days: Annotated[float, Field(ge=0, le=36_500)]
+    days: Annotated[float, Field(ge=0, le=36_500), NO_FLAG]
     reason: _Text = ""

@@ -27,6 +27,7 @@ from catchment.errors import BadInput, CatchmentError, NotFound, Reason, Refused
 from catchment.runtime.membership import ANY, Membership
 from catchment.runtime.process import operator
 from web.action_fields import (
+    NO_FLAG,
     AgeFields,
     ChangeFields,
     ConsentFields,
@@ -39,14 +40,14 @@ from web.action_fields import (
     SourceFields,
 )
 from web.guard import error
-from web.json_interface import explained, status_of
+from web.json_interface import explained
 from web.sessions import form_fields
 from web.site import Site, Told
 from web.template_filters import count
 
 _Name = Annotated[str, Field(max_length=500)]
 _Text = Annotated[str, Field(max_length=2_000)]
-_Number = Annotated[int, Field(ge=0, le=2**62)]
+_Number = Annotated[int, Field(ge=0, le=2**62), NO_FLAG]
 _Numbers = Annotated[
     tuple[_Number, ...], BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given)
 ]
@@ -418,8 +419,6 @@ def interface(desk: Desk[Any]) -> list[Route]:
             done = await _perform(action, desk, given)
         except ValidationError as invalid:
             return error(400, explained(invalid))
-        except CatchmentError as refusal:
-            return error(status_of(refusal), str(refusal))
         return JSONResponse(done._asdict())
 
     return [Route("/actions/{name}", post, methods=["POST"])]

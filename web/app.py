@@ -18,13 +18,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from catchment.actions.desk import Desk
+from catchment.errors import CatchmentError
 from catchment.runtime.server_report import ServerReport
 from catchment.search.completions import completions
 from catchment.views.hosts import HostStanding, hosts
 from catchment.views.library import Overview, overview
 from web import action_table
 from web.guard import Check, error
-from web.json_interface import JsonInterface, SharedView, view_event
+from web.json_interface import JsonInterface, SharedView, status_of, view_event
 from web.live import Live
 from web.observer import METRICS_PATH, Metrics, Observer, metrics_check
 from web.openapi import description
@@ -128,6 +129,8 @@ def application(
         status, problem, headers = 500, "internal error; see `catchment logs web`", dict[str, str]()
         if isinstance(failure, HTTPException):
             status, problem, headers = failure.status_code, failure.detail, dict(failure.headers or {})
+        elif isinstance(failure, CatchmentError):
+            status, problem = status_of(failure), str(failure)
         if request.scope.get("session") is None or request.url.path.startswith("/static/"):
             return error(status, problem, headers)
         return await site.failed(request, status, problem)
@@ -153,7 +156,8 @@ def application(
         *([metrics.route] if metrics else []),
     ]
     checks = {METRICS_PATH: metrics_check(warm_library.home)} if metrics else {}
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: failed, Exception: failed})
+    handlers = dict.fromkeys((HTTPException, CatchmentError, Exception), failed)
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     return Web(app, sessions.check(token, site.signed_out, checks), stop)
 
 

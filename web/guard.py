@@ -135,7 +135,7 @@ class _Connection(H11Protocol):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Close a connection of the user with the most, so that nobody can keep the others out: the oldest without a request."""
+        """Close the oldest connection without a request of the user with the most, so that no user keeps the others out."""
         mine = [each for each in self.connections if isinstance(each, _Connection)]
         ((largest, _),) = Counter(each._peer for each in mine).most_common(1)
         crowd = [each for each in mine if each._peer == largest]

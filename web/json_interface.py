@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
@@ -72,29 +72,23 @@ class JsonInterface:
         """Return the route `/events`: `respond` streams the view at the address `view`, if there is one."""
 
         async def stream(request: Request) -> Response:
-            try:
-                await self._view(request.query_params.get("view", ""))
-            except CatchmentError as failure:
-                return error(status_of(failure), str(failure))
+            await self._view(request.query_params.get("view", ""))
             return await respond(request)
 
         return Route("/events", stream)
 
     def _showing(self, view: SharedView) -> Callable[[Request], Any]:
         async def show(request: Request) -> Response:
-            try:
-                content = await self._content(view, request.query_params, request.path_params)
-            except CatchmentError as failure:
-                return error(status_of(failure), str(failure))
+            content = await self._content(view, request.query_params, request.path_params)
             return Response(content, media_type="application/json")
 
         return show
 
     async def _view(self, address: str) -> bytes:
-        url = urlsplit(address)
+        path, _, query = address.partition("?")
         for pattern, view in self._views:
-            if match := pattern.match(unquote(url.path)):
-                return await self._content(view, dict(parse_qsl(url.query)), match.groupdict())
+            if match := pattern.match(unquote(path)):
+                return await self._content(view, dict(parse_qsl(query)), match.groupdict())
         raise NotFound("view: no view has this address; see /api/v1/openapi.json")
 
     async def _content(self, view: SharedView, query: Mapping[str, str], path: Mapping[str, object]) -> bytes:
@@ -117,10 +111,7 @@ class JsonInterface:
             return error(400, explained(invalid))
         if isinstance(query, SearchRequest) and len(query.text.encode("utf-8", "replace")) > QUERY_BYTES:
             return error(413, "text: too long")
-        try:
-            content = await self._library.read(lambda: find(query))
-        except CatchmentError as failure:
-            return error(status_of(failure), str(failure))
+        content = await self._library.read(lambda: find(query))
         return Response(content, media_type="application/json")
 
 

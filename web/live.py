@@ -17,7 +17,7 @@ from hashlib import sha256
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from catchment.errors import CatchmentError
+from catchment.errors import BadInput, CatchmentError
 from web.guard import defect, error
 
 _LOOK_SECONDS = 0.5
@@ -28,6 +28,14 @@ _RETRY = b"retry: 2000\n\n"
 _HEARTBEAT = b": alive\n\n"
 
 Parts = Mapping[str, str]
+
+
+def viewed(request: Request) -> str:
+    """Return the address `view`, for what the page there shows. Raises BadInput."""
+    view = request.query_params.get("view", "/")
+    if not view.startswith("/"):
+        raise BadInput("view: not the address of a page; it begins with /")
+    return view
 
 
 def page_event(changed: Parts) -> str:
@@ -93,10 +101,11 @@ class Live:
             await asyncio.sleep(max(_LOOK_SECONDS, _SHARE * took))
 
     async def respond(self, request: Request) -> Response:
-        """Stream the changes of the page at the address `view`."""
+        """Stream the changes of the page at the address `view`. Raises BadInput."""
+        view = viewed(request)
         if self._is_stopping or sum(watched.readers for watched in self._watched.values()) >= self._most:
             return error(503, "too many open streams; close one")
-        stream = self._events(request.query_params.get("view", "/"), request.headers.get("last-event-id"))
+        stream = self._events(view, request.headers.get("last-event-id"))
         return StreamingResponse(stream, media_type="text/event-stream")
 
     def stop(self) -> None:

@@ -89,7 +89,7 @@ def description(views: Iterable[SharedView], actions: Mapping[str, WebAction[Any
 
 def _view(view: SharedView, schema: Json) -> Json:
     in_path = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "integer"} if kind == "int" else _TEXT}
+        {"name": name, "in": "path", "required": True, "schema": {"type": "integer"} if kind == "number" else _TEXT}
         for name, kind in _PARAMETER.findall(view.address)
     ]
     summary = f"What {_path(view.address)} shows"

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route, compile_path
 from starlette.types import Scope
 
@@ -28,16 +29,27 @@ from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
 from catchment.views.telemetry.incidents import IncidentView, only, opened
 from web import template_filters
-from web.json_interface import status_of
+from web.live import viewed
 from web.readiness import Readiness
 from web.sessions import WebSession
 from web.warm_library import WarmLibrary
 
 Data = Mapping[str, Any]
+
+
 _FRAME = ("tabs", "well", "strip")
 """Blocks of the frame that change."""
 _REPORTS = ("worker.json", "server.json", "watch.json", "health.json", backup_status.FILE)
 _MINUTE = 60.0
+
+
+class _Number(IntegerConvertor):
+    """The number of an object in an address. Each fits the ledger: no address has a longer one."""
+
+    regex = "[0-9]{1,18}"
+
+
+register_url_convertor("number", _Number())
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +112,12 @@ class Site:
 
     async def parts(self, address: str) -> Mapping[str, str]:
         """Return the live parts of the page at an address with its query, by block. Raises CatchmentError."""
-        url = urlsplit(address)
-        values = {**await self._frame_values(), "tab": _tab(url.path)}
+        path, _, query = address.partition("?")
+        values = {**await self._frame_values(), "tab": _tab(path)}
         parts = {name: self._block("frame.html", name, values) for name in _FRAME}
-        page, found = self._page(url.path)
+        page, found = self._page(path)
         if page is not None and page.live:
-            parameters = {**dict(parse_qsl(url.query)), **found}
+            parameters = {**dict(parse_qsl(query)), **found}
             data = await self._library.read(lambda: page.data(self._library, parameters))
             parts |= {name: self._block(page.template, name, data) for name in page.live}
         return parts
@@ -132,17 +144,18 @@ class Site:
             504: "Takes too long",
         }
         data = {"title": titles.get(status, "Not possible"), "problem": problem}
-        return await self._whole(request, "failed.html", data, status)
+        try:
+            return await self._whole(request, "failed.html", data, status)
+        except CatchmentError:
+            # The frame needs the library, too.
+            return PlainTextResponse(problem, status)
 
     def _handler(self, page: WebPage) -> Callable[[Request], Any]:
         async def show(request: Request) -> Response:
             parameters = {**request.query_params, **{name: str(value) for name, value in request.path_params.items()}}
-            try:
-                if page.needs_library and not await self._library.read(self._has_sources):
-                    return await self._whole(request, "first.html", {})
-                data = await self._library.read(lambda: page.data(self._library, parameters))
-            except CatchmentError as failure:
-                return await self.failed(request, status_of(failure), str(failure))
+            if page.needs_library and not await self._library.read(self._has_sources):
+                return await self._whole(request, "first.html", {})
+            data = await self._library.read(lambda: page.data(self._library, parameters))
             part = parameters.get("part")
             if part is not None and part in self._templates.get_template(page.template).blocks:
                 return HTMLResponse(self._block(page.template, part, data))
@@ -151,11 +164,12 @@ class Site:
         return show
 
     async def _show_tabs(self, request: Request) -> Response:
-        values = {**await self._frame_values(), "tab": _tab(urlsplit(request.query_params.get("view", "/")).path)}
+        values = {"tab": _tab(viewed(request)), **await self._frame_values()}
         return HTMLResponse(self._block("frame.html", "tabs", values))
 
     async def _whole(self, request: Request, template: str, data: Data, status: int = 200) -> Response:
         session: WebSession = request.scope["session"]
+        frame = await self._frame_values()
         path = request.url.path
         address = quote(f"{path}?{request.url.query}" if request.url.query else path, safe="")
         own = {
@@ -164,7 +178,7 @@ class Site:
             "form_token": session.form_token,
             "told": self._told.pop(session.form_token, None),
         }
-        html = self._templates.get_template(template).render({**await self._frame_values(), **own, **data})
+        html = self._templates.get_template(template).render({**frame, **own, **data})
         return HTMLResponse(html, status)
 
     def _block(self, template: str, name: str, data: Data) -> str:
@@ -241,7 +255,7 @@ def _templates() -> Environment:
 
 
 def _tab(path: str) -> str:
-    first = path.split("/")[1]
+    first = path.partition("?")[0].split("/")[1]
     first = {"jobs": "syncs", "backfills": "syncs", "incidents": "trouble", "audit": "health"}.get(first, first)
     return first if first in ("trouble", "sources", "syncs", "health") else "library"
 

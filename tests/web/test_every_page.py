@@ -216,7 +216,7 @@ def addresses(home: Home, path: str) -> list[str]:
     names = [f"{kind}-{state}" for kind, state in zip(cycle(KINDS), STATES, strict=False)]
     names += ["obsidian-idle", "moved", "gone", "nope", "host:example.org"]
     numbers = range(1, 70, 4) if re.search(r"/(syncs|jobs)/", path) else range(1, 12)
-    values = [*map(str, numbers)] if ":int" in path else names
+    values = [*map(str, numbers)] if ":number" in path else names
     return [re.sub(r"\{[a-z]+(:[a-z]+)?\}", value, path) for value in values]
 
 
@@ -236,6 +236,99 @@ def test_no_page_and_no_view_fails_in_any_state(home: Home, client: TestClient) 
             assert response.status_code != 500, (address, response.text[:300])
             seen += response.status_code == 200
     assert seen > 200
+
+
+NUMBERS = (
+    "0",
+    "999999999999999999",
+    "4611686018427387905",
+    "9223372036854775807",
+    "9223372036854775808",
+    "9" * 40,
+    "٣",
+    "-1",
+)
+VALUES = ("", "x", "9" * 30, "9223372036854775808", "-1", "\0", "//[", "٣", "0001-01-01", "9999-12-31T23:59:59-14:00")
+NAMES = "after as_of by cause cluster expected item job kind name page part q scope since source start state until view"
+
+
+def answers(client: TestClient, path: str, **query: str) -> int:
+    headers = {"Authorization": f"Bearer {TOKEN}"} if path.startswith("/api/v1") else {}
+    return client.get(path, params=query, headers=headers).status_code
+
+
+@pytest.mark.parametrize("value", NUMBERS)
+def test_odd_number_in_an_address_fails_no_page(home: Home, client: TestClient, value: str) -> None:
+    tried = [path for paths in routes(home) for path in paths if ":number" in path]
+    assert len(tried) > 10
+    for path in tried:
+        address = re.sub(r"\{[a-z]+:number\}", value, path)
+        assert answers(client, address) == 404, address
+    page = next(path for path in tried if path.startswith("/incidents"))
+    assert answers(client, "/count", view=re.sub(r"\{.*\}", value, page)) == 200
+    assert answers(client, "/api/v1/events", view=re.sub(r"\{.*\}", value, page)) == 404
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("value", VALUES)
+def test_odd_query_fails_no_page(home: Home, client: TestClient, value: str) -> None:
+    for path in (*routes(home)[0], *routes(home)[1]):
+        if path.removeprefix("/api/v1") in STREAMS:
+            continue
+        address = re.sub(r"\{[a-z]+(:[a-z]+)?\}", "1", path)
+        for name in NAMES.split():
+            assert answers(client, address, **{name: value}) != 500, (address, name)
+
+
+@pytest.mark.parametrize("view", ["x", "", "[", "http://[", "trouble"])
+def test_view_that_is_no_address_is_refused(client: TestClient, view: str) -> None:
+    assert answers(client, "/count", view=view) == 400
+    assert answers(client, "/events", view=view) == 400
+    assert answers(client, "/api/v1/events", view=view) == 404
+
+
+@pytest.mark.parametrize("view", ["//[", "/trouble?after=x", "/%", "/\0", "//"])
+def test_odd_view_has_tabs(client: TestClient, view: str) -> None:
+    assert answers(client, "/count", view=view) == 200
+
+
+def test_page_of_a_busy_process_says_so(home: Home, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("web.warm_library._WAITING", 0)
+    for path in (*routes(home)[0], *routes(home)[1]):
+        if path.removeprefix("/api/v1") in (*STREAMS, "/live", "/ready", "/openapi.json"):
+            continue
+        for address in addresses(home, path)[:2]:
+            for part in ("", "?part=main"):
+                headers = {"Authorization": f"Bearer {TOKEN}"} if path.startswith("/api/v1") else {}
+                response = client.get(f"{address}{part}", headers=headers)
+                is_refused_first = path.startswith("/api/v1") and (part or path.endswith(("/search", "/related")))
+                assert response.status_code == (400 if is_refused_first else 503), address
+                assert is_refused_first or "busy; try again" in response.text, address
+
+
+DAYS = ("0001-01-01", "9999-12-31", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00")
+ODD = (True, False, *DAYS, 2**63, "", "\0", [], 1e300)
+
+
+@pytest.mark.parametrize("name", sorted({*ACTIONS} - {"backups.make"}))
+def test_odd_field_fails_no_action(client: TestClient, name: str) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    required = {
+        "name": "nope",
+        "confirm": "nope",
+        "number": 10**6,
+        "kind": "obsidian",
+        "location": "/nope",
+        "days": 36_500,
+    }
+    fields = ACTIONS[name].fields.__pydantic_fields__
+    given = {field: required[field] for field in fields if field in required}
+    for field in fields:
+        for value in ODD:
+            response = client.post(f"/api/v1/actions/{name}", json={**given, field: value}, headers=headers)
+            assert response.status_code != 500, (field, value)
+            if isinstance(value, bool) and field in ("number", "expected", "jobs", "days", "at_once", "debounce"):
+                assert response.status_code == 400, field
 
 
 @pytest.mark.parametrize(("data", "name"), [({}, "here"), ({"here": ()}, "source")])

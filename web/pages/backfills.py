@@ -52,5 +52,5 @@ def _one(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
 
 PAGES = (
     WebPage("/backfills", "backfills.html", _list, ("backfills",), shared=BackfillList, query=("source", "after")),
-    WebPage("/backfills/{number:int}", "backfill.html", _one, ("backfill",), shared=BackfillAndChanges),
+    WebPage("/backfills/{number:number}", "backfill.html", _one, ("backfill",), shared=BackfillAndChanges),
 )

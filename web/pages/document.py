@@ -47,7 +47,7 @@ def file_route(library: WarmLibrary) -> Route:
     """Return the route of the file of a document, or with `embed` of a file that its text embeds."""
 
     async def show(request: Request) -> Response:
-        document, embed = _number(request.path_params["document"]), request.query_params.get("embed")
+        document, embed = request.path_params["document"], request.query_params.get("embed")
         try:
             file = await library.read(
                 lambda: served_file(library.home, library.ledger, library.settings, document, embed)
@@ -56,7 +56,7 @@ def file_route(library: WarmLibrary) -> Route:
             return error(status_of(failure), str(failure))
         return _response(file)
 
-    return Route("/documents/{document:int}/file", show)
+    return Route("/documents/{document:number}/file", show)
 
 
 def _response(file: ServedFile) -> Response:
@@ -70,7 +70,7 @@ def _response(file: ServedFile) -> Response:
 
 
 def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    view = reading(library.ledger, _number(parameters["document"]), _time(parameters, "as_of"))
+    view = reading(library.ledger, int(parameters["document"]), _time(parameters, "as_of"))
     shown = view.shown
     asked, parts = parameters.get("page", ""), rendering.parts(view)
     page = min(int(asked), parts) if _PAGE.fullmatch(asked) else 1
@@ -96,13 +96,13 @@ def _document(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
 
 
 def _versions(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    number = _number(parameters["document"])
+    number = int(parameters["document"])
     item = versions.item_of(library.ledger, number)
     return {"view": versions.history(library.ledger, item.id, _MOST_VERSIONS), "number": number, "item": item}
 
 
 def _diff(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    number = _number(parameters["document"])
+    number = int(parameters["document"])
     item = versions.item_of(library.ledger, number)
     since, until = _time(parameters, "since"), _time(parameters, "until")
     view = versions.diff(library.ledger, item.id, since, until)
@@ -110,7 +110,7 @@ def _diff(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
 
 
 def _thread(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    view = reading(library.ledger, _number(parameters["document"]))
+    view = reading(library.ledger, int(parameters["document"]))
     document = view.shown.document
     if not view.conversation:
         raise NotFound(f"document {document}: is not a message; open /documents/{document}")
@@ -178,10 +178,6 @@ def _opens(shown: Shown) -> tuple[str, str] | None:
     return None
 
 
-def _number(text: str | int) -> int:
-    return min(int(text), 2**62)
-
-
 def _time(parameters: Mapping[str, str], name: str) -> datetime | None:
     if not (text := parameters.get(name)):
         return None
@@ -192,8 +188,8 @@ def _time(parameters: Mapping[str, str], name: str) -> datetime | None:
 
 
 PAGES = (
-    WebPage("/documents/{document:int}", "document.html", _document, shared=DocumentView, query=("as_of",)),
-    WebPage("/documents/{document:int}/versions", "versions.html", _versions, shared=DocumentHistory),
-    WebPage("/documents/{document:int}/diff", "diff.html", _diff, shared=DocumentDiff, query=("since", "until")),
-    WebPage("/threads/{document:int}", "thread.html", _thread),
+    WebPage("/documents/{document:number}", "document.html", _document, shared=DocumentView, query=("as_of",)),
+    WebPage("/documents/{document:number}/versions", "versions.html", _versions, shared=DocumentHistory),
+    WebPage("/documents/{document:number}/diff", "diff.html", _diff, shared=DocumentDiff, query=("since", "until")),
+    WebPage("/threads/{document:number}", "thread.html", _thread),
 )

@@ -22,7 +22,7 @@ def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
     """Return the pages: all jobs, and one."""
     return (
         WebPage("/jobs", "jobs.html", _list, ("jobs",), shared=JobsView, query=("state", *_FILTERS, "after")),
-        WebPage("/jobs/{number:int}", "job.html", partial(_one, desk), ("job",), shared=JobView),
+        WebPage("/jobs/{number:number}", "job.html", partial(_one, desk), ("job",), shared=JobView),
     )
 
 
@@ -50,5 +50,5 @@ def _state(name: str) -> JobState | None:
 
 
 def _one(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    view = jobs.job(library.ledger, min(int(parameters["number"]), 2**62))
+    view = jobs.job(library.ledger, int(parameters["number"]))
     return {"view": view, "row": view.job, "address": desk.run_address(view.run) if view.run else None}

@@ -56,7 +56,7 @@ def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
             query=("source", "span", "after"),
         ),
         WebPage(
-            "/syncs/{number:int}",
+            "/syncs/{number:number}",
             "sync.html",
             partial(_one, desk),
             ("head", "stages", "changes"),
@@ -104,7 +104,7 @@ def _ticks(found: Timeline, step: timedelta) -> Iterator[datetime]:
 
 
 def _one(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    ledger, number = library.ledger, min(int(parameters["number"]), 2**62)
+    ledger, number = library.ledger, int(parameters["number"])
     view = syncs.sync(ledger, number)
     kinds = [kind for kind in ChangeKind if getattr(view.changes, kind)]
     chosen = parameters.get("kind", "")

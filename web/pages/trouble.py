@@ -63,7 +63,7 @@ def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
         page("/trouble/breakers/{name:path}", _breaker, TroubleRow),
         page("/trouble/deletions/{name}", _deletions, DeletionsView, "folder", "after"),
         page("/incidents", _incidents, IncidentsView, "after"),
-        page("/incidents/{number:int}", _incident, IncidentView),
+        page("/incidents/{number:number}", _incident, IncidentView),
     )
 
 
