@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import socket
-from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
@@ -20,6 +19,7 @@ _FIRST = 4200
 _FIRST_OF_PAGE = range(4210, 4230)
 _WAITING = 128
 _LOOPBACK, _ALL = "127.0.0.1", "0.0.0.0"
+_LONGEST_NAME, _LAST_PORT = 253, 65_535
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9]\d{0,4})?")
 
 
@@ -39,10 +39,16 @@ class Exposure:
             raise Refused(
                 "--listen ADDRESS and --allow-host NAME: needed together; requests for other names are refused"
             )
-        with suppress(AddressValueError):
-            if _HOST.fullmatch(host.lower()) and not IPv4Address(address).is_loopback:
-                return cls(address, host.lower())
-        raise BadInput("--listen needs an IPv4 address such as 0.0.0.0, --allow-host a name such as nas.lan:4210")
+        try:
+            is_loopback = IPv4Address(address).is_loopback
+        except AddressValueError:
+            raise BadInput("--listen: not an IPv4 address; pass one such as 0.0.0.0") from None
+        if is_loopback:
+            raise BadInput("--listen: only this machine reaches a loopback address; pass another, such as 0.0.0.0")
+        name, _, port = host.partition(":")
+        if not _HOST.fullmatch(host.lower()) or len(name) > _LONGEST_NAME or int(port or 0) > _LAST_PORT:
+            raise BadInput("--allow-host: not the name of a host; pass one such as nas.lan or nas.lan:4210")
+        return cls(address, host.lower())
 
     def host_at(self, port: int) -> str:
         """Return the host as browsers send it. Without a port it has the page's; browsers omit port 80."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.errors import CatchmentError, TryAgain
+from catchment.errors import BadInput, CatchmentError, TryAgain
 from catchment.runtime.home import Home
 from deployments.server.ports import Exposure, listen_for_page
 
@@ -71,6 +71,20 @@ def test_page_leaves_this_machine_only_for_one_name(address: str | None, host: s
     with pytest.raises(CatchmentError) as refused:
         Exposure.parse(address, host)
     assert refused.value.exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "reason"),
+    [
+        ("127.0.0.2", "nas.lan", "--listen: only this machine"),
+        ("::", "nas.lan", "--listen: not an IPv4 address"),
+        ("0.0.0.0", "nas.lan:99999", "--allow-host: not the name"),
+        ("0.0.0.0", f"{'n' * 250}.lan", "--allow-host: not the name"),
+    ],
+)
+def test_refused_exposure_names_its_option(address: str, host: str, reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        Exposure.parse(address, host)
 
 
 def test_all_addresses_include_the_loopback_interface(home: Home) -> None:
