@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 from assistant import answers
 from assistant.sharing import Sharing
 from assistant.untrusted import short
+from catchment.content import copies_in_memory
 from catchment.errors import MeaningOff, NoConsent, NotFound, ReadOnly, Refused
 from catchment.model import PART, JobState
 from catchment.runtime.home import Home
@@ -202,6 +203,8 @@ class AssistantLibrary:
         file = sqlite_file(self._home.database_url)
         with self._lock:
             version = shared, file.stat().st_ino if file is not None and file.exists() else None
+            if self._opened is None:
+                copies_in_memory.hold(self._home)
             if self._opened is None or self._opened[0] != version:
                 ledger = Ledger.inspect(self._home, seconds=_SECONDS, only=shared)
                 self._opened = version, ledger, MeaningIndex(ledger)

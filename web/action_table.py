@@ -23,6 +23,7 @@ from starlette.routing import Route
 from catchment.actions import backfills, backups, consents, inbox, incidents, jobs, limits, quarantine, sources, syncs
 from catchment.actions.desk import Desk
 from catchment.actions.quarantine import Selection
+from catchment.content import copies_in_memory
 from catchment.errors import BadInput, CatchmentError, NotFound, Reason, Refused, TryAgain
 from catchment.runtime.membership import ANY, Membership
 from catchment.runtime.process import operator
@@ -198,7 +199,8 @@ def _revoke(desk: Desk[Any], given: RemoveFields, actor: str) -> Done:
         raise TryAgain(f"{given.name}: consent withdrawn and {items} deleted, but some data is left; repeat it")
     copies = f"; older copies still have data: {', '.join(proof.copies)}" if proof.copies else ""
     left = f"{', '.join(proof.hosts)} will delete what is there" if proof.hosts else "nothing of them is left"
-    return Done(f"{given.name}: consent withdrawn, {items} deleted, and {left}{copies}", proof.items)
+    held = f"; {copies_in_memory.HELD}, until its program is restarted" if copies_in_memory.is_held(desk.home) else ""
+    return Done(f"{given.name}: consent withdrawn, {items} deleted, and {left}{copies}{held}", proof.items)
 
 
 def _limit(desk: Desk[Any], given: LimitFields, actor: str) -> Done:

@@ -153,7 +153,9 @@ def revoke(
     if not copies_in_memory.ended(holders, _FORGOTTEN_SECONDS):
         render.note("a running sync may have copies in memory: its process is replaced when it ends")
     elif holders:
-        render.note("the page and the runner were replaced: no process of before the deletion has a copy in memory")
+        render.note("the page and the runner were replaced: neither has a copy in memory of before the deletion")
+    if copies_in_memory.is_held(desk.home):
+        render.note(f"{copies_in_memory.HELD}; restart its program, or `catchment mcp --http`")
     return 0 if proof.holds else 1
 
 

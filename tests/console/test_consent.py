@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from assistant.answers import StatusArguments
+from assistant.shared_library import AssistantLibrary
 from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.runtime.home import Home
@@ -190,6 +192,12 @@ def test_taking_it_back_deletes_everything_and_prints_the_proof(filled: Path, cl
     proof = cli("consent", "revoke", "notes", "--yes", "--json").json
     assert (proof["purged"], proof["items"], set(proof["left"].values())) == (True, 0, {0})
     assert cli("sources", "list", "--json").json[0]["name"] == "notes"
+
+
+def test_revocation_names_the_open_connection_of_an_assistant(filled: Path, state: Path, cli: Cli) -> None:
+    assert "assistant" not in cli("consent", "revoke", "notes", "--yes").err
+    AssistantLibrary(Home(state)).status(StatusArguments())
+    assert "an open connection of an assistant may have copies" in cli("consent", "revoke", "notes", "--yes").err
 
 
 def test_revocation_says_what_was_verified_of_short_texts_and_names_backups(
