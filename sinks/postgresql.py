@@ -54,7 +54,7 @@ class PostgreSQL:
             parameters = addresses.postgresql(place)
         except BadInput as error:
             raise BadInput(f"postgresql: {error}") from None
-        if not {"password", "sslpassword"}.isdisjoint(parameters):
+        if not parameters.keys().isdisjoint(addresses.SECRETS):
             raise BadInput(f"postgresql: {addresses.PASSWORD_IN_ADDRESS}")
         with _translated():
             self._connection = psycopg.connect(

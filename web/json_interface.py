@@ -138,7 +138,7 @@ def status_of(failure: CatchmentError) -> int:
 
 async def _query(request: Request, kind: TypeAdapter[T]) -> T:
     if request.method == "POST":
-        return kind.validate_json(await request.body())
+        return kind.validate_json(await request.body(), strict=True)
     return kind.validate_python(dict(request.query_params))
 
 

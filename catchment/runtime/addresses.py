@@ -20,6 +20,8 @@ _PLACE = ("host", "hostaddr", "port", "dbname")
 """The parameters of libpq that say where to connect. It reads the environment for each that is not set."""
 _UNREADABLE = "not an address that PostgreSQL can read; write postgresql://USER@HOST/DATABASE"
 PASSWORD_IN_ADDRESS = "the address has a password; store it elsewhere and pass --secret password=REF"
+SECRETS = ("password", "sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret")
+"""The parameters of libpq that are secrets."""
 _SERVICES = ("PGSERVICE", "PGSERVICEFILE")
 _URL = re.compile(
     r"[a-z][a-z0-9+.-]*://([^\s/?#@\\\[\]]*@)?(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:[0-9]{1,5})?([/?#][^\s\\]*)?",

@@ -201,6 +201,7 @@ def test_server_cannot_name_the_host_that_receives_the_graph(scheme: str, monkey
         ("postgresql", "postgresql://me:secret@127.0.0.1:1/l"),
         ("postgresql", "postgresql://me@127.0.0.1:1/l?password=secret"),
         ("postgresql", "postgresql://me@127.0.0.1:1/l?sslpassword=secret"),
+        ("postgresql", "postgresql://me@127.0.0.1:1/l?scram_client_key=secret"),
     ],
 )
 def test_password_in_the_address_of_a_sink_is_refused(kind: str, place: str) -> None:

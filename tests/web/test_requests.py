@@ -163,6 +163,7 @@ def test_localhost_is_accepted(client: httpx.Client, port: int) -> None:
         (b"{}", 400),
         (b'{"text": 5}', 400),
         (b'{"text": "x", "limit": 0}', 400),
+        (b'{"text": "x", "limit": true}', 400),
         (b'{"text": "x", "limit": 1e300}', 400),
         (b'{"text": "x", "offset": -1}', 400),
         (b'{"text": "x", "now": "2026-01-01T00:00:00"}', 400),

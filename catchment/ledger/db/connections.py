@@ -63,7 +63,7 @@ def sqlite_file(url: str | URL) -> Path | None:
 
 def without_password(url: str) -> str:
     """Return a database URL for display. Raises BadInput for an invalid URL."""
-    parsed = _address(url).difference_update_query(["password", "sslpassword"])
+    parsed = _address(url).difference_update_query(addresses.SECRETS)
     return parsed.render_as_string().replace(":***@", ":…@")
 
 
