@@ -269,7 +269,7 @@ def test_odd_number_in_an_address_fails_no_page(home: Home, client: TestClient, 
     assert answers(client, "/api/v1/events", view=re.sub(r"\{.*\}", value, page)) == 404
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("value", VALUES)
 def test_odd_query_fails_no_page(home: Home, client: TestClient, value: str) -> None:
     for path in (*routes(home)[0], *routes(home)[1]):
