@@ -12,10 +12,11 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import wraps
 from html import escape, unescape
 from typing import Any, NamedTuple
 from urllib.parse import urldefrag
@@ -322,7 +323,23 @@ def _keep_author(parser: Any, key: str = "author") -> None:
         authors[-1]["name"] = context[key]
 
 
-feedparser.mixin._FeedParserMixin._sync_author_detail = _keep_author
+def _tolerant(handle: Callable[..., None]) -> Callable[..., None]:
+    """Return a handler of an element; if it fails, feedparser takes the element for an unknown one."""
+
+    @wraps(handle)
+    def tolerant(*args: Any) -> None:
+        try:
+            handle(*args)
+        except (LookupError, ValueError, TypeError) as error:
+            raise AttributeError from error
+
+    return tolerant
+
+
+_Parser = feedparser.mixin._FeedParserMixin
+_Parser._sync_author_detail = _keep_author
+for _handler in [name for name in dir(_Parser) if name.startswith(("_start_", "_end_"))]:
+    setattr(_Parser, _handler, _tolerant(getattr(_Parser, _handler)))
 
 
 def _name(author: str) -> str:

@@ -585,6 +585,12 @@ def test_reference_to_no_character_costs_no_entry(make: Callable[[str], str], re
     assert first(make(element)).title.startswith("cut")
 
 
+@pytest.mark.parametrize("element", ["<gml:pos>1 2</gml:pos>", "<cc:license>&lt;b</cc:license>"])
+def test_element_that_the_parser_fails_on_costs_no_entry(element: str) -> None:
+    spaces = 'xmlns:gml="http://www.opengis.net/gml" xmlns:cc="http://backend.userland.com/creativeCommonsRssModule"'
+    assert first(rss(f"{element}<title>Weir</title>", element, spaces=spaces)).title == "Weir"
+
+
 def test_relative_links_of_an_entry_have_their_base() -> None:
     inner = '<content type="html" xml:base="c/">&lt;a href="d"&gt;d&lt;/a&gt;</content>'
     given = first(atom(inner, more=' xml:base="https://other.example/a/"')).html
