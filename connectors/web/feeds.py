@@ -44,6 +44,7 @@ _ROOT = re.compile(
 )
 FEED_ROOTS = (b"rss", b"feed", b"rdf", b"channel")
 _ENTRY_END = re.compile(rb"</(?:\w+:)?(?:item|entry)\s*>", re.IGNORECASE)
+_DECLARATION = re.compile(rb"<\?xml[^>]*>")
 _REFERENCE = re.compile(rb"&#(?:x(?P<hex>[0-9a-f]+)|(?P<decimal>[0-9]+));?", re.IGNORECASE)
 _MOST_REFERENCE = 8
 _SURROGATES = range(0xD800, 0xE000)
@@ -86,15 +87,7 @@ def read_feed(data: bytes, address: str, charset: str | None = None) -> WebFeed:
     loaded = _loaded(data)
     if loaded is not None:
         return _json_feed(loaded, address)
-    # A byte order mark is more reliable than the charset that a server names for all its files.
-    named = f"; charset={charset}" if charset and not data.startswith(_BOMS) else ""
-    data = convert_to_utf8({"content-type": f"application/xml{named}"}, data, {})
-    match = _ROOT.match(data[:_MOST_HEAD])
-    root = match and match["name"].lower()
-    if match is None or root not in FEED_ROOTS:
-        raise ParseError("not a feed")
-    # A document type may declare entities that expand to gigabytes.
-    data = _REFERENCE.sub(_referred, data[match.start("element") :])
+    data, root = _elements(data, charset)
     # feedparser gets no address: it would resolve any ID to a link.
     parsed = feedparser.parse(
         io.BytesIO(_bounded(data, root)),
@@ -108,6 +101,11 @@ def read_feed(data: bytes, address: str, charset: str | None = None) -> WebFeed:
     # In Atom, entries with one ID are states of one entry (RFC 4287, 4.1.1).
     distinct = _distinct(_latest(entries) if parsed.version.startswith("atom") else entries)
     return WebFeed(_plain(parsed.feed, "title"), _link(parsed.feed.get("link"), address), distinct)
+
+
+def with_characters(markup: bytes) -> bytes:
+    """Return markup whose references to no character name the replacement character instead: parsers fail on them."""
+    return _REFERENCE.sub(_referred, markup)
 
 
 def is_json_feed(data: bytes) -> bool:
@@ -135,8 +133,23 @@ def root_element(data: bytes) -> bytes | None:
     return match and match["name"].lower()
 
 
+def _elements(data: bytes, charset: str | None) -> tuple[bytes, bytes]:
+    """Return the elements of a feed in UTF-8, and the name of the first. Raises ParseError if no encoding makes it a feed."""
+    # A byte order mark is more reliable than the charset that a server names for all its files.
+    named = f"; charset={charset}" if charset and not data.startswith(_BOMS) else ""
+    for given, header in ((data, named), (data, ""), (_DECLARATION.sub(b"", data, 1), "")):
+        try:
+            text = convert_to_utf8({"content-type": f"application/xml{header}"}, given, {})
+        except ValueError:
+            continue
+        match = _ROOT.match(text[:_MOST_HEAD])
+        if match is not None and (root := match["name"].lower()) in FEED_ROOTS:
+            # A document type may declare entities that expand to gigabytes.
+            return with_characters(text[match.start("element") :]), root
+    raise ParseError("not a feed")
+
+
 def _referred(match: re.Match[bytes]) -> bytes:
-    """Return a character reference, that of the replacement character if there is no such character: feedparser fails on it."""
     digits = (match["hex"] or match["decimal"]).lstrip(b"0")
     number = int(digits or b"0", 16 if match["hex"] else 10) if len(digits) <= _MOST_REFERENCE else _SURROGATES.start
     return match[0] if number <= sys.maxunicode and number not in _SURROGATES else b"&#xFFFD;"

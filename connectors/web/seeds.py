@@ -18,7 +18,7 @@ from lxml import etree, html
 from catchment.errors import BadInput, ParseError
 from catchment.model import time_of
 from connectors.web.address import normalized
-from connectors.web.feeds import FEED_ROOTS, is_json_feed, read_json, root_element
+from connectors.web.feeds import FEED_ROOTS, is_json_feed, read_json, root_element, with_characters
 
 MOST_ADDRESSES = 200_000
 _MOST_BYTES = 50 << 20
@@ -169,7 +169,12 @@ def _in_opml(data: bytes, report: Callable[[str], None]) -> Iterator[Listed]:
 
 def _elements(data: bytes, report: Callable[[str], None], *tags: str) -> Iterator[etree._Element]:
     parser = etree.iterparse(
-        io.BytesIO(data), tag=tags, recover=True, resolve_entities=False, load_dtd=False, no_network=True
+        io.BytesIO(with_characters(data)),
+        tag=tags,
+        recover=True,
+        resolve_entities=False,
+        load_dtd=False,
+        no_network=True,
     )
     try:
         for _, element in parser:

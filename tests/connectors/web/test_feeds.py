@@ -522,6 +522,16 @@ def test_entry_is_read_as_its_site_meant_it(case: Case) -> None:
         ),
         pytest.param(rss("<title>Café</title>").encode(), "nonsense", id="unknown charset"),
         pytest.param(rss("<title>Café</title>").encode(), "us-ascii", id="wrong charset"),
+        *(
+            pytest.param(
+                f'<?xml version="1.0" encoding="{name}"?>{rss("<title>Café</title>")}{" " * pad}'.encode(),
+                header,
+                id=f"{name} {header} {pad}",
+            )
+            for name in ("utf-16", "utf-16-le", "cp037", "punycode", "undefined")
+            for header in (None, name)
+            for pad in (0, 1)
+        ),
     ],
 )
 def test_character_set_is_recognized(encoded: bytes, charset: str | None) -> None:

@@ -116,6 +116,17 @@ def test_answer_that_says_it_is_a_feed_and_is_none_is_refused(media_type: str) -
         kind_of_seed(b'{"version": "https://jsonfeed.org/version/1.1", "items": [', media_type, "/feed")
 
 
+@pytest.mark.parametrize("kind", [SeedKind.SITEMAP, SeedKind.OPML])
+def test_reference_to_no_character_costs_no_address(kind: SeedKind) -> None:
+    text = {
+        SeedKind.SITEMAP: "<urlset><url><loc>/&#xD83D;</loc></url><url><loc>/1</loc></url></urlset>",
+        SeedKind.OPML: '<opml><outline title="&#x110000;" xmlUrl="/&#xD83D;"/><outline xmlUrl="/1"/></opml>',
+    }[kind]
+    assert [found.address for found in listed(text.encode(), kind, "https://a.example/").addresses][1:] == [
+        "https://a.example/1"
+    ]
+
+
 def test_page_lists_its_links() -> None:
     assert listed(PAGE.encode(), SeedKind.PAGE, BASE).addresses == [Listed("https://river.example/b/one")]
 
