@@ -85,6 +85,14 @@ def test_cell_is_written_as_its_value(content: str, attributes: str, expected: s
     assert _cell(content, attributes, parts) == expected
 
 
+@pytest.mark.parametrize("digits", ["9" * 10, "9" * 5_000], ids=["long", "very long"])
+def test_number_beyond_all_limits_costs_only_its_cell(digits: str) -> None:
+    cells = f'<c r="A1" s="{digits}"><v>weir</v></c><c r="B1" t="s"><v>{digits}</v></c><c><v>lock</v></c>'
+    formats = f'<styleSheet {_NAMES}><cellXfs><xf numFmtId="{digits}"/></cellXfs></styleSheet>'
+    text = _read(_workbook(f'<row r="{digits}">{cells}</row>', parts={"xl/styles.xml": formats})).text
+    assert "weir" in text and "lock" in text
+
+
 def test_dates_count_from_1904_in_workbooks_of_old_macs() -> None:
     parts: dict[str, str | bytes] = {
         "xl/styles.xml": f'<styleSheet {_NAMES}><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/></cellXfs></styleSheet>'

@@ -25,6 +25,7 @@ _DATES = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)}
 _NO_CODE = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', re.IGNORECASE)
 _DATE_CODE = re.compile(r"[dmyhs]", re.IGNORECASE)
 _LINK_FORMULA = re.compile(r'\s*HYPERLINK\(\s*"([^"]+)"', re.IGNORECASE)
+_MOST_DIGITS = 9
 _PLACE = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})")
 _PRINT_CODE = re.compile(r'&(?:\[[^\]]*\]|"[^"]*"|\d+|K[0-9A-F]{6}|[LCRPNDTZFAGBIUESXYHO&])|\s+')
 PAGE_WORDS = frozenset({"page", "seite", "página", "pagina", "strona", "страница", "sheet"})
@@ -124,7 +125,7 @@ class _Workbook:
     def value(self, kind: str, style: int, written: str) -> str:
         """Return a cell's value as text."""
         if kind == "s":
-            number = int(written) if written.isdecimal() else -1
+            number = _whole(written, -1)
             return self._strings[number] if 0 <= number < len(self._strings) else ""
         if kind == "b":
             return "true" if written.strip() == "1" else "false"
@@ -168,11 +169,11 @@ class _SheetReader:
             place = _place(attributes.get("r", ""))
             self._column = place[1] if place else self._column + 1
             self._kind, style = attributes.get("t", "n"), attributes.get("s", "0")
-            self._style = int(style) if style.isdecimal() else 0
+            self._style = _whole(style, 0)
             self._value, self._formula, self._texts = "", "", []
         elif name == "row":
             number = attributes.get("r", "")
-            self._row = int(number) if number.isdecimal() else self._row + 1
+            self._row = _whole(number, self._row + 1)
             self._column, self._cells = 0, {}
         elif name == "hyperlink":
             self._link(attributes)
@@ -313,7 +314,12 @@ def _is_date(number: str, codes: dict[str | None, str]) -> bool:
     if number in codes:
         code = codes[number].partition(";")[0]
         return "general" not in code.lower() and _DATE_CODE.search(_NO_CODE.sub("", code)) is not None
-    return number.isdecimal() and int(number) in _DATES
+    return _whole(number, -1) in _DATES
+
+
+def _whole(digits: str, otherwise: int) -> int:
+    """Return a number of a row, string or style, and `otherwise` for what cannot be one."""
+    return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else otherwise
 
 
 def _moment(epoch: datetime, number: float) -> str:
