@@ -108,13 +108,24 @@ def test_cancelled_or_running_sync_does_not_hide_a_failed_one(world: World, home
     assert set(found(world, home)) == {(ReasonCode.SOURCE_UNREACHABLE, "source:notes")}
 
 
-@pytest.mark.parametrize(("verdict", "is_wrong"), [(Verdict.FAIL, True), (Verdict.WARN, False), (Verdict.OK, False)])
+@pytest.mark.parametrize(
+    ("verdict", "read", "is_wrong"),
+    [
+        (Verdict.FAIL, "notes", True),
+        (Verdict.WARN, "notes", False),
+        (Verdict.OK, "notes", False),
+        (Verdict.OK, "", True),
+    ],
+)
 def test_later_check_tells_that_a_source_can_be_read_again(
-    world: World, home: Home, verdict: Verdict, is_wrong: bool
+    world: World, home: Home, verdict: Verdict, read: str, is_wrong: bool
 ) -> None:
+    """`read`: the source that the check has read; it asks no host."""
     synced(world, "failed", GONE)
     ended = world.clock.moment
-    report = HealthReport(ended + timedelta(seconds=1), (Finding("source notes", verdict, "last sync failed"),))
+    report = HealthReport(
+        ended + timedelta(seconds=1), (Finding("source notes", verdict, "last sync failed", source=read),)
+    )
     report.write(home)
     assert bool(found(world, home)) is is_wrong
     replace(report, at=ended - timedelta(seconds=1)).write(home)
