@@ -346,6 +346,7 @@ _ID = re.compile(r"<form id=\"([^\"]+)\"[^>]*action=\"/actions/([a-z_.]+)\"")
 _NAME = re.compile(r"<(?:input|select|textarea|button)\b[^>]*\bname=\"([^\"]+)\"")
 
 
+@pytest.mark.full
 def test_each_form_has_the_fields_of_its_action(home: Home, client: TestClient) -> None:
     seen = set()
     for path in routes(home)[0]:
