@@ -165,9 +165,13 @@ class Backfill:
 
     @property
     def done(self) -> int:
-        """Number of finished jobs, or of items whose embeddings were deleted to be made anew; without cancelled jobs."""
+        """Number of finished jobs, or of items whose embeddings were deleted to be made anew.
+
+        Those that ended with a cancelled backfill do not count.
+        """
         known = self.total if self.is_listed else sum(self.jobs.values())
-        return known - self.left - self.jobs.get(CANCELLED, 0)
+        given_up = self.jobs.get(CANCELLED, 0) if self.state is BackfillState.CANCELLED else 0
+        return known - self.left - given_up
 
     @property
     def total(self) -> int:
