@@ -106,6 +106,8 @@ def test_several_faults_at_once_are_told_apart(person: Person, mail: Dovecot, tm
     within(person, "rm", f"{person.home}/fill")
     is_over(person, "disk.full")
     mail.start()
+    # Only a sync asks a host.
+    person.sync("letters")
     is_over(person, "source.unreachable")
     for number in range(6):
         (papers / f"{number}.pdf").write_bytes(pdf(f"The plan {number} of the weir."))
