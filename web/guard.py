@@ -123,13 +123,12 @@ class _Connection(H11Protocol):
     """A connection that is closed unless a whole request arrives in time, after its start and after each response."""
 
     _limit: asyncio.TimerHandle | None = None
-    _peer = ""
     _opened = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._peer, self._opened = peer_of(transport.get_extra_info("socket")), self.loop.time()
-        self.app_state = {**self.app_state, PEER: self._peer}
+        self._opened = self.loop.time()
+        self.app_state = {**self.app_state, PEER: peer_of(transport.get_extra_info("socket"))}
         self._limit_request()
         if len(self.connections) > _CONNECTIONS:
             self._make_room()
@@ -137,8 +136,8 @@ class _Connection(H11Protocol):
     def _make_room(self) -> None:
         """Close the oldest connection without a request of the user with the most, so that no user keeps the others out."""
         mine = [each for each in self.connections if isinstance(each, _Connection)]
-        ((largest, _),) = Counter(each._peer for each in mine).most_common(1)
-        crowd = [each for each in mine if each._peer == largest]
+        ((largest, _),) = Counter(each.app_state[PEER] for each in mine).most_common(1)
+        crowd = [each for each in mine if each.app_state[PEER] == largest]
         closed = min(crowd, key=lambda each: (each._limit is None, each._opened))
         # Its end is reported later, and must not be counted until then.
         self.connections.discard(closed)

@@ -59,7 +59,7 @@ class WebConnector:
         self.pace = Pace()
         self.parse: Parse = parse_here
         self.folder: Path | None = None
-        self._listing: WebListing | None = None
+        self._left: dict[str, str] = {}
 
     def __reduce__(self) -> tuple[type[WebConnector], tuple[Any, ...]]:
         return WebConnector, (self._settings,)
@@ -88,13 +88,12 @@ class WebConnector:
 
     def changes(self, known: Known, *, deep: bool = False) -> Iterator[Change]:
         lists, pages = self._store("lists"), self._store("pages")
-        self._listing = WebListing(
-            WebRun(self._settings, self._asked(), lists, pages, self.parse, present, deep), known
-        )
-        return self._listing.changes()
+        self._left = {}
+        run = WebRun(self._settings, self._asked(), lists, pages, self.parse, present, deep, self._left)
+        return WebListing(run, known).changes()
 
     def left(self) -> Mapping[str, str]:
-        return self._listing.left() if self._listing else {}
+        return self._left
 
     def expect(self, items: Sequence[Item]) -> None:
         """Nothing is read ahead: the listing has stored what it received."""
@@ -144,7 +143,7 @@ class WebConnector:
         return Seed.of(name, response, self.parse)
 
     def _asked_again(self, item: Item) -> StoredResponse:
-        """Request an item whose response is not stored any more. Raises ItemError."""
+        """Request an item again, because its response is no longer stored. Raises ItemError."""
         try:
             if "feed" in item.attributes and "next" not in item.attributes:
                 return self._entry_of(item)

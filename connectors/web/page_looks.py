@@ -109,8 +109,6 @@ class PageLooks:
         """Links that were found and not wanted yet, with their site and depth."""
         self.next: datetime | None = None
         """When the next page is due."""
-        self.left: dict[str, str] = {}
-        """Locators that were not compared, because their host does not answer, with the reason."""
         self._marks = marks
         self._same: Counter[tuple[str, str]] = Counter()
         self._run = run
@@ -266,7 +264,7 @@ class PageLooks:
         """Record a look without an answer. What was read once stays as it is."""
         now = self._run.clock()
         if isinstance(error, HostAway):
-            self.left[wanted.locator] = str(error)
+            self._run.left[wanted.locator] = str(error)
             if wanted.known or now - error.failing < _GIVEN_UP:
                 return
         state = (wanted.state or _unread(now)).failed(now)

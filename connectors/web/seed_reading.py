@@ -86,7 +86,10 @@ class Seed:
 
 @dataclass(frozen=True, slots=True)
 class WebRun:
-    """What all parts of one listing share. `lists`, `pages`: the stored responses of seeds, and of pages."""
+    """What all parts of one listing share. `lists`, `pages`: the stored responses of seeds, and of pages.
+
+    `left`: receives the locators that were not compared, because their host does not answer, with the reason.
+    """
 
     settings: WebSettings
     hosts: Hosts
@@ -95,6 +98,7 @@ class WebRun:
     parse: Parse
     clock: Callable[[], datetime]
     deep: bool
+    left: dict[str, str]
 
 
 class Seeds:

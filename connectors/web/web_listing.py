@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -70,10 +70,6 @@ class WebListing:
         if not self._is_cut and all(self._names_nothing(address) for address in self._seeds.failed):
             yield from self._departed()
         yield from self._finished()
-
-    def left(self) -> Mapping[str, str]:
-        """Return the locators that were not compared, because their host does not answer, with the reason."""
-        return self._pages.left
 
     # Beginning and end
 

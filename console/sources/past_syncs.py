@@ -113,7 +113,12 @@ def _took(row: SyncRow) -> str:
 
 
 def _result(row: SyncRow) -> str:
-    return row.error or arguments.summary(row.summary, is_complete=row.outcome == "completed")
+    return row.error or summary(row)
+
+
+def summary(row: SyncRow) -> str:
+    """Return what a sync did, in words; empty for one that ended without a result."""
+    return arguments.summary(row.summary, is_complete=row.outcome == "completed")
 
 
 def plain(row: SyncRow) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from catchment.runtime.membership import Membership, host_for
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 from console.sources import consent, upcoming
-from console.sources.past_syncs import plain
+from console.sources.past_syncs import plain, summary
 
 if TYPE_CHECKING:
     from catchment.actions.sources import ChangedSetting
@@ -210,11 +210,7 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
     if recent:
         render.say()
         headers = ("SYNC", "STARTED", "OUTCOME", "SUMMARY")
-        rows = [
-            (s.id, s.began, s.outcome, arguments.summary(s.summary, is_complete=s.outcome == "completed"))
-            for s in recent
-        ]
-        render.show_table(headers, rows)
+        render.show_table(headers, [(s.id, s.began, s.outcome, summary(s)) for s in recent])
 
 
 app.command("next")(upcoming.preview)

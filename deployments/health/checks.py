@@ -184,7 +184,7 @@ def _standing(
         watch.reason if watch and badly else "",
         watch.remedy if watch and badly else "",
         unset.get(entry.name),
-        is_read=_is_here(entry),
+        is_read=_is_here(_connector(entry)),
     )
 
 
@@ -198,8 +198,9 @@ def _prober(entry: SourceEntry) -> Callable[[], CatchmentError | None]:
         from catchment.sync import preflight
 
         try:
-            if _is_here(entry):
-                preflight.probe(_connector(entry))
+            connector = _connector(entry)
+            if _is_here(connector):
+                preflight.probe(connector)
             else:
                 for reference in _secrets(entry):
                     secret_references.resolve(reference)
@@ -210,8 +211,8 @@ def _prober(entry: SourceEntry) -> Callable[[], CatchmentError | None]:
     return probe
 
 
-def _is_here(entry: SourceEntry) -> bool:
-    return not scopes_of(_connector(entry))
+def _is_here(connector: Connector) -> bool:
+    return not scopes_of(connector)
 
 
 def _connector(entry: SourceEntry) -> Connector:

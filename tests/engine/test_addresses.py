@@ -156,7 +156,7 @@ SERVER_USERS: Mapping[str, Callable[[str], bool]] = {
     [(host, user) for host in SERVERS for user in SERVER_USERS if (host, user) != ("[localhost]", "mail")],
 )
 def test_users_of_a_server_know_whether_it_is_here(host: str, user: str) -> None:
-    # The others refuse both: what is elsewhere, and what is no address.
+    # The others refuse both: other machines, and texts that are not addresses.
     found = answer(lambda: SERVER_USERS[user](host))
     if user in ("a graph", "Chroma"):
         assert found == SERVERS[host]

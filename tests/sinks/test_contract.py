@@ -1,4 +1,4 @@
-"""What every kind of sink promises: it equals the library after each delivery, whatever happened before."""
+"""The promise of every kind of sink: after each delivery it equals the library, after any history."""
 
 from __future__ import annotations
 

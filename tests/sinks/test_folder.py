@@ -148,7 +148,7 @@ def test_planted_links_of_a_folder_of_shards_are_not_followed(tmp_path: Path, ki
 
 
 def test_folder_of_an_earlier_version_is_written_anew(tmp_path: Path) -> None:
-    """Its index has no wanted names, and its copies say what their documents said."""
+    """Its index has no wanted names, and its copies have the frontmatter of their documents."""
     root = tmp_path / "f"
     with sinks.opened("folder", str(root), create=True) as folder:
         folder.write([NOTE, replace(NOTE, id=2, item="gone.md")], [])

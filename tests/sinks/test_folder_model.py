@@ -1,4 +1,4 @@
-"""A folder sink under any sequence of changes, compared with what the documents say; files of others stay as they are."""
+"""A folder sink under any sequence of changes, compared with the documents; files of other programs do not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may see the page: one-time links, sessions, forms, and what each response forbids the browser."""
+"""Access to the page: one-time links, sessions, forms, and the restrictions that each response gives the browser."""
 
 from __future__ import annotations
 

@@ -161,9 +161,16 @@ def release(repository: str, fields: Mapping[str, Any]) -> Entry:
 
 def parse_time(text: str) -> datetime:
     """Parse a time of the API. Raises ValueError if it has no time zone or is implausibly early."""
-    found = time_of(text)
-    if found is None or found.year < _EARLIEST or datetime.fromisoformat(text).tzinfo is None:
+    found = time_of(text, _zoned)
+    if found is None or found.year < _EARLIEST:
         raise ValueError("not a time")
+    return found
+
+
+def _zoned(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError
     return found
 
 
