@@ -20,6 +20,7 @@ from connectors.folders.file import to_locator, to_path
 from connectors.folders.ignore import IgnoreRules
 from tests.fuzz.promises import read, storable
 from tests.fuzz.target import Target, damaged, woven
+from tests.normalize.samples import mobipocket_book
 
 _NOTE = """
 # H
@@ -248,6 +249,57 @@ C:\\Users\\ada\\x
 authorization: bearer␠
 «secret»
 """
+_LINES = """
+BEGIN:VCALENDAR␤
+BEGIN:VEVENT␤
+BEGIN:VCARD␤
+VERSION:2.1␤
+END:VCARD␤
+SUMMARY:
+DTSTART;TZID=X:
+20260314T180000Z
+NOTE;ENCODING=QUOTED-PRINTABLE;CHARSET=utf-16:
+=C3=BC=␤
+PHOTO;ENCODING=b:AAEC
+;X="
+\\,
+\\n
+␤␠
+WEBVTT␤␤
+00:01.000 --> 00:02.000␤
+<v Ada>
+From a@b Sat Mar 14 18:00:00 2026␤
+From: a@b␤
+Content-Type: multipart/related; boundary=b␤
+Content-Type: text/html␤␤
+Content-Location: http://[␤
+MIME-Version: 1.0␤
+--b␤
+12␤
+<p>
+"""
+_ELEMENTS = """
+<mxfile>
+<diagram name="P">
+</diagram>
+<mxGraphModel><root><mxCell value="&lt;p&gt;"/>
+jVBLDoIwFDxN1
+%3CmxGraphModel
+<kml><Document><name>
+<description><![CDATA[<p>
+]]></description>
+<gpx><time>0001-01-01T00:00:00+14:00</time>
+<opml><outline text="x">
+</outline>
+<en-export><note><content>
+<en-crypt>
+<Workbook><Row><Data>
+<pkg:package><p><t>
+<!DOCTYPE x [<!ENTITY a "b">]>
+<office:document office:mimetype="application/vnd.oasis.opendocument.text">
+</
+>
+"""
 _NAMES = "\n".join([*sorted(ENDINGS), "Makefile", "a.tar.gz", "noending", "x.MD", ".md"])
 
 
@@ -259,6 +311,11 @@ def targets() -> Iterator[Target]:
     yield Target("web-page", _web_page, woven(_PAGE + _WEB))
     yield Target("canvas", _file("c.canvas"), woven(_CANVAS))
     yield Target("notebook", _file("n.ipynb"), woven(_CANVAS))
+    yield Target(
+        "content-lines", _files("a.ics", "a.vcf", "a.vtt", "a.mbox", "a.mht", "a.emlx", "a"), woven(_LINES, most=40)
+    )
+    yield Target("elements", _files("a.drawio", "a.kml", "a.xml", "a.excalidraw", "a.fodt", "a.svg"), woven(_ELEMENTS))
+    yield Target("e-book", _file("a.mobi"), damaged(mobipocket_book("<p>The weir was raised by eleven.</p>")))
     for name in ("py", "js", "ts", "go", "rs", "c", "php", "sh"):
         yield Target(f"program-{name}", _file(f"p.{name}"), woven(_PROGRAM))
     yield Target("zip", _file("z.zip"), damaged(_zip(), _zip()[:40]))
@@ -282,6 +339,16 @@ def _file(name: str) -> Callable[[bytes], None]:
         document = read(data, name)
         if document is not None:
             storable(document.text)
+
+    return check
+
+
+def _files(*names: str) -> Callable[[bytes], None]:
+    checks = [_file(name) for name in names]
+
+    def check(data: bytes) -> None:
+        for each in checks:
+            each(data)
 
     return check
 

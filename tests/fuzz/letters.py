@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
+from catchment.content.normalize.exchange.calendars import invitation
 from catchment.content.normalize.mail import transport, words
 from catchment.content.normalize.mail.attachments import attachments, single
 from catchment.content.normalize.mail.body import unflowed
-from catchment.content.normalize.mail.calendar import invitation
 from catchment.content.normalize.mail.dates import moment
 from catchment.content.normalize.mail.encrypted import signed_content, unarmored
 from catchment.content.normalize.mail.replies import mark_replies

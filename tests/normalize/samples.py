@@ -351,3 +351,52 @@ def photograph(order: str, *texts: tuple[int, bytes]) -> bytes:
     exif = b"Exif\x00\x00" + tiff + b"\x00" * 4 + b"".join(text for _, text in texts)
     frame = b"\xff\xc0\x00\x11\x08" + struct.pack(">HH", 30, 40) + b"\x03" * 12
     return b"\xff\xd8\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + frame
+
+
+def _palm(page: bytes) -> bytes:
+    """Compress a record with PalmDOC: pairs of a space and a letter, repeated text and runs of other bytes."""
+    out, place = bytearray(), 0
+    while place < len(page):
+        rest = page[place:]
+        back = page.rfind(rest[:10], 0, place) if len(rest) >= 10 else -1
+        if back >= 0 and place - back < 2_048:
+            out += (0x8000 | (place - back) << 3 | 7).to_bytes(2, "big")
+            place += 10
+        elif rest[:1] == b" " and len(rest) > 1 and 0x40 <= rest[1] <= 0x7F:
+            out.append(rest[1] ^ 0x80)
+            place += 2
+        elif 9 <= rest[0] <= 0x7F:
+            out.append(rest[0])
+            place += 1
+        else:
+            out += b"\1" + rest[:1]
+            place += 1
+    return bytes(out)
+
+
+def mobipocket_book(
+    page: str, compression: int = 2, protection: int = 0, trailer: bytes = b"", version: int = 6
+) -> bytes:
+    """Return a book with EXTH metadata. `trailer`: what follows the text of each record; version 8 adds a list of sections."""
+    whole = page.encode()
+    bodies = [whole[at : at + 4096] for at in range(0, len(whole), 4096)]
+    texts = [(_palm(body) if compression == 2 else body) + trailer for body in bodies]
+    fields = b"".join(
+        struct.pack(">II", kind, len(value) + 8) + value
+        for kind, value in ((100, b"Ada Berg"), (503, "Mühlen".encode()), (524, b"de"))
+    )
+    head = bytearray(260)
+    struct.pack_into(">HHIHHHH", head, 0, compression, 0, len(whole), len(texts), 4096, protection, 0)
+    struct.pack_into(">4sIIIII", head, 16, b"MOBI", 232, 2, 65001, 1, version)
+    struct.pack_into(">I", head, 128, 0x40)
+    struct.pack_into(">H", head, 242, 0b11 if trailer else 0)
+    head[248:] = struct.pack(">4sII", b"EXTH", 12 + len(fields), 3) + fields
+    records = [bytes(head), *texts]
+    if version == 8:
+        records.append(struct.pack(">4sIIII", b"FDST", 12, 1, 0, len(whole) - 7))
+    starts = 78 + 8 * len(records)
+    entries = b"".join(
+        struct.pack(">II", starts + sum(map(len, records[:number])), number) for number in range(len(records))
+    )
+    name = b"book".ljust(32, b"\0") + bytes(28) + b"BOOKMOBI" + bytes(8)
+    return name + struct.pack(">H", len(records)) + entries + b"".join(records)

@@ -95,7 +95,8 @@ def test_embedded_package_does_not_change_the_type(outer, inner, kind: str) -> N
         ),
         (f"{_OOXML}.presentationml.slideshow.main+xml", f"{_OOXML}.presentationml.slideshow"),
         (f"{_OOXML}.presentationml.template.main+xml", f"{_OOXML}.presentationml.template"),
-        ("application/vnd.ms-visio.drawing.main+xml", "application/zip"),
+        ("application/vnd.ms-visio.drawing.main+xml", "application/vnd.ms-visio.drawing"),
+        ("application/vnd.ms-other.drawing.main+xml", "application/zip"),
     ],
 )
 def test_package_type_is_its_main_content_type(content_type: str, expected: str) -> None:

@@ -79,13 +79,21 @@ def _structured(data: bytes, kind: str, reader: Reader) -> Document:
     """Read with the module of the reader, imported here on first use."""
     match reader:
         case Reader.MAIL:
-            from catchment.content.normalize.mail import mail
+            from catchment.content.normalize.mail.message_files import message_file
 
-            return mail(data)
-        case Reader.CANVAS | Reader.NOTEBOOK:
-            from catchment.content.normalize.canvas import canvas, notebook
+            return message_file(data, kind)
+        case Reader.EXCHANGE:
+            from catchment.content.normalize.exchange import exchange
 
-            return canvas(data) if reader is Reader.CANVAS else notebook(data)
+            return exchange(data, kind)
+        case Reader.CANVAS:
+            from catchment.content.normalize.canvas import canvas
+
+            return canvas(data)
+        case Reader.NOTEBOOK:
+            from catchment.content.normalize.notebook import notebook
+
+            return notebook(data)
         case Reader.IMAGE:
             from catchment.content.normalize.images import image
 

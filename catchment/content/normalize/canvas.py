@@ -1,9 +1,8 @@
-"""Read canvas files (JSON Canvas 1.0) and Jupyter notebooks. Both are JSON with Markdown inside."""
+"""Read canvas files (JSON Canvas 1.0), and the JSON of other types with text inside."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -20,8 +19,8 @@ _FENCE = re.compile(r"^ {0,3}(`{3,}+(?=[^`\n]*+$)|~{3,}+)(.*+)$", re.MULTILINE)
 
 def canvas(data: bytes) -> Document:
     """Return the cards of a canvas in order, with files as embeds, then its edges as a list. Raises ParseError."""
-    board = _object(data, "canvas")
-    nodes, edges = _objects(board, "nodes", "canvas"), _objects(board, "edges", "canvas")
+    board = json_object(data, "canvas")
+    nodes, edges = objects(board, "nodes", "canvas"), objects(board, "edges", "canvas")
     names = {str(node.get("id")): _name(node) for node in nodes}
     arrows = [line for edge in edges if (line := _arrow(edge, names))]
     parts = [part for node in nodes if (part := _card(node))] + (["\n".join(arrows)] if arrows else [])
@@ -30,36 +29,8 @@ def canvas(data: bytes) -> Document:
     return Document(text=text, media_type=CANVAS, language=language(text), properties=counts)
 
 
-def notebook(data: bytes) -> Document:
-    """Return the cells of a notebook: Markdown unchanged, code in fences, no outputs. Raises ParseError."""
-    book = _object(data, "notebook")
-    metadata = book.get("metadata")
-    kernel = metadata.get("language_info") if isinstance(metadata, dict) else None
-    name = str(kernel.get("name", "")) if isinstance(kernel, dict) else ""
-    sheets = _objects(book, "worksheets", "notebook")  # nbformat 3, used until 2014
-    cells = [cell for holder in (book, *sheets) for cell in _objects(holder, "cells", "notebook")]
-    text = "\n\n".join(_cells(cells, name))
-    words = "\n".join(_source(cell) for cell in cells if cell.get("cell_type") in ("markdown", "heading"))
-    heading = next((line.strip("# ") for line in words.split("\n") if line.startswith("# ")), None)
-    return Document(text=text, media_type="application/x-ipynb+json", title=heading or None, language=language(text))
-
-
-def _cells(cells: list[dict[str, Any]], code_name: str) -> Iterator[str]:
-    for cell in cells:
-        if (words := _source(cell)).strip():
-            is_code = cell.get("cell_type") == "code"
-            yield f"````{code_name}\n{words.rstrip()}\n````" if is_code else _closed(words.strip())
-
-
-def _source(cell: dict[str, Any]) -> str:
-    source = cell.get("source", cell.get("input", ""))
-    words = "".join(map(str, source)) if isinstance(source, list) else str(source)
-    level = cell.get("level")
-    is_heading = cell.get("cell_type") == "heading" and level in range(1, 7)
-    return f"{'#' * level} {words}" if is_heading and isinstance(level, int) else words
-
-
-def _object(data: bytes, what: str) -> dict[str, Any]:
+def json_object(data: bytes, what: str) -> dict[str, Any]:
+    """Return the object in a file. Raises ParseError for other content."""
     text = decode(data).text
     text = text.replace("\\u0000", "\\ufffd")
     try:
@@ -71,7 +42,8 @@ def _object(data: bytes, what: str) -> dict[str, Any]:
     return value
 
 
-def _objects(value: dict[str, Any], key: str, what: str) -> list[dict[str, Any]]:
+def objects(value: dict[str, Any], key: str, what: str) -> list[dict[str, Any]]:
+    """Return the objects in the list under a key; it may be missing. Raises ParseError for other content."""
     members = value.get(key, [])
     if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
         raise ParseError(f"the {what}'s {key} are not a list of objects; open it in its own program and save it again")
@@ -81,7 +53,7 @@ def _objects(value: dict[str, Any], key: str, what: str) -> list[dict[str, Any]]
 def _card(node: dict[str, Any]) -> str:
     match node.get("type"):
         case "text":
-            return _closed(_word(node, "text"))
+            return closed(_word(node, "text"))
         case "file" if file := _word(node, "file"):
             return f"![[{file}{_word(node, 'subpath')}]]"
         case "link" if url := _word(node, "url"):
@@ -91,7 +63,7 @@ def _card(node: dict[str, Any]) -> str:
     return ""
 
 
-def _closed(text: str) -> str:
+def closed(text: str) -> str:
     """Close an unclosed code fence, so that the next card does not become code."""
     fence = ""
     for mark, rest in _FENCE.findall(text) if "```" in text or "~~~" in text else ():

@@ -1,7 +1,8 @@
 """Detect the type of a file from its first bytes and its name, and map each type to a reader.
 
 To support a new format, extend `media_types.txt`. Content takes precedence over the name; the name distinguishes types with
-equal signatures (plain text, zip files, old Office files).
+equal signatures (plain text, zip files, old Office files). A text is recognized by its root element, its first line or its
+mail headers.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from enum import StrEnum
 from pathlib import Path
 
-from catchment.content.normalize.decode import is_text
+from catchment.content.normalize.decode import encoding_by_mark, is_text
 
 
 class Reader(StrEnum):
@@ -22,6 +23,7 @@ class Reader(StrEnum):
     TEXT = "text"
     HTML = "html"
     MAIL = "mail"
+    EXCHANGE = "exchange"
     OFFICE = "office"
     IMAGE = "image"
     ARCHIVE = "archive"
@@ -29,22 +31,27 @@ class Reader(StrEnum):
 
 UNKNOWN = "application/octet-stream"
 CANVAS = "application/x-jsoncanvas"
-MAIL = "message/rfc822"
+MAIL, MAILBOX, SAVED_PAGE = "message/rfc822", "application/mbox", "multipart/related"
 
 READERS: dict[str, Reader] = {}
 ENDINGS: dict[str, str] = {}
 """The media types by file extension."""
+_ROOTS: dict[str, str] = {}
+"""The media types by root element, as it is written with its prefix."""
+_FIRST_WORDS: dict[str, str] = {}
 
 
 def _read_table() -> None:
     reader = Reader.NOTE
     for line in Path(__file__).with_name("media_types.txt").read_text("ascii").splitlines():
-        kind, *endings = line.split() or [""]
+        kind, *marks = line.split() or [""]
         if kind.endswith(":"):
             reader = Reader(kind[:-1])
         elif kind and kind != "#":
             READERS[kind] = reader
-            ENDINGS.update(dict.fromkeys(endings, kind))
+            for mark in marks:
+                table = {"<": _ROOTS, "^": _FIRST_WORDS}.get(mark[0], ENDINGS)
+                table[mark.lstrip("<^")] = kind
 
 
 _read_table()
@@ -54,7 +61,8 @@ NOTES = frozenset(kind for kind, reader in READERS.items() if reader in (Reader.
 SOURCE_TEXT = frozenset(kind for kind, reader in READERS.items() if reader is Reader.TEXT)
 """The types whose text is kept unchanged and is not Markdown."""
 
-_NOT_ONLY_TEXT = (Reader.OFFICE, Reader.IMAGE, Reader.ARCHIVE, Reader.CANVAS, Reader.MAIL)
+_ANY_TEXT = frozenset({"text/plain", "application/xml"})
+_NOT_ONLY_TEXT = (Reader.OFFICE, Reader.IMAGE, Reader.ARCHIVE, Reader.CANVAS, Reader.MAIL, Reader.EXCHANGE)
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"%PDF-", "application/pdf"),
     (b"{\\rtf", "application/rtf"),
@@ -63,6 +71,7 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"II*\x00", "image/tiff"),
     (b"MM\x00*", "image/tiff"),
     (b"\x1f\x8b", "application/gzip"),
+    (b"\xffWPC", "application/vnd.wordperfect"),
 )
 _PACKED = {"gz": "", "tgz": ".tar", "svgz": ".svg"}
 """The extensions of gzip files, with the extension of the file inside."""
@@ -81,9 +90,22 @@ _OLD_OFFICE = frozenset(kind for _, kind in _OLE_PARTS) | {"application/x-hwp"}
 _SHARED_ENDING = re.compile(
     r"application/(?:msword$|rtf$|x-iwork|vnd\.wordperfect$|vnd\.ms-(?:powerpoint|excel|outlook)$)"
 )
-_HTML_START = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL
+_HEAD = 8_192
+_ROOT = re.compile(
+    r"\s*+(?>(?:(?:<\?[^>]*+>|<!--.*?-->)\s*+)*)<(?:!doctype\s++)?([a-z][\w:.-]*+)(?=[\s/>])", re.IGNORECASE | re.DOTALL
 )
+_ODF_TYPE = re.compile(r"office:mimetype\s*=\s*[\"']([\w./-]+)")
+_FRAGMENT = frozenset({"html", "head", "meta", "style", "body", "center", "div", "font", "p", "table"})
+"""The first elements of HTML that programs name like an office file."""
+_MAILBOX_START = re.compile(r"From [^\n]*\d\d:\d\d[^\n]*\n[!-9;-~]+:")
+_HEADERS = re.compile(r"(?:\d+[ \t]*\r?\n)?(?>(?:[!-9;-~]++:|[ \t])[^\n]*+\n)+")
+_HEADER = re.compile(r"^([!-9;-~]+):", re.MULTILINE)
+_TRANSPORTED = frozenset({"message-id", "received", "return-path", "to"})
+_SAVED = re.compile(
+    r"^(?:snapshot-)?content-location:|^content-type:\s*multipart/related\b", re.IGNORECASE | re.MULTILINE
+)
+_BASE64 = re.compile(rb"(?:[A-Za-z0-9+/_-]{60,}+=*\s*+)*+[A-Za-z0-9+/_-]*+=*\s*")
+_LEAST_BASE64, _LEAST_LETTERS = 1_024, 40
 _BY_NAME = {"makefile": "text/x-makefile", "dockerfile": "text/x-sh", "cmakelists.txt": "text/x-cmake"}
 _TAR_MAGIC = slice(257, 262)
 
@@ -99,13 +121,14 @@ def media_type(data: bytes, name: str) -> str:
         return signed
     if not is_text(data):
         return claimed if READERS.get(claimed) in _NOT_ONLY_TEXT else UNKNOWN
-    if (
-        READERS.get(claimed) is not Reader.NOTE
-        and claimed not in SOURCE_TEXT - {"text/plain"}
-        and _HTML_START.match(data)
-    ):
-        return "application/xhtml+xml" if claimed == "application/xhtml+xml" else "text/html"
-    return "text/plain" if claimed == UNKNOWN or _SHARED_ENDING.match(claimed) else claimed
+    if READERS.get(claimed) is Reader.NOTE or claimed in SOURCE_TEXT - _ANY_TEXT:
+        return claimed
+    is_unclear = claimed == UNKNOWN or _SHARED_ENDING.match(claimed) is not None
+    if written := _written(data, claimed, is_unclear=is_unclear):
+        return written
+    if is_unclear or claimed == "text/plain":
+        return UNKNOWN if _is_base64(data) else "text/plain"
+    return claimed
 
 
 def uncompressed(name: str) -> str:
@@ -133,6 +156,8 @@ def _signed(data: bytes, claimed: str) -> str | None:
         return None  # in text the letters of a signature are words: "GIF89a is a format", "the ftyp box"
     if data.startswith((b"GIF87a", b"GIF89a")):
         return "image/gif"
+    if data[60:68] in (b"BOOKMOBI", b"TEXtREAd"):
+        return "application/x-mobipocket-ebook"
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     if data[4:8] == b"ftyp":
@@ -142,6 +167,38 @@ def _signed(data: bytes, claimed: str) -> str | None:
     if data.startswith(b"BM") and claimed in ("image/bmp", UNKNOWN):
         return "image/bmp"
     return None
+
+
+def _written(data: bytes, claimed: str, *, is_unclear: bool) -> str | None:
+    """Return the type of a text by its root element, its first word or its mail headers, or None."""
+    head = data[:_HEAD].decode(encoding_by_mark(data) or "latin-1", "replace").removeprefix("\ufeff")
+    if root := _ROOT.match(head):
+        if root[1].lower() == "html":
+            return "application/xhtml+xml" if claimed == "application/xhtml+xml" else "text/html"
+        if root[1] == "office:document" and (declared := _ODF_TYPE.search(head)) and declared[1] in READERS:
+            return declared[1]
+        return _ROOTS.get(root[1]) or ("text/html" if is_unclear and root[1].lower() in _FRAGMENT else None)
+    start = head.lstrip()[:20].upper()
+    if word := next((word for word in _FIRST_WORDS if start.startswith(word)), None):
+        return _FIRST_WORDS[word]
+    return _mail(head) if claimed not in ("application/xml", MAIL) else None
+
+
+def _mail(head: str) -> str | None:
+    """Return the type of a text with mail headers: a mailbox, a page saved by a browser, or a message; else None."""
+    if _MAILBOX_START.match(head):
+        return MAILBOX
+    headers = _HEADERS.match(head)
+    names = {name.lower() for name in _HEADER.findall(headers[0])} if headers else set()
+    if headers and "mime-version" in names and not names & _TRANSPORTED and _SAVED.search(headers[0]):
+        return SAVED_PAGE
+    return MAIL if "from" in names and names & {*_TRANSPORTED, "mime-version"} - {"to"} else None
+
+
+def _is_base64(data: bytes) -> bool:
+    """Return whether a text is binary data in base64."""
+    head = data[:_HEAD]
+    return len(head) >= _LEAST_BASE64 and len(set(head)) >= _LEAST_LETTERS and _BASE64.fullmatch(head) is not None
 
 
 def _zipped(data: bytes, claimed: str) -> str:

@@ -28,6 +28,7 @@ _BRACKET = re.compile(r"[\[\]\\]")
 _BETWEEN_CELLS = " |\xa0\t\n\r\f"
 _NUMBER = re.compile(r"[0-9]{1,9}\Z")
 _BLANK_LINES = re.compile(r"\n{3,}")
+_MARKUP = re.compile(r"</?[a-zA-Z]|<!--|&#?\w+;")
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*(?!utf-?16)([\w.:-]{2,40})", re.IGNORECASE)
 LARGE = 1_000_000
 """Bytes; larger pages are reduced before parsing, because the tree takes twelve times the memory of the page."""
@@ -88,6 +89,11 @@ def tree_of(page: bytes) -> Any:
 def markdown_of(tree: Any, unseen: frozenset[int] = frozenset()) -> str:
     """Return the body as Markdown, without the elements whose `mem_id` is in `unseen`."""
     return _written(tree, unseen).text()
+
+
+def fragment(text: str) -> str:
+    """Return text that may be HTML, such as a label or a description, as Markdown."""
+    return markdown_of(tree_of(text.encode("utf-8", "replace"))) if _MARKUP.search(text) else text
 
 
 def _written(tree: Any, unseen: frozenset[int]) -> _Writer:

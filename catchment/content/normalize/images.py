@@ -1,17 +1,22 @@
 """Read the size, date and embedded text of images. No text recognition.
 
-Embedded text is the text of an SVG, the text chunks of a PNG, and XMP in any format (ISO 16684-1).
+Embedded text is the text of an SVG, the text chunks of a PNG with the diagram that draw.io stores there, and XMP in any format
+(ISO 16684-1).
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable
 from datetime import datetime
 from html import unescape
 from typing import Any
+from urllib.parse import unquote
 
 from catchment.content.normalize.decode import declared_encoding, decode
+from catchment.content.normalize.exchange import diagrams
+from catchment.content.normalize.html import fragment
 from catchment.content.normalize.packages import tree
 from catchment.errors import ParseError, ResourceExhausted
 from catchment.model import Document, time_of
@@ -20,10 +25,16 @@ _EXIF_IFD, _TAKEN, _ZONE = 0x8769, 0x9003, 0x9011
 _SVG_TEXT = re.compile(r"<(title|desc)[^<>]*>([^<]*)<")
 _NOTATION = "%Y:%m:%d %H:%M:%S"
 _OFFSET = re.compile(r"[+-]\d\d:\d\d\Z")
-_SVG_WORDS = re.compile(r"<text\b[^<>]*>")
+_SVG_WORDS = re.compile(r"<(text|foreignObject)\b[^<>]*(?<!/)>")
 _TAG = re.compile(r"<[^<>]*>")
 _XMP_START, _XMP_END, _MAX_XMP = b"<x:xmpmeta", b"</x:xmpmeta>", 1 << 20
-_PNG_WORDS = {"Title": "title", "Author": "author", "Description": "description", "Comment": "description"}
+_PNG_WORDS = {
+    "Title": "title",
+    "Author": "author",
+    "Description": "description",
+    "Comment": "description",
+    "mxfile": "diagram",
+}
 _MAX_CHUNKS = 10_000
 _SVG_SIZE = re.compile(r"<svg\b[^>]*")
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -42,13 +53,20 @@ def image(data: bytes, media_type: str) -> Document:
     words |= _xmp(data)
     if "keywords" in words:
         properties["keywords"] = words["keywords"].split("\n")
+    texts, warnings = [words.get("description", "")], []
+    if diagram := words.get("diagram"):
+        try:
+            texts.append(diagrams.labels(unquote(diagram).encode("utf-8", "replace")))
+        except (ParseError, ResourceExhausted):
+            warnings.append("the diagram in the picture cannot be read")
     return Document(
-        text=words.get("description", ""),
+        text="\n\n".join(filter(None, texts)),
         media_type=media_type,
         title=words.get("title"),
         author=words.get("author"),
         created=_taken(data),
         properties=properties,
+        warnings=tuple(warnings),
     )
 
 
@@ -77,24 +95,33 @@ def _xmp(data: bytes) -> dict[str, str]:
 
 
 def _png_words(data: bytes) -> dict[str, str]:
-    """Return title, description and author from the uncompressed text chunks of a PNG."""
+    """Return title, description, author and diagram from the text chunks of a PNG, compressed or not."""
     fields: dict[str, str] = {}
     place = 8
     for _ in range(_MAX_CHUNKS):
         length, kind = _big(data, place, 4), data[place + 4 : place + 8]
         if not kind or kind == b"IEND":
             break
-        if kind in (b"tEXt", b"iTXt"):
-            name, _, text = data[place + 8 : place + 8 + length].partition(b"\0")
+        if kind in (b"tEXt", b"zTXt", b"iTXt"):
+            name, _, content = data[place + 8 : place + 8 + length].partition(b"\0")
             key = _PNG_WORDS.get(name.decode("latin-1"))
-            if kind == b"iTXt" and text[:1] == b"\0":
-                decoded = text[2:].split(b"\0", 2)[-1].decode("utf-8", "replace")
-            else:
-                decoded = text.decode("latin-1") if kind == b"tEXt" else ""
-            if key and (words := " ".join(decoded.split())):
-                fields.setdefault(key, words)
+            if key and key not in fields and (words := " ".join(_chunk_text(kind, content).split())):
+                fields[key] = words
         place += 12 + length
     return fields
+
+
+def _chunk_text(kind: bytes, content: bytes) -> str:
+    """Return the text of a chunk after its keyword, at most 1 MiB if it is compressed; "" if it is damaged."""
+    is_compressed = kind == b"zTXt" or (kind == b"iTXt" and content[:1] == b"\1")
+    if kind == b"iTXt":
+        content = content[2:].split(b"\0", 2)[-1]
+    if is_compressed:
+        try:
+            content = zlib.decompressobj().decompress(content[kind == b"zTXt" :], _MAX_XMP)
+        except zlib.error:
+            return ""
+    return content.decode("utf-8" if kind == b"iTXt" else "latin-1", "replace")
 
 
 def _drawing(data: bytes) -> Document:
@@ -104,12 +131,30 @@ def _drawing(data: bytes) -> Document:
     fields: dict[str, str] = {}
     for match in _SVG_TEXT.finditer(text):  # the title of the drawing precedes those of its shapes
         fields.setdefault(match[1], " ".join(unescape(match[2]).split()))
-    labels = (label.partition("</text")[0] for label in _SVG_WORDS.split(text)[1:])
-    words = (" ".join(unescape(_TAG.sub(" ", label)).split()) for label in labels)
-    lines = dict.fromkeys(filter(None, (fields.get("desc", ""), *words)))
+    _, *marked = _SVG_WORDS.split(_without_fallbacks(text))
+    labels = (
+        _label(name, label.partition(f"</{name}")[0]) for name, label in zip(marked[::2], marked[1::2], strict=True)
+    )
+    lines = dict.fromkeys(filter(None, (fields.get("desc", ""), *labels)))
     return Document(
         text="\n".join(lines), media_type="image/svg+xml", title=fields.get("title") or None, warnings=warnings
     )
+
+
+def _without_fallbacks(text: str) -> str:
+    """Remove what a drawing shows instead of HTML where HTML is not supported: the rest of a `switch` after it."""
+    before, *switches = text.split("<switch")
+    parts = [before]
+    for each in switches:
+        inside, end, after = each.partition("</switch")
+        html, closing, _ = inside.rpartition("</foreignObject>")
+        parts.append((html + closing or inside) + end + after)
+    return "<switch".join(parts)
+
+
+def _label(name: str, label: str) -> str:
+    words = unescape(_TAG.sub(" ", label)) if name == "text" else fragment(label)
+    return " ".join(words.split())
 
 
 def _png(data: bytes) -> tuple[int, int] | None:

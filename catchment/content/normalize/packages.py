@@ -42,7 +42,7 @@ _IS_ENCRYPTED, _LAST_METHOD = 1, 99
 """A flag of a member, and the highest assigned compression method; encrypted members of iWork files exceed it."""
 _TYPES, _RELATIONSHIPS = "[content_types].xml", "/relationships"
 _MAIN = re.compile(
-    r"(application/(?:vnd\.openxmlformats-officedocument\.\w+\.\w+|vnd\.ms-(?:word|excel|powerpoint)\.[\w.]+?))"
+    r"(application/(?:vnd\.openxmlformats-officedocument\.\w+\.\w+|vnd\.ms-(?:word|excel|powerpoint|visio)\.[\w.]+?))"
     r"(Template)?\.main(?:\+xml)?\Z"
 )
 """Matches content types of main parts: the media type of the file with `.main` or `.main+xml`."""

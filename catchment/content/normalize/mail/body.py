@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from catchment.content.normalize.exchange.calendars import invitation
 from catchment.content.normalize.mail import words
 from catchment.content.normalize.mail.attachments import is_body
-from catchment.content.normalize.mail.calendar import invitation
 from catchment.content.normalize.mail.encrypted import signed_content, unarmored
 from catchment.content.normalize.mail.html_body import page
 from catchment.content.normalize.mail.mime import Part, parse_entity

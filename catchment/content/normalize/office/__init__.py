@@ -1,6 +1,7 @@
-"""Read text documents, spreadsheets, presentations, PDF and e-books.
+"""Read text documents, spreadsheets, presentations, PDF, drawings and e-books.
 
-xberg reads most types. The modules here add the parts of a package that it omits, and read workbooks and iWork files.
+xberg reads most types. The modules here add the parts of a package that it omits, and read workbooks, iWork files, Visio
+drawings and Mobipocket books.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from catchment.content.normalize.decode import decode
 from catchment.content.normalize.html import html
 from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.mail.outlook import outlook
-from catchment.content.normalize.office import compound, iwork, pdf, unread, workbooks
+from catchment.content.normalize.office import compound, flat, iwork, mobipocket, pdf, unread, visio, workbooks
 from catchment.content.normalize.office.extraction import CONTROLS, XLSB, Extracted, Metadata, extracted, tidy
 from catchment.content.normalize.packages import LOCKED, Package
 from catchment.errors import ParseError, ResourceExhausted
@@ -39,6 +40,7 @@ _SEARCHES = {_DOCX: unread.of_document, _PPTX: unread.of_slides, XLSB: unread.of
 _ODF = "application/vnd.oasis.opendocument."
 _IWORK = "application/x-iwork-"
 _EPUB = "application/epub+zip"
+_VISIO = "application/vnd.ms-visio."
 _MAX_CHUNKS = 100
 _SCANNED = "no text found; scanned pages need text recognition, which is off"
 _EMPTY = "no text found"
@@ -47,6 +49,8 @@ _EMPTY = "no text found"
 def office(data: bytes, media_type: str) -> Document:
     """Read an office file. Raises ParseError if it is damaged or encrypted, ResourceExhausted if it exceeds a limit."""
     kind = _basic_type(media_type)
+    if kind.startswith(_ODF) and not data.startswith(b"PK"):
+        data = flat.packaged(data, kind)
     lines: list[tuple[str, str]] = []
     if data.startswith(b"PK"):
         archives.refuse_bomb(data)
@@ -95,6 +99,12 @@ def _content(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
         return text, Metadata(), warnings
     if media_type == pdf.MEDIA_TYPE:
         return pdf.pdf(data)
+    if media_type == mobipocket.MEDIA_TYPE:
+        return *mobipocket.text(data), []
+    if media_type.startswith(_VISIO):
+        package = Package(data)
+        text, warnings = visio.text(package)
+        return text, Metadata.of_package(package), warnings
     return _extraction(data, media_type)
 
 
