@@ -19,14 +19,14 @@ from catchment.search.widen import is_near
 
 TYPES: Mapping[str, tuple[str, ...]] = {
     "note": ("text/markdown",),
-    "mail": ("message/rfc822", "application/vnd.ms-outlook"),
+    "mail": ("message/rfc822", "application/vnd.ms-outlook", "application/mbox"),
     "pdf": ("application/pdf",),
-    "word": ("application/msword", "%wordprocessingml%", "application/vnd.oasis.opendocument.text", "application/rtf"),
+    "word": ("application/msword%", "%wordprocessingml%", "application/vnd.oasis.opendocument.text", "application/rtf"),
     "sheet": ("application/vnd.ms-excel%", "%spreadsheetml%", "%opendocument.spreadsheet", "text/csv"),
     "slides": ("application/vnd.ms-powerpoint", "%presentationml%", "%opendocument.presentation"),
     "image": ("image/%",),
     "code": ("text/x-%", "application/json", "application/xml", "text/css", "text/javascript"),
-    "web": ("text/html", "application/xhtml+xml"),
+    "web": ("text/html", "application/xhtml+xml", "multipart/related"),
     "text": ("text/plain",),
     "canvas": ("application/x-jsoncanvas",),
     "calendar": ("text/calendar",),

@@ -254,3 +254,4 @@ def test_subtitles_are_read_without_time_codes() -> None:
     film = "1\r\n00:00:01,000 --> 00:00:02,000\r\n{\\an8}<i>Mühle</i>\r\nam Bach\r\n\r\n2\r\n"
     film += "00:00:03,000 --> 00:00:04,000\r\nEnde\r\n"
     assert _read(film.encode("cp1252"), "a.srt").text == "Mühle\nam Bach\nEnde"
+    assert _read("only words", "a.srt").text == "only words"

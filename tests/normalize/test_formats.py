@@ -143,6 +143,7 @@ def test_pdf_author_and_date_are_read() -> None:
         (b"\x1f\x8bgarbage", "bad.gz", "damaged"),
         (samples.encrypted_pdf(), "locked.pdf", "encrypted"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le") * 9, "locked.docx", "encrypted"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le") * 9, "locked.vsdx", "encrypted"),
     ],
 )
 def test_damaged_and_encrypted_files_raise_with_reason(data: bytes, name: str, reason: str) -> None:

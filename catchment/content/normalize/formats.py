@@ -85,7 +85,7 @@ _OLE_PARTS = (
     ("Workbook", "application/vnd.ms-excel"),
 )
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
-_ZIPPED = re.compile(r"application/(?:epub\+zip|zip|haansofthwpx|x-iwork|vnd\.(?:openxml|oasis|ms-.*12))")
+_ZIPPED = re.compile(r"application/(?:epub\+zip|zip|haansofthwpx|x-iwork|vnd\.(?:openxml|oasis|ms-visio|ms-.*12))")
 _OLD_OFFICE = frozenset(kind for _, kind in _OLE_PARTS) | {"application/x-hwp"}
 _SHARED_ENDING = re.compile(
     r"application/(?:msword$|rtf$|x-iwork|vnd\.wordperfect$|vnd\.ms-(?:powerpoint|excel|outlook)$)"

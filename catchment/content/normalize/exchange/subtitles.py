@@ -24,7 +24,8 @@ def subtitles(data: bytes, media_type: str) -> Document:
         for line in _ENTITY.sub(lambda entity: _ENTITIES[entity[0]], cue).split("\n"):
             if (words := " ".join(line.split())) and words not in lines[-2:]:
                 lines.append(words)
-    return Document(text="\n".join(lines), media_type=media_type, properties=properties, warnings=warnings)
+    text = "\n".join(lines) if "-->" in text else text
+    return Document(text=text, media_type=media_type, properties=properties, warnings=warnings)
 
 
 def _speaker(tag: re.Match[str]) -> str:

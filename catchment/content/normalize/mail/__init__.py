@@ -1,8 +1,9 @@
 """Read mail messages (RFC 5322, MIME): text as Markdown, people, attachments and conversation identifiers.
 
 `mime` parses the parts, with `transport` for their encodings. `words` reads header fields, `dates` their dates. `body`
-assembles the text with `html`, `calendar` and `encrypted`; `replies` marks quotations and signatures. `attachments` returns
-the files, `outlook` converts .msg files. Conversations are not grouped here.
+assembles the text with `html_body`, `encrypted` and the calendars of `exchange`; `replies` marks quotations and signatures.
+`attachments` returns the files, `outlook` converts .msg files, `message_files` reads mailboxes and saved pages. Conversations
+are not grouped here.
 """
 
 from __future__ import annotations
