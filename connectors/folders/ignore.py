@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -26,6 +27,21 @@ _TOO_LARGE = (
 )
 # Git's own data is never content, even if hidden files are included.
 _NEVER = frozenset({".git"})
+_TEMPORARY = re.compile(
+    r"""
+    (?: ~\$ | \.~lock\. | \.\# | \._ | \.nfs | \.fuse_hidden | \.goutputstream- | [.~]syncthing[.~] ) .*
+    | ~ .* \.tmp | \# .+ \# | (?:eh)?thumbs\.db | desktop\.ini | \.ds_store
+    | .+ (?: ~ | \. (?:
+        crdownload | part | partial | download | opdownload | fdmdownload | aria2 | ytdl | icloud | !ut | !qb | bc!
+        | (?:kate-)?sw[nop] | sb-[0-9a-f]{8}-\w{6} | [a-z]\w{0,4} \.tmp (?:[.-]?\w+)?
+    ))
+    """,
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+"""Names of the lock files, swap files, half downloads and folder settings that other programs write beside documents. A plain
+`.tmp`, `.bak` or `.orig` may be a document."""
+_HALF_DOWNLOAD = ".download"
+"""The end of the folders in which Safari collects a download. Other folders may have any name."""
 NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
 """Errors of `os.open` for a missing file, a link (not followed), or something other than a file."""
 
@@ -54,7 +70,8 @@ class IgnoreRules:
 
     def top(self) -> Layer:
         """Return the rules that apply to the root folder, before its ignore files are read."""
-        key = hashlib.blake2b(repr((self.include, self.exclude, self.hidden)).encode(), digest_size=8).hexdigest()
+        rules = repr((self.include, self.exclude, self.hidden, _TEMPORARY.pattern))
+        key = hashlib.blake2b(rules.encode(), digest_size=8).hexdigest()
         return Layer(self, key, _compiled(self.include), _compiled(self.exclude))
 
 
@@ -92,7 +109,10 @@ class Layer:
         return layer
 
     def hides(self, name: str) -> bool:
-        """Return whether a file is excluded by its name alone: hidden, or Git's own data."""
+        """Return whether a file is excluded by its name alone: temporary, hidden, or Git's own data."""
+        return self._is_hidden(name) or _TEMPORARY.fullmatch(name) is not None
+
+    def _is_hidden(self, name: str) -> bool:
         return name[0] == "." and (not self.rules.hidden or name in _NEVER)
 
     def why_not(self, path: str, *, folder: bool) -> str | None:
@@ -101,7 +121,10 @@ class Layer:
         Assumes that the folders above it are included. The settings override ignore files; deeper ignore files override
         others.
         """
-        if self.hides(path.rpartition("/")[2]):
+        name = path.rpartition("/")[2]
+        if _TEMPORARY.fullmatch(name) and (not folder or name.endswith(_HALF_DOWNLOAD)):
+            return "a temporary file of another program"
+        if self._is_hidden(name):
             return "hidden"
         if self.exclude and self.exclude.decides(path, folder=folder):
             return "excluded by the source's settings"

@@ -146,9 +146,7 @@ class Lister:
                 if entry.is_dir(follow_symlinks=False):
                     self._add_folder(folder, listing, name)
                     continue
-                if (name[0] == "." and layer.hides(name)) or (
-                    has_patterns and layer.why_not(folder.child(name), folder=False)
-                ):
+                if layer.hides(name) or (has_patterns and layer.why_not(folder.child(name), folder=False)):
                     listing.excluded.append(name)
                     continue
                 try:

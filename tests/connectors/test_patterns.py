@@ -166,6 +166,8 @@ class Compared:
         alone = patterns.parse_ignore_file(patterns.split_lines(text.removeprefix("\ufeff")))
         for file in files:
             path = folder / file
+            if path.name.endswith("~"):
+                continue  # the name of a temporary file, which is excluded whatever the patterns are
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
             parents = [str(parent) for parent in PurePosixPath(file).parents][:-1]

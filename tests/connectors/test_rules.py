@@ -74,6 +74,41 @@ def test_hidden_files_can_be_included_except_gits_own(tree: Path) -> None:
     assert listed(tree, hidden=True) - listed(tree) == {".hidden/b.md", ".c.md"}
 
 
+TEMPORARY = (
+    *("~$Plan.docx", "~WRL0001.tmp", ".~lock.Plan.odt#", "Plan.docx.sb-1a2b3c4d-AbCdEf", "#a.md#", ".#a.md", "a.md~"),
+    *(".a.md.swp", "a.md.swp", ".a.md.kate-swp", ".goutputstream-X1Y2Z3", "a.md.tmp.12345", "a.md.tmp"),
+    *(".syncthing.a.md.tmp", "~syncthing~a.md.tmp", ".a.md.icloud", "._a.md", ".DS_Store", "Thumbs.db", "desktop.ini"),
+    *("a.pdf.crdownload", "Unconfirmed 388.crdownload", "a.docx.part", "a.PARTIAL", "a.aria2", "a.opdownload", "a.!ut"),
+    *("a.bc!", "a.pdf.download", ".nfs0001", ".fuse_hidden0001"),
+)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_temporary_files_of_other_programs_are_excluded(root: Path, hidden: bool) -> None:
+    kept = {"a.md.bak", "a.md.orig", "a.tmp", "v1.2.tmp", "#1.md", "~a.md", "a~1.md", "part.md", "sketch.swf"}
+    for name in (*TEMPORARY, *kept):
+        (root / name).write_text(name)
+    assert listed(root, hidden=hidden) == kept
+    connector = source(root, hidden=hidden)
+    assert {connector.why_not(name) for name in TEMPORARY} == {"a temporary file of another program"}
+    assert {connector.why_not(name) for name in kept} == {None}
+
+
+def test_folder_of_a_download_is_excluded_and_other_folders_have_any_name(root: Path) -> None:
+    for name in ("plan.pdf.download/plan.pdf", "old~/a.md", "violin.part/b.md", "#c#/c.md"):
+        (root / name).parent.mkdir()
+        (root / name).write_text(name)
+    assert listed(root) == {"old~/a.md", "violin.part/b.md", "#c#/c.md"}
+    assert source(root).why_not("plan.pdf.download/plan.pdf") == "a temporary file of another program"
+
+
+def test_temporary_file_is_read_when_it_gets_its_name(root: Path, ledger: MemoryLedger) -> None:
+    (root / "plan.md.part").write_text("half")
+    assert ledger.sync(source(root)).item_changes == []
+    (root / "plan.md.part").rename(root / "plan.md")
+    assert ledger.sync(source(root)).fetched == {"plan.md"}
+
+
 @pytest.mark.parametrize(
     ("include", "exclude", "expected"),
     [
