@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -95,6 +97,31 @@ def test_values_become_json_as_yaml_1_2_reads_them(block: str, expected: dict[st
     assert list(found) == sorted(found)
 
 
+@pytest.mark.parametrize(
+    ("written", "title"),
+    [
+        (r'"a field \ud83c\udf3e"', "a field \U0001f33e"),
+        (r'"\uD83C\uDF3E: \ud83c"', "\U0001f33e: \ufffd"),
+        (r'"C:\\ud83c\\udf3e \ud83c\udf3e"', "C:\\ud83c\\udf3e \U0001f33e"),
+        ("the\u2028weir", "the weir"),
+        ("'the\x07weir'", "the weir"),
+        ("the\x85weir \ufffe", "the weir"),
+    ],
+)
+def test_title_is_read_as_other_programs_write_it(written: str, title: str) -> None:
+    document = _note(f"---\ntitle: {written}\ntags: [a]\n---\nwords")
+    assert (document.title, document.properties["tags"], document.warnings) == (title, ["a"], ())
+
+
+@pytest.mark.parametrize("is_ascii", [False, True])
+@given(title=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
+def test_any_title_written_as_json_is_read_back(is_ascii: bool, title: str) -> None:
+    written = json.dumps(title, ensure_ascii=is_ascii)
+    if not is_ascii:
+        written = re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", written)
+    assert _note(f"---\ntitle: {written}\n---\n").properties == {"title": title}
+
+
 @settings(max_examples=400)
 @given(st.lists(_LINES, max_size=5).map("\n".join))
 def test_fast_path_agrees_with_the_yaml_parser(block: str) -> None:
@@ -113,7 +140,6 @@ def test_fast_path_agrees_with_the_yaml_parser(block: str) -> None:
         "words alone",
         "a: !!python/object:os.system x",
         "a: *no",
-        "x: \x07",
     ],
 )
 def test_invalid_block_stays_in_text_with_a_warning(block: str) -> None:
@@ -145,6 +171,13 @@ def test_invalid_block_stays_in_text_with_a_warning(block: str) -> None:
         ("by: @ada", {"by": "@ada"}, "not valid YAML in line 2; read as text"),
         ('name: "The" weir\nn: 1', {"name": '"The" weir', "n": 1}, "not valid YAML in line 2; read as text"),
         ("aliases:\n- A: B: C", {"aliases": [{"A": "B: C"}]}, "not valid YAML in line 3; read as text"),
+        ('path: "C:\\Users\\ada"', {"path": "C:\\Users\\ada"}, "not valid YAML in line 2; read as text"),
+        ('title: "The "old" weir"', {"title": 'The "old" weir'}, "not valid YAML in line 2; read as text"),
+        ("title: 'The keeper's lamp'", {"title": "The keeper's lamp"}, "not valid YAML in line 2; read as text"),
+        ("title: 20 %: a share", {"title": "20 %: a share"}, "not valid YAML in line 2; read as text"),
+        ("title: % of all", {"title": "% of all"}, "not valid YAML in line 2; read as text"),
+        ("title: - a dash", {"title": "- a dash"}, "not valid YAML in line 2; read as text"),
+        ("title: *The* weir", {"title": "*The* weir"}, "not valid YAML in line 2; read as text"),
     ],
 )
 def test_line_that_is_not_yaml_leaves_the_other_properties(block: str, expected: dict[str, Any], warning: str) -> None:

@@ -36,8 +36,15 @@ _LINE = re.compile(r"([A-Za-z_][\w-]*(?: [\w-]+)*):(?: +(.*))?\Z|((?:  )?- +)(.*
 # A block that is not valid YAML is read property by property. In an invalid property, lines with words as value are read as
 # text: most are titles with a colon. Other lines are omitted: most are placeholders of templates.
 _CONTINUES = re.compile(r"[-#\]}\s]|\Z")
-_WORDS_LINE = re.compile(r"(\s*(?:- +)?(?>(?:[^\W\d][\w -]*: +)?))([\w\"'@`(].*?)\s*\Z")
+_WORDS_LINE = re.compile(r"(\s*+(?:- +)?+(?>(?:[^\W\d][\w -]*: +)?))((?:[\w\"'@`(%]|- |\*+\w[^*]*\*).*?)\s*\Z")
+_IN_QUOTES = re.compile(r"([\"'])(.*)\1\Z")
 _MOST_NUMBERS = 10
+_REFUSED = re.compile(
+    r"(\\\\)|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+    "|[^\t\n\r -~\xa0-\u2027\u202a-\ufffd\U00010000-\U0010ffff]"
+)
+"""What the library refuses and other programs write: characters escaped in two halves, as in JSON, control characters, and line
+separators within a line. The group is an escaped backslash."""
 
 _QUOTED = re.compile(r'"([^"\\]*)"\Z')
 _NAMED: dict[str, bool | None] = {"null": None, "Null": None, "NULL": None}
@@ -176,8 +183,17 @@ def _loaded(block: str) -> Any:
             raise PropertiesError(_TOO_DEEP)
         return yaml.load(block, _Loader)
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, LookupError, AttributeError) as error:
+        if (readable := _REFUSED.sub(_as_readable, block)) != block:
+            return _loaded(readable)
         # A tag on a value of the wrong type, such as `!!bool x`, makes the library raise any of these errors.
         raise _NotYamlError("frontmatter: not valid YAML; kept as text") from error
+
+
+def _as_readable(refused: re.Match[str]) -> str:
+    if refused[1] or not refused[0].startswith("\\"):
+        return refused[1] or " "
+    letter: str = json.loads(f'"{refused[0]}"')
+    return letter.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _each_parsed(block: str) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -225,7 +241,7 @@ def _is_yaml(text: str) -> bool:
 def _as_text(line: str) -> str | None:
     """Return the line with its value quoted, or None if the value does not start like text."""
     match = _WORDS_LINE.match(line)
-    return match[1] + json.dumps(match[2]) if match else None
+    return match[1] + json.dumps(_IN_QUOTES.sub(r"\2", match[2]), ensure_ascii=False) if match else None
 
 
 def _warnings(lines: list[int], fate: str) -> Iterator[str]:
