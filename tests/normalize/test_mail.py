@@ -121,6 +121,25 @@ def test_parts_are_numbered_as_in_the_example_of_rfc_3501() -> None:
     }
 
 
+_paragraphs = st.lists(
+    st.lists(st.sampled_from(["weir", "pump", "mill", "key", "shed", "sluice"]), min_size=1), max_size=5
+)
+
+
+@given(_paragraphs, _paragraphs)
+def test_text_has_each_word_of_either_form_and_no_paragraph_twice(
+    plain: list[list[str]], page: list[list[str]]
+) -> None:
+    message = EmailMessage()
+    message["From"] = "ada@example.org"
+    message.set_content("\n\n".join(map(" ".join, plain)))
+    message.add_alternative("".join(f"<p>{' '.join(words)}</p>" for words in page), subtype="html")
+    text = mail(message.as_bytes()).text
+    assert set(text.split()) == {word for words in (*plain, *page) for word in words}
+    said = [words for words in text.split("\n\n") if words]
+    assert all(said.count(words) <= max(plain.count(words.split()), page.count(words.split())) for words in said)
+
+
 @st.composite
 def _mutated(draw: st.DrawFn) -> bytes:
     data = draw(st.sampled_from(_SMALL))

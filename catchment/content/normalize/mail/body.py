@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from catchment.content.normalize.exchange.calendars import invitation
 from catchment.content.normalize.mail import words
+from catchment.content.normalize.mail.alternatives import united
 from catchment.content.normalize.mail.attachments import is_body
 from catchment.content.normalize.mail.encrypted import signed_content, unarmored
-from catchment.content.normalize.mail.html_body import page
+from catchment.content.normalize.mail.html_body import all_words, page
 from catchment.content.normalize.mail.mime import Part, parse_entity
 from catchment.content.normalize.mail.replies import mark_replies
 
@@ -29,8 +30,7 @@ _NOTICES = {
     "message/external-body": "a part is stored externally and was not fetched (message/external-body)",
 }
 _SMIME = frozenset({"application/pkcs7-mime", "application/x-pkcs7-mime"})
-_STUB = 300
-_FAR_MORE = 3
+_PAGES = frozenset({"text/html", "text/x-amp-html"})
 _SHOWN = ("from", "to", "date", "subject")
 
 
@@ -93,15 +93,14 @@ class _Reader:
         return self._leaf(part) if is_body(part, self._root) else ""
 
     def _alternative(self, part: Part) -> str:
-        """Return the plain text, or the HTML if it is much longer; an invitation is appended to either."""
-        forms = [(inner, self.text(inner)) for inner in part.parts if not _holds(inner, "text/html")]
-        plain = _joined([text for inner, text in forms if not _holds(inner, "text/calendar")])
-        invited = _joined([text for inner, text in forms if _holds(inner, "text/calendar")])
-        if len(plain) < _STUB:
-            pages = [text for inner in part.parts if _holds(inner, "text/html") and (text := self.text(inner))]
-            if pages and (not plain.strip() or len(pages[-1]) > _FAR_MORE * len(plain) + 100):
-                plain = pages[-1]
-        return _joined([plain, invited])
+        """Return what the forms of a text say, the first form if they agree; an invitation follows."""
+        text, invitations = "", []
+        for inner in part.parts:
+            if _holds(inner, "text/calendar"):
+                invitations.append(self.text(inner))
+            elif inner.media_type not in _PAGES or not all_words(inner.content(), inner.charset) <= set(text.split()):
+                text = united(text, self.text(inner))
+        return _joined([text, *invitations])
 
     def _related(self, part: Part) -> str:
         """Return the root part first, then the text of other parts."""
@@ -142,7 +141,7 @@ class _Reader:
         return "\n".join(f"> {line}" if line else ">" for line in lines)
 
     def _leaf(self, part: Part) -> str:
-        if part.media_type in ("text/html", "text/x-amp-html"):
+        if part.media_type in _PAGES:
             if part.stop - part.start > _MAX_TEXT:
                 self._body.warn(f"the text is longer than {_MAX_TEXT >> 20} MB; the rest was omitted")
             return page(part.content()[:_MAX_TEXT], part.charset)
@@ -190,7 +189,7 @@ def _holds(part: Part, kind: str) -> bool:
     """Return whether a part, or the first leaf of its start parts, has this type."""
     while part.parts and part.media_type != "message/rfc822":
         part = _start(part)
-    return part.media_type == kind or (kind == "text/html" and part.media_type == "text/x-amp-html")
+    return part.media_type == kind
 
 
 def _start(part: Part) -> Part:

@@ -23,13 +23,25 @@ _SPACES = re.compile(r"[ \xa0]{2,}")
 
 def page(data: bytes, declared: str | None) -> str:
     """Return the visible text of an HTML part. `declared` is the charset of the part."""
-    from selectolax.lexbor import LexborHTMLParser
-
-    text = words.decoded(data, declared or charset_of(data))
-    tree = LexborHTMLParser(flattened(text.encode("utf-8", "ignore")))
+    tree = _tree(data, declared)
     visible = markdown_of(tree, frozenset(node.mem_id for node in tree.css("[style],[hidden],img") if _is_unseen(node)))
     visible = _MAILTO.sub(r"\1", visible) if "(mailto:" in visible else visible
     return _SPACES.sub(" ", _FILLER.sub("", visible)) if not visible.isascii() else visible
+
+
+def all_words(data: bytes, declared: str | None) -> set[str]:
+    """Return the words of an HTML part, including hidden ones. It takes a tenth of the time of `page`."""
+    tree = _tree(data, declared)
+    descriptions = (node.attributes.get("alt") or "" for node in tree.css("img[alt]"))
+    root = tree.body or tree.root
+    return set(" ".join((root.text(separator=" ") if root else "", *descriptions)).split())
+
+
+def _tree(data: bytes, declared: str | None) -> Any:
+    from selectolax.lexbor import LexborHTMLParser
+
+    text = words.decoded(data, declared or charset_of(data))
+    return LexborHTMLParser(flattened(text.encode("utf-8", "ignore")))
 
 
 def _is_unseen(node: Any) -> bool:

@@ -1,0 +1,51 @@
+"""Unite the forms of one text (`multipart/alternative`), such as plain text and HTML, by comparing their words.
+
+The forms should say the same. Some plain texts are a stub instead, such as a tracking address or a legal notice, and some
+lack a table or a paragraph of the HTML.
+"""
+
+from __future__ import annotations
+
+import re
+from unicodedata import normalize
+
+from catchment.content.normalize.mail.replies import mark_replies
+
+_WORD = re.compile(
+    r"(?:https?://|ftp://|www\.|cid:|mailto:|tel:)[^\s<>)\]]+|\[image:|\[\d{1,3}\]"
+    r"|([\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]{2,})"
+)
+"""A word, after what is none: addresses of links, placeholders of pictures and links.
+
+Chinese and Japanese count by characters, because a line may end anywhere in their words. Other single characters, such as
+bullets, are no words.
+"""
+_LONG_ADDRESS = re.compile(r"[(<\[]? ?\bhttps?://[^\s<>)\]]{100,} ?[)>\]]?", re.IGNORECASE)
+_BLANK_LINES = re.compile(r"\n\s*\n")
+
+
+def united(first: str, second: str) -> str:
+    """Return the first form if it has all words of the second; otherwise the second, and below it what only the first has.
+
+    The later form is the richer one (RFC 2046, 5.1.4). What only the first has are the paragraphs in which half the lines have
+    words of their own, and such lines of other paragraphs, without addresses of more than 100 characters: they identify the
+    reader.
+    """
+    if not first.strip():
+        return second
+    words = _words(second)
+    if words <= _words(first):
+        return first
+    added = [own for paragraph in _BLANK_LINES.split(first.strip()) if (own := _own(paragraph, words))]
+    return "\n\n".join((mark_replies(second), *added)) if added else second
+
+
+def _own(paragraph: str, words: set[str]) -> str:
+    """Return the paragraph or its lines with words of its own."""
+    lines = paragraph.split("\n")
+    own = [line for line in lines if not _words(line) <= words]
+    return _LONG_ADDRESS.sub("", "\n".join(lines if 2 * len(own) >= len(lines) else own))
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(normalize("NFKC", text.casefold()))) - {""}
