@@ -40,6 +40,7 @@ MAY_IMPORT = {
         "catchment.runtime.atomic_files",
         "catchment.runtime.secret_references",
         "catchment.runtime.files_below",
+        "catchment.content.foreign_json",
         "catchment.content.normalize.mail.attachments",
         "catchment.content.normalize.mail.envelope",
         "catchment.settings",

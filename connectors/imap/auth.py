@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -12,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from http.client import HTTPException
 from typing import Any, NamedTuple
 
+from catchment.content.foreign_json import read_json
 from catchment.errors import LoginFailed, SourceUnavailable
 from catchment.runtime import secret_references
 from catchment.runtime.addresses import is_local
@@ -82,7 +82,7 @@ class Login:
         request = urllib.request.Request(address, urllib.parse.urlencode(form).encode(), {"Accept": "application/json"})
         try:
             with _opener(address).open(request, timeout=_SECONDS) as reply:
-                response = json.loads(reply.read(_MAX_BYTES))
+                response = read_json(reply.read(_MAX_BYTES))
         except urllib.error.HTTPError as error:
             error.close()
             if error.code >= 500 or error.code == 429:
@@ -92,7 +92,7 @@ class Login:
             raise LoginFailed(f"{host}: refresh token rejected (HTTP {error.code}); {self._remedy}") from None
         except (OSError, HTTPException) as error:
             raise SourceUnavailable(f"{host}: cannot connect to the token server; check token_url") from error
-        except (ValueError, RecursionError):
+        except ValueError:
             response = None
         if not isinstance(response, dict) or not isinstance(response.get("access_token"), str):
             raise LoginFailed(f"{host}: response without an access token; check token_url")
@@ -113,9 +113,9 @@ def expiry_of(access_token: str) -> datetime | None:
     """
     part = access_token.split(".")[1:2]
     try:
-        ends = json.loads(base64.urlsafe_b64decode(part[0] + "=="))["exp"]
+        ends = read_json(base64.urlsafe_b64decode(part[0] + "=="))["exp"]
         return datetime.fromtimestamp(ends, UTC)
-    except (ValueError, LookupError, TypeError, OverflowError, OSError, RecursionError):
+    except (ValueError, LookupError, TypeError, OverflowError, OSError):
         return None
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
-import math
 import re
 import sys
 from collections import Counter
@@ -24,6 +22,7 @@ from urllib.parse import urldefrag
 import feedparser
 from feedparser.encodings import convert_to_utf8
 
+from catchment.content.foreign_json import read_json
 from catchment.errors import BadInput, ParseError
 from catchment.model import time_of
 from connectors.web.address import normalized
@@ -34,7 +33,6 @@ MOST_TAGS = 200_000
 _MOST_TITLE = 1_000
 _MOST_NAME = 3_000
 _MOST_DATE = 100
-_MOST_DIGITS = 1_000
 _BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _MOST_HEAD = 1 << 16
 _ROOT = re.compile(
@@ -111,17 +109,6 @@ def with_characters(markup: bytes) -> bytes:
 def is_json_feed(data: bytes) -> bool:
     """Return whether the data is a JSON Feed."""
     return _loaded(data) is not None
-
-
-def read_json(text: str) -> Any:
-    """Return what a JSON text says; None if it is none.
-
-    Values that other parsers refuse cost only themselves: half a character, a control character, a number beyond all limits.
-    """
-    try:
-        return json.loads(text, parse_int=_whole, strict=False)
-    except (ValueError, RecursionError):
-        return None
 
 
 def root_element(data: bytes) -> bytes | None:
@@ -202,10 +189,12 @@ def _entry(entry: Any, feed: str) -> _Named:
 
 def _loaded(data: bytes) -> Mapping[str, Any] | None:
     """Return a parsed JSON Feed; None for anything else."""
-    text = data.removeprefix(_BOMS[0])
-    if not text[:_MOST_HEAD].lstrip().startswith(b"{"):
+    if not data.removeprefix(_BOMS[0])[:_MOST_HEAD].lstrip().startswith(b"{"):
         return None
-    loaded = read_json(text.decode("utf-8", "replace"))
+    try:
+        loaded = read_json(data)
+    except ValueError:
+        return None
     is_feed = isinstance(loaded, dict) and "jsonfeed.org/version/" in str(loaded.get("version"))
     return loaded if is_feed else None
 
@@ -233,10 +222,6 @@ def _json_entry(item: Mapping[str, Any], feed: str) -> _Named:
         html=_html(contents, feed),
         is_full=bool(_words(item.get("content_html")) or _words(item.get("content_text"))),
     )
-
-
-def _whole(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _MOST_DIGITS else math.inf
 
 
 def _list(value: Any) -> list[Any]:

@@ -15,10 +15,11 @@ from itertools import islice
 
 from lxml import etree, html
 
+from catchment.content.foreign_json import read_json
 from catchment.errors import BadInput, ParseError
 from catchment.model import time_of
 from connectors.web.address import normalized
-from connectors.web.feeds import FEED_ROOTS, is_json_feed, read_json, root_element, with_characters
+from connectors.web.feeds import FEED_ROOTS, is_json_feed, root_element, with_characters
 
 MOST_ADDRESSES = 200_000
 _MOST_BYTES = 50 << 20
@@ -198,7 +199,10 @@ def _lines(data: bytes) -> Iterator[Listed]:
 
 
 def _json_line(line: str) -> Listed:
-    loaded = read_json(line)
+    try:
+        loaded = read_json(line)
+    except ValueError:
+        loaded = None
     given = loaded if isinstance(loaded, dict) else {"url": loaded}
     address, title = given.get("url") or given.get("address"), given.get("title")
     return Listed(address if isinstance(address, str) else "", title if isinstance(title, str) else "")

@@ -21,6 +21,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from catchment.content.foreign_json import read_json
 from catchment.errors import CatchmentError, Refused, TryAgain
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
@@ -81,7 +82,7 @@ class Gate:
 
 def repository_of(event: str, body: bytes) -> str | None:
     """The repository of a delivery, in lower case; None if the event cannot change a sync's result. Raises ValueError."""
-    payload = json.loads(body)
+    payload = read_json(body)
     if event not in _SYNC_EVENTS:
         return None
     name = payload["repository"]["full_name"] if isinstance(payload, dict) else None
@@ -120,7 +121,7 @@ class Receiver:
             return status
         try:
             name = repository_of(headers.get("x-github-event", ""), body)
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError):
             return 400
         if name is None:
             return 204

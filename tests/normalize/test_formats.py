@@ -282,6 +282,16 @@ def test_notebook_title_is_not_a_comment_in_code() -> None:
     assert _read(f'{{"cells":{cells}}}'.encode(), "a.ipynb").title == "The weir"
 
 
+def test_half_an_emoji_in_a_canvas_or_notebook_costs_only_itself() -> None:
+    board = rb'{"nodes": [{"id": "a", "type": "text", "text": "weir \ud83c\udf3e \ud83d"}], "zoom": NaN}'
+    assert _read(board, "a.canvas").text == "weir 🌾 \ufffd"
+    book = b'{"cells": [{"cell_type": "markdown", "source": ["weir \xed\xa0\xbc\xed\xbc\xbe"]}]}'
+    assert _read(book, "a.ipynb").text == "weir 🌾"
+    deep = b'{"cells": [{"cell_type": "markdown", "source": ' + b"[" * 900 + b"]" * 900 + b"}]}"
+    with pytest.raises(ParseError, match="not valid JSON"):
+        _read(deep, "a.ipynb")
+
+
 def test_a_notebook_of_the_first_format_is_read() -> None:
     cells = '[{"cell_type":"heading","level":1,"source":["Weir"]},{"cell_type":"code","input":["level()"]}]'
     document = _read(f'{{"worksheets":[{{"cells":{cells}}}],"nbformat":3}}'.encode(), "a.ipynb")

@@ -87,6 +87,13 @@ def _note(text: str) -> Document:
         ("t: <% tp.file.title %>", {"t": "<% tp.file.title %>"}),
         ("z: 1\na: 2", {"a": 2, "z": 1}),
         ('a: "x\\0y"', {"a": "x\ufffdy"}),
+        (r'icon: "\ud83c\udf3e"', {"icon": "🌾"}),
+        ('icon: "\\ud83c\\udf3e"\ntags: [a, "\\ud83d"]\nn: 1', {"icon": "🌾", "n": 1, "tags": ["a", "\ufffd"]}),
+        (r'{"k\uD83C\uDF3E": "\\ud83c \u00e9 \udf3e"}', {"k🌾": "\\ud83c é \ufffd"}),
+        (
+            "plain: \\ud83c\nsingle: '\\ud83c'\nicon: \"\\ud83c\"",
+            {"icon": "\ufffd", "plain": r"\ud83c", "single": r"\ud83c"},
+        ),
         ("", {}),
     ],
 )
@@ -170,6 +177,8 @@ def test_invalid_block_stays_in_text_with_a_warning(block: str) -> None:
         ),
         ("by: @ada", {"by": "@ada"}, "not valid YAML in line 2; read as text"),
         ('name: "The" weir\nn: 1', {"name": '"The" weir', "n": 1}, "not valid YAML in line 2; read as text"),
+        ("name: A: 🌾\nn: 1", {"name": "A: 🌾", "n": 1}, "not valid YAML in line 2; read as text"),
+        ('a: {{x}}\nb: "\\ud83c\\udf3e"', {"b": "🌾"}, "not valid YAML in line 2; omitted"),
         ("aliases:\n- A: B: C", {"aliases": [{"A": "B: C"}]}, "not valid YAML in line 3; read as text"),
         ('path: "C:\\Users\\ada"', {"path": "C:\\Users\\ada"}, "not valid YAML in line 2; read as text"),
         ('title: "The "old" weir"', {"title": 'The "old" weir'}, "not valid YAML in line 2; read as text"),

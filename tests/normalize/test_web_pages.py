@@ -45,6 +45,12 @@ def _page(body: str, address: str = "https://example.org/a/b") -> Document:
     return normalize(RawContent(f"<html><body>{body}</body></html>".encode(), "page.html", address=address))
 
 
+def test_linked_data_with_half_an_emoji_is_read() -> None:
+    data = r'{"@type": "Article", "datePublished": "2024-03-01", "headline": "\ud83d", "author": "Ada \ud83c\udf3e", "x": NaN}'
+    document = _page(f'<script type="application/ld+json">{data}</script><p>The pump is back.')
+    assert (document.author, document.created and document.created.isoformat()[:10]) == ("Ada 🌾", "2024-03-01")
+
+
 def test_same_bytes_at_two_addresses_are_two_contents_and_files_keep_theirs() -> None:
     raw = b"<p><a href=x>y</a>"
     keys = [

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import orjson
-
+from catchment.content.foreign_json import read_json
 from catchment.content.normalize.decode import decode
 from catchment.content.normalize.formats import CANVAS
 from catchment.content.normalize.language_detection import language
@@ -34,8 +33,8 @@ def json_object(data: bytes, what: str) -> dict[str, Any]:
     text = decode(data).text
     text = text.replace("\\u0000", "\\ufffd")
     try:
-        value = orjson.loads(text) if text.strip() else {}
-    except orjson.JSONDecodeError as error:
+        value = read_json(text) if text.strip() else {}
+    except ValueError as error:
         raise ParseError(f"the {what} is not valid JSON; open it in its own program and save it again") from error
     if not isinstance(value, dict):
         raise ParseError(f"the {what} is not a JSON object; open it in its own program and save it again")

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from catchment.content.foreign_json import with_utf8_surrogates
 from catchment.model import is_charset
 
 _MARKS = (
@@ -102,7 +103,7 @@ def _decode(data: bytes, declared: str | None) -> Decoded:
     for candidate in (declared, "utf-8") if ambiguous else ("utf-8", declared):
         if candidate and (exact := _exactly(data, candidate)) is not None:
             return Decoded(exact)
-    text = data.decode("utf-8", "replace")
+    text = with_utf8_surrogates(data).decode("utf-8", "replace")
     damaged = text.count("\ufffd")
     beyond_ascii = len(text) - len(text.encode("ascii", "ignore"))
     if beyond_ascii - damaged > damaged:

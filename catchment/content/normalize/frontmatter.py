@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from catchment.content.foreign_json import with_whole_escapes
+
 _FRONTMATTER = re.compile(r"---[ \t]*\n(?:(.*?)\n)??---[ \t]*(?:\n|\Z)", re.DOTALL)
 _MAX_BLOCK = 64 * 1024
 _MAX_NODES = 10_000
@@ -39,13 +41,9 @@ _CONTINUES = re.compile(r"[-#\]}\s]|\Z")
 _WORDS_LINE = re.compile(r"(\s*+(?:- +)?+(?>(?:[^\W\d][\w -]*: +)?))((?:[\w\"'@`(%]|- |\*+\w[^*]*\*).*?)\s*\Z")
 _IN_QUOTES = re.compile(r"([\"'])(.*)\1\Z")
 _MOST_NUMBERS = 10
-_REFUSED = re.compile(
-    r"(\\\\)|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
-    "|[^\t\n\r -~\xa0-\u2027\u202a-\ufffd\U00010000-\U0010ffff]"
-)
-"""What the library refuses and other programs write: characters escaped in two halves, as in JSON, control characters, and line
-separators within a line. The group is an escaped backslash."""
-
+_UNREADABLE = re.compile("[^\t\n\r -~\xa0-\u2027\u202a-\ufffd\U00010000-\U0010ffff]")
+"""Control characters, and line separators within a line, which the library refuses."""
+_QUOTED_ESCAPES = re.compile(r'(?<![^\s,\[{:])"(?>(?:[^"\\]|\\.)*)"', re.DOTALL)
 _QUOTED = re.compile(r'"([^"\\]*)"\Z')
 _NAMED: dict[str, bool | None] = {"null": None, "Null": None, "NULL": None}
 _NAMED |= {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -183,17 +181,11 @@ def _loaded(block: str) -> Any:
             raise PropertiesError(_TOO_DEEP)
         return yaml.load(block, _Loader)
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, LookupError, AttributeError) as error:
-        if (readable := _REFUSED.sub(_as_readable, block)) != block:
-            return _loaded(readable)
+        whole = _QUOTED_ESCAPES.sub(lambda match: with_whole_escapes(match[0]), block)
+        if (readable := _UNREADABLE.sub(" ", whole)) != block:
+            return _loaded(readable)  # the library refuses escaped surrogates, also in pairs
         # A tag on a value of the wrong type, such as `!!bool x`, makes the library raise any of these errors.
         raise _NotYamlError("frontmatter: not valid YAML; kept as text") from error
-
-
-def _as_readable(refused: re.Match[str]) -> str:
-    if refused[1] or not refused[0].startswith("\\"):
-        return refused[1] or " "
-    letter: str = json.loads(f'"{refused[0]}"')
-    return letter.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _each_parsed(block: str) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
-import orjson
 
+from catchment.content.foreign_json import read_json
 from catchment.errors import AccessDenied, LoginFailed, SourceUnavailable, Vanished
 from catchment.pacing import Pace, Transfer, read_headers
 from catchment.runtime.addresses import is_local
@@ -178,8 +178,8 @@ class ApiClient:
         if "json" not in headers.get("content-type", ""):
             raise malformed_response(self.host)
         try:
-            return orjson.loads(body)
-        except orjson.JSONDecodeError:
+            return read_json(body)
+        except ValueError:
             raise malformed_response(self.host) from None
 
     def _joined(self, address: str, location: str) -> str:

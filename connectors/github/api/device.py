@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
-import orjson
 
+from catchment.content.foreign_json import read_json
 from catchment.errors import LoginFailed, SourceUnavailable
 from connectors.github.api.api_client import body_of
 from connectors.github.api.errors import connection_error, malformed_response
@@ -105,10 +105,10 @@ def _post(address: str, form: Mapping[str, str]) -> Mapping[str, Any]:
             timeout=_SECONDS,
             verify=authorities() if address.startswith("https:") else False,
         ) as http_response:
-            response = orjson.loads(body_of(host, http_response))
+            response = read_json(body_of(host, http_response))
     except httpx.HTTPError as error:
         raise connection_error(host, error) from None
-    except orjson.JSONDecodeError:
+    except ValueError:
         raise malformed_response(host) from None
     if http_response.status_code >= 500 or not isinstance(response, Mapping):
         raise SourceUnavailable(f"{host}: no token available (HTTP {http_response.status_code}); try again later")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import httpx
-import orjson
 
+from catchment.content.foreign_json import read_json
 from catchment.errors import AccessDenied, CatchmentError, LoginFailed, RateLimited, SourceUnavailable, Vanished
 from catchment.pacing import RateReport
 from connectors.tls import certificate_error
@@ -83,7 +83,7 @@ def _limit(host: str, status: int, report: RateReport, body: bytes) -> RateLimit
 
 def _message(body: bytes) -> str:
     try:
-        content = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        content = read_json(body)
+    except ValueError:
         return ""
     return str(content.get("message", "")) if isinstance(content, Mapping) else ""

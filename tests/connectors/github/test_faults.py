@@ -323,6 +323,19 @@ def test_api_errors_do_not_quote_the_server(reading: Callable[..., GitHub], repo
         assert "; " in str(caught.value)
 
 
+def test_half_an_emoji_in_an_issue_stops_no_sync(
+    github: GitHub, repo: Repo, proxy: Proxy, ledger: MemoryLedger
+) -> None:
+    repo.open("Weir HALF", "Gauge WHOLE HALF")
+
+    def spoil(exchange: Exchange) -> None:
+        exchange.body = exchange.body.replace(b"HALF", rb"\ud83d").replace(b"WHOLE", rb"\ud83c\udf3e")
+
+    proxy.harm = spoil
+    ledger.sync(github)
+    assert any("Gauge 🌾 \ufffd".encode() in data for data in ledger.documents().values())
+
+
 @pytest.mark.parametrize(
     "entry",
     [

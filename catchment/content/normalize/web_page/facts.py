@@ -10,8 +10,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urljoin
 
-import orjson
-
+from catchment.content.foreign_json import read_json
 from catchment.model import time_of
 
 _TITLE = ("og:title", "twitter:title", "dc.title")
@@ -72,8 +71,8 @@ def _linked_data(tree: Any) -> Iterator[dict[str, Any]]:
     """Yield the objects of the JSON-LD scripts, outer objects first."""
     for script in tree.css('script[type="application/ld+json"]')[:_MOST_SCRIPTS]:
         try:
-            left = [orjson.loads(script.text())]
-        except orjson.JSONDecodeError:
+            left = [read_json(script.text())]
+        except ValueError:
             continue
         for value in left:  # the list grows in the loop
             if isinstance(value, dict):
