@@ -122,7 +122,7 @@ def test_comments_beyond_the_limit_give_a_warning() -> None:
     note = b"<< /Subtype /Text /Rect [0 0 9 9] /Contents (a%d) >>"
     document = _read(_pdf(notes=tuple(note % number for number in range(10_001))))
     assert document.text.count("Comment on page 1: ") == 10_000
-    assert document.warnings == ("only the first 10,000 comments and links were read (a fixed limit)",)
+    assert document.warnings == ("only the first 10,000 comments, links and form fields were read (a fixed limit)",)
 
 
 def test_huge_count_of_pages_does_not_delay() -> None:

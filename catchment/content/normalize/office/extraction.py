@@ -142,6 +142,8 @@ def _configuration(is_pdf: bool) -> Any:
     )
     return xberg.ExtractionConfig(
         content_filter=everything if is_pdf else None,
+        # xberg dies of fields that contain themselves; `pdf_form` reads fields.
+        pdf_options=xberg.PdfConfig(extract_form_fields=False) if is_pdf else None,
         use_cache=False,
         disable_ocr=True,
         enable_quality_processing=False,

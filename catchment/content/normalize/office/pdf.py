@@ -22,7 +22,8 @@ _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff]{2}")
 _WORD = re.compile(r"[^\W_]+")
 _MAX_RANGES = 20
 _LAST = 3
-_UNCHECKED = "comments, links and the order of pages were not read: the file is damaged"
+_XFA = "the form was not read: it is an XFA form; print it to a PDF with its own program"
+_UNCHECKED = "form fields, comments, links and the order of pages were not read: the file is damaged"
 
 
 def pdf(data: bytes) -> tuple[str, Metadata, list[str]]:
@@ -42,13 +43,22 @@ def pdf(data: bytes) -> tuple[str, Metadata, list[str]]:
     notes: dict[str, None] = {}
     if second:
         notes = dict.fromkeys(label + words for label, words in second.notes if words not in content)
-        if len(second.notes) >= MAX_NOTES:
-            remarks.append(f"only the first {MAX_NOTES:,} comments and links were read (a fixed limit)")
+        notes["\n".join(_entry(name, value) for name, value in second.fields if value)] = None
+        if max(len(second.notes), len(second.fields)) >= MAX_NOTES:
+            remarks.append(f"only the first {MAX_NOTES:,} comments, links and form fields were read (a fixed limit)")
+        if second.is_unread_form:
+            remarks.append(_XFA)
         if second.files:
             remarks.append(f"attached files not read: {second.files}")
     if _RIGHT_TO_LEFT.search(content):
         remarks.append("words of right-to-left lines may be out of order")
     return "\n\n".join(filter(None, (content, *notes))), metadata, [*warnings, *remarks]
+
+
+def _entry(name: str, value: str) -> str:
+    """Return a form field as an entry of a list. Its further lines are indented."""
+    lines = "\n  ".join(filter(None, map(str.strip, value.splitlines())))
+    return f"- {name}: {lines}" if name else f"- {lines}"
 
 
 def _second_reader(data: bytes) -> PdfPages | None:

@@ -1,4 +1,4 @@
-"""Read the pages, comments and links of a PDF with PDFium, the reader of Chromium.
+"""Read the pages, comments, links and form fields of a PDF with PDFium, the reader of Chromium.
 
 PDFium follows damaged page trees and decodes the strings of annotations (ISO 32000-2, 7.9.2.2).
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from catchment.content.normalize.html import html
+from catchment.content.normalize.office.pdf_form import fields, form_of, is_xfa, string
 
 MAX_NOTES = 10_000
 _MAX_MISSING = 1_000
@@ -32,10 +34,15 @@ class PdfPages:
         """The numbers of the pages that can be opened."""
         self.notes: list[tuple[str, str]] = []
         """A label and the words of each comment or link, at most MAX_NOTES."""
+        self.fields: dict[tuple[str, str], None] = {}
+        """Name and value of each form field, at most MAX_NOTES. The value is empty if it is text of the page."""
         self.files = 0
-        for number, page in self._opened_pages(range(1, self.count + 1)):
-            self.existing.append(number)
-            self._add_notes(number, page)
+        with form_of(self._document) as form:
+            for number, page in self._opened_pages(range(1, self.count + 1)):
+                self.existing.append(number)
+                self._add_notes(number, page)
+                self.fields |= dict.fromkeys(islice(fields(form, page), MAX_NOTES - len(self.fields)))
+        self.is_unread_form = is_xfa(self._document) and not self.fields
         self.count = min(self.count, max(self.existing, default=0) + _MAX_MISSING)
 
     def texts(self, numbers: Iterable[int]) -> dict[int, str]:
@@ -104,12 +111,7 @@ def _words(annotation: Any, page: Any) -> Iterator[str]:
 def _string(annotation: Any, key: bytes) -> str:
     import pypdfium2.raw as pdfium
 
-    size = pdfium.FPDFAnnot_GetStringValue(annotation, key, None, 0)
-    if size <= len("\0".encode("utf-16-le")):
-        return ""
-    buffer = ctypes.create_string_buffer(size)
-    pdfium.FPDFAnnot_GetStringValue(annotation, key, ctypes.cast(buffer, ctypes.POINTER(pdfium.FPDF_WCHAR)), size)
-    return " ".join(buffer.raw.decode("utf-16-le", "replace").replace("\0", " ").split())
+    return " ".join(string(pdfium.FPDFAnnot_GetStringValue, annotation, key).split())
 
 
 def _address(annotation: Any, page: Any) -> str:
