@@ -1,12 +1,11 @@
 """Read a PDF with two readers: xberg, which recognizes headings and tables, and PDFium for what xberg loses.
 
-xberg refuses a file for one bad page, and confuses the pages of a damaged page tree.
+xberg refuses a file for one bad page, confuses the pages of a damaged page tree, and reads columns of vertical text as rows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from itertools import count, groupby
 
@@ -21,7 +20,6 @@ _TIME = re.compile(rb"\(D:(\d{14})([+-])([01]\d|2[0-3])'?([0-5]\d)?")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff]{2}")
 _WORD = re.compile(r"[^\W_]+")
 _MAX_RANGES = 20
-_LAST = 3
 _XFA = "the form was not read: it is an XFA form; print it to a PDF with its own program"
 _UNCHECKED = "form fields, comments, links and the order of pages were not read: the file is damaged"
 
@@ -33,10 +31,10 @@ def pdf(data: bytes) -> tuple[str, Metadata, list[str]]:
         first = extracted(data, MEDIA_TYPE)
         pages, metadata, warnings = first.pages, Metadata.of_xberg(first.metadata), first.warnings
     except ParseError:
-        if second is None or not any(second.texts(second.existing).values()):
+        if second is None or not any(second.texts.values()):
             raise
         pages, metadata, warnings = {}, Metadata(second.title, (second.author,)), []
-    texts, remarks = _complete(pages, second) if second else (pages.values(), [_UNCHECKED])
+    texts, remarks = _complete(pages, second) if second else (list(pages.values()), [_UNCHECKED])
     content = "\n\n".join(filter(None, (text.strip("\n") for text in texts)))
     if not content.strip() and b"%%EOF" not in data[-_TAIL:]:
         raise ParseError("the PDF is truncated; fetch or export it again")
@@ -70,12 +68,9 @@ def _second_reader(data: bytes) -> PdfPages | None:
         return None
 
 
-def _complete(pages: dict[int, str], second: PdfPages) -> tuple[Iterable[str], list[str]]:
+def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[str]]:
     """Return the texts of all pages, and warnings if PDFium replaced some or cannot open some."""
-    if _is_confirmed(pages, second):
-        return pages.values(), []
-    plain = second.texts(range(1, second.count + 1))
-    words = {number: _words(text) for number, text in plain.items()}
+    words = {number: _words(text) for number, text in second.texts.items()}
     origins: dict[str, int] = {}
     for number, written in words.items():
         origins.update((word, 0 if word in origins else number) for word in written)
@@ -87,32 +82,16 @@ def _complete(pages: dict[int, str], second: PdfPages) -> tuple[Iterable[str], l
         written = _words(text)
         others = {origins.get(word, 0) for word in written} - {0}
         is_other = number not in others and any(2 * len(written & words[other]) > len(written) for other in others)
-        if is_other or not written:
-            text = plain.get(number, "")
-            if number not in plain:
+        if is_other or not written or number in second.vertical:
+            if number not in second.texts:
+                text = ""
                 lost.append(number)
-            elif text:
-                replaced.append(number)
+            elif words[number] or not text.strip():
+                text = second.texts[number]
+                replaced += [number] if text else []
         texts.append(text)
     warnings = [f"pages read by PDFium, without headings and tables: {_ranges(replaced)}"] if replaced else []
     return texts, [*warnings, f"pages missing or damaged: {_ranges(lost)}"] if lost else warnings
-
-
-def _is_confirmed(pages: dict[int, str], second: PdfPages) -> bool:
-    """Return whether PDFium sees the same pages. A wrong order shows in the last pages, because it shifts them.
-
-    xberg omits headers and footers, which are up to a third of the words of a page.
-    """
-    if list(pages) != second.existing or len(pages) != second.count:
-        return False
-    blank = [number for number, text in pages.items() if not text.strip()]
-    if any(second.texts(blank).values()):
-        return False
-    last = [number for number in pages if number not in blank][-_LAST:]
-    return all(
-        3 * len(_words(text) - _words(pages[number])) <= len(_words(text))
-        for number, text in second.texts(last).items()
-    )
 
 
 def _words(text: str) -> set[str]:

@@ -35,17 +35,16 @@ def is_xfa(document: Any) -> bool:
     return document.get_formtype() in (pdfium.FORMTYPE_XFA_FULL, pdfium.FORMTYPE_XFA_FOREGROUND)
 
 
-def fields(form: Any, page: Any) -> Iterator[tuple[str, str]]:
+def fields(form: Any, page: Any, text: Any) -> Iterator[tuple[str, str]]:
     """Yield name and value of the widgets of a page. The value is empty if the page has it as text in the same place."""
     import pypdfium2.raw as pdfium
 
-    text = shown = None
+    shown = None
     for index in range(pdfium.FPDFPage_GetAnnotCount(page)):
         widget = pdfium.FPDFPage_GetAnnot(page, index)
         if pdfium.FPDFAnnot_GetSubtype(widget) == pdfium.FPDF_ANNOT_WIDGET:
             name, value = _field(form, widget)
             if value:
-                text = text or page.get_textpage()
                 shown = shown or _spaced(text.get_text_range())
                 words, box = _spaced(value), pdfium.FS_RECTF()
                 if len(shown) < _MAX_SHOWN and words in shown and pdfium.FPDFAnnot_GetRect(widget, box):

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
 from catchment.content.normalize.html import html
+from catchment.content.normalize.office.pdf_columns import vertical_text
 from catchment.content.normalize.office.pdf_form import fields, form_of, is_xfa, string
+from catchment.content.normalize.office.pdf_glyphs import install_glyphs
 
 MAX_NOTES = 10_000
 _MAX_MISSING = 1_000
@@ -30,34 +32,30 @@ class PdfPages:
         self.title, self.author = map(self._document.get_metadata_value, ("Title", "Author"))
         self.count = len(self._document)
         """The number of pages that the file has or claims to have."""
-        self.existing: list[int] = []
-        """The numbers of the pages that can be opened."""
+        self.texts: dict[int, str] = {}
+        """The plain text of each page that can be opened."""
+        self.vertical: set[int] = set()
+        """The pages with columns of vertical text."""
         self.notes: list[tuple[str, str]] = []
         """A label and the words of each comment or link, at most MAX_NOTES."""
         self.fields: dict[tuple[str, str], None] = {}
         """Name and value of each form field, at most MAX_NOTES. The value is empty if it is text of the page."""
         self.files = 0
         with form_of(self._document) as form:
-            for number, page in self._opened_pages(range(1, self.count + 1)):
-                self.existing.append(number)
+            for number, page in self._opened_pages():
+                text = page.get_textpage()
+                self._add_text(number, text)
                 self._add_notes(number, page)
-                self.fields |= dict.fromkeys(islice(fields(form, page), MAX_NOTES - len(self.fields)))
+                self.fields |= dict.fromkeys(islice(fields(form, page, text), MAX_NOTES - len(self.fields)))
         self.is_unread_form = is_xfa(self._document) and not self.fields
-        self.count = min(self.count, max(self.existing, default=0) + _MAX_MISSING)
+        self.count = min(self.count, max(self.texts, default=0) + _MAX_MISSING)
 
-    def texts(self, numbers: Iterable[int]) -> dict[int, str]:
-        """Return the plain text of the existing pages among these."""
-        return {
-            number: _HYPHEN.sub("", page.get_textpage().get_text_range()).strip()
-            for number, page in self._opened_pages(numbers)
-        }
-
-    def _opened_pages(self, numbers: Iterable[int]) -> Iterator[tuple[int, Any]]:
-        """Yield the existing pages among these; each is open until the next is requested."""
+    def _opened_pages(self) -> Iterator[tuple[int, Any]]:
+        """Yield the existing pages; each is open until the next is requested."""
         from pypdfium2 import PdfiumError
 
         missing = 0
-        for number in numbers:
+        for number in range(1, self.count + 1):
             try:
                 page = self._document[number - 1]
             except PdfiumError:
@@ -68,6 +66,13 @@ class PdfPages:
             missing = 0
             yield number, page
             page.close()
+
+    def _add_text(self, number: int, text: Any) -> None:
+        plain = _HYPHEN.sub("", text.get_text_range()).strip()
+        columns = vertical_text(text, plain)
+        if columns is not None:
+            self.vertical.add(number)
+        self.texts[number] = plain if columns is None else columns
 
     def _add_notes(self, number: int, page: Any) -> None:
         """Add the comments and links of a page. Replies to a comment are comments too."""
@@ -90,6 +95,7 @@ def _opened(data: bytes) -> Any:
     """Open a PDF. Without a /Count, PDFium counts the pages itself; if it finds more than the file claims, it is right."""
     from pypdfium2 import PdfDocument, PdfiumError
 
+    install_glyphs()
     try:
         PdfDocument(data)
     except PdfiumError:
