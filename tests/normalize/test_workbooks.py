@@ -48,6 +48,28 @@ def _read(data: bytes) -> Document:
     return normalize(RawContent(data, "a.xlsx"))
 
 
+_ESCAPES = {
+    "first_x000D_\nsecond _x0009_third": "first second third",
+    "_x005F_x000D_ _x00e9__x0000_": "_x000D_ é",
+    "_xD83C__xDF3E_ _xD83C_": "🌾 \ufffd",
+    "x_xyz_ _x12_": "x_xyz_ _x12_",
+}
+
+
+@pytest.mark.parametrize(("written", "expected"), _ESCAPES.items())
+def test_escaped_characters_are_read(written: str, expected: str) -> None:
+    strings = f"<sst {_NAMES}><si><t>{written}</t></si></sst>"
+    assert _cell("<v>0</v>", 't="s"', parts={"xl/sharedStrings.xml": strings}) == expected
+    assert _cell(f"<is><t>{written}</t></is>", 't="inlineStr"') == expected
+    assert _cell(f"<v>{written}</v>", 't="str"') == expected
+    data = _workbook("", after=f"<headerFooter><oddHeader>&amp;L{written}</oddHeader></headerFooter>")
+    assert _read(data).text.endswith(expected)
+    comment = f"<comment ref='A1'><text><t>{written}</t></text></comment>"
+    comments = f"<comments {_NAMES}><commentList>{comment}</commentList></comments>"
+    data = _workbook("", related=(("comments", "../comments1.xml"),), parts={"xl/comments1.xml": comments})
+    assert _read(data).text.endswith(f"Comment on A1: {expected}")
+
+
 def _cell(content: str, attributes: str = "", parts: dict[str, str | bytes] | None = None, before: str = "") -> str:
     """Return the text of a sheet with one cell, without the table around it."""
     data = _workbook(f'<row r="1"><c r="A1" {attributes}>{content}</c></row>', parts=parts, before=before)

@@ -11,6 +11,7 @@ import posixpath
 import re
 import zipfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -68,6 +69,7 @@ class Package:
     """
 
     def __init__(self, data: bytes) -> None:
+        self._data = data
         self._zip = archives.opened(data)
         self._members = {_part_name(member.filename): member for member in self._zip.infolist()}
 
@@ -164,6 +166,17 @@ class Package:
                 beside = new_folder + "/" + member.filename[len(folder) + 1 :]
                 same_place = beside if name.startswith(f"{folder}/") else member.filename
                 written.writestr(zipfile.ZipInfo(renamed.get(name, same_place)), content)
+        return out.getvalue()
+
+    def with_parts(self, contents: Mapping[str, bytes]) -> bytes:
+        """Return the package with these contents of parts. The other parts are not unpacked."""
+        out = io.BytesIO(self._data)
+        with zipfile.ZipFile(out, "a") as written:
+            for name, content in contents.items():
+                former = written.getinfo(self._members[name].filename)
+                written.filelist.remove(former)
+                del written.NameToInfo[former.filename]
+                written.writestr(zipfile.ZipInfo(former.filename), content)
         return out.getvalue()
 
     @cached_property

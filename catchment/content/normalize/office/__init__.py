@@ -17,7 +17,7 @@ from catchment.content.normalize.decode import decode
 from catchment.content.normalize.html import html
 from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.mail.outlook import outlook
-from catchment.content.normalize.office import compound, flat, iwork, mobipocket, pdf, unread, visio, workbooks
+from catchment.content.normalize.office import compound, flat, inline, iwork, mobipocket, pdf, unread, visio, workbooks
 from catchment.content.normalize.office.extraction import CONTROLS, XLSB, Extracted, Metadata, extracted, tidy
 from catchment.content.normalize.packages import LOCKED, Package
 from catchment.errors import ParseError, ResourceExhausted
@@ -42,6 +42,8 @@ _IWORK = "application/x-iwork-"
 _EPUB = "application/epub+zip"
 _VISIO = "application/vnd.ms-visio."
 _MAX_CHUNKS = 100
+_PRIVATE = re.compile("[\uf000-\uf0ff]")
+"""Characters without a meaning outside of their font."""
 _SCANNED = "no text found; scanned pages need text recognition, which is off"
 _EMPTY = "no text found"
 
@@ -69,6 +71,10 @@ def office(data: bytes, media_type: str) -> Document:
         content = "\n\n".join((content, *(label + line for label, line in lines if not written.has(line))))
     text = tidy(content)
     words, moment = _words, _moment
+    if kind in (_DOCX, _PPTX):
+        text = inline.ESCAPED_CONTROLS.sub(" ", text)
+        if kind == _DOCX and (private := len(_PRIVATE.findall(text))):
+            warnings = [*warnings, f"symbols of unknown fonts: {private}"]
     if media_type == "application/rtf":
         words = partial(_rtf_words, data)
     elif media_type == pdf.MEDIA_TYPE:
@@ -126,7 +132,10 @@ def _workbook(data: bytes) -> tuple[str, Metadata, list[str]]:
 
 def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
     is_compound = data.startswith(compound.SIGNATURE)
-    result = _of_compound(data, media_type) if is_compound else extracted(_arranged(data, media_type), media_type)
+    if is_compound:
+        result = _of_compound(data, media_type)
+    else:
+        data, result = _of_package(data, media_type)
     text, metadata, warnings = tidy(result.content), Metadata.of_xberg(result.metadata), result.warnings
     search = _SEARCHES.get(media_type) or (unread.of_open_document if media_type.startswith(_ODF) else None)
     if search is None:
@@ -134,6 +143,17 @@ def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]
     beside = search(Package(data), text)
     included, refused = _included(beside.chunks)
     return "\n\n".join(filter(None, (text, *included, *beside.lines))), metadata, [*beside.warnings, *refused]
+
+
+def _of_package(data: bytes, media_type: str) -> tuple[bytes, Extracted]:
+    """Read a file and return it as it was read: with inline elements as text, if it can be read so."""
+    plain = inline.with_plain_text(data) if media_type == _DOCX or media_type.startswith(_ODF) else data
+    try:
+        return plain, extracted(_arranged(plain, media_type), media_type)
+    except (ParseError, ResourceExhausted):
+        if plain is data:
+            raise
+        return data, extracted(_arranged(data, media_type), media_type)
 
 
 def _of_compound(data: bytes, media_type: str) -> Extracted:
@@ -160,7 +180,7 @@ def _included(chunks: list[tuple[str, bytes]]) -> tuple[list[str], list[str]]:
             elif kind == "application/rtf" or _basic_type(kind) == _DOCX:
                 if data.startswith(b"PK"):
                     archives.refuse_bomb(data)
-                texts.append(tidy(extracted(data, _basic_type(kind)).content))
+                texts.append(tidy(_of_package(data, _basic_type(kind))[1].content))
             else:
                 refused += 1
         except (ParseError, ResourceExhausted):
@@ -194,7 +214,7 @@ def _first_heading(text: str) -> str | None:
 
 
 def _words(text: str | None) -> str | None:
-    return " ".join(CONTROLS.sub("", text).split()) or None if text else None
+    return " ".join(CONTROLS.sub("", inline.ESCAPED_CONTROLS.sub(" ", text)).split()) or None if text else None
 
 
 def _language(code: str | None) -> str | None:

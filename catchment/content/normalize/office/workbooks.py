@@ -13,6 +13,7 @@ from itertools import chain
 from xml.etree.ElementTree import Element
 
 from catchment.content.normalize.office import drawings
+from catchment.content.normalize.office.inline import decoded
 from catchment.content.normalize.packages import Package, Relation, local_name
 from catchment.errors import ParseError, ResourceExhausted
 
@@ -40,7 +41,7 @@ def text(package: Package) -> tuple[str, list[str]]:
 
 def printed(text: str) -> str:
     """Return the text of a printed header or footer without codes for fonts, fields and sections."""
-    words = _PRINT_CODE.sub(" ", text).split()
+    words = _PRINT_CODE.sub(" ", decoded(text)).split()
     return "" if len(words) == 1 and words[0].lower() in PAGE_WORDS else " ".join(words)
 
 
@@ -79,7 +80,7 @@ class _Workbook:
         for sheet in sheets[:_MAX_SHEETS]:
             relation = self._related.get(sheet.get("r:id", ""))
             hidden = " (hidden)" if sheet.get("state", "visible") != "visible" else ""
-            name = " ".join(sheet.get("name", "").split()) + hidden
+            name = _line(sheet.get("name", "")) + hidden
             if relation is None or not self._package.has(relation.target):
                 self._warnings.append("a sheet is missing in the file")
                 continue
@@ -130,7 +131,7 @@ class _Workbook:
         if kind == "b":
             return "true" if written.strip() == "1" else "false"
         if kind in ("str", "inlineStr", "e", "d"):
-            return " ".join(written.split())
+            return _line(written)
         return self._number(style, written.strip())
 
     def _number(self, style: int, written: str) -> str:
@@ -207,7 +208,7 @@ class _SheetReader:
 
     def _cell(self) -> None:
         if self._kind == "inlineStr":
-            text = " ".join("".join(self._texts).split())
+            text = _line("".join(self._texts))
         elif self._value:
             text = self._workbook.value(self._kind, self._style, self._value)
         else:
@@ -288,7 +289,7 @@ class _StringsReader:
         if name == "rPh":
             self._is_hint = False
         elif name == "si":
-            text = " ".join("".join(self._parts).split())
+            text = _line("".join(self._parts))
             self._room -= len(text)
             if self._room < 0:
                 raise ResourceExhausted(
@@ -348,7 +349,11 @@ def _comments(package: Package, related: list[Relation]) -> list[str]:
 
 
 def _words(element: Element, name: str) -> str:
-    return " ".join("".join(part.text or "" for part in element.iter(name)).split())
+    return _line("".join(part.text or "" for part in element.iter(name)))
+
+
+def _line(text: str) -> str:
+    return " ".join(decoded(text).split())
 
 
 def _destination(address: str) -> str:

@@ -1,0 +1,189 @@
+"""What becomes of each element inside a run of Word (ECMA-376 part 1, 17.3.3) and a paragraph of ODF (1.3, 6.1, 6.4)."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+
+from catchment.content.normalize import normalize
+from catchment.content.normalize.office import inline
+from catchment.model import Document, RawContent
+from tests.normalize import samples
+
+_W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
+_NOTHING, _APART, _HYPHEN = "onetwo", "one two", "one\u2011two"
+
+
+def _read(data: bytes, name: str = "file") -> Document:
+    return normalize(RawContent(data, name))
+
+
+def _with(data: bytes, members: dict[str, str | bytes]) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(data)) as package:
+        kept: dict[str, str | bytes] = {name: package.read(name) for name in package.namelist()}
+    return samples.zipped(kept | members, stored=("mimetype",))
+
+
+def _paragraph(inside: str) -> str:
+    return f'<w:p><w:r><w:t xml:space="preserve">one</w:t></w:r>{inside}<w:r><w:t>two</w:t></w:r></w:p>'
+
+
+def _run(inside: str) -> str:
+    return _paragraph(f"<w:r>{inside}</w:r>")
+
+
+# The elements of EG_RunInnerContent, the group of run content in the schema.
+_RUN_CONTENT = {
+    "annotationRef": _NOTHING,
+    "br": _APART,
+    "commentReference": _NOTHING,
+    "continuationSeparator": _NOTHING,
+    "cr": _APART,
+    "dayLong": _APART,
+    "dayShort": _APART,
+    "endnoteRef": _NOTHING,
+    "fldChar": _NOTHING,
+    "footnoteRef": _NOTHING,
+    "lastRenderedPageBreak": _NOTHING,  # layout only; the text has the space before it
+    "monthLong": _APART,
+    "monthShort": _APART,
+    "noBreakHyphen": _HYPHEN,
+    "pgNum": _APART,
+    "ptab": _APART,
+    "separator": _NOTHING,
+    "softHyphen": _NOTHING,
+    "tab": _APART,
+    "yearLong": _APART,
+    "yearShort": _APART,
+}
+_WITH_CONTENT = {
+    '<w:br w:type="page"/>': _APART,
+    '<w:br w:type="column"></w:br>': _APART,
+    '<w:br w:type="textWrapping" w:clear="all"/>': _APART,
+    "<w:cr></w:cr>": _APART,
+    '<w:ptab w:relativeTo="margin" w:alignment="right" w:leader="none"/>': _APART,
+    "<w:delText> gone </w:delText>": _NOTHING,
+    "<w:instrText> PAGE </w:instrText>": _NOTHING,
+    "<w:delInstrText> PAGE </w:delInstrText>": _NOTHING,
+    "<w:ruby><w:rt><w:r><w:t>ka</w:t></w:r></w:rt><w:rubyBase><w:r><w:t>B</w:t></w:r></w:rubyBase></w:ruby>": "oneBtwo",
+    '<w:sym w:font="Symbol" w:char="F061"/>': "oneαtwo",
+    '<w:sym w:font="Symbol" w:char="0044"/>': "oneΔtwo",
+    '<w:sym w:char="F0E0" w:font="Wingdings"></w:sym>': "one→two",
+    '<w:sym w:font="Wingdings" w:char="F0FC"/>': "one✔two",
+    '<w:sym w:font="Wingdings 2" w:char="F050"/>': "one✓two",
+    '<w:sym w:font="Segoe UI Symbol" w:char="2714"/>': "one✔two",
+    '<w:sym w:font="Symbol" w:char="003C"/>': "one&lt;two",
+    '<w:sym w:font="Symbol" w:char="0000"/>': _APART,
+    '<w:sym w:font="Symbol" w:char="D83D"/>': _APART,
+    '<w:sym w:font="Symbol"/>': _APART,
+}
+
+
+@pytest.mark.parametrize(
+    ("element", "expected"), [*((f"<w:{name}/>", text) for name, text in _RUN_CONTENT.items()), *_WITH_CONTENT.items()]
+)
+def test_each_element_of_a_run_becomes_text(element: str, expected: str) -> None:
+    body = _run(element)
+    document = _read(samples.docx(body))
+    assert (document.text.replace("<", "&lt;").replace("\\&lt;", "&lt;"), document.warnings) == (expected, ())
+    with zipfile.ZipFile(io.BytesIO(samples.docx(body))) as package:
+        strict = package.read("word/document.xml").decode().replace(_W, _STRICT)
+    assert _read(_with(samples.docx(), {"word/document.xml": strict})).text == document.text
+
+
+@pytest.mark.parametrize("element", [*(f"<w:{name}/>" for name in _RUN_CONTENT), *_WITH_CONTENT])
+def test_elements_of_a_run_become_text_in_cells_and_headers(element: str) -> None:
+    body = _read(samples.docx(_run(element))).text
+    cell = f"<w:tbl><w:tr><w:tc>{_run(element)}</w:tc></w:tr></w:tbl>"
+    header = {"word/header1.xml": f'<w:hdr xmlns:w="{_W}">{_run(element)}</w:hdr>'}
+    related = {"word/_rels/document.xml.rels": samples.relations(("header", "header1.xml"))}
+    assert f"| {body} |" in _read(samples.docx(cell)).text
+    header_text = _read(_with(samples.docx("<w:p><w:r><w:t>Weir</w:t></w:r></w:p>"), related | header)).text
+    assert header_text.partition("Header: ")[2].replace("<", "\\<") in (body, body.replace("<", "\\<"))
+
+
+def test_moved_text_is_read_once() -> None:
+    run = "<w:r><w:t>The pump.</w:t></w:r>"
+    mark = '<w:pPr><w:rPr><w:moveFrom w:id="1" w:author="a"/></w:rPr></w:pPr>'
+    start = '<w:moveFromRangeStart w:id="0" w:name="m"/>'
+    moved = f'<w:p>{mark}{start}<w:moveFrom w:id="1">{run}<w:r><w:tab/></w:r></w:moveFrom></w:p>'
+    target = f'<w:p><w:moveToRangeStart w:id="2" w:name="m"/><w:moveTo w:id="3">{run}</w:moveTo></w:p>'
+    between = "<w:p><w:r><w:t>Between.</w:t></w:r></w:p>"
+    assert _read(samples.docx(moved + between + target)).text == "Between.\n\nThe pump."
+    nested = f'<w:p><w:moveFrom w:id="1"><w:moveFrom w:id="2">{run}</w:moveFrom>{run}</w:moveFrom></w:p>'
+    assert _read(samples.docx(nested + between)).text == "Between."
+
+
+def test_symbols_of_unknown_fonts_are_a_warning() -> None:
+    document = _read(samples.docx(_run('<w:sym w:font="Mill Signs" w:char="F041"/>')))
+    assert document.warnings == ("symbols of unknown fonts: 1",)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        _run("<w:cr/>") + "<!-- <w:moveFrom> -->",
+        _run("<w:cr/>") + "<w:p><!-- <w:cr> --></w:p>",
+        _run("<w:cr/>") + "<w:p><![CDATA[<w:cr>]]></w:p>",
+        _run("<w:br></w:br>") + _run("<w:cr/>"),
+    ],
+)
+def test_document_with_odd_markup_is_read(broken: str) -> None:
+    assert _read(samples.docx(broken)).text.replace(" ", "").startswith("onetwo")
+
+
+def test_package_without_inline_elements_is_unchanged() -> None:
+    for data in (samples.docx(), samples.odt(), samples.docx(_run("<w:tab/><w:br/>"))):
+        assert inline.with_plain_text(data) is data
+
+
+# ODF 1.3 part 3, 6.1 (white space, breaks, spans, links), 5.6 (soft page breaks) and 6.4 (ruby).
+_ODF_CONTENT = {
+    " \n  ": _APART,
+    "<text:s/>": _APART,
+    '<text:s text:c="3"/>': _APART,
+    "<text:s></text:s>": _APART,
+    "<text:tab/>": _APART,
+    '<text:tab text:tab-ref="1"/>': _APART,
+    "<text:line-break/>": _APART,
+    "<text:soft-page-break/>": _APART,
+    "<text:span>-</text:span>": "one-two",
+    "<text:span><text:s/></text:span>": _APART,
+    "<text:a><text:s/></text:a>": _APART,
+    "<text:meta><text:tab/></text:meta>": _APART,
+    "<text:ruby><text:ruby-base>水車</text:ruby-base><text:ruby-text>すいしゃ</text:ruby-text></text:ruby>": "one水車two",
+    '<text:bookmark text:name="s"/>': _NOTHING,
+}
+
+
+@pytest.mark.parametrize(("element", "expected"), _ODF_CONTENT.items())
+def test_each_element_of_an_odf_paragraph_becomes_text(element: str, expected: str) -> None:
+    with zipfile.ZipFile(io.BytesIO(samples.odt())) as package:
+        content = package.read("content.xml").decode()
+    before, _, rest = content.partition("<text:h")
+    after = rest[rest.index("</office:text>") :]
+
+    def text(body: str) -> str:
+        return _read(_with(samples.odt(), {"content.xml": before + body + after})).text
+
+    assert text(f"<text:p>one{element}two</text:p>") == expected
+    assert text(f'<text:h text:outline-level="1">one{element}two</text:h>') == f"# {expected}"
+    assert (
+        text(f"<text:list><text:list-item><text:p>one{element}two</text:p></text:list-item></text:list>")
+        == f"- {expected}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("a_x000D_ b_x0009_c _x000d__x000A_ d", "a b c d"),
+        ("gauge_x1234_y _x00e9_", "gauge_x1234_y _x00e9_"),
+    ],
+)
+def test_escaped_controls_of_a_document_become_spaces(written: str, expected: str) -> None:
+    document = _read(samples.docx(f"<w:p><w:r><w:t>{written}</w:t></w:r></w:p>", title="Water_x000d_levels"))
+    assert (document.text, document.title) == (expected, "Water levels")
