@@ -9,8 +9,6 @@ of a frozen dataclass.
 
 from __future__ import annotations
 
-import codecs
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -66,21 +64,6 @@ class Item:
     size: int | None = None
     modified: datetime | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
-
-
-# Python supports further encodings that are not used for text; some take quadratic time or produce lone surrogates.
-_CHARSET = re.compile(
-    r"(?:utf-?(?:8|16|32)|(?:us-)?ascii|latin-?\d|l\d|iso-?(?:8859|2022)|windows-|cp-?\d|koi8|shift|sjis|ms932|euc|gb|big5|hz|mac|tis)",
-    re.IGNORECASE,
-)
-
-
-def is_charset(name: str) -> bool:
-    """Return whether `name` is an encoding used for text."""
-    try:
-        return _CHARSET.match(name) is not None and codecs.lookup(name) is not None
-    except (LookupError, ValueError):
-        return False
 
 
 _FIRST_TIME = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
@@ -198,7 +181,7 @@ class RawContent:
         modified: Aware UTC.
         metadata: JSON-compatible; becomes the `source` metadata of the document. `from` and `sent` (ISO 8601) are the sender
             and the date of the message that a file is attached to; `sent` precedes all other dates.
-        encoding: Encoding of text that is not UTF-8 and does not declare one.
+        encoding: Of a web page: as its host declares it. Of anything else: the encoding of text that declares none.
         address: Of a web page. Its links are resolved against it, and only its main text is read. "" for anything else.
     """
 

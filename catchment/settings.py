@@ -22,7 +22,8 @@ from pydantic import (
     model_validator,
 )
 
-from catchment.model import Priority, is_charset
+from catchment.charsets import codec_of
+from catchment.model import Priority
 from catchment.runtime.home import CONTROL, Home, expanded  # noqa: F401 - tasks and flows know `Home` from here
 
 _PROBLEMS = {
@@ -103,13 +104,13 @@ SecretReference = Annotated[
 
 
 def _charset(name: str) -> str:
-    if not is_charset(name):
+    if codec_of(name) is None:
         raise ValueError(f"{name!r} is not a text encoding; examples: windows-1251, shift_jis, gb18030")
     return name
 
 
 TextEncoding = Annotated[str, AfterValidator(_charset)]
-"""Name of a Python codec for text."""
+"""Name of an encoding of text."""
 
 
 class Strict(BaseModel):

@@ -40,7 +40,9 @@ MAY_IMPORT = {
         "catchment.runtime.atomic_files",
         "catchment.runtime.secret_references",
         "catchment.runtime.files_below",
+        "catchment.charsets",
         "catchment.content.foreign_json",
+        "catchment.content.normalize.decode",
         "catchment.content.normalize.mail.attachments",
         "catchment.content.normalize.mail.envelope",
         "catchment.settings",
@@ -98,11 +100,12 @@ ONE_HOME = {
 }
 
 
-_BASICS = {"errors", "model"}
+_BASICS = {"charsets", "errors", "model"}
 _BELOW_SYNC = _BASICS | {"runtime", "settings", "pacing", "contracts", "parser_pool", "content", "telemetry", "ledger"}
 ROOMS = {
     "catchment": {
         "errors": set(),
+        "charsets": set(),
         "model": {"errors"},
         "runtime": _BASICS,
         "settings": _BASICS | {"runtime"},

@@ -5,7 +5,6 @@ Each request is one transfer with the limits of its host. `network` decides wher
 
 from __future__ import annotations
 
-import codecs
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from email.message import Message
@@ -15,6 +14,7 @@ import httpcore
 import httpx
 
 from catchment import __version__
+from catchment.charsets import codec_of
 from catchment.errors import (
     AccessDenied,
     CatchmentError,
@@ -56,7 +56,7 @@ class WebResponse(NamedTuple):
         address: The address after all redirects.
         etag, modified: The values for the next conditional request to this address.
         media_type: In lower case, without parameters; empty if not stated.
-        charset: As stated in the header, if Python knows it. A hint only.
+        charset: As stated in the header, by the name of Python's codec; None if it is unknown.
     """
 
     status: int = 200
@@ -284,22 +284,13 @@ def _response(status: int, url: httpx.URL, headers: Mapping[str, str], body: byt
         _validator(headers.get("etag")),
         _validator(headers.get("last-modified")),
         content_type.get_content_type() if headers.get("content-type") else "",
-        _known_charset(content_type.get_content_charset()),
+        codec_of(content_type.get_content_charset() or ""),
         body,
     )
 
 
 def _validator(value: str | None) -> str | None:
     return value if value and len(value) <= _VALIDATOR and value.isascii() and value.isprintable() else None
-
-
-def _known_charset(name: str | None) -> str | None:
-    try:
-        # Python also has codecs that are no text encodings, such as `hex`.
-        b"x".decode(name or "", "ignore")
-        return codecs.lookup(name or "").name
-    except (LookupError, ValueError):
-        return None
 
 
 def _error_of_status(host: str, status: int, headers: Mapping[str, str]) -> CatchmentError | None:

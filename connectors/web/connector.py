@@ -21,7 +21,7 @@ from catchment.errors import (
     SourceUnavailable,
     StillChanging,
 )
-from catchment.model import Change, Item, RawContent, is_charset
+from catchment.model import Change, Item, RawContent
 from catchment.pacing import Pace
 from catchment.settings import Limits, Policy, Resources, RetryPolicy, SourceSettings
 from connectors.web import looks
@@ -115,7 +115,7 @@ class WebConnector:
             media_type=response.media_type or None,
             modified=item.modified,
             metadata={"url": url},
-            encoding=response.charset if response.charset and is_charset(response.charset) else None,
+            encoding=response.charset,
             address=response.address,
         )
 
@@ -189,7 +189,7 @@ def _described(seed: Seed) -> str:
     """Return what a seed is, in a few words."""
     place = host_of(seed.name) or seed.name
     if seed.kind is SeedKind.PAGE:
-        feeds = seed.parse(feeds_of, seed.response.body, seed.response.address)
+        feeds = seed.parse(feeds_of, seed.response.body, seed.response.address, seed.response.charset)
         return f"{place}: a page" + (f"; its site has a feed, which can be added: {feeds[0].address}" if feeds else "")
     if seed.kind is SeedKind.FEED:
         try:

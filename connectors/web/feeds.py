@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 from urllib.parse import urldefrag
 
 import feedparser
-from feedparser.encodings import convert_to_utf8
 
 from catchment.content.foreign_json import read_json
+from catchment.content.normalize.decode import declared_encoding, decode
 from catchment.errors import BadInput, ParseError
 from catchment.model import time_of
 from connectors.web.address import normalized
@@ -33,7 +33,6 @@ MOST_TAGS = 200_000
 _MOST_TITLE = 1_000
 _MOST_NAME = 3_000
 _MOST_DATE = 100
-_BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _MOST_HEAD = 1 << 16
 _ROOT = re.compile(
     rb"[\s\xef\xbb\xbf\xfe\xff]*(?><(?>\?.*?\?|!--.*?--|!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?)>\s*)*"
@@ -42,7 +41,6 @@ _ROOT = re.compile(
 )
 FEED_ROOTS = (b"rss", b"feed", b"rdf", b"channel")
 _ENTRY_END = re.compile(rb"</(?:\w+:)?(?:item|entry)\s*>", re.IGNORECASE)
-_DECLARATION = re.compile(rb"<\?xml[^>]*>")
 _REFERENCE = re.compile(rb"&#(?:x(?P<hex>[0-9a-f]+)|(?P<decimal>[0-9]+));?", re.IGNORECASE)
 _MOST_REFERENCE = 8
 _SURROGATES = range(0xD800, 0xE000)
@@ -121,19 +119,13 @@ def root_element(data: bytes) -> bytes | None:
 
 
 def _elements(data: bytes, charset: str | None) -> tuple[bytes, bytes]:
-    """Return the elements of a feed in UTF-8, and the name of the first. Raises ParseError if no encoding makes it a feed."""
-    # A byte order mark is more reliable than the charset that a server names for all its files.
-    named = f"; charset={charset}" if charset and not data.startswith(_BOMS) else ""
-    for given, header in ((data, named), (data, ""), (_DECLARATION.sub(b"", data, 1), "")):
-        try:
-            text = convert_to_utf8({"content-type": f"application/xml{header}"}, given, {})
-        except ValueError:
-            continue
-        match = _ROOT.match(text[:_MOST_HEAD])
-        if match is not None and (root := match["name"].lower()) in FEED_ROOTS:
-            # A document type may declare entities that expand to gigabytes.
-            return with_characters(text[match.start("element") :]), root
-    raise ParseError("not a feed")
+    """Return the elements of a feed in UTF-8, and the name of the first. Raises ParseError if it is not a feed."""
+    text = decode(data, charset, declared_encoding(data)).text.encode()
+    match = _ROOT.match(text[:_MOST_HEAD])
+    if match is None or (root := match["name"].lower()) not in FEED_ROOTS:
+        raise ParseError("not a feed")
+    # A document type may declare entities that expand to gigabytes.
+    return with_characters(text[match.start("element") :]), root
 
 
 def _referred(match: re.Match[bytes]) -> bytes:
@@ -189,7 +181,7 @@ def _entry(entry: Any, feed: str) -> _Named:
 
 def _loaded(data: bytes) -> Mapping[str, Any] | None:
     """Return a parsed JSON Feed; None for anything else."""
-    if not data.removeprefix(_BOMS[0])[:_MOST_HEAD].lstrip().startswith(b"{"):
+    if not data[:_MOST_HEAD].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return None
     try:
         loaded = read_json(data)

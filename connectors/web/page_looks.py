@@ -237,7 +237,7 @@ class PageLooks:
         if "html" not in response.media_type:
             return
         try:
-            links = self._run.parse(listed, response.body, SeedKind.PAGE, response.address).addresses
+            links = self._run.parse(listed, response.body, SeedKind.PAGE, response.address, response.charset).addresses
         except ItemError:
             return
         host_for = self._run.settings.allowed.host_for

@@ -68,7 +68,7 @@ class Seed:
     @cached_property
     def listing(self) -> SeedAddresses:
         """What a list, sitemap or OPML names. Raises ItemError."""
-        return self.parse(listed, self.response.body, self.kind, self.response.address)
+        return self.parse(listed, self.response.body, self.kind, self.response.address, self.response.charset)
 
     def feed(self) -> WebFeed:
         """Read a feed. Raises ItemError."""

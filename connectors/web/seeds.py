@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import io
 import re
 import zlib
@@ -16,6 +15,7 @@ from itertools import islice
 from lxml import etree, html
 
 from catchment.content.foreign_json import read_json
+from catchment.content.normalize.decode import charset_of, declared_encoding, decode
 from catchment.errors import BadInput, ParseError
 from catchment.model import time_of
 from connectors.web.address import normalized
@@ -86,23 +86,24 @@ def kind_of_seed(data: bytes, media_type: str | None, name: str) -> SeedKind:
     return SeedKind.ADDRESSES if is_list else SeedKind.PAGE
 
 
-def listed(data: bytes, kind: SeedKind, base: str) -> SeedAddresses:
+def listed(data: bytes, kind: SeedKind, base: str, charset: str | None = None) -> SeedAddresses:
     """Return the addresses in a list or the links of a page: normalized, each once, of the first 200,000.
 
-    `base` is the address of the seed. Invalid addresses are left out. Feeds are read by `read_feed`.
+    `base` is the address of the seed, and `charset` the one that its host declares. Invalid addresses are left out. Feeds are
+    read by `read_feed`.
     Raises ParseError if the seed is broken, or larger than 50 MB when unpacked.
     """
     data = _unpacked(data)
     breaks: list[str] = []
     match kind:
         case SeedKind.SITEMAP | SeedKind.SITEMAP_INDEX:
-            found = _in_sitemap(data, breaks.append)
+            found = _in_sitemap(_markup(data, charset), breaks.append)
         case SeedKind.OPML:
-            found = _in_opml(data, breaks.append)
+            found = _in_opml(_markup(data, charset), breaks.append)
         case SeedKind.ADDRESSES:
-            found, base = _lines(data), ""
+            found, base = _lines(data, charset), ""
         case SeedKind.PAGE:
-            page = _page(data)
+            page = _page(data, charset)
             found, base = _links(page), _base(page, base)
         case SeedKind.FEED:
             raise ValueError(kind)
@@ -115,9 +116,9 @@ def texts_of(data: bytes) -> list[str]:
     return [listing.address for listing in _lines(_unpacked(data))]
 
 
-def feeds_of(data: bytes, base: str) -> list[Listed]:
+def feeds_of(data: bytes, base: str, charset: str | None = None) -> list[Listed]:
     """Return the feeds that a page names in its head."""
-    page = _page(data)
+    page = _page(data, charset)
     found = (
         Listed(link.get("href", ""), link.get("title", ""))
         for link in page.iter("link")
@@ -151,7 +152,7 @@ def _unpacked(data: bytes) -> bytes:
 
 def _in_sitemap(data: bytes, report: Callable[[str], None]) -> Iterator[Listed]:
     # An address of which only the beginning is there would be another one.
-    ends = MOST_ADDRESSES if b"\0" in data[:8] else len(_SITEMAP_END.findall(data))
+    ends = len(_SITEMAP_END.findall(data))
     for number, element in enumerate(_elements(data, report, "{*}url", "{*}sitemap")):
         if number >= ends:
             continue
@@ -170,8 +171,9 @@ def _in_opml(data: bytes, report: Callable[[str], None]) -> Iterator[Listed]:
 
 def _elements(data: bytes, report: Callable[[str], None], *tags: str) -> Iterator[etree._Element]:
     parser = etree.iterparse(
-        io.BytesIO(with_characters(data)),
+        io.BytesIO(data),
         tag=tags,
+        encoding="utf-8",
         recover=True,
         resolve_entities=False,
         load_dtd=False,
@@ -187,10 +189,14 @@ def _elements(data: bytes, report: Callable[[str], None], *tags: str) -> Iterato
         report(f"the list is not well-formed XML at line {fatal[0].line}")
 
 
-def _lines(data: bytes) -> Iterator[Listed]:
+def _markup(data: bytes, charset: str | None) -> bytes:
+    """Return XML in UTF-8."""
+    return with_characters(decode(data, charset, declared_encoding(data)).text.encode())
+
+
+def _lines(data: bytes, charset: str | None = None) -> Iterator[Listed]:
     """Read a list: on each line an address, or JSON: an address, or an object with `url` or `address`."""
-    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
-    for line in data.decode(encoding, "replace").splitlines():
+    for line in decode(data, charset).text.splitlines():
         text = line.strip()
         if text.startswith(("{", '"')):
             yield _json_line(text)
@@ -214,9 +220,10 @@ def _links(page: etree._Element) -> Iterator[Listed]:
             yield Listed(link.get("href", ""))
 
 
-def _page(data: bytes) -> etree._Element:
+def _page(data: bytes, charset: str | None) -> etree._Element:
+    text = decode(data, charset, charset_of(data)).text
     try:
-        return html.document_fromstring(data)
+        return html.document_fromstring(text.encode(), html.HTMLParser(encoding="utf-8"))
     except etree.ParserError:  # It has no content.
         return html.Element("html")
 

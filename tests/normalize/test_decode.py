@@ -75,7 +75,7 @@ def test_declared_encoding_is_used_if_utf_8_is_ambiguous(text: str, encoding: st
         ("# -*- coding: koi8-r -*-", "koi8-r"),
         ("#!/usr/bin/python\n# vim: set fileencoding=shift_jis :", "shift_jis"),
         ("\n\n# coding: koi8-r", None),
-        ('<?xml version="1.0" encoding="utf-16"?>', None),
+        ('\n<?xml version="1.0" encoding="utf-16"?>', "utf-16"),
         ("words", None),
     ],
 )

@@ -61,7 +61,8 @@ def _read(data: bytes, name: str, hint: str | None, encoding: str | None, addres
         case Reader.NOTE:
             return markdown(data, encoding)
         case Reader.TEXT:
-            return _text(data, kind, encoding)
+            declared = declared_encoding(data)
+            return _text(data, kind, *((encoding, declared) if address else (declared, encoding)))
         case Reader.ARCHIVE if kind == "application/gzip":
             return _compressed(data, name, encoding, address, depth)
         case Reader.HTML if address:
@@ -107,8 +108,8 @@ def _structured(data: bytes, kind: str, reader: Reader) -> Document:
     return office(data, kind)
 
 
-def _text(data: bytes, kind: str, encoding: str | None) -> Document:
-    text, warnings, properties = decode(data, declared_encoding(data) or encoding)
+def _text(data: bytes, kind: str, *declared: str | None) -> Document:
+    text, warnings, properties = decode(data, *declared)
     return Document(
         text=text,
         media_type=kind,

@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from catchment.charsets import codec_of
 from catchment.content.foreign_json import with_utf8_surrogates
-from catchment.model import is_charset
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -33,12 +33,16 @@ _ANY = (
 )  # fmt: skip
 _RUN = re.compile(rb"[\x80-\xff]{2,}")
 _BEYOND_ASCII = bytes(range(0x80, 0x100))
-_SUPERSETS = {"euc_kr": "cp949", "big5": "big5hkscs", "euc_jis_2004": "euc_jp", "shift_jis_2004": "cp932"}
-_LOOKS_LIKE_UTF8 = re.compile(r"iso-?2022|hz|utf-?(?:16|32)", re.IGNORECASE)
-_XML = re.compile(
-    rb"(?:\xef\xbb\xbf)?<\?xml\s[^<>]{0,200}?encoding\s*=\s*[\"'](?!(?i:utf-?(?:16|32)))([\w.:-]{2,40})[\"']"
+_LIKE_UTF8 = frozenset(
+    {"gb18030", "cp949", "cp932", "cp950", "big5hkscs", "euc_jp", "johab", "hz", "iso2022_jp_2", "iso2022_kr", "utf-7"}
+    | {"utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"}
 )
-_COOKIE = re.compile(rb"(?:[^\n]{0,200}\n)?[^\n]{0,200}?coding[:=][ \t]*(?!(?i:utf-?(?:16|32)))([\w.-]{2,40})")
+"""Encodings whose text is in bytes that may also be valid UTF-8, or ASCII."""
+_CERTAIN = 6
+"""Characters beyond ASCII in valid UTF-8. Of GB2312 each has one in seven to be valid by chance, of others fewer."""
+_XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<\?xml\s[^<>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{2,40})[\"']")
+_META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
+_COOKIE = re.compile(rb"(?:[^\n]{0,200}\n)?[^\n]{0,200}?coding[:=][ \t]*([\w.-]{2,40})")
 _ASCII = bytes(range(32, 127)) + b"\t\n\r\f"
 _CONTROLS = bytes(set(range(32)) - {9, 10, 11, 12, 13, 27})
 
@@ -51,13 +55,15 @@ class Decoded(NamedTuple):
     properties: Mapping[str, Any] = {}
 
 
-def decode(data: bytes, declared: str | None = None) -> Decoded:
+def decode(data: bytes, *declared: str | None) -> Decoded:
     """Return the text without byte order mark and with LF line ends, and warnings. Never fails.
 
-    `declared` is the encoding that the content or its source declares. It is used if the bytes are not UTF-8, or if it
-    encodes text in bytes that are also valid UTF-8.
+    `declared`: names of the encoding, the most reliable first: from the transport, then from the content. Unknown names are
+    ignored. A byte order mark precedes them, and so does UTF-8, if the bytes are valid UTF-8 beyond ASCII by more than chance.
     """
-    result = _decode(data, declared if declared and is_charset(declared) else None)
+    result = _decode(
+        data, [name for label in declared if label and (name := codec_of(label)) and _is_possible(name, data)]
+    )
     if "\r" in result.text:
         result = result._replace(text=result.text.replace("\r\n", "\n").replace("\r", "\n"))
     if "\x00" in result.text:
@@ -67,12 +73,15 @@ def decode(data: bytes, declared: str | None = None) -> Decoded:
 
 
 def declared_encoding(data: bytes) -> str | None:
-    """Return the encoding declared in an XML declaration or in the first two lines (PEP 263), else None.
-
-    UTF-16 and UTF-32 are ignored: a declaration that is readable as ASCII cannot be in either.
-    """
+    """Return the encoding declared in an XML declaration or in the first two lines (PEP 263), else None."""
     match = _XML.match(data) or _COOKIE.match(data)
     return match[1].decode("ascii") if match else None
+
+
+def charset_of(page: bytes) -> str | None:
+    """Return the encoding that a page declares in a meta element or an XML declaration, else None."""
+    match = _META.search(page[:_SAMPLE])
+    return match[1].decode("ascii") if match else declared_encoding(page)
 
 
 def encoding_by_mark(data: bytes) -> str:
@@ -93,22 +102,42 @@ def is_text(data: bytes) -> bool:
     return controls * 50 <= len(head) + 200
 
 
-def _decode(data: bytes, declared: str | None) -> Decoded:
+def _decode(data: bytes, names: list[str]) -> Decoded:
     if marked := encoding_by_mark(data):
         return _forced(data, marked)
-    is_switching = declared is None and data.find(0x1B, 0, _SAMPLE) >= 0 and b"\x1b$" in data[:_SAMPLE]
-    if is_switching and (japanese := _exactly(data, "iso2022_jp_2")) is not None:
-        return Decoded(japanese, properties={"encoding": "iso2022_jp_2"})
-    ambiguous = declared is not None and _LOOKS_LIKE_UTF8.match(declared) is not None
-    for candidate in (declared, "utf-8") if ambiguous else ("utf-8", declared):
-        if candidate and (exact := _exactly(data, candidate)) is not None:
+    text = _exactly(data, "utf-8")
+    for name in names:
+        if text is not None and not (name in _LIKE_UTF8 and _beyond_ascii(text) < _CERTAIN):
+            break
+        if (exact := _exactly(data, name)) is not None:
             return Decoded(exact)
-    text = with_utf8_surrogates(data).decode("utf-8", "replace")
+        if name == "utf-8" and (damaged := _damaged(data, name)):
+            return damaged
+    if b"\x1b$" in data[:_SAMPLE] and (japanese := _exactly(data, "iso2022_jp_2")) is not None:
+        return Decoded(japanese, properties={"encoding": "iso2022_jp_2"})
+    if text is not None:
+        return Decoded(text)
+    return next(filter(None, (_damaged(data, name) for name in ("utf-8", *names))), None) or _guessed(data)
+
+
+def _is_possible(encoding: str, data: bytes) -> bool:
+    """Return whether data can be in its declared encoding; much text was declared first and then written in another one."""
+    if encoding.startswith(("utf-16", "utf-32")):
+        return 0 in data
+    return encoding != "utf-7" or data.isascii()
+
+
+def _damaged(data: bytes, encoding: str) -> Decoded | None:
+    """Decode text of which most characters beyond ASCII are valid; None for other data."""
+    text = (with_utf8_surrogates(data) if encoding == "utf-8" else data).decode(encoding, "replace")
     damaged = text.count("\ufffd")
-    beyond_ascii = len(text) - len(text.encode("ascii", "ignore"))
-    if beyond_ascii - damaged > damaged:
-        return Decoded(text, ("some characters are not valid UTF-8",))
-    return _guessed(data)
+    if _beyond_ascii(text) <= 2 * damaged:
+        return None
+    return Decoded(text, (f"some characters are not valid {encoding.upper()}",))
+
+
+def _beyond_ascii(text: str) -> int:
+    return 0 if text.isascii() else len(text) - len(text.encode("ascii", "ignore"))
 
 
 def _forced(data: bytes, encoding: str) -> Decoded:
@@ -133,7 +162,7 @@ def _guessed(data: bytes) -> Decoded:
     guess = chardet.detect(lines, compat_names=False, include_encodings=_LATIN if is_latin else _ANY)
     encoding, confidence = guess["encoding"] or "cp1252", round(guess["confidence"], 2)
     properties = {"encoding": encoding, "encoding-confidence": confidence}
-    for name in (encoding, _SUPERSETS.get(encoding, encoding)) if confidence >= _BLIND else ():
+    for name in (encoding, codec_of(encoding) or encoding) if confidence >= _BLIND else ():
         if (text := _exactly(data, name)) is not None:
             return Decoded(
                 text, (_DOUBT.format(name),) if confidence < _DOUBTFUL else (), {**properties, "encoding": name}
@@ -169,13 +198,14 @@ def _unmarked_utf16(data: bytes) -> str:
 
 
 def _exactly(data: bytes, encoding: str) -> str | None:
-    """Decode strictly; None if the encoding is unknown or the bytes are not valid in it."""
+    """Decode strictly; None if the bytes are not valid in the encoding."""
     try:
-        return data.decode(encoding)
-    except LookupError:
-        return None
+        text = data.decode(encoding)
+        if encoding == "utf-7":
+            text.encode()  # the codec makes lone surrogates
     except ValueError:
         return _as_windows_writes(data, encoding)
+    return text
 
 
 def _as_windows_writes(data: bytes, encoding: str) -> str | None:

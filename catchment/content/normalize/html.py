@@ -8,7 +8,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Protocol
 
-from catchment.content.normalize.decode import declared_encoding, decode
+from catchment.content.normalize.decode import charset_of, decode
 from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.nesting import flattened
 from catchment.model import Document, time_of
@@ -29,7 +29,6 @@ _BETWEEN_CELLS = " |\xa0\t\n\r\f"
 _NUMBER = re.compile(r"[0-9]{1,9}\Z")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _MARKUP = re.compile(r"</?[a-zA-Z]|<!--|&#?\w+;")
-_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*(?!utf-?16)([\w.:-]{2,40})", re.IGNORECASE)
 LARGE = 1_000_000
 """Bytes; larger pages are reduced before parsing, because the tree takes twelve times the memory of the page."""
 _SPANS = re.compile(rb"""<(?:/span\s*|span(?:\s(?:[^<>"']|"[^"<>]*"|'[^'<>]*')*)?)>""", re.IGNORECASE)
@@ -42,7 +41,7 @@ _MODIFIED = ("article:modified_time", "last-modified", "dcterms.modified")
 
 def html(data: bytes, media_type: str = "text/html", encoding: str | None = None) -> Document:
     """Read a page into a document, repairing it as browsers do. `encoding` applies if the page declares none."""
-    text, warnings, guess = decode(data, charset_of(data) or encoding)
+    text, warnings, guess = decode(data, charset_of(data), encoding)
     page = text.encode("utf-8", "replace")
     del text  # free it early: a large page and its tree set the peak of memory
     is_large = len(page) >= LARGE
@@ -71,12 +70,6 @@ def html(data: bytes, media_type: str = "text/html", encoding: str | None = None
         properties={key: fields[key] for key in ("description", "keywords") if key in fields} | dict(guess),
         warnings=warnings,
     )
-
-
-def charset_of(data: bytes) -> str | None:
-    """Return the encoding that a page declares, or None."""
-    hint = _CHARSET.search(data[:4_096])
-    return hint[1].decode("ascii") if hint else declared_encoding(data)
 
 
 def tree_of(page: bytes) -> Any:

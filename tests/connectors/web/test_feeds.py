@@ -386,7 +386,7 @@ CASES = [
         json_feed({"id": "1", "url": "/1", "summary": "Short"}),
         {"html": "<p>Short</p>", "is_full": False},
     ),
-    Case("NUL in a text", rss("<description>a\0b</description>"), {"html": "ab"}),
+    Case("NUL in a text", rss("<description>a\0b</description>"), {"html": "a\ufffdb"}),
     # Enclosures
     Case(
         "podcast",

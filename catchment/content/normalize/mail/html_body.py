@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from catchment.content.normalize.html import charset_of, markdown_of
+from catchment.content.normalize.decode import charset_of
+from catchment.content.normalize.html import markdown_of
 from catchment.content.normalize.mail import words
 from catchment.content.normalize.nesting import flattened
 
@@ -40,7 +41,7 @@ def all_words(data: bytes, declared: str | None) -> set[str]:
 def _tree(data: bytes, declared: str | None) -> Any:
     from selectolax.lexbor import LexborHTMLParser
 
-    text = words.decoded(data, declared or charset_of(data))
+    text = words.decoded(data, declared, charset_of(data))
     return LexborHTMLParser(flattened(text.encode("utf-8", "ignore")))
 
 

@@ -9,7 +9,7 @@ from catchment.content.normalize.decode import decode
 
 _MAX_PEOPLE = 500
 _MAX_NAME = 200
-_WORD = re.compile(r"=\?([\w.:+-]{1,60})(?:\*[\w-]{0,20})?\?([bBqQ])\?([^?\n]{0,5000})\?=")
+_WORD = re.compile(r"=\?([^\s?*]{1,60})(?:\*[\w-]{0,20})?\?([bBqQ])\?([^?\n]{0,5000})\?=")
 _SPACE = re.compile(r"\s+")
 _HEX = re.compile(rb"=([0-9A-Fa-f]{2})")
 _UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
@@ -24,30 +24,10 @@ _ADDRESS = re.compile(r"[^\s@\"(),:;<>\[\]]{1,200}@[^\s@\"(),:;<>]{1,260}")
 _IDENTIFIER = re.compile(r"<([^<>]{1,998})>")
 _BARE_IDENTIFIER = re.compile(r"[^\s<>\"(),;]{1,500}@[^\s<>\"(),;]{1,400}")
 
-# Senders often declare a subset of the charset they use; the superset decodes both.
-_LARGER = {
-    "ascii": "cp1252", "us-ascii": "cp1252", "iso-8859-1": "cp1252", "iso8859-1": "cp1252", "latin1": "cp1252",
-    "latin-1": "cp1252", "iso-8859-9": "cp1254", "iso-8859-11": "cp874", "tis-620": "cp874",
-    "gb2312": "gb18030", "gb_2312-80": "gb18030", "gbk": "gb18030", "cp936": "gb18030",
-    "euc-kr": "cp949", "ks_c_5601-1987": "cp949", "ksc5601": "cp949", "iso-2022-kr": "iso2022_kr",
-    "shift_jis": "cp932", "shift-jis": "cp932", "sjis": "cp932", "x-sjis": "cp932", "windows-31j": "cp932",
-    "iso-2022-jp": "iso2022_jp_2", "big5": "big5hkscs", "iso-8859-8-i": "iso-8859-8", "x-mac-roman": "mac_roman",
-    "x-gbk": "gb18030", "unicode-1-1-utf-7": "utf-7",
-}  # fmt: skip
-# Text in these charsets may also be valid UTF-8 or ASCII, so the declared charset takes precedence.
-_TRUSTED = frozenset({"gb18030", "cp949", "cp932", "big5hkscs", "euc-jp", "iso2022_jp_2", "iso2022_kr", "utf-7"})
 
-
-def decoded(data: bytes, charset: str | None) -> str:
-    """Decode bytes in the declared charset or, if they are not valid in it, in a detected one."""
-    name = (charset or "").strip().strip("\"'").lower()
-    name = _LARGER.get(name, name)
-    if name in _TRUSTED:
-        try:
-            return _without_carriage_returns(data.decode(name))
-        except ValueError:
-            pass
-    return decode(data, name or None).text
+def decoded(data: bytes, *charsets: str | None) -> str:
+    """Decode bytes in one of the declared charsets or, if they are not valid in it, in a detected one."""
+    return decode(data, *charsets).text
 
 
 def as_bytes(text: str) -> bytes:
@@ -193,7 +173,3 @@ def _unencoded(encoding: str, value: str) -> bytes:
 
 def _clean(value: str) -> str:
     return _SPACE.sub(" ", _UNSEEN.sub("", value)).strip()
-
-
-def _without_carriage_returns(value: str) -> str:
-    return value.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd")

@@ -14,11 +14,10 @@ from typing import Any
 from unicodedata import normalize
 from urllib.parse import urljoin
 
-from catchment.content.normalize.decode import decode
+from catchment.content.normalize.decode import charset_of, decode
 from catchment.content.normalize.html import (
     BLOCKS,
     LARGE,
-    charset_of,
     markdown_of,
     meta,
     named_language,
@@ -54,7 +53,7 @@ _LOGIN_CHARACTERS = 500
 
 def web_page(data: bytes, address: str, media_type: str = "text/html", encoding: str | None = None) -> Document:
     """Read the main text of the page at this address. Markup that is no whole page is taken as it is, with absolute links."""
-    text, warnings, guess = decode(data, charset_of(data) or encoding)
+    text, warnings, guess = decode(data, encoding, charset_of(data))
     page = text.encode("utf-8", "replace")
     tree = tree_of(page)
     base = _made_absolute(tree, address)
