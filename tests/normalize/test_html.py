@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from catchment.content.extract import extract
+from catchment.content.normalize import kind_of, normalize
 from catchment.content.normalize.html import html
-from catchment.model import EntityKind
+from catchment.content.normalize.nesting import closed
+from catchment.model import EntityKind, RawContent
 
 
 def _links(page: str) -> list[tuple[str, str]]:
@@ -71,3 +75,70 @@ def test_page_without_title_is_named_by_its_heading() -> None:
 def test_encoding_in_xml_declaration_of_a_page_is_used() -> None:
     page = '<?xml version="1.0" encoding="windows-1251"?><html><body><p>Плотина</p></body></html>'
     assert html(page.encode("cp1251")).text == "Плотина"
+
+
+_XHTML = (
+    '<html xmlns="http://www.w3.org/1999/xhtml"><head>{}</head><body><p>The keeper oiled the gate.</p>{}</body></html>'
+)
+
+
+@pytest.mark.parametrize("address", ["", "https://example.org/"])
+@pytest.mark.parametrize(
+    ("name", "media_type", "start"),
+    [
+        ("a.xhtml", None, ""),
+        ("a.xht", None, "<!DOCTYPE html>"),
+        ("a.html", "application/xhtml+xml", ""),
+        ("a.html", "text/html", '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE html>'),
+        ("a", "text/html", '<?xml version="1.0"?>\n<!-- made by hand -->'),
+    ],
+)
+@pytest.mark.parametrize(
+    "element",
+    [
+        f"<{name}/>"
+        for name in ("script", "style", "title", "iframe", "textarea", "noscript", "xmp", "select", "a", "button")
+    ]
+    + ['<script src="a>b.js" />', "<SCRIPT a='>'\n/>", '<svg xmlns="http://www.w3.org/2000/svg"><title/></svg>'],
+)
+def test_element_that_xhtml_closes_by_a_slash_takes_no_text(
+    name: str, media_type: str | None, start: str, element: str, address: str
+) -> None:
+    for page in (_XHTML.format(element, ""), _XHTML.format("<title>x</title>", element + "<p>It is dry.</p>")):
+        raw = RawContent((start + page).encode(), name, media_type=media_type, address=address)
+        document = normalize(raw)
+        assert "The keeper oiled the gate." in document.text
+        assert "It is dry." in document.text or "dry" not in page
+        assert kind_of(raw) == document.media_type == "application/xhtml+xml"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("<p><![CDATA[1 < 2 && <b>]]> end</p>", "1 < 2 && <b> end"),
+        ("<p>a<?php echo '>'; ?>b</p>", "ab"),
+        ("<p>a<!-- <script/> -->b</p>", "ab"),
+        ("<script>document.write('<script src=x/>')</script><p>a</p>", "a"),
+        ("<p>one<br/>two<br />three</p>", "one\ntwo\nthree"),
+        ("<table><tr><td/><td>b</td></tr></table>", "b"),
+        ("<ul><li/><li>b</li></ul>", "- b"),
+        ("<div class='rule'/><p>a</p>", "a"),
+        ('<p title="a/>b"/><p>a</p>', "a"),
+        ("<p>a<![CDATA[b", "ab"),
+        ("<p>a<!-- b", "a"),
+        ('<p>a<b title="c', "a"),
+    ],
+)
+def test_xhtml_is_read_as_xml_says(body: str, text: str) -> None:
+    assert html(f"<html><body>{body}".encode(), "application/xhtml+xml").text == text
+
+
+def test_slash_means_nothing_in_html() -> None:
+    assert html(b"<title>x</title><script/></script><p>a<textarea/>b</textarea>").text == "ab"
+
+
+@pytest.mark.parametrize("part", ["<!--", "<![CDATA[", "<?", '<a "', "<a '", "<script>", "<a/", '<a b="c', "<a />"])
+def test_xhtml_takes_linear_time(part: str) -> None:
+    start = process_time()
+    closed(part.encode() * 200_000)
+    assert process_time() - start < 2

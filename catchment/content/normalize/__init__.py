@@ -7,7 +7,7 @@ that reads only notes stays small.
 from __future__ import annotations
 
 from catchment.content.normalize.decode import declared_encoding, decode
-from catchment.content.normalize.formats import READERS, Reader, media_type, uncompressed
+from catchment.content.normalize.formats import HTML, READERS, XHTML, Reader, media_type, uncompressed
 from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.markdown import markdown
 from catchment.content.normalize.rst import RST, headings
@@ -47,6 +47,8 @@ def kind_of(raw: RawContent) -> str:
 
 def _kind(data: bytes, name: str, hint: str | None) -> str:
     kind = media_type(data, name)
+    if (kind, hint) == (HTML, XHTML):
+        return XHTML
     return hint if kind == "text/plain" and "." not in name and hint in READERS else kind
 
 

@@ -32,6 +32,7 @@ class Reader(StrEnum):
 UNKNOWN = "application/octet-stream"
 CANVAS = "application/x-jsoncanvas"
 MAIL, MAILBOX, SAVED_PAGE = "message/rfc822", "application/mbox", "multipart/related"
+HTML, XHTML = "text/html", "application/xhtml+xml"
 
 READERS: dict[str, Reader] = {}
 ENDINGS: dict[str, str] = {}
@@ -91,6 +92,7 @@ _SHARED_ENDING = re.compile(
     r"application/(?:msword$|rtf$|x-iwork|vnd\.wordperfect$|vnd\.ms-(?:powerpoint|excel|outlook)$)"
 )
 _HEAD = 8_192
+_XHTML_NAMESPACE = "http://www.w3.org/1999/xhtml"
 _ROOT = re.compile(
     r"\s*+(?>(?:(?:<\?[^>]*+>|<!--.*?-->)\s*+)*)<(?:!doctype\s++)?([a-z][\w:.-]*+)(?=[\s/>])", re.IGNORECASE | re.DOTALL
 )
@@ -174,10 +176,11 @@ def _written(data: bytes, claimed: str, *, is_unclear: bool) -> str | None:
     head = data[:_HEAD].decode(encoding_by_mark(data) or "latin-1", "replace").removeprefix("\ufeff")
     if root := _ROOT.match(head):
         if root[1].lower() == "html":
-            return "application/xhtml+xml" if claimed == "application/xhtml+xml" else "text/html"
+            is_xml = head.lstrip().startswith("<?xml") and _XHTML_NAMESPACE in head
+            return XHTML if is_xml or claimed == XHTML else HTML
         if root[1] == "office:document" and (declared := _ODF_TYPE.search(head)) and declared[1] in READERS:
             return declared[1]
-        return _ROOTS.get(root[1]) or ("text/html" if is_unclear and root[1].lower() in _FRAGMENT else None)
+        return _ROOTS.get(root[1]) or (HTML if is_unclear and root[1].lower() in _FRAGMENT else None)
     start = head.lstrip()[:20].upper()
     if word := next((word for word in _FIRST_WORDS if start.startswith(word)), None):
         return _FIRST_WORDS[word]

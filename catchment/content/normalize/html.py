@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from catchment.content.normalize.decode import charset_of, decode
+from catchment.content.normalize.formats import XHTML
 from catchment.content.normalize.language_detection import language
-from catchment.content.normalize.nesting import flattened
+from catchment.content.normalize.nesting import closed, flattened
 from catchment.model import Document, time_of
 
 _DROPPED_NAMES = "script style template head svg math iframe object canvas noscript select button -comment"
@@ -42,7 +43,7 @@ _MODIFIED = ("article:modified_time", "last-modified", "dcterms.modified")
 def html(data: bytes, media_type: str = "text/html", encoding: str | None = None) -> Document:
     """Read a page into a document, repairing it as browsers do. `encoding` applies if the page declares none."""
     text, warnings, guess = decode(data, charset_of(data), encoding)
-    page = text.encode("utf-8", "replace")
+    page = page_of(text, media_type)
     del text  # free it early: a large page and its tree set the peak of memory
     is_large = len(page) >= LARGE
     tree = tree_of(page)
@@ -70,6 +71,12 @@ def html(data: bytes, media_type: str = "text/html", encoding: str | None = None
         properties={key: fields[key] for key in ("description", "keywords") if key in fields} | dict(guess),
         warnings=warnings,
     )
+
+
+def page_of(text: str, media_type: str) -> bytes:
+    """Return a page in UTF-8 as HTML."""
+    page = text.encode("utf-8", "replace")
+    return closed(page) if media_type == XHTML else page
 
 
 def tree_of(page: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""Limit the nesting depth of a page before the HTML parser reads it.
+"""Prepare the tags of a page for the HTML parser: limit their nesting depth, and close what XHTML closes by a slash.
 
 The parser searches all open elements at every block: 800 kB of nested lists take it more than a minute. This module tracks
 the open elements tag by tag, closely enough to the HTML standard that a page of normal depth is never changed.
@@ -54,6 +54,30 @@ _CLOSING = {
 """The elements that a start tag closes, and the elements that stop the search for them."""
 _P = _names("p")
 _P_STOPS = _BARRIERS | _names("button")
+
+
+_ATTRIBUTES = rb"""(?>(?:[^<>"']|"[^"<]*"|'[^'<]*')*)"""
+_XML_PARTS = re.compile(
+    rb"<!--.*?(?:-->|\Z)|(?P<instruction><\?.*?(?:\?>|\Z))|<!\[CDATA\[(?P<text>.*?)(?:\]\]>|\Z)"
+    rb"|<(?:script|style)(?=[\s>])" + _ATTRIBUTES + rb"(?<!/)>.*?(?:</(?:script|style)|\Z)"
+    rb"|<(?P<name>[a-z][\w.:-]*)(?P<attributes>" + _ATTRIBUTES + rb")(?<=/)>",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The parts of XML that the HTML parser reads otherwise, and those that only look like them."""
+
+
+def closed(page: bytes) -> bytes:
+    """Return an XHTML page as HTML: an empty element has an end tag, and CDATA is text."""
+    return _XML_PARTS.sub(_as_html, page)
+
+
+def _as_html(part: re.Match[bytes]) -> bytes:
+    if part["name"]:
+        name, attributes = part["name"], part["attributes"].removesuffix(b"/")
+        return part[0] if name.lower() in _VOID else b"<%s%s></%s>" % (name, attributes, name)
+    if part["text"] is not None:
+        return part["text"].replace(b"&", b"&amp;").replace(b"<", b"&lt;")
+    return b"" if part["instruction"] else part[0]
 
 
 def flattened(page: bytes) -> bytes:

@@ -15,12 +15,14 @@ from unicodedata import normalize
 from urllib.parse import urljoin
 
 from catchment.content.normalize.decode import charset_of, decode
+from catchment.content.normalize.formats import XHTML
 from catchment.content.normalize.html import (
     BLOCKS,
     LARGE,
     markdown_of,
     meta,
     named_language,
+    page_of,
     release_memory,
     tree_of,
     walk,
@@ -54,7 +56,9 @@ _LOGIN_CHARACTERS = 500
 def web_page(data: bytes, address: str, media_type: str = "text/html", encoding: str | None = None) -> Document:
     """Read the main text of the page at this address. Markup that is no whole page is taken as it is, with absolute links."""
     text, warnings, guess = decode(data, encoding, charset_of(data))
-    page = text.encode("utf-8", "replace")
+    page = page_of(text, media_type)
+    if media_type == XHTML:
+        text = page.decode()
     tree = tree_of(page)
     base = _made_absolute(tree, address)
     is_large, is_whole = len(page) >= LARGE, bool(_WHOLE.search(page))
