@@ -201,7 +201,7 @@ class Document:
 
     Attributes:
         text: Markdown that keeps the structure. All offsets into it count code points.
-        title: Title from the content (frontmatter, first heading or PDF metadata), or None.
+        title: Title from the content: declared there, or else its only heading of the first level; or None.
         properties: Frontmatter or file metadata; JSON-compatible, with sorted keys.
         created, modified: Dates from the content, aware UTC.
         warnings: Recoverable problems ("frontmatter is not valid YAML").

@@ -40,7 +40,7 @@ class TextKind(StrEnum):
     MAIL = "mail"
     """Lines of a message, with a few marks of Markdown if it was HTML."""
     SOURCE = "source"
-    """Plain text or program code, unchanged."""
+    """Plain text, program code or another markup, line by line."""
 
 
 class FileKind(StrEnum):

@@ -178,6 +178,30 @@ def test_filters_narrow_the_hits(world: World) -> None:
             assert found(world, words + query) == expected, query
 
 
+def test_document_with_another_title_is_found_by_the_name_of_its_file(world: World) -> None:
+    def put_titled(locator: str, title: str) -> None:
+        world.see(note(locator, content(locator)))
+        batch = world.claim()
+        world.ledger.queue.deliver(batch.token, [delivered(batch.jobs[0].id, locator, title=title)])
+
+    put_titled("help/Call-Outs v1.2.md", "Change the title")
+    put_titled("md/Müller", "Invoice")
+    put_titled("INBOX;UIDVALIDITY=7;UID=12", "Regatta")
+    for query, expected in {
+        "title:call-outs": ["help/Call-Outs v1.2.md"],
+        'title:"outs v1.2"': ["help/Call-Outs v1.2.md"],
+        'title:"change the title"': ["help/Call-Outs v1.2.md"],
+        "title:muller": ["md/Müller"],
+        "title:invoice": ["md/Müller"],
+        "title:md": [],
+        "title:help": [],
+        "title:12": [],
+        "title:inbox": [],
+        "title:regatta": ["INBOX;UIDVALIDITY=7;UID=12"],
+    }.items():
+        assert found(world, query) == expected, query
+
+
 def test_copy_that_passes_the_filter_is_shown(world: World) -> None:
     put(world, "old/a.md", "the same")
     put(world, "new/b.md", "the same")

@@ -246,7 +246,7 @@ def test_title_author_and_times_come_from_properties_or_heading() -> None:
     assert document.created == datetime(2024, 3, 1, 9, 30, tzinfo=UTC)
     assert document.modified == datetime(2024, 3, 2, tzinfo=UTC)
     assert (document.author, document.language, document.title) == ("Ada B., Nils", "de", None)
-    assert _note("```\n# no\n```\n## See [[Plan|the plan]] and [x](y.md) ##\n").title == "See the plan and x"
+    assert _note("```\n# no\n```\n# See [[Plan|the plan]] and [x](y.md) #\n").title == "See the plan and x"
 
 
 def test_heading_between_two_rules_at_the_start_is_kept() -> None:
@@ -259,8 +259,8 @@ def test_heading_between_two_rules_at_the_start_is_kept() -> None:
     ("text", "title"),
     [
         ("The weir\n========\n\n## Sub\n", "The weir"),
-        ("\n\nThe weir\n--\n\n# Later\n", "The weir"),
-        ("# First\n\nThe weir\n===\n", "First"),
+        ("\n\nThe weir\n==\n\n## Later\n", "The weir"),
+        ("# First\n\nThe weir\n---\n", "First"),
         ("words\nmore words\n---\n\n# Weir\n", "Weir"),
         ("- item\n---\n\n# Weir\n", "Weir"),
         ("| a |\n|---|\n\n# Weir\n", "Weir"),
@@ -273,5 +273,5 @@ def test_heading_between_two_rules_at_the_start_is_kept() -> None:
         ('---\ntitle: "[[Weir|The weir]]"\n---\n', "The weir"),
     ],
 )
-def test_title_of_a_note_is_its_first_heading(text: str, title: str) -> None:
+def test_heading_that_is_the_title_is_outside_code_and_without_marks(text: str, title: str) -> None:
     assert _note(text).title == title

@@ -10,7 +10,7 @@ from __future__ import annotations
 from catchment.content.extract import code, mail, markdown, notes, plain, properties
 from catchment.content.extract.chunks import chunks
 from catchment.content.extract.prose import mask
-from catchment.content.normalize import rst
+from catchment.content.normalize import markup
 from catchment.content.normalize.formats import CANVAS, MAIL, NOTES, SOURCE_TEXT
 from catchment.model import Document, Entity, Extraction, Link, LinkKind
 
@@ -34,8 +34,8 @@ def extract(document: Document) -> Extraction:
             masked = text  # Most mail is not Markdown: an indent is not code, and a dollar is money.
         prose = markdown.without(masked, links)
         links = [link for link in links if not link.target.startswith("data:")]
-    elif document.media_type == rst.RST:
-        headings = rst.headings(text)
+    elif document.media_type in markup.KINDS:
+        headings = markup.headings(text)
     links += plain.urls(prose)
     entities = list(headings)
     if is_note:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from catchment.content.normalize.decode import declared_encoding, decode
 from catchment.content.normalize.formats import HTML, READERS, XHTML, Reader, media_type, uncompressed
-from catchment.content.normalize.language_detection import language
+from catchment.content.normalize.language_detection import language, language_of
 from catchment.content.normalize.markdown import markdown
-from catchment.content.normalize.rst import RST, headings
+from catchment.content.normalize.markup import KINDS, as_markdown, headings, without_code
+from catchment.content.normalize.titles import declared_title, title_of
 from catchment.errors import Skipped, SkipReason
 from catchment.model import Document, RawContent
 
@@ -112,14 +113,13 @@ def _structured(data: bytes, kind: str, reader: Reader) -> Document:
 
 def _text(data: bytes, kind: str, *declared: str | None) -> Document:
     text, warnings, properties = decode(data, *declared)
-    return Document(
-        text=text,
-        media_type=kind,
-        title=next((heading.value for heading in headings(text)), None) if kind == RST else None,
-        language=language(text) if kind == "text/plain" else None,
-        properties=properties,
-        warnings=warnings,
-    )
+    if kind not in KINDS:
+        code = language(text) if kind == "text/plain" else None
+        return Document(text, kind, language=code, properties=properties, warnings=warnings)
+    text = as_markdown(text, kind)
+    prose = without_code(text)
+    title = declared_title(prose, kind) or title_of((int(each.detail), each.value) for each in headings(text))
+    return Document(text, kind, title, language_of(prose, kind), properties=properties, warnings=warnings)
 
 
 def _compressed(data: bytes, name: str, encoding: str | None, address: str, depth: int) -> Document:

@@ -60,7 +60,7 @@ _read_table()
 NOTES = frozenset(kind for kind, reader in READERS.items() if reader in (Reader.NOTE, Reader.CANVAS, Reader.NOTEBOOK))
 """The types whose text is written in Obsidian's Markdown."""
 SOURCE_TEXT = frozenset(kind for kind, reader in READERS.items() if reader is Reader.TEXT)
-"""The types whose text is kept unchanged and is not Markdown."""
+"""The types that are not Markdown. Their lines are kept, but `markup` rewrites the titles and code blocks of some."""
 
 _ANY_TEXT = frozenset({"text/plain", "application/xml"})
 _NOT_ONLY_TEXT = (Reader.OFFICE, Reader.IMAGE, Reader.ARCHIVE, Reader.CANVAS, Reader.MAIL, Reader.EXCHANGE)

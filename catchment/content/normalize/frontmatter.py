@@ -38,7 +38,7 @@ _LINE = re.compile(r"([A-Za-z_][\w-]*(?: [\w-]+)*):(?: +(.*))?\Z|((?:  )?- +)(.*
 # A block that is not valid YAML is read property by property. In an invalid property, lines with words as value are read as
 # text: most are titles with a colon. Other lines are omitted: most are placeholders of templates.
 _CONTINUES = re.compile(r"[-#\]}\s]|\Z")
-_WORDS_LINE = re.compile(r"(\s*+(?:- +)?+(?>(?:[^\W\d][\w -]*: +)?))((?:[\w\"'@`(%]|- |\*+\w[^*]*\*).*?)\s*\Z")
+_WORDS_LINE = re.compile(r"(\s*+(?>(?:- +)?)(?>(?:[^\W\d][\w -]*: +)?))((?:[\w\"'@`(%]|- |\*+\w[^*]*\*).*?)\s*\Z")
 _IN_QUOTES = re.compile(r"([\"'])(.*)\1\Z")
 _MOST_NUMBERS = 10
 _UNREADABLE = re.compile("[^\t\n\r -~\xa0-\u2027\u202a-\ufffd\U00010000-\U0010ffff]")

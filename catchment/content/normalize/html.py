@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from catchment.content.normalize.decode import charset_of, decode
 from catchment.content.normalize.formats import XHTML
-from catchment.content.normalize.language_detection import language
+from catchment.content.normalize.language_detection import declared_language, language
 from catchment.content.normalize.nesting import closed, flattened
 from catchment.model import Document, time_of
 
@@ -343,5 +343,4 @@ def _moment(fields: dict[str, str], keys: tuple[str, ...]) -> datetime | None:
 
 def named_language(tree: Any) -> str | None:
     root = tree.css_first("html")
-    code = (root.attributes.get("lang") or "") if root else ""
-    return code[:2].lower() if re.match(r"[A-Za-z]{2}(?:[-_]|$)", code) else None
+    return declared_language(root.attributes.get("lang")) if root else None

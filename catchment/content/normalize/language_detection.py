@@ -1,15 +1,54 @@
-"""Detect the language of a text by its script and its most common short words. Doubtful texts get None."""
+"""The language of a text: the one that it declares, else the one detected by its script and its most common short words."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from locale import locale_alias
 
 _SAMPLE = 600
+_WINDOWS = (900, 12_000)
+"""Characters that are searched for a sample without markup."""
+_MARKUP = re.compile(
+    r"\n {0,3}(`{3,}+|~{3,}+)(?s:.*?)(?:\n {0,3}\1[`~]*[ \t]*$|\Z)|\]\([^()\s]*\)?|://\S*|<[A-Za-z!/][^<>]*>"
+    r"|\\[A-Za-z]+\*?(?:\[[^\[\]\n]*\]|\{[^{}\n]*\})*",
+    re.MULTILINE,
+)
+"""Fenced code, targets of links, tags, and commands of TeX."""
 _LEAST_WORDS = 12
 _LEAST_SHARE = 0.08
 _LEAST_LEAD = 1.25
 
+_TAG = re.compile(r"\s*([a-z]{2}(?![^\W_])|[a-z]{4,})", re.IGNORECASE)
+_NAMES = {
+    "de": "austrian naustrian ngerman nswissgerman swissgerman",
+    "en": "australian british canadian ukenglish usenglish",
+    "fr": "acadian canadien francais frenchb",
+    "pt": "brazil brazilian portuges",
+    **{"no": "norsk", "hu": "magyar", "uk": "ukrainian", "fa": "persian", "zh": "chinese", "hi": "hindi"},
+    **{"ka": "georgian", "hy": "armenian"},
+}
+"""Names in TeX that `locale_alias` lacks."""
+_CODES = {name: code for code, names in _NAMES.items() for name in names.split()}
+_LOCALE = re.compile(r"([a-z]{2})_")
+_DECLARED = {
+    "text/x-rst": re.compile(r"^:lang(?:uage)?:[ \t]*(.+)", re.MULTILINE),
+    "text/x-asciidoc": re.compile(r"^:lang:[ \t]*(.+)", re.MULTILINE),
+    "text/x-org": re.compile(r"^#\+language:[ \t]*(.+)", re.MULTILINE | re.IGNORECASE),
+    "text/x-tex": re.compile(
+        r"^[^%\n]*\\(?:usepackage\[(?:[^\]]{0,500}\bmain\s*=\s*(\w+)[^\]]{0,500}|([^\]]{0,500}))\]\{babel\}"
+        r"|documentclass\[([^\]]{0,500})\]"
+        r"|set(?:default|main)language(?:\[[^\]]*\])?\{(\w+))",
+        re.MULTILINE,
+    ),
+}
+"""Where a document in a markup declares its language. The last known name counts: of TeX's options, it is the main language."""
+_NOT_PROSE = re.compile(
+    r"\A(?s:.*?)\\begin\{document\}|^[ \t]*(?:#\+|\\# |//|:[\w-]+:|\.\. |\[).*|(?<!\\)%.*", re.MULTILINE
+)
+"""The preamble of TeX, and lines of fields, directives and comments."""
+_LETTERS = re.compile(r"[a-z]+")
+_NOT_LATIN = re.compile(r"[\u0250-\U0010ffff]")
+_BEYOND = re.compile(r"[^\W\d_\x00-\u024f]+")
 _SCRIPTS = (
     ("ja", re.compile(r"[\u3040-\u30ff]")),
     ("ko", re.compile(r"[\uac00-\ud7af]")),
@@ -57,19 +96,38 @@ def _table() -> dict[str, tuple[str, ...]]:
 _LANGUAGES_OF = _table()
 
 
+def declared_language(name: str | None) -> str | None:
+    """Return the ISO 639-1 code of a declared language: of a tag such as `de-CH`, or of an English name such as `german`."""
+    tag = _TAG.match(name or "")
+    if tag is None or len(tag[1]) == len("de"):
+        return tag and tag[1].lower()
+    known = _LOCALE.match(locale_alias.get(tag[1].lower(), ""))
+    return known[1] if known else _CODES.get(tag[1].lower())
+
+
+def language_of(text: str, kind: str) -> str | None:
+    """Return the language that a text without its code blocks declares in its markup, else the one of its prose."""
+    named = " ".join(found[found.lastindex or 0] for found in _DECLARED[kind].finditer(text))
+    codes = [code for name in re.findall(r"\w[\w-]*", named) if (code := declared_language(name))]
+    return codes[-1] if codes else language(_NOT_PROSE.sub("", text))
+
+
 def language(text: str) -> str | None:
-    """Return the ISO 639-1 code by the first 600 characters, or None for a short or mixed text."""
-    sample = text[:_SAMPLE].lower()
+    """Return the ISO 639-1 code by the first 600 characters of prose, or None for a short or mixed text."""
+    for window in _WINDOWS:
+        sample = _MARKUP.sub(" ", f"\n{text[:window]}")[:_SAMPLE]
+        if len(sample) == _SAMPLE or window >= len(text):
+            break
+    sample = sample.lower()
     if not sample.isascii() and (code := _by_script(sample)):
         return code
     words = sample.split()
     if len(words) < _LEAST_WORDS:
         return None
-    counts = Counter(words)
     scores: dict[str, int] = {}
-    for word in counts.keys() & _LANGUAGES_OF.keys():
-        for code in _LANGUAGES_OF[word]:
-            scores[code] = scores.get(code, 0) + counts[word]
+    for codes in filter(None, map(_LANGUAGES_OF.get, words)):
+        for code in codes:
+            scores[code] = scores.get(code, 0) + 1
     ranked = sorted(((score, code) for code, score in scores.items()), reverse=True)[:2]
     if not ranked or ranked[0][0] < _LEAST_SHARE * len(words):
         return None
@@ -78,8 +136,9 @@ def language(text: str) -> str | None:
 
 def _by_script(sample: str) -> str | None:
     """Return the language whose script has most letters beyond ASCII, or None."""
-    beyond = sum(1 for letter in sample if letter > "\u024f" and letter.isalpha())
-    ascii_letters = sum(1 for letter in sample if letter.isascii() and letter.isalpha())
+    if not _NOT_LATIN.search(sample):
+        return None
+    beyond, ascii_letters = (sum(map(len, letters.findall(sample))) for letters in (_BEYOND, _LETTERS))
     if beyond < _LEAST_WORDS or beyond * 2 < ascii_letters:
         return None
     for code, letters in _SCRIPTS:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from heapq import merge
 from typing import Any
 
 from catchment.content.normalize import frontmatter
 from catchment.content.normalize.decode import decode
-from catchment.content.normalize.language_detection import language
+from catchment.content.normalize.language_detection import declared_language, language
+from catchment.content.normalize.titles import headings, title_of, unlinked
 from catchment.model import Document, time_of
 
-_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]++([^\n]++)", re.MULTILINE)
-_UNDERLINED = re.compile(r"\n[ \t]*\n {0,3}(?![-*+>|#=]|\d{1,9}[.)][ \t])([^\s][^\n]*+)\n(?:==++|--++)[ \t]*(?=\n|\Z)")
-_CLOSING = re.compile(r"(?:\A|[ \t])#+\Z")
-_LINKED = re.compile(r"!?\[\[(?:[^\[\]|\n]*\|)?([^\[\]|\n]*)\]\]|!?\[([^\[\]\n]*)\]\([^()\n]*\)")
 _CREATED = ("created", "date", "date created", "created_at", "creation date")
 _MODIFIED = ("modified", "updated", "date modified", "updated_at", "last modified", "lastmod")
+_TITLE = ("title",)
 _AUTHOR = ("author", "authors", "creator")
 _LANGUAGE = ("lang", "language")
-_CODE_FENCE = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)[^\n]*+\n.*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_COMMENT = re.compile(r"^ {0,3}<!--", re.MULTILINE)
 
 
 def markdown(data: bytes, encoding: str | None = None) -> Document:
@@ -50,58 +44,14 @@ def note(text: str, media_type: str, warnings: tuple[str, ...] = ()) -> Document
     return Document(
         text=body,
         media_type=media_type,
-        title=_title(fields, body),
-        language=_first_value(fields, _LANGUAGE) or language(body),
-        author=_unlinked(_first_value(fields, _AUTHOR) or "") or None,
+        title=unlinked(_first_value(fields, _TITLE) or "") or title_of(headings(body)),
+        language=declared_language(_first_value(fields, _LANGUAGE)) or language(body),
+        author=unlinked(_first_value(fields, _AUTHOR) or "") or None,
         created=_moment(fields, _CREATED),
         modified=_moment(fields, _MODIFIED),
         properties=fields,
         warnings=warnings,
     )
-
-
-def _title(fields: Mapping[str, Any], body: str) -> str | None:
-    if title := _unlinked(_first_value(fields, ("title",)) or ""):
-        return title
-    if "```" in body or "~~~" in body:
-        body = _CODE_FENCE.sub("", body)
-    if "<!--" in body:
-        body = _uncommented(body)
-    for _, words in merge(_marked(body), _underlined(body)):
-        heading = words.strip()
-        if title := _unlinked(_CLOSING.sub("", heading) if heading.endswith("#") else heading):
-            return title
-    return None
-
-
-def _uncommented(body: str) -> str:
-    """Remove comments that start at the beginning of a line. Linear even if none of them ends."""
-    parts, done = [], 0
-    while (opening := _COMMENT.search(body, done)) and (end := body.find("-->", opening.end())) >= 0:
-        parts.append(body[done : opening.start()])
-        done = end + 3
-    return "".join((*parts, body[done:]))
-
-
-def _marked(body: str) -> Iterator[tuple[int, str]]:
-    """Yield offset and text of each heading with `#`."""
-    if "#" in body:
-        for match in _HEADING.finditer(body):
-            yield match.start(), match[1]
-
-
-def _underlined(body: str) -> Iterator[tuple[int, str]]:
-    """Yield offset and text of each heading underlined with `===` or `---`."""
-    if "\n==" in body or "\n--" in body:
-        for match in _UNDERLINED.finditer("\n\n" + body):
-            yield match.start(1) - 2, match[1]
-
-
-def _unlinked(text: str) -> str:
-    """Replace links by their labels, including linked images."""
-    for _ in range(2):
-        text = _LINKED.sub(lambda link: link[1] or link[2] or "", text)
-    return text.strip()
 
 
 def _first_value(fields: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 from catchment.content.normalize.canvas import closed, json_object, objects
 from catchment.content.normalize.html import fragment
 from catchment.content.normalize.language_detection import language
+from catchment.content.normalize.titles import headings, title_of
 from catchment.model import Document
 
 _LONGEST = 20_000
@@ -78,13 +79,14 @@ def notebook(data: bytes) -> Document:
     cells = [cell for holder in (book, *sheets) for cell in objects(holder, "cells", "notebook")]
     outputs = _Outputs()
     text = "\n\n".join(_texts(cells, name, outputs))
-    words = "\n".join(_source(cell) for cell in cells if cell.get("cell_type") in ("markdown", "heading"))
-    heading = next((line.strip("# ") for line in words.split("\n") if line.startswith("# ")), None)
+    words = "\n\n".join(_source(cell) for cell in cells if cell.get("cell_type") in ("markdown", "heading"))
+    declared = metadata.get("title") if isinstance(metadata, dict) else None
+    title = declared.strip() if isinstance(declared, str) else ""
     return Document(
         text=text,
         media_type="application/x-ipynb+json",
-        title=heading or None,
-        language=language(text),
+        title=title or title_of(headings(words)),
+        language=language(words),
         warnings=tuple(f"{what}: {count}" for what, count in outputs.left_out.items() if count),
     )
 

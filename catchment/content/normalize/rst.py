@@ -1,23 +1,19 @@
-"""Find the section titles of reStructuredText. Both the title of a document and its headings come from them."""
+"""Find the section titles of reStructuredText, and write them as Markdown headings."""
 
 from __future__ import annotations
 
 import re
-
-from catchment.model import Entity, EntityKind
-
-RST = "text/x-rst"
+from collections.abc import Iterator
 
 _ADORNMENT = re.compile(r"^([!-/:-@\[-`{-~])\1*+[ \t]*+$", re.MULTILINE)
 _ALWAYS_LONG_ENOUGH = 4
 
 
-def headings(text: str) -> list[Entity]:
-    """Return the section titles in order, with the level as detail: styles of adornment rank in order of appearance.
+def titles(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and Markdown of the section titles: styles of adornment rank in order of appearance.
 
     A title is a line between two equal lines of punctuation, or above one and after an empty line. Linear in the text.
     """
-    found: list[Entity] = []
     styles: list[tuple[str, bool]] = []
     after = 0  # the first line after the last title
     for line in _ADORNMENT.finditer(text):
@@ -36,7 +32,6 @@ def headings(text: str) -> list[Entity]:
         style = adornment[0], is_between
         if style not in styles:
             styles.append(style)
-        start += len(written) - len(written.lstrip())
-        found.append(Entity(EntityKind.HEADING, title, str(styles.index(style) + 1), start, line.end()))
+        level = min(styles.index(style) + 1, 6)
+        yield overline if is_between else start, line.end(), f"{'#' * level} {title}"
         after = line.end() + 1
-    return found

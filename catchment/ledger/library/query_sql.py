@@ -66,6 +66,12 @@ _UNANSWERED = """EXISTS (SELECT 1 FROM items WHERE items.id = documents.item_id
             JOIN items ON items.id = its.item_id AND NOT {draft}
             WHERE other.thread = mails.thread AND (other.sent > mails.sent OR (other.name = mails.name AND {sent}))))"""
 
+_FILE = "substr(documents.path, length(rtrim(documents.path, replace(documents.path, '/', ''))) + 1)"
+_STEM = f"nullif(rtrim(rtrim({_FILE}, replace({_FILE}, '.', '')), '.'), '')"
+_TITLES = (
+    f"documents.title || CASE WHEN documents.path LIKE '%;UID=%' THEN '' ELSE ' / ' || coalesce({_STEM}, {_FILE}) END"
+)
+"""The title of a document and the name of its file without the ending. The address of a message has no file name."""
 _TABLES = {FilterName.TAG: ("doc_tags", "tag"), FilterName.IN: ("doc_folders", "folder")}
 
 _EACH = """SELECT candidate.content_id, chunk_id, score, mails.thread, 1 AS alike
@@ -463,7 +469,7 @@ def _one(reading: Reading, name: FilterName, key: str, value: str, parameters: d
         return "FALSE"
     match name:
         case FilterName.TITLE:
-            return holds("documents.title")
+            return holds(_TITLES)
         case FilterName.PATH:
             return of_item.format(holds("items.locator"))
         case FilterName.FROM:

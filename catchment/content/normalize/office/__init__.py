@@ -15,7 +15,7 @@ from typing import Any
 from catchment.content.normalize import archives, formats
 from catchment.content.normalize.decode import decode
 from catchment.content.normalize.html import html
-from catchment.content.normalize.language_detection import language
+from catchment.content.normalize.language_detection import declared_language, language
 from catchment.content.normalize.mail.outlook import outlook
 from catchment.content.normalize.office import compound, flat, inline, iwork, mobipocket, pdf, unread, visio, workbooks
 from catchment.content.normalize.office.extraction import CONTROLS, XLSB, Extracted, Metadata, extracted, tidy
@@ -85,7 +85,7 @@ def office(data: bytes, media_type: str) -> Document:
         text=text,
         media_type=media_type,
         title=words(metadata.title) or _first_heading(text),
-        language=_language(metadata.language) or language(text),
+        language=declared_language(metadata.language) or language(text),
         author=words(", ".join(metadata.authors)),
         created=moment(metadata.created),
         modified=moment(metadata.modified),
@@ -215,10 +215,6 @@ def _first_heading(text: str) -> str | None:
 
 def _words(text: str | None) -> str | None:
     return " ".join(CONTROLS.sub("", inline.ESCAPED_CONTROLS.sub(" ", text)).split()) or None if text else None
-
-
-def _language(code: str | None) -> str | None:
-    return code[:2].lower() if code and re.match(r"[A-Za-z]{2}(?:[-_]|$)", code) else None
 
 
 def _moment(text: str | None) -> datetime | None:
