@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Collection
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from catchment.content.normalize.decode import charset_of, decode
+from catchment.content.normalize.elements import BLOCKS, CODE, HEADINGS, LISTS, READINGS, walk
 from catchment.content.normalize.formats import XHTML
 from catchment.content.normalize.language_detection import declared_language, language
 from catchment.content.normalize.nesting import closed, flattened
+from catchment.content.normalize.page_titles import title_of
 from catchment.model import Document, time_of
 
-_DROPPED_NAMES = "script style template head svg math iframe object canvas noscript select button -comment"
-_DROPPED = frozenset(_DROPPED_NAMES.split())
-_BLOCK_NAMES = """
-    address article aside blockquote body center dd details dialog div dl dt fieldset figcaption figure footer form header hr
-    html legend li main nav ol p pre section summary table tbody tfoot thead tr ul h1 h2 h3 h4 h5 h6"""
-BLOCKS = frozenset(_BLOCK_NAMES.split())
-_LEAVES = frozenset({"-text", "img"})
-_HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_RAISED = frozenset({"sup", "sub", *READINGS})
 _SPACE = re.compile(r"[ \t\n\r\f\xa0]+")
 _TICKS = re.compile(r"[> \t]*(`{3,})")
 _IN_BRACKETS = re.compile(r"\[[^\[\]]*\]")
 _BRACKET = re.compile(r"[\[\]\\]")
 _BETWEEN_CELLS = " |\xa0\t\n\r\f"
 _NUMBER = re.compile(r"[0-9]{1,9}\Z")
+_PART_OF_THE_WORD = re.compile(r"\W*|[A-Za-z\xc0-\xff]{2,}\.?|[aeor]\.?|\[.*")
+"""What a raised text is without a mark: signs, an abbreviation, an ordinal such as 1st and XIXe, or a number in brackets."""
 _BLANK_LINES = re.compile(r"\n{3,}")
 _MARKUP = re.compile(r"</?[a-zA-Z]|<!--|&#?\w+;")
 LARGE = 1_000_000
@@ -50,20 +46,16 @@ def html(data: bytes, media_type: str = "text/html", encoding: str | None = None
     del page
     writer = _written(tree, frozenset())
     fields = meta(tree)
-    heading = tree.css_first("h1")
-    title = tree.css_first("title")
-    for line_end in heading.css("br") if heading else ():
-        line_end.replace_with(" ")
-    words = (title.text() if title else "") or (heading.text() if heading else "")
+    title = title_of(tree, fields, fields.get("og:site_name"))
     named = named_language(tree)
-    del heading, title, tree
+    del tree
     if is_large:
         release_memory()
     body = writer.text()
     return Document(
         text=body,
         media_type=media_type,
-        title=_SPACE.sub(" ", words).strip() or None,
+        title=title,
         language=named or language(body),
         author=next((fields[key] for key in _AUTHOR if key in fields), None),
         created=_moment(fields, _CREATED),
@@ -98,35 +90,8 @@ def fragment(text: str) -> str:
 
 def _written(tree: Any, unseen: frozenset[int]) -> _Writer:
     writer = _Writer()
-    walk(tree, writer, unseen)
+    walk(tree.body or tree.root, writer, unseen)
     return writer
-
-
-class Visitor(Protocol):
-    """What `walk` calls for each element and text of a tree."""
-
-    def enter(self, node: Any) -> None: ...
-
-    def leave(self, node: Any) -> None: ...
-
-
-def walk(tree: Any, visitor: Visitor, unseen: Collection[int]) -> None:
-    """Visit the body without recursion: a page may nest deeper than Python's stack."""
-    root = tree.body or tree.root
-    top = root.mem_id if root is not None else 0
-    node = root
-    while node is not None:
-        if node.tag not in _DROPPED and node.mem_id not in unseen:
-            visitor.enter(node)
-            if node.child is not None and node.tag not in _LEAVES:
-                node = node.child
-                continue
-            visitor.leave(node)
-        while node is not None and node.mem_id != top and node.next is None:
-            node = node.parent
-            if node is not None:
-                visitor.leave(node)
-        node = node.next if node is not None and node.mem_id != top else None
 
 
 def _without_spans(page: bytes) -> bytes:
@@ -154,6 +119,11 @@ class _Writer:
         self._fences: list[int] = []
         """For each open `pre`, the index of the line where it starts."""
         self._links: list[tuple[int, str]] = []
+        self._raised: list[int] = []
+        """For each open `sup`, `sub` and reading, the length of the line where it starts."""
+        self._readings: list[str] = []
+        self._ruby_end = -1
+        """The length of the line where the last `ruby` ended."""
         self._lead = ""
         self._in_heading = False
         self._seamless: set[int] = set()
@@ -177,30 +147,57 @@ class _Writer:
             self._line.append(" | " if any(self._line) else "")
             if (block := _only_block(node)) is not None:
                 self._seamless.add(block)
-        elif self._is_block(node):
-            self._open(node)
+        elif tag in BLOCKS:
+            if self._is_line(node):
+                self._open(node)
+        elif tag in _RAISED:
+            self._raised.append(len(self._line))
+        elif tag == "ruby" and len(self._line) != self._ruby_end:
+            self._readings.append("")
 
     def leave(self, node: Any) -> None:
         tag = node.tag
         if tag == "a" and self._links:
             self._link(*self._links.pop())
-        elif self._is_block(node):
-            self._end_line()
-            self._close(tag)
+        elif tag in BLOCKS:
+            if self._is_line(node):
+                self._end_line()
+                self._close(tag)
+        elif tag == "ruby":
+            self._ruby_end = len(self._line)
+        elif tag in _RAISED:
+            start = self._raised.pop()
+            words = "".join(self._line[start:])
+            if tag in READINGS:
+                self._readings[-1:] = ["".join((*self._readings[-1:], words.strip()))]
+                del self._line[start:]
+            elif words.strip():
+                self._line[start:] = [self._marked(node, words, self._line[start - 1] if start else "")]
 
-    def _is_block(self, node: Any) -> bool:
-        return node.tag in BLOCKS and not (self._seamless and node.mem_id in self._seamless)
+    def _marked(self, node: Any, words: str, before: str) -> str:
+        """Return raised or lowered words with marks, unless they are part of the word before them."""
+        plain = words.strip()
+        if node.tag == "sup":
+            return words if _PART_OF_THE_WORD.fullmatch(plain) else f"^{plain}^"
+        after = node.next.text_content if node.next is not None and node.next.tag == "-text" else ""
+        makes_number = (before[-1:].isdigit() and plain[0].isdigit()) or (
+            plain[-1].isdigit() and (after or "")[:1].isdigit()
+        )
+        return f"~{plain}~" if makes_number else words
+
+    def _is_line(self, block: Any) -> bool:
+        return not (self._seamless and block.mem_id in self._seamless)
 
     def _open(self, node: Any) -> None:
         self._end_line()
         tag = node.tag
-        if tag in ("ul", "ol"):
+        if tag in LISTS:
             self._lists.append(_first_number(node) - 1 if tag == "ol" else None)
         elif tag == "li":
             self._lead = self._bullet()
         elif tag == "blockquote":
             self._quotes += 1
-        elif tag == "pre":
+        elif tag in CODE:
             self._fences.append(len(self._lines))
             if len(self._fences) == 1:
                 self._emit("```")
@@ -209,29 +206,30 @@ class _Writer:
             if self._lines and self._lines[-1].strip("> "):
                 self._emit("")  # otherwise the rule would make the line above a heading
             self._emit("---")
-        elif tag in _HEADINGS:
+        elif tag in HEADINGS:
             self._emit("")
-            self._lead = _HEADINGS[tag]
+            self._lead = HEADINGS[tag]
             self._in_heading = True
 
     def _close(self, tag: str) -> None:
-        if tag in ("ul", "ol") and self._lists:
+        if tag in LISTS and self._lists:
             self._lists.pop()
         elif tag == "blockquote":
             self._quotes -= 1
             while self._lines and self._lines[-1].startswith(">") and not self._lines[-1].strip("> "):
                 self._lines.pop()
-        elif tag == "pre":
+        elif tag in CODE:
             start = self._fences.pop()
             if not self._fences:
                 self._end_code(start)
-        if tag in _HEADINGS or tag == "li":
+        if tag in HEADINGS or tag == "li":
             self._lead = ""
             self._in_heading = False
         if (
-            tag in ("p", "pre", "blockquote", "table", "figure", "dl")
-            or tag in _HEADINGS
-            or (tag in ("ul", "ol") and not self._lists)
+            tag in ("p", "blockquote", "table", "figure", "dl")
+            or tag in HEADINGS
+            or tag in CODE
+            or (tag in LISTS and not self._lists)
         ):
             self._emit("")
 
@@ -268,7 +266,7 @@ class _Writer:
         if not address or address.startswith(("#", "javascript:", "data:")) or self._fences:
             return False
         words = "".join(self._line[start:])
-        if not (label := _label(words.rstrip(_BETWEEN_CELLS))):
+        if not (label := _label(words.rstrip(_BETWEEN_CELLS).strip("^"))):
             return False
         ends = words[: len(words) - len(words.lstrip())], words[len(words.rstrip(_BETWEEN_CELLS)) :]
         self._line[start:] = [f"{ends[0]}[{label}]({_destination(address)}){ends[1]}"]
@@ -278,6 +276,12 @@ class _Writer:
         if self._links:  # a link that spans lines applies to the first line with text
             self._links = [(0, "" if self._link(start, address) else address) for start, address in self._links]
         text, self._line = "".join(self._line), []
+        if self._raised:
+            self._raised = [0] * len(self._raised)
+        if self._readings and text.strip() and (readings := [*filter(None, dict.fromkeys(self._readings))]):
+            text = f"{text.rstrip()} ({', '.join(readings)})"  # at the end of the line they split no phrase
+            self._readings = []
+            self._ruby_end = -1
         if self._fences:
             if text.strip("\n"):
                 self._emit(text.strip("\n"))

@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import urljoin
 
 from catchment.content.foreign_json import read_json
+from catchment.content.normalize.page_titles import title_of
 from catchment.model import time_of
 
-_TITLE = ("og:title", "twitter:title", "dc.title")
 _AUTHOR = ("author", "article:author", "dc.creator", "parsely-author", "sailthru.author", "byl")
 _CREATED = (
     "article:published_time",
@@ -30,7 +30,6 @@ _MODIFIED = ("article:modified_time", "og:updated_time", "datemodified", "dcterm
 _KEPT = ("description", "keywords")
 _BYLINES = "[itemprop=author], a[rel~=author], .byline .author, span.author, .p-author"
 _ARTICLES = re.compile(r"(?:Article|Posting|Recipe|Report|Review|BlogPost|QAPage|WebPage|Book|Event|VideoObject)\Z")
-_SEPARATOR = re.compile(r"\s+(?:[|·•»–—-]|::)\s+|[|｜]")
 _SPACE = re.compile(r"\s+")
 _LONGEST_NAME = 100
 _MOST_SCRIPTS, _MOST_NODES = 20, 5_000
@@ -59,7 +58,7 @@ def facts_of(tree: Any, fields: Mapping[str, str], base: str) -> PageFacts:
     properties |= {"site": site} if site else {}
     properties |= {"canonical": absolute} if address and (absolute := _absolute(base, address)) else {}
     return PageFacts(
-        _title(tree, fields, site),
+        title_of(tree, fields, site),
         _names(article.get("author")) or _author(tree, fields),
         _moments([article.get("datePublished"), *map(fields.get, _CREATED)]) or times,
         _moments([article.get("dateModified"), *map(fields.get, _MODIFIED)]),
@@ -111,24 +110,6 @@ def _author(tree: Any, fields: Mapping[str, str]) -> str | None:
 
 def _is_name(text: str) -> bool:
     return 0 < len(text.strip()) <= _LONGEST_NAME and "://" not in text and not text.startswith("@")
-
-
-def _title(tree: Any, fields: Mapping[str, str], site: str | None) -> str | None:
-    """Return the title without the name of the site."""
-    heading = tree.css_first("h1")
-    first = _clean(heading.text(separator=" ")) if heading else ""
-    element = tree.css_first("title")
-    stated = next((fields[key] for key in _TITLE if key in fields), "") or (_clean(element.text()) if element else "")
-    if not stated:
-        return first or None
-    parts = [part for each in _SEPARATOR.split(stated) if (part := each.strip())]
-    if len(parts) < 2:
-        return stated
-    if named := [part for part in parts if first.startswith(part)]:
-        return first if first in stated else max(named, key=len)
-    if site and len(without := [part for part in parts if part.casefold() != site.casefold()]) < len(parts) and without:
-        return stated[: stated.rfind(without[-1]) + len(without[-1])] if parts[-1] not in without else without[0]
-    return stated
 
 
 def _moments(values: list[Any]) -> datetime | None:

@@ -15,9 +15,9 @@ from unicodedata import normalize
 from urllib.parse import urljoin
 
 from catchment.content.normalize.decode import charset_of, decode
+from catchment.content.normalize.elements import BLOCKS, HEADINGS, READINGS, is_content, walk
 from catchment.content.normalize.formats import XHTML
 from catchment.content.normalize.html import (
-    BLOCKS,
     LARGE,
     markdown_of,
     meta,
@@ -25,7 +25,6 @@ from catchment.content.normalize.html import (
     page_of,
     release_memory,
     tree_of,
-    walk,
 )
 from catchment.content.normalize.language_detection import language
 from catchment.content.normalize.web_page.facts import facts_of
@@ -38,6 +37,12 @@ _SELECTED_BYTES, _SELECTED_LINES, _SELECTED_NODES = 3_000_000, 10_000, 40_000
 _NAVIGATION = """
     nav, aside, footer, form, body > header, [hidden], [aria-hidden=true], [role=navigation], [role=banner], [role=contentinfo],
     [role=complementary], [role=search]"""
+_TAKEN_FOR_CONTROLS = ", ".join(
+    f"{name}:not(nav *, header *, footer *, aside *, form *)"
+    for name in ("button", "label", "fieldset", "legend", "output")
+)
+_HOLDERS = BLOCKS - HEADINGS.keys() - {"p", "summary", "dt", "caption"}
+_READINGS = re.compile(r"<(rt|rtc|rp)\b[^<>]*>.{0,1000}?</\1>|</?(?:ruby|rb)\b[^<>]*>", re.DOTALL)
 _LAZY = ("data-src", "data-lazy-src", "data-original")
 """The address of a picture that a script loads late; its `src` is a placeholder."""
 _LEAVES = frozenset({"-text", "img", "hr", "br"})
@@ -64,6 +69,8 @@ def web_page(data: bytes, address: str, media_type: str = "text/html", encoding:
     is_large, is_whole = len(page) >= LARGE, bool(_WHOLE.search(page))
     if len(page) > _SELECTED_BYTES:
         text = ""  # free it early
+    elif is_whole:
+        text = _for_selection(tree, text)
     del page
     unseen, selected = _unseen(tree, text) if is_whole else (set[int](), "")
     body = markdown_of(tree, frozenset(unseen)).replace("\xad", "")
@@ -108,12 +115,30 @@ def _joined(base: str, target: str) -> str:
         return target
 
 
+def _for_selection(tree: Any, page: str) -> str:
+    """Return the page without what keeps the library from its content: elements that it drops by name, and readings of ruby.
+
+    In the tree these elements are replaced by their content.
+    """
+    controls = [node for node in tree.css(_TAKEN_FOR_CONTROLS) if node.tag != "button" or is_content(node)]
+    for node in controls:
+        is_line = node.tag != "fieldset" and node.parent.tag in _HOLDERS
+        if is_line and (node.next is None or node.next.tag in BLOCKS):
+            line = tree.create_node("p")
+            for part in node.iter(include_text=True):
+                line.insert_child(part)
+            node.replace_with(line)
+        else:
+            node.unwrap()
+    return _READINGS.sub("", tree.html) if controls or tree.css_first("ruby") is not None else page
+
+
 def _unseen(tree: Any, page: str) -> tuple[set[int], str]:
     """Return the `mem_id`s of the nodes outside the main text, and the main text as trafilatura selects it."""
     selected = ""
     if page:
         lines = _Lines()
-        walk(tree, lines, ())
+        walk(tree.body or tree.root, lines)
         selected = _selected(page) if lines.are_few() else ""
     unseen = lines.outside(_kept(lines.lines, selected)) if selected else _navigation(tree)
     signs = (link for link in tree.css("a[href^='#']") if not _words(link.text()))  # such as "¶" beside a heading
@@ -152,6 +177,7 @@ class _Lines:
         self.lines = [_Line()]
         self.code: list[tuple[int, int, int]] = []
         self._starts: list[int] = []
+        self._readings = 0
 
     def enter(self, node: Any) -> None:
         tag = node.tag
@@ -159,13 +185,15 @@ class _Lines:
             self.lines[-1].nodes.append(node.mem_id)
         if tag in _BREAKS:
             self._end_line()
-        if tag == "-text":
+        self._readings += tag in READINGS
+        if tag == "-text" and not self._readings:
             self.lines[-1].words += _words(node.text_content or "")
         elif tag == "pre":
             self._starts.append(len(self.lines) - 1)
 
     def leave(self, node: Any) -> None:
         tag = node.tag
+        self._readings -= tag in READINGS
         if tag == "pre":
             self.code.append((node.mem_id, self._starts.pop(), len(self.lines)))
         if tag in _BREAKS:
