@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from catchment.content.normalize import normalize
@@ -190,3 +192,20 @@ def test_title_from_a_heading_has_no_readings_and_whole_words() -> None:
     heading = "<h1>The <ruby>水車<rt>すいしゃ</rt></ruby><br>and H<sub>2</sub>O <script>no</script></h1>"
     for address in ("", "https://example.org/"):
         assert normalize(RawContent(heading.encode(), "a.html", address=address)).title == "The 水車 and H2O"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<h1>" + "<button>a</button>" * 20_000,
+        "<button>a</button><div>" * 5_000,
+        "<h1>" + "<sup>1</sup>" * 30_000,
+        "<ruby>a<rt>b" * 30_000,
+        "<title>a" + " | a" * 30_000 + "</title>" + "<h1>a</h1>" * 1_000,
+    ],
+)
+@pytest.mark.parametrize("address", ["", "https://example.org/"])
+def test_pages_of_many_elements_take_linear_time(page: str, address: str) -> None:
+    start = process_time()
+    normalize(RawContent(f"<html>{page}".encode(), "a.html", address=address))
+    assert process_time() - start < 6

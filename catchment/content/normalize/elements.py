@@ -76,7 +76,8 @@ def is_content(button: Any) -> bool:
     while block is not None and block.tag in INLINE:
         block = block.parent
     if block is not None and block.tag in _NAMING:
-        return bool(block.text(strip=True) == button.text(strip=True))
+        is_first = block.css_first("button").mem_id == button.mem_id
+        return is_first and bool(block.text(strip=True) == button.text(strip=True))
     before, after = button.prev, button.next
     if any(node is not None and node.tag == "-text" and (node.text_content or "").strip() for node in (before, after)):
         return True

@@ -11,7 +11,7 @@ from catchment.content.normalize.elements import words_of
 _STATED = ("og:title", "twitter:title", "dc.title")
 _SEPARATOR = re.compile(r"\s+(?:[|·•»–—-]|::)\s+|[|｜]")
 _HOME = re.compile(r"(?:(?:https?:)?//[^/?#\s]+)?(?:\.{0,2}/)*(?:index\.\w+)?")
-_MOST_HEADINGS = 30
+_MOST_HEADINGS, _MOST_PARTS = 30, 20
 _ARTICLES = frozenset({"article", "main"})
 
 
@@ -54,7 +54,7 @@ def title_of(tree: Any, fields: Mapping[str, str], site: str | None) -> str | No
         words = [heading.words for heading in firsts if heading.words]
         return next((each for each in words if each.casefold() not in names), next(iter(words), None))
     stated = next((title for title in titles if title.casefold() not in names), titles[0])
-    parts = [part for each in _SEPARATOR.split(stated) if (part := each.strip())]
+    parts = [part for each in _SEPARATOR.split(stated, _MOST_PARTS) if (part := each.strip())]
     if len(parts) < 2:
         return stated
     left = [part for part in parts if part.casefold() not in names] or parts
