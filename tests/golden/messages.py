@@ -27,11 +27,11 @@ _DATA: Final = (
     "catchment/content/extract/blocks.py",
     "catchment/content/extract/code.py",
     "catchment/content/normalize/formats.py",
-    "catchment/content/normalize/html.py",
+    "catchment/content/normalize/html/__init__.py",
     "catchment/content/normalize/language_detection.py",
     "catchment/content/normalize/mail/dates.py",
     "catchment/search/stop_words.py",
-    "catchment/content/normalize/nesting.py",
+    "catchment/content/normalize/html/nesting.py",
     "catchment/content/secret_rules.py",
     "catchment/ledger/library/filters.py",
 )

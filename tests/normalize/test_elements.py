@@ -7,8 +7,8 @@ from time import process_time
 import pytest
 
 from catchment.content.normalize import normalize
-from catchment.content.normalize.elements import BLOCKS, DROPPED, INLINE, LISTS
 from catchment.content.normalize.html import html
+from catchment.content.normalize.html.elements import BLOCKS, DROPPED, INLINE, LISTS
 from catchment.model import RawContent
 
 _STANDARD = """

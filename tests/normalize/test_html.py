@@ -9,7 +9,7 @@ import pytest
 from catchment.content.extract import extract
 from catchment.content.normalize import kind_of, normalize
 from catchment.content.normalize.html import html
-from catchment.content.normalize.nesting import closed
+from catchment.content.normalize.html.nesting import closed
 from catchment.model import EntityKind, RawContent
 
 

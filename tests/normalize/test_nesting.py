@@ -8,8 +8,8 @@ import time
 import pytest
 
 from catchment.content.normalize.html import html
+from catchment.content.normalize.html.nesting import flattened
 from catchment.content.normalize.mail.html_body import page as mail_page
-from catchment.content.normalize.nesting import flattened
 
 _SIZE = 800_000
 

@@ -69,7 +69,7 @@ def _read(data: bytes, name: str, hint: str | None, encoding: str | None, addres
         case Reader.ARCHIVE if kind == "application/gzip":
             return _compressed(data, name, encoding, address, depth)
         case Reader.HTML if address:
-            from catchment.content.normalize.web_page import web_page
+            from catchment.content.normalize.html.main_text import web_page
 
             return web_page(data, address, kind, encoding=encoding)
         case Reader.HTML:

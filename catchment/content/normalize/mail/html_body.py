@@ -7,8 +7,8 @@ from typing import Any
 
 from catchment.content.normalize.decode import charset_of
 from catchment.content.normalize.html import markdown_of
+from catchment.content.normalize.html.nesting import flattened
 from catchment.content.normalize.mail import words
-from catchment.content.normalize.nesting import flattened
 
 _HIDDEN = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|mso-hide\s*:\s*all|opacity\s*:\s*0(?:\.0*)?\s*(?:;|!|$)"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from catchment.content.normalize.elements import words_of
+from catchment.content.normalize.html.elements import words_of
 
 _STATED = ("og:title", "twitter:title", "dc.title")
 _SEPARATOR = re.compile(r"\s+(?:[|·•»–—-]|::)\s+|[|｜]")

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 from catchment.content.foreign_json import read_json
-from catchment.content.normalize.page_titles import title_of
+from catchment.content.normalize.html.page_titles import title_of
 from catchment.model import time_of
 
 _AUTHOR = ("author", "article:author", "dc.creator", "parsely-author", "sailthru.author", "byl")

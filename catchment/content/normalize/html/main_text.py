@@ -15,7 +15,6 @@ from unicodedata import normalize
 from urllib.parse import urljoin
 
 from catchment.content.normalize.decode import charset_of, decode
-from catchment.content.normalize.elements import BLOCKS, HEADINGS, READINGS, is_content, walk
 from catchment.content.normalize.formats import XHTML
 from catchment.content.normalize.html import (
     LARGE,
@@ -26,8 +25,9 @@ from catchment.content.normalize.html import (
     release_memory,
     tree_of,
 )
+from catchment.content.normalize.html.elements import BLOCKS, HEADINGS, READINGS, is_content, walk
+from catchment.content.normalize.html.facts import facts_of
 from catchment.content.normalize.language_detection import language
-from catchment.content.normalize.web_page.facts import facts_of
 from catchment.model import Document
 
 _WHOLE = re.compile(rb"<(?:!doctype|html|head|body|title)\b", re.IGNORECASE)

@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from catchment.content.normalize.decode import charset_of, decode
-from catchment.content.normalize.elements import BLOCKS, CODE, HEADINGS, LISTS, READINGS, walk
 from catchment.content.normalize.formats import XHTML
+from catchment.content.normalize.html.elements import BLOCKS, CODE, HEADINGS, LISTS, READINGS, walk
+from catchment.content.normalize.html.nesting import closed, flattened
+from catchment.content.normalize.html.page_titles import title_of
 from catchment.content.normalize.language_detection import declared_language, language
-from catchment.content.normalize.nesting import closed, flattened
-from catchment.content.normalize.page_titles import title_of
 from catchment.model import Document, time_of
 
 _RAISED = frozenset({"sup", "sub", *READINGS})
