@@ -105,6 +105,11 @@ def test_elements_of_a_run_become_text_in_cells_and_headers(element: str) -> Non
     assert header_text.partition("Header: ")[2].replace("<", "\\<") in (body, body.replace("<", "\\<"))
 
 
+def test_text_between_runs_is_read_and_parts_words() -> None:
+    body = "<w:p><w:r><w:t>left</w:t></w:r>loose &amp; free<w:r><w:t>right</w:t></w:r>\n </w:p>"
+    assert _read(samples.docx(body)).text == "left loose & free right"
+
+
 def test_moved_text_is_read_once() -> None:
     run = "<w:r><w:t>The pump.</w:t></w:r>"
     mark = '<w:pPr><w:rPr><w:moveFrom w:id="1" w:author="a"/></w:rPr></w:pPr>'

@@ -1,7 +1,8 @@
 """Write the inline elements that xberg skips or glues as plain text into the XML of a package, and decode escaped characters.
 
-Word (ECMA-376 part 1, 17.3.3): breaks, alignment tabs, symbols and computed values become text. Text that was moved away and
-the pronunciation of a text (ruby) are dropped. OpenDocument (1.3, 6.1): spaces, tabs and breaks become a space.
+Word (ECMA-376 part 1, 17.3.3): breaks, alignment tabs, symbols and computed values become text, text between runs a run. Text
+that was moved away and the pronunciation of a text (ruby) are dropped. OpenDocument (1.3, 6.1): spaces, tabs and breaks become
+a space.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from catchment.content.normalize.packages import Package
 from catchment.errors import ParseError, ResourceExhausted
 
 _TAG = re.compile(
-    rb"<(?P<end>/)?(?:w:(?P<word>br(?=\s[^<>]*:type)|cr|ptab|sym|noBreakHyphen|pgNum|(?:day|month|year)(?:Long|Short))"
+    rb"</w:r>(?P<loose>\s*+[^<\s][^<]*+)|<(?P<end>/)?(?:w:(?P<word>br(?=\s[^<>]*:type)|cr|ptab|sym|noBreakHyphen|pgNum|(?:day|month|year)(?:Long|Short))"
     rb"|text:(?P<space>s|tab|line-break|soft-page-break)|w:moveFrom|w:rt|text:ruby-text)(?=[\s/>])(?P<attributes>[^<>]*)>"
 )
-"""A tag of an element that is replaced (`word`, `space`), or dropped with its content. xberg knows these prefixes only."""
+"""A tag of an element that is replaced (`word`, `space`), or dropped with its content; or the text between two runs (`loose`).
+
+xberg knows these prefixes only.
+"""
 _FONT = re.compile(rb":font\s*=\s*[\"']([^\"']*)")
 _CODE = re.compile(rb":char\s*=\s*[\"'](?!00[01]|[dD][89a-fA-F]|[fF]{3})([0-9A-Fa-f]{4})[\"']")
 ESCAPED_CONTROLS = re.compile(r" ?(?:_x00[01][0-9A-Fa-f]_ ?)+")
@@ -51,10 +55,12 @@ def _plain(part: bytes) -> bytes | None:
     kept: list[bytes] = []
     at = depth = 0
     for tag in _TAG.finditer(part):
-        is_replaced = tag["word"] or tag["space"]
+        is_replaced = tag["word"] or tag["space"] or tag["loose"]
         if not depth:
             kept.append(part[at : tag.start()])
-            if is_replaced and not tag["end"]:
+            if tag["loose"]:
+                kept.append(b'</w:r><w:r><w:t xml:space="preserve"> %s </w:t></w:r>' % tag["loose"])
+            elif is_replaced and not tag["end"]:
                 kept.append(_run_content(tag) if tag["word"] else b" ")
         at = tag.end()
         if not is_replaced and not tag["attributes"].endswith(b"/"):
