@@ -17,7 +17,7 @@ from catchment.model import Document, RawContent
 
 __all__ = ["NORMALIZER", "kind_of", "normalize"]
 
-NORMALIZER = "8"
+NORMALIZER = "9"
 """The version of the normalizer. It changes when the document of any content changes, through our code or a library."""
 
 _MAX_DEPTH = 2
