@@ -1,6 +1,7 @@
 """Read a PDF with two readers: xberg, which recognizes headings and tables, and PDFium for what xberg loses.
 
-xberg refuses a file for one bad page, confuses the pages of a damaged page tree, and reads columns of vertical text as rows.
+xberg refuses a file for one bad page, confuses the pages of a damaged page tree, reads columns of vertical text as rows, and
+maps the codes of some fonts to wrong characters.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import count, groupby
 
 from catchment.content.normalize.office.extraction import Metadata, extracted
+from catchment.content.normalize.office.pdf_legibility import Legibility, legibility
 from catchment.content.normalize.office.pdf_pages import MAX_NOTES, PdfPages
 from catchment.errors import ParseError
 from catchment.model import time_of
@@ -69,7 +71,7 @@ def _second_reader(data: bytes) -> PdfPages | None:
 
 
 def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[str]]:
-    """Return the texts of all pages, and warnings if PDFium replaced some or cannot open some."""
+    """Return the texts of all pages, and warnings about those that PDFium replaced or cannot open, and doubtful ones."""
     words = {number: _words(text) for number, text in second.texts.items()}
     origins: dict[str, int] = {}
     for number, written in words.items():
@@ -77,21 +79,41 @@ def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[
     texts: list[str] = []
     replaced: list[int] = []
     lost: list[int] = []
+    doubtful: list[int] = []
     for number in range(1, max(second.count, *pages, 0) + 1):
-        text = pages.get(number, "")
-        written = _words(text)
+        text, plain = pages.get(number, ""), second.texts.get(number)
+        written, judged = _words(text), legibility(text)
         others = {origins.get(word, 0) for word in written} - {0}
         is_other = number not in others and any(2 * len(written & words[other]) > len(written) for other in others)
-        if is_other or not written or number in second.vertical:
-            if number not in second.texts:
-                text = ""
-                lost.append(number)
-            elif words[number] or not text.strip():
-                text = second.texts[number]
+        if plain is None:
+            text = "" if is_other else text
+            lost += [] if text.strip() else [number]
+        elif number in second.vertical or not _agree(written, words[number]):
+            plainly = legibility(plain)
+            is_better = number in second.vertical or _is_clearer(plainly, judged)
+            if is_better or ((is_other or not text.strip()) and not plainly.is_doubtful):
+                text, judged = plain, plainly
                 replaced += [number] if text else []
+            elif not written:
+                judged = plainly
         texts.append(text)
-    warnings = [f"pages read by PDFium, without headings and tables: {_ranges(replaced)}"] if replaced else []
-    return texts, [*warnings, f"pages missing or damaged: {_ranges(lost)}"] if lost else warnings
+        doubtful += [number] if judged.is_doubtful else []
+    remarks = {
+        "pages read by PDFium, without headings and tables: ": replaced,
+        "pages missing or damaged: ": lost,
+        "pages whose text may be wrong (fonts without a correct Unicode mapping): ": doubtful,
+    }
+    return texts, [label + _ranges(numbers) for label, numbers in remarks.items() if numbers]
+
+
+def _agree(words: set[str], others: set[str]) -> bool:
+    """Return whether two readers have most words of a page in common."""
+    return 2 * len(words & others) >= max(len(words), len(others)) > 0
+
+
+def _is_clearer(second: Legibility, first: Legibility) -> bool:
+    """Return whether PDFium finds many more words. Those of xberg are preferred, because they have headings and tables."""
+    return 2 * second.words > 3 * first.words
 
 
 def _words(text: str) -> set[str]:
