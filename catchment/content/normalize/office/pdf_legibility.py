@@ -34,10 +34,12 @@ class Legibility(NamedTuple):
 
     @property
     def is_doubtful(self) -> bool:
+        """Whether at least half of the text is garbage. A few odd characters are not judged."""
         return self.garbage >= max(_MIN_GARBAGE, self.words)
 
 
 def legibility(text: str) -> Legibility:
+    """Judge a text token by token."""
     judged = [_judged(token) for token in text.split()]
     return Legibility(sum(words for words, _ in judged), sum(garbage for _, garbage in judged))
 
