@@ -1,4 +1,4 @@
-"""Vertical text of a PDF: columns are read from right to left (ISO 32000-2, 9.7.4.3), horizontal text stays as it is."""
+"""Vertical text of a PDF: columns are read from right to left (ISO 32000-2, 9.7.4.3), horizontal text is unchanged."""
 
 from __future__ import annotations
 

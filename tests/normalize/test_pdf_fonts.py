@@ -1,4 +1,4 @@
-"""Fonts of a PDF that one reader or none maps to the right characters: a right page stays, a wrong one is replaced or named."""
+"""Fonts of a PDF with missing or wrong Unicode mappings: correct pages stay, garbled pages are replaced or give a warning."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A font for PDFium with a single square glyph, for ideographs whose font is not in the file.
 
-PDFium omits vertical text without glyphs, and only some machines have fonts of Chinese, Japanese and Korean. With this font the
-text of a page is the same on each machine.
+PDFium omits vertical text without glyphs, and only some machines have fonts of Chinese, Japanese and Korean. This font makes
+the text of a page the same on each machine.
 """
 
 from __future__ import annotations
