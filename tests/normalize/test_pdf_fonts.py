@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from catchment.content.normalize import normalize
-from catchment.content.normalize.office.pdf_legibility import legibility
+from catchment.content.normalize.office.pdf.legibility import legibility
 from catchment.model import Document, RawContent
 from tests.normalize.pdf_samples import page, pdf, stream, true_type
 

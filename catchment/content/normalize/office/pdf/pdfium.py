@@ -12,9 +12,9 @@ from itertools import islice
 from typing import Any
 
 from catchment.content.normalize.html import html
-from catchment.content.normalize.office.pdf_columns import vertical_text
-from catchment.content.normalize.office.pdf_form import fields, form_of, is_xfa, string
-from catchment.content.normalize.office.pdf_glyphs import install_glyphs
+from catchment.content.normalize.office.pdf.columns import vertical_text
+from catchment.content.normalize.office.pdf.form import fields, form_of, is_xfa, string
+from catchment.content.normalize.office.pdf.glyphs import install_glyphs
 
 MAX_NOTES = 10_000
 _MAX_MISSING = 1_000

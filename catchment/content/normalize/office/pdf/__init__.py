@@ -11,8 +11,8 @@ from datetime import datetime, timedelta, timezone
 from itertools import count, groupby
 
 from catchment.content.normalize.office.extraction import Metadata, extracted
-from catchment.content.normalize.office.pdf_legibility import Legibility, legibility
-from catchment.content.normalize.office.pdf_pages import MAX_NOTES, PdfPages
+from catchment.content.normalize.office.pdf.legibility import Legibility, legibility
+from catchment.content.normalize.office.pdf.pdfium import MAX_NOTES, PdfPages
 from catchment.errors import ParseError
 from catchment.model import time_of
 
