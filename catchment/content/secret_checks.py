@@ -10,7 +10,15 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-from catchment.content.passwords import is_assigned_password, is_password, is_placeholder
+from catchment.content.passwords import (
+    is_assigned_password,
+    is_directive,
+    is_foreign,
+    is_in_row,
+    is_password,
+    is_placeholder,
+    is_symbolic_password,
+)
 
 LEAST_LENGTH = 16
 """The minimum length of a word that contains a secret."""
@@ -37,6 +45,22 @@ _KEY_OF_A_SECRET = re.compile(
 _PATH = re.compile(r"[/\\]")
 _NETRC = re.compile(r"machine \S{1,100}\s{1,10}(?:login|user) \S{1,100}\s{1,10}\Z")
 _OPTION = re.compile(r"(?:\A|\s)--?[\w-]{0,40}\Z")
+_LINE = re.compile(r"(?<!\\)\n")
+_HOST = re.compile(r"[ \t]*(?:[^\s:\\]|\\:){1,253}")
+_END_OF_LINE = re.compile(r"[\"']?[ \t]*(?:[\r\n#]|\Z)")
+_COMMANDS = {
+    option: re.compile(rf"\b(?:{commands})", re.IGNORECASE)
+    for option, commands in (
+        ("p", "mysql|mariadb|sshpass|sqlcmd|7z|(?:un)?zip"),
+        ("p ", "login|sshpass|mongo|psexec|sqlcmd|bcp|ipmitool|mosquitto_|cqlsh|(?:un)?zip"),
+        ("p=", "login"),
+        ("w ", "ldap[a-z]"),
+        ("a ", "redis-cli"),
+        ("batch", "htpasswd"),
+        ("login", "curl |https? |xhs? |wget |smbclient |rpcclient "),
+    )
+}
+"""Commands that take a password after an option, or a login with one."""
 _LEAST_ENTROPY, _LEAST_HEXADECIMAL = 3.5, 2.8
 _LEAST_KEY = 60
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/]{30}")
@@ -58,7 +82,9 @@ def _entropy(value: str) -> float:
 def is_no_filler(match: re.Match[str], _text: str) -> bool:
     """Return whether a token is not a placeholder."""
     start, stop = span(match)
-    return not _FILLER.search(match.string, start, stop) and len(set(match.string[start:stop])) >= 6
+    return not _FILLER.search(match.string, start, stop) and len(set(match.string[start:stop])) >= min(
+        6, stop - start - 3
+    )
 
 
 def is_key(match: re.Match[str], text: str) -> bool:
@@ -103,14 +129,20 @@ def is_random_match(match: re.Match[str], text: str) -> bool:
 def is_named_password(match: re.Match[str], text: str) -> bool:
     start, stop = span(match)
     value = text[start:stop]
+    if match.lastgroup == "cell" and not is_in_row(match, text):
+        return False
     if match.lastgroup == "option":
         before = text[max(0, match.start() - 250) : match.start()]
-        if _NETRC.search(before) or (before.endswith("ssh") and match[0].startswith("pass -p")):
+        if _NETRC.search(before):
             return is_credential(match, text)
+        if text[start - 1] == "'":  # PASSWORD '…' of SQL
+            return is_symbolic_password(value)
+        if is_directive(text, start, stop):
+            return is_symbolic_password(value)
         if not _OPTION.search(before):
             return False
     is_mixed = _LEAST_PASSWORD <= len(value) <= 40 and _is_mixed(value)
-    return _is_random(value) or is_mixed or is_assigned_password(match, text)
+    return not is_foreign(value) and (_is_random(value) or is_mixed or is_assigned_password(match, text))
 
 
 def is_named_key(match: re.Match[str], text: str) -> bool:
@@ -121,6 +153,8 @@ def is_named_key(match: re.Match[str], text: str) -> bool:
 
 def is_named(match: re.Match[str], text: str) -> bool:
     if match.lastgroup == "option" and not _OPTION.search(text, max(0, match.start() - 40), match.start()):
+        return False
+    if match.lastgroup == "cell" and not is_in_row(match, text):
         return False
     return is_random_match(match, text)
 
@@ -134,10 +168,13 @@ def is_named_secret(match: re.Match[str], text: str) -> bool:
 
 
 def is_authorization(match: re.Match[str], text: str) -> bool:
+    """Return whether a header has a token or a login, or a setting of npm or Docker has a login."""
     if match.lastgroup == "login":
         return _is_login(match, text)
-    if match.lastgroup == "npm":
-        return text.startswith("_", match.start() - 1) and _is_login(match, text)
+    if match.lastgroup == "pair":
+        return bool(match["quote"] or text.startswith("_", match.start() - 1)) and _is_login(match, text)
+    if match.lastgroup == "random":
+        return is_random_match(match, text)
     start, stop = span(match)
     return not (is_placeholder(text[start:stop]) or _NAME.fullmatch(text, start, stop))
 
@@ -146,6 +183,33 @@ def is_credential(match: re.Match[str], text: str) -> bool:
     """Return whether the value in an address, a command or a netrc file is a password."""
     start, stop = span(match)
     return is_password(text[start:stop])
+
+
+def is_argument(match: re.Match[str], text: str) -> bool:
+    """Return whether the command before an option takes a password there."""
+    before = _LINE.split(text[max(0, match.start() - 250) : match.start()])[-1]
+    option = match["option"] or ("batch" if match["batch"] else "login")
+    return _COMMANDS[option].search(before) is not None and is_credential(match, text)
+
+
+def is_of_a_database(match: re.Match[str], text: str) -> bool:
+    """Return whether a match follows the host at the start of a line of a file `.pgpass`, and the line ends with it."""
+    start, stop = span(match)
+    before = text[max(0, match.start() - 300) : match.start()].rpartition("\n")[2]
+    return (
+        _HOST.fullmatch(before) is not None
+        and _END_OF_LINE.match(text, stop) is not None
+        and is_symbolic_password(text[start:stop])
+    )
+
+
+def is_private_member(match: re.Match[str], text: str) -> bool:
+    """Return whether a match is a private member of a JSON Web Key (RFC 7518)."""
+    start, stop = (
+        text.rfind("{", max(0, match.start() - 6000), match.start()),
+        text.find("}", match.end(), match.end() + 6000),
+    )
+    return start >= 0 and "kty" in text[start : stop if stop >= 0 else match.end()]
 
 
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"

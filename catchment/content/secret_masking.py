@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeVar, cast
 
-from catchment.content.secret_checks import LEAST_LENGTH, span
-from catchment.content.secret_rules import BOUNDARY, RULES, Scope, SecretRule
+from catchment.content.secret_checks import LEAST_LENGTH
+from catchment.content.secret_rules import RULES, Scope, SecretRule
 from catchment.model import Document
 
 _DEEPEST = 100
@@ -61,51 +63,69 @@ def mask(text: str, counts: Counter[str] | None = None) -> str:
     A secret may hide the start of another, so a text with secrets is searched again.
     """
     counts = Counter() if counts is None else counts
-    text, marks = (text, 0) if _MARK in text else _ESCAPES.subn(rf"\g<0>{_MARK}", text)
     for _ in range(_MOST_ROUNDS):
         before = text
         text = _masked_once(text, counts)
         if text == before:
             break
-    return text.replace(_MARK, "") if marks else text
+    return text
 
 
 def _masked_once(text: str, counts: Counter[str]) -> str:
     lower = _lowered(text)
-    # A token lies within one long word, and texts repeat most of their words.
-    words = "\n".join({word for word in text.split() if len(word) >= LEAST_LENGTH})
-    hinted = {number for start in set(_STARTS.findall(words)) for number in _BY_START[start]}
-    hinted |= {number for hint, number in _IN_WORDS if hint in words}
-    hinted = {number for number in hinted if RULES[number].pattern.search(words)}
-    hinted |= {number for hint, number in _IN_TEXT if hint in text}
-    for number in sorted(hinted | _NAMED):
-        rule = RULES[number]
-        text, lower = _without(rule, lower if rule.scope is Scope.NAME else text, text, lower, counts)
-    return text
-
-
-def _without(rule: SecretRule, searched: str, text: str, lower: str, counts: Counter[str]) -> tuple[str, str]:
-    """Return the text and its lower-case form with the secrets of one rule masked."""
-    parts: list[str] = []
-    place = 0
-    for match in rule.pattern.finditer(searched):
-        if rule.holds(match, text):
-            start, stop = span(match)
+    for number in sorted(_hinted(text, lower)):
+        rule = _RULES[number]
+        parts: list[str] = []
+        place = 0
+        for start, stop in rule.secrets(lower if rule.scope in _NAMES else text, text):
             counts[rule.name] += 1
             parts += (text[place:start], f"«{rule.name}»")
             place = stop
-    if not parts:
-        return text, lower
-    text = "".join((*parts, text[place:]))
-    return text, _lowered(text)
+        if parts:
+            text = "".join((*parts, text[place:]))
+            lower = _lowered(text)
+    return text
+
+
+def _hinted(text: str, lower: str) -> set[int]:
+    """Return the numbers of the rules that may find a secret."""
+    # A token lies within one long word, and texts repeat most of their words.
+    unique = {word for word in text.split() if len(word) >= LEAST_LENGTH}
+    words = "\n".join(("", *unique))
+    started = set(_starts().findall(_without_escapes(words)))
+    hinted = {number for start in started for number in _BY_START[start]}
+    hinted = {number for number in hinted if _RULES[number].pattern.search(words)}
+    words = "\n".join([word for word in unique if len(word) >= _LEAST_WITH_HINT])
+    hinted |= {number for number in _numbers(Scope.WORD, words) if _RULES[number].pattern.search(words)}
+    hinted |= _numbers(Scope.TEXT, text) | _numbers(Scope.NAME, lower)
+    if lower.count(" the ", 0, _BEGINNING) < _FEW:  # not English
+        hinted |= _numbers(Scope.FOREIGN_NAME, lower)
+    if not text.isascii() and _has_accented_hint(lower):
+        hinted |= _numbers(Scope.ACCENTED_NAME, lower)
+    return hinted
+
+
+def _numbers(scope: Scope, text: str) -> set[int]:
+    """Return the numbers of the rules with a hint in a text."""
+    return {number for hint, numbers in _HINTS[scope].items() if hint in text for number in numbers}
+
+
+def _has_accented_hint(lower: str) -> bool:
+    """Return whether a text may have a hint; only its letters outside ASCII are searched, which are few in most texts."""
+    letters = lower.encode(errors="surrogatepass").translate(None, _ASCII)
+    return _ACCENTS.search(letters) is not None
 
 
 def _lowered(text: str) -> str:
     """Return the text in lower case at the same length, so that offsets are valid in both."""
-    lower = text.lower()
-    if len(lower) == len(text):
-        return lower
-    return "".join([small if len(small := letter.lower()) == 1 else letter for letter in text])
+    return text.replace("İ", "I").lower()  # the only letter that becomes longer
+
+
+def _encodes_secret(match: re.Match[str], _text: str) -> bool:
+    """Return whether base64 text decodes to text with a secret."""
+    encoded = "".join(match[0].split()).rstrip("=").translate(_URL_SAFE)
+    decoded = base64.b64decode(encoded + "=" * (-len(encoded) % 4)).decode("ascii", "replace")
+    return _masked_once(decoded, Counter()) != decoded
 
 
 def _texts(value: Any, name: str, depth: int) -> Iterator[str]:
@@ -160,25 +180,52 @@ def _masked_value(name: str, value: str, counts: Counter[str]) -> str:
     return mask(value, counts)
 
 
-def _hints(scope: Scope) -> list[tuple[str, int]]:
-    """Return the hints of a scope, each with the number of its rule."""
-    return [(hint, number) for number, rule in enumerate(RULES) if rule.scope is scope for hint in rule.hints]
-
-
-def _any_of(hints: set[str]) -> str:
-    """Return a pattern for the longest of the hints."""
-    grouped = groupby(sorted(hints, reverse=True), key=itemgetter(0))
-    groups = (f"{first}(?:{'|'.join(re.escape(hint[1:]) for hint in group)})" for first, group in grouped)
-    return f"(?:{'|'.join(groups)})"
-
-
-_IN_WORDS, _IN_TEXT = _hints(Scope.WORD), _hints(Scope.TEXT)
-_NAMED = {number for number, rule in enumerate(RULES) if rule.scope is Scope.NAME}
+_GROUP = "[CDI-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
+_ENCODED = SecretRule(
+    "encoded secret",
+    ("",),
+    rf"{_GROUP}(?<![A-Za-z0-9+/].{{4}})(?:{_GROUP}){{8,}}+(?:\s{{1,20}}(?:{_GROUP}){{9,}}+)*"
+    rf"(?:\s{{1,20}}(?:{_GROUP}){{1,8}})?(?:[CDI-Za-f][A-HQ-Xg-nw-z0-3][A-Za-z0-9]?)?={{0,2}}",
+    _encodes_secret,
+)
+"""Base64 of printable ASCII, in one line or several."""
+_URL_SAFE = str.maketrans("-_", "+/")
+_RULES = (*RULES, _ENCODED)
+_LEAST_WITH_HINT = 36
+"""The minimum length of a word in which a token has its hint inside."""
+_HINTS: dict[Scope, dict[str, list[int]]] = {scope: {} for scope in Scope}
+for _number, _rule in enumerate(_RULES):
+    for _hint in _rule.hints:
+        _HINTS[_rule.scope].setdefault(_hint, []).append(_number)
 _BY_START = {
-    start: [number for hint, number in _hints(Scope.START) if start.startswith(hint)]
-    for start, _ in _hints(Scope.START)
+    start: [number for hint, numbers in _HINTS[Scope.START].items() if start.startswith(hint) for number in numbers]
+    for start in _HINTS[Scope.START]
 }
-_STARTS = re.compile(BOUNDARY + _any_of(set(_BY_START)))
-_MARK = "\0"
-_ESCAPES = re.compile(rf"[\\%[;](?:[a-z]|x?[\dA-Fa-f]{{2}}|u[\dA-Fa-f]{{4}}|\d{{1,2}}m)(?={_any_of(set(_BY_START))})")
-"""Escapes of code, addresses and coloured logs before a token, such as `\\n` and `%3D`. They end with a letter or a digit."""
+_NAMES = {Scope.NAME, Scope.FOREIGN_NAME, Scope.ACCENTED_NAME}
+_ASCII = bytes(range(128))
+_ACCENTS = re.compile(b"|".join(hint.encode().translate(None, _ASCII) for hint in _HINTS[Scope.ACCENTED_NAME]))
+_BEGINNING, _FEW = 2_000, 3
+_CODE_ESCAPE = re.compile(r"\\(?:u[\dA-Fa-f]{4}|x[\dA-Fa-f]{2}|[a-z0-9])")
+_URL_ESCAPE = re.compile(r"%[\dA-Fa-f]{2}")
+_COLOUR = re.compile(r"\[[\d;]{0,12}[mK]")
+
+
+def _without_escapes(words: str) -> str:
+    """Return words that are bounded by escapes, too; one search for each kind is quicker than one for all."""
+    for escape in (_CODE_ESCAPE, _URL_ESCAPE, _COLOUR):
+        words = escape.sub("\n", words)
+    return words.replace("=3D", "\n")
+
+
+@cache
+def _starts() -> re.Pattern[str]:
+    """Return a pattern for the hints at the start of a token: the longest of them."""
+    starts = sorted(_BY_START)
+    return re.compile(f"[^A-Za-z0-9](?=[{''.join({start[0] for start in starts})}])({_any_of(starts)})")
+
+
+def _any_of(words: Sequence[str]) -> str:
+    """Return a pattern for the longest of some sorted words."""
+    groups = groupby([word for word in words if word], key=itemgetter(0))
+    ends = [re.escape(first) + _any_of([word[1:] for word in group]) for first, group in groups]
+    return f"(?:{'|'.join(ends)}){'?' if '' in words else ''}" if ends else ""

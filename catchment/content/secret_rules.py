@@ -7,15 +7,24 @@ them, which `secret_checks` examines. docs/privacy.md lists the kinds. Masking i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
+from catchment.content.passwords import (
+    ACCENTED_HINTS,
+    ACCENTED_NAMES,
+    FOREIGN_HINTS,
+    FOREIGN_NAMES,
+    passwords_below,
+)
 from catchment.content.secret_checks import (
     IN_BASE58,
     has_base58_check,
     has_bech32_check,
+    is_argument,
     is_authorization,
     is_credential,
     is_key,
@@ -25,7 +34,10 @@ from catchment.content.secret_checks import (
     is_named_secret,
     is_no_filler,
     is_no_name,
+    is_of_a_database,
+    is_private_member,
     is_random_match,
+    span,
 )
 
 
@@ -39,27 +51,67 @@ class Scope(Enum):
     TEXT = auto()
     """The whole text."""
     NAME = auto()
-    """None: the pattern applies to lower-case text and begins with a literal word."""
+    """The whole text in lower case; the pattern applies to it, too, and begins with a literal word."""
+    FOREIGN_NAME = auto()
+    """The same in text that is not English."""
+    ACCENTED_NAME = auto()
+    """The same in text with letters outside ASCII, which each hint has."""
 
 
-class SecretRule(NamedTuple):
-    """A kind of secret. The secret is the last named group of `pattern` that matches, or the whole match without groups.
+@dataclass(frozen=True)
+class SecretRule:
+    """A kind of secret. The secret is the last named group of the shape that matches, or the whole match without groups.
 
     `hints`: at least one occurs in or before each secret. `holds`: returns whether a match is a secret.
     """
 
     name: str
     hints: tuple[str, ...]
-    pattern: re.Pattern[str]
-    holds: Callable[[re.Match[str], str], bool]
+    shape: str
+    holds: Callable[[re.Match[str], str], bool] = is_no_filler
     scope: Scope = Scope.WORD
 
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled shape; most rules are never needed."""
+        return re.compile(self.shape)
 
-# Shapes are regular expressions with %a: letter or digit, %w: also - and _, %h: lower hexadecimal, %u: capital or digit,
-# %l: small letter or digit, %i: UUID. %n: a token is not made of words, as names are.
+    def secrets(self, searched: str, text: str) -> Iterator[tuple[int, int]]:
+        """Yield start and end of each secret. `searched` is the text, or its lower-case form for names."""
+        return (span(match) for match in self.pattern.finditer(searched) if self.holds(match, text))
+
+
+@dataclass(frozen=True)
+class PasswordRule(SecretRule):
+    """A rule for passwords that are assigned to a name, and for those in a table below it."""
+
+    words: str = ""
+
+    @cached_property
+    def names(self) -> re.Pattern[str]:
+        """The names alone."""
+        return re.compile(self.words)
+
+    def secrets(self, searched: str, text: str) -> Iterator[tuple[int, int]]:
+        end_of_line = end_of_table = 0
+        for match in self.pattern.finditer(searched):
+            if match.start() < end_of_table:
+                continue
+            if match.lastgroup and self.holds(match, text):
+                yield span(match)
+            if match.lastgroup in {None, "cell", "argument"} and match.start() >= end_of_line:
+                stop = searched.find("\n", match.start())
+                end_of_line = stop if stop >= 0 else len(searched)
+                end_of_table, passwords = passwords_below(self.names, match.start(), searched, text)
+                yield from passwords
+
+
+# Shapes are regular expressions with %a: letter or digit, %w: also - and _, %b: also + and /, %h: lower hexadecimal,
+# %u: capital or digit, %l: small letter or digit, %i: UUID. %n: a token is not made of words, as names are.
 _MACROS = {
     "%a": "[A-Za-z0-9]",
     "%w": "[A-Za-z0-9_-]",
+    "%b": "[A-Za-z0-9+/]",
     "%h": "[a-f0-9]",
     "%u": "[A-Z0-9]",
     "%l": "[a-z0-9]",
@@ -68,10 +120,18 @@ _MACROS = {
 }
 
 _LETTER_OR_DIGIT = "[A-Za-z0-9]"
-BOUNDARY = f"(?<!{_LETTER_OR_DIGIT})(?<!{_LETTER_OR_DIGIT}_)"
-"""Asserts that no longer word includes the text that follows; `__` marks bold text and bounds words."""
-
-_FIRST = re.compile(r"(\w|\[[^]]*\])(?:\{(\d+)\})?(?![?*+{])")
+_ESCAPES = (
+    r"\\[a-z0-9]|\[[mK]",
+    r"%[\dA-Fa-f]{2}|=3D|[\[;]\dm",
+    r"\\x[\dA-Fa-f]{2}|[\[;]\d\dm",
+    r";\d\d\dm",
+    r"\\u[\dA-Fa-f]{4}",
+)
+"""Escapes of code, addresses, mail and coloured logs that end with a letter or a digit, by their length."""
+_FIRST = re.compile(r"(?:\w|\[[^]]*\])(?:\{\d+\})?(?![?*+{])")
+_LITERAL = r"(?:[\w:-]|\\\.)"
+_NEXT = re.compile(rf"{_LITERAL}{{1,20}}(?![?*+{{])")
+_ALTERNATIVES = re.compile(rf"\(\?:((?:\w{_LITERAL}+\|)+\w{_LITERAL}+)\)")
 
 
 def _expanded(shape: str) -> str:
@@ -80,32 +140,34 @@ def _expanded(shape: str) -> str:
     return shape
 
 
-def _bounded(shape: str) -> re.Pattern[str]:
-    """Return a pattern for a shape that is not part of a longer word.
+def _bounded(shape: str) -> str:
+    """Return a pattern for a shape that is not part of a longer word; `__` marks bold text and bounds words.
 
-    `BOUNDARY` is asserted after the first character, because a search that starts with a character is quick.
+    The start is asserted after the first characters, because a search that starts with characters is quick.
     """
+    if words := _ALTERNATIVES.match(shape):
+        firsts, ends = zip(*((word[0], word[1:]) for word in words[1].split("|")), strict=True)
+        start, following = f"[{''.join(firsts)}]", f"(?={'|'.join(ends)})"
+        rest = f"(?:{'|'.join(map('(?<={}){}'.format, firsts, ends))}){shape[words.end() :]}"
+    else:
+        first = _FIRST.match(shape)
+        start, rest = (first[0], shape[first.end() :]) if first else ("", shape)
+        following = f"(?={literal[0]})" if (literal := _NEXT.match(rest)) else ""
     after = "" if shape.endswith("=") else f"(?!_?{_LETTER_OR_DIGIT})"
-    first = _FIRST.match(shape)
-    start, rest = (first[1], shape[first.end() :]) if first else ("", shape)
-    if first and first[2]:
-        rest = f"{start}{{{int(first[2]) - 1}}}{rest}"
-    return re.compile(f"{start}(?<!{_LETTER_OR_DIGIT}{start})(?<!{_LETTER_OR_DIGIT}_{start}){rest}{after}")
+    escaped = "|".join(f"(?<=(?:{escape}){start})" for escape in _ESCAPES)
+    boundary = f"(?:(?<!{_LETTER_OR_DIGIT}{start})(?<!{_LETTER_OR_DIGIT}_{start})|{escaped})"
+    return f"{start}{following}{boundary}(?<!sha(?:256|384|512)[=-]{start}){rest}{after}"  # a digest is random, too
 
 
 def _token(row: str) -> SecretRule:
-    name, words, shape = re.split(r" {2,}", row, maxsplit=2)
-    hints, first = tuple(words.split()), shape.removeprefix("(?:").partition(")")[0].replace("\\", "")
-    holds = is_no_name if "%n" in shape else is_no_filler
-    starts = all(any(start.startswith(hint) for start in first.split("|")) for hint in hints)
-    shape = _expanded(shape)
-    pattern = re.compile(shape) if shape.startswith("[?&]") else _bounded(shape)
-    return SecretRule(name, hints, pattern, holds, Scope.START if starts else Scope.WORD)
+    name, hints, shape = re.split(r" {2,}", row, maxsplit=2)
+    return _checked(name, hints, shape, is_no_name if "%n" in shape else is_no_filler)
 
 
 def _checked(name: str, hints: str, shape: str, holds: Callable[[re.Match[str], str], bool]) -> SecretRule:
-    """Return a rule for a token with a checksum."""
-    return SecretRule(name, tuple(hints.split()), _bounded(shape), holds)
+    """Return a rule for a token that is checked, too. A hint starts the token, or is inside it behind `*`."""
+    scope = Scope.WORD if hints.startswith("*") else Scope.START
+    return SecretRule(name, tuple(hints.replace("*", "").split()), _bounded(_expanded(shape)), holds, scope)
 
 
 _GAP = r"[^A-Za-z0-9+/=-]{1,20}+"
@@ -123,91 +185,145 @@ def _private_key(first: str, kind: str, *hints: str) -> SecretRule:
     return SecretRule(
         "private key",
         hints,
-        re.compile(
-            first.format(f"(?P<kind>{kind})")
-            + f"(?:(?P<secret>(?>(?:[^-]++|-(?!{dashes[1:]})){{1,10000}})){last.format('(?P=kind)')}|(?P<lines>{_KEY_LINES}))"
-        ),
+        first.format(f"(?P<kind>{kind})")
+        + f"(?:(?P<secret>(?>(?:[^-]++|-(?!{dashes[1:]})){{1,10000}})){last.format('(?P=kind)')}|(?P<lines>{_KEY_LINES}))",
         is_key,
         Scope.TEXT,
     )
 
 
 _VALUE = (
-    r"(?:\\{0,3}[bru@]?(?:\"(?P<double>[^\s\"'`]{4,200}+)\"|'(?P<single>[^\s\"'`]{4,200}+)'|`(?P<ticked>[^\s\"'`]{4,200}+)`)"
-    r"|(?P<bare>[^\s\"'`,;<>()\[\]{}|&]{4,200}+)(?=[\s,;\"'`<)\]}|&]|\Z))"
+    r"(?:\\{0,3}[bru@]?(?:\"(?P<double>[^\s\"'`]{4,1000}+)\"|'(?P<single>[^\s\"'`]{4,1000}+)'|`(?P<ticked>[^\s\"'`]{4,1000}+)`)"
+    r"|[\"'`]?(?P<groups>[a-z0-9]{4}(?:[ -][a-z0-9]{4}){3,5})(?=[\"'`]|[ \t]*(?:[#;,\r\n]|\Z))"
+    r"|(?P<bare>[^\s\"'`,;<>()\[\]{}|&]{4,1000}+)(?=[\s,;\"'`<)\]}|&]|\Z))"
 )
+_SPACE = "[ \\t\xa0\u202f]"
 _ASSIGNED = (
     r"(?P<suffix>[\w-]{0,24}+)[\\\"'`\]*]{0,5}"
-    r"(?:(?:[ \t]{0,8}(?::[ \t]?[a-z][\w.]{0,20}[ \t]=|:=|=>|[:=]{1,3})[*_]{0,2}|[\s,]{1,40}+[\"']?value[\"']?[:=])"
-    rf"[ \t]{{0,8}}{_VALUE}"
+    rf"(?:(?:{_SPACE}{{0,8}}(?::[ \t]?[a-z][\w.]{{0,20}}[ \t]=|:=|=>|[:=]{{1,3}}|：)[*_]{{0,2}}"
+    r"|[\s,]{1,40}+[\"']?value[\"']?[:=])"
+    rf"{_SPACE}{{0,8}}{_VALUE}"
     r"|[ \t]{0,3},[ \t]{0,3}[\"'](?P<argument>[^\s\"'`]{4,200}+)[\"']|>(?P<element>[^\s<>]{4,200}+)</"
+    r"|[ \t]{1,20}\|[ \t]{1,20}`?(?P<cell>[^\s|`]{4,200}+)`?[ \t]{0,20}(?:[|\r\n]|\Z)"
     r"|[ \t][\"']?(?P<option>[^\s\"'`,;<>()\[\]{}|&]{4,200}+)(?=[\s\"'`]|\Z))"
 )
+_HEADER = r"[\w -]{0,8}+[\"'*`]{0,3}[ \t]{0,20}(?=[|,;\t\r\n]|\Z)"
 
 
-def _assigned(name: str, words: str, holds: Callable[[re.Match[str], str], bool]) -> SecretRule:
+def _after(name: str, hints: str, shape: str, holds: Callable[[re.Match[str], str], bool]) -> SecretRule:
+    """Return a rule for a secret that follows certain words; the shape applies to lower-case text."""
+    return SecretRule(name, tuple(hints.split(",")), shape, holds, Scope.NAME)
+
+
+def _assigned(name: str, hints: str, words: str, holds: Callable[[re.Match[str], str], bool]) -> SecretRule:
     """Return a rule for a value that is assigned to one of these names."""
-    return SecretRule(name, (), re.compile(words + _ASSIGNED), holds, Scope.NAME)
+    return _after(name, hints, words + _ASSIGNED, holds)
 
 
-def _after(name: str, pattern: str, holds: Callable[[re.Match[str], str], bool]) -> SecretRule:
-    """Return a rule for a secret that follows certain words; the pattern applies to lower-case text."""
-    return SecretRule(name, (), re.compile(pattern), holds, Scope.NAME)
+def _password(words: str, *hints: str, scope: Scope = Scope.NAME) -> SecretRule:
+    """Return a rule for a value that is assigned to one of these names of passwords, or in a table below it."""
+    return PasswordRule("password", hints, f"(?:{words})(?:{_ASSIGNED}|{_HEADER})", is_named_password, scope, words)
 
 
 RULES: tuple[SecretRule, ...] = (
     _private_key(
         "-----BEGIN {}-----",
         r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1",
-        "PRIVATE KEY-----",
-        "PRIVATE KEY BLOCK-----",
-        "Static key V1-----",
+        "PRIVATE KEY",
+        "V1-----",
     ),
-    _private_key("---- BEGIN {} ----", r"SSH2 (?:ENCRYPTED )?PRIVATE KEY", "PRIVATE KEY ----"),
+    _private_key("---- BEGIN {} ----", r"SSH2 (?:ENCRYPTED )?PRIVATE KEY", "PRIVATE KEY"),
     SecretRule(
         "private key",
-        ("Private-Lines:",),
-        re.compile(r"Private-Lines: [0-9]{1,4}\r?\n(?P<secret>(?:[A-Za-z0-9+/=]{1,200}\r?(?:\n|\Z)){1,1000})"),
+        ("PuTTY",),
+        r"Private-Lines: [0-9]{1,4}\r?\n(?P<secret>(?:[A-Za-z0-9+/=]{1,200}\r?(?:\n|\Z)){1,1000})",
         lambda _match, _text: True,
+        Scope.TEXT,
+    ),
+    SecretRule(
+        "private key",
+        ('"kty',),
+        r"[\"'](?:[dk]|[dq]?p|d?q|qi)\\?[\"'][ \t]{0,3}:\s{0,9}\\?[\"'](?P<secret>[A-Za-z0-9_-]{16,1400}+)",
+        is_private_member,
         Scope.TEXT,
     ),
     *map(_token, Path(__file__).with_name("token_formats.txt").read_text("ascii").splitlines()[1:]),
     _checked(
         "Bitcoin key",
-        "5H 5J 5K Kw Kx Ky Kz L1 L2 L3 L4 L5",
-        f"(?:5[HJK]|K[w-z]|L[1-5])[{IN_BASE58}]{{49,50}}",
+        "5H 5J 5K 6P Kw Kx Ky Kz L1 L2 L3 L4 L5",
+        f"[56KL][1-5HJKPw-z][{IN_BASE58}]{{49,56}}",
         has_base58_check,
     ),
-    _checked("Bitcoin extended key", "prv", f"[xyztuv]prv[{IN_BASE58}]{{107,108}}", has_base58_check),
+    _checked("Bitcoin extended key", "*prv", f"[xyztuv]prv[{IN_BASE58}]{{107,108}}", has_base58_check),
+    _checked("Tezos key", "edsk", f"edsk[{IN_BASE58}]{{50,94}}", has_base58_check),
     _checked("Nostr key", "nsec1", "nsec1[02-9ac-hj-np-z]{58}", has_bech32_check),
     SecretRule(
         "password",
         ("://",),
-        re.compile(r"://[A-Za-z0-9._%+-]{0,64}+:(?P<secret>[^\s/@:\"'<>]{3,128}+)@(?=[A-Za-z0-9\[])"),
+        r"://[A-Za-z0-9._%+-]{0,64}+:(?P<secret>[^\s/@:\"'<>]{3,128}+)@(?=[A-Za-z0-9\[])",
         is_credential,
+        Scope.TEXT,
+    ),
+    SecretRule(
+        "password",
+        ("WIFI:",),
+        r"WIFI:(?:[A-Z]{1,3}:(?:\\.|[^;\\\n]){0,128}+;){0,6}?P:\"?(?P<secret>(?:\\.|[^;\\\n\"]){4,128}+)",
+        is_credential,
+        Scope.TEXT,
+    ),
+    SecretRule(
+        "password",
+        (":*:", ":543"),
+        r":(?:\d{4,5}|\*):[^\s:]{1,64}+:[^\s:]{1,64}+:(?P<secret>(?:\\.|[^\s:\\]){4,128}+)(?=\s|\Z)",
+        is_of_a_database,
         Scope.TEXT,
     ),
     _after(
         "AWS secret key",
+        "aws",
         r"aws.{0,20}?(?:secret|key).{0,20}?[=:]\s{0,3}[\"']?(?P<secret>[a-z0-9/+]{40})(?![a-z0-9/+=])",
         is_random_match,
     ),
     _after(
         "authorization",
+        "auth",
         r"auth(?:orization[\"'\]]{0,3}[ \t]{0,3}[:=,][ \t]{0,3}[\"'`]?(?:(?:bearer|token|apikey|bot|digest)[ \t]{1,3}"
-        r"(?P<secret>[a-z0-9._~+/=-]{16,2000}+)|basic[ \t]{1,3}(?P<login>[a-z0-9+/]{8,400}+={0,2}))"
-        r"|[ \t]{0,3}=[ \t]{0,3}[\"']?(?P<npm>[a-z0-9+/]{8,400}+={0,2}))",
+        r"(?P<secret>[a-z0-9._~+/=-]{16,2000}+)|basic[ \t]{1,3}(?P<login>[a-z0-9+/]{8,400}+={0,2})"
+        r"|(?:[a-z][\w-]{1,30}+[ \t]{1,3})?(?P<random>[a-z0-9._~+/=-]{16,2000}+))"
+        r"|(?P<quote>\\?[\"'])?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?(?P<pair>[a-z0-9+/]{8,400}+={0,2}))",
         is_authorization,
     ),
     _after(
         "password",
-        r"curl [^\n]{0,120}?(?:-u|--user|--proxy-user)[ =][\"']?[^\s:\"'$]{1,60}:(?P<secret>[^\s\"'@]{4,128}+)",
+        " -",
+        r"-(?<= -)(?:(?P<login>u|a|-user|-proxy-user|-auth)[ =][\"']?[^\s:%\"'$]{1,60}[:%]|(?P<option>p[ =]?|[aw] )[\"']?"
+        r"|(?P<batch>[cdmsn]{0,3}b[a-z0-9]{0,3} )[^\n|;&<>]{1,120} [\"']?)(?P<secret>[^\s\"'`|;&<>()]{4,128}+)",
+        is_argument,
+    ),
+    _after(
+        "password",
+        "\\\\",
+        r"net user? [^\n]{1,120}?"
+        r"(?:/user:\S{1,60} (?P<last>[^\s/]\S{3,127}+)|[^\s:] (?P<secret>[^\s/]{4,128}+) +/(?:user:|add))",
         is_credential,
     ),
-    _assigned("password", r"pass(?:wor[dt]|wd|phrase|code| -p|(?<![a-z]pass))", is_named_password),
-    _assigned("password", r"pwd", is_named_password),
-    _assigned("secret", r"secret(?!smanager)", is_named_secret),
-    _assigned("secret", r"token", is_named),
-    _assigned("secret", r"key", is_named_key),
+    _after(
+        "password",
+        "identified",
+        r"identified(?: with [\w\"'`]{1,60})? by (?:password )?[\"'](?P<secret>[^\"'\n]{4,128}+)[\"']",
+        is_credential,
+    ),
+    _password(
+        r"pass(?:wor[dt]|wd|phrase|code|ord|e(?<=mot.de.passe)|e(?<=motdepasse)|e(?<=palavra.passe)|(?<![a-z]pass)|(?<=requirepass))",
+        "pass",
+    ),
+    _password(r"pw(?:d|(?![a-z])(?:(?<=[_-]pw)|(?<=dbpw)|(?<=bindpw|rootpw|userpw)))", "pw"),
+    _password(r"psk(?<![a-z!+:]psk)(?!:!)", "psk"),
+    _password(ACCENTED_NAMES, *ACCENTED_HINTS, scope=Scope.ACCENTED_NAME),
+    _password(FOREIGN_NAMES, *FOREIGN_HINTS, scope=Scope.FOREIGN_NAME),
+    _assigned("secret", "secret", r"secret(?!smanager)", is_named_secret),
+    _assigned("secret", "token", r"token", is_named),
+    SecretRule("secret", ("_PAT",), rf"PAT(?<=_PAT)(?![A-Z0-9]){_ASSIGNED}", is_named, Scope.TEXT),
+    _assigned("secret", "key", r"key", is_named_key),
 )
 """All rules in the order in which they are applied: rules for tokens of one issuer come first."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import hashlib
+import importlib
 import random
 import re
 import string
@@ -23,7 +25,7 @@ from catchment.content.codec import decode_document, decode_extraction
 from catchment.content.normalize import normalize
 from catchment.content.parsing import Read, ReadTask, extract_document, read
 from catchment.content.secret_masking import mask, masked, without_secrets
-from catchment.content.secret_rules import RULES
+from catchment.content.secret_rules import RULES, Scope, SecretRule
 from catchment.model import Document, Extraction, Item, RawContent
 
 _LETTERS = string.ascii_letters + string.digits
@@ -152,12 +154,15 @@ _TOKENS = """
     LinkedIn secret: WPL_AP1.{a16}.{a6}==
     Mailchimp key: {h32}-us12
     Mailgun key: key-{h32}
-    Mailgun sending key: {h32}-{h8}-{h8}
+    fal, Ghost, Mailgun or Zhipu key: {h32}-{h8}-{h8}
+    fal, Ghost, Mailgun or Zhipu key: {h24}:{h64}
+    fal, Ghost, Mailgun or Zhipu key: {i}:{h32}
     Mandrill key: md-{a22}
     Mapbox token: sk.eyJ{a80}.{w22}
     Matrix token: syt_{a10}_{a20}_{a6}
     Mercado Pago token: APP_USR-{n16}-{n6}-{h32}-{n9}
-    Mollie key: live_{a30}
+    Lob or Mollie key: live_{a30}
+    Lob or Mollie key: test_{h35}
     Neon key: napi_{l64}
     Netlify token: nfp_{a36}
     New Relic user key: NRAK-{u27}
@@ -359,6 +364,7 @@ _ONLY_IN_PART = {
     "one-time password seed": [(f"otpauth://totp/Weir:ada?secret={(seed := _drawn(32, _BASE32))}&issuer=Weir", seed)],
     "Django key": [(f"SECRET_KEY = 'django-insecure-{(django := _drawn(50))}'", django)],
     "Laravel key": [(f"APP_KEY=base64:{(laravel := _drawn(43) + '=')}", laravel)],
+    "Tezos key": [(f"sweep {(tezos := _checked(bytes([13, 15, 58, 7]) + _lot.randbytes(32)))} now", tezos)],
     "Bitcoin key": [(f"sweep {(coin := _checked(bytes([128]) + _lot.randbytes(32) + bytes([1])))} now", coin)],
     "Bitcoin extended key": [
         (f"sweep {(wallet := _checked(bytes.fromhex('0488ade4') + _lot.randbytes(74)))} now", wallet)
@@ -506,6 +512,107 @@ def test_password_chosen_by_a_person_is_masked_beside_its_name(template: str) ->
         assert value not in mask(template.format(value))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            'network={{\n ssid=weir\n psk="{}"\n}}',
+            "  wpa-psk {}\n",
+            "WIFI:T:WPA;S:my weir;P:{};;",
+            "WIFI:S:weir;P:{};T:WPA;;",
+        ),
+        *("CREATE USER 'ada'@'%' IDENTIFIED BY '{}';", "identified with caching_sha2_password by '{}'"),
+        *("ALTER ROLE ada WITH PASSWORD '{}';", "db.weir.example:5432:gauge:ada:{}", "# c\n*:*:*:ada:{}\n"),
+        *("mysql -u root -p{} gauge", "mysqldump -h db \\\n  -p'{}' gauge", "docker login -u ada -p {} weir.example"),
+        *("az login --service-principal -u 7 -p {}", "sshpass -p{} ssh ada@weir.example", "redis-cli -a {} ping"),
+        *("ldapsearch -x -D cn=ada -w {} -b dc=weir", "htpasswd -b .htpasswd ada {}", "htpasswd -cbB f ada '{}' && ls"),
+        *(
+            "net use X: \\\\weir\\a {} /user:dom\\ada",
+            "net use \\\\weir\\a /user:ada {}",
+            "smbclient //weir/a -U ada%{}",
+        ),
+        *("bindpw {}", "requirepass {}\n", "rootpw '{}'", "ADMIN_PW={}", "db_pw: {}", "http -a ada:{} weir.example"),
+        *(
+            "| host | user | password |\n|---|---|---|\n| db1 | ada | {} |",
+            "| a | **Passwort** |\n|:--|---|\n| b | `{}` |\n",
+        ),
+        *("host | password\ndb1 | {}", "host,user,password\ndb1,ada,{}\ndb2,ada,{}", 'a;"db password"\r\nb;"{}"\r\n'),
+        *(
+            "name\tcontraseña\nb\t{}",
+            "| Password | {} |\n| User | ada |",
+            "| login | Ada |\n|---|---|\n| password | {} |",
+        ),
+        *("contraseña: {}", "wachtwoord: {}", "mot de passe : {}", "Mot de passe\xa0: {}", "Kennwort={}", "senha = {}"),
+        *(
+            "hasło: {}",
+            "пароль: {}",
+            "パスワード：{}",
+            "数据库密码：{}",
+            "비밀번호: {}",
+            "lösenord: {}",
+            "HESLO={}",
+            "şifre: {}",
+        ),
+    ],
+)
+def test_password_in_its_notation_is_masked(text: str) -> None:
+    for value in ("aB3xK9mQ7wZ1pL5t", "kirschbaum-9", "Tr0ub4dor+3"):
+        masked_text = mask(text.format(value, value))
+        assert value not in masked_text
+        assert re.sub("«[^»]+»", value, masked_text) == text.format(value, value)
+
+
+@pytest.mark.parametrize("value", ["wqzk fjdp lmno bvtr", "wqzk-fjdp-lmno-bvtr", "aB3d 9fGh iJ7k LmN2 oP4q rS6t"])
+def test_password_of_an_application_in_groups_is_masked(value: str) -> None:
+    for text in (
+        'GMAIL_APP_PASSWORD="{}"',
+        "app password: {}\n",
+        "password = '{}' # mail",
+        "| password |\npassword: `{}`",
+    ):
+        assert value not in mask(text.format(value))
+
+
+def test_base64_that_decodes_to_a_secret_is_masked() -> None:
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{_BODY}\n-----END RSA PRIVATE KEY-----\n"
+    for secret in (
+        key,
+        f"\n{key}",
+        f'{{"type": "service_account", "private_key": "{key}"}}',
+        f"A=1\nGH=ghp_{_drawn(36)}\n",
+    ):
+        encoded = base64.b64encode(secret.encode()).decode()
+        for text in (
+            f"client-key-data: {encoded}",
+            f"data:\n  tls.key: {encoded}\n",
+            f'"value":"{encoded}"',
+            f"{encoded}.",
+        ):
+            assert re.sub("«[^»]+»", encoded, mask(text)) == text != mask(text)
+        wrapped = base64.encodebytes(secret.encode()).decode().strip()
+        assert mask(f"key: |\n{wrapped}\nend!") == "key: |\n«encoded secret»\nend!"
+        url = encoded.replace("+", "-").replace("/", "_").rstrip("=")
+        assert mask(f"x={url}") == "x=«encoded secret»"
+    plain = base64.b64encode(("Words of a text, which are no secret. " * 9).encode()).decode()
+    assert mask(f"data:text/plain;base64,{plain}") == f"data:text/plain;base64,{plain}"
+
+
+def test_login_of_a_registry_and_private_members_of_keys_are_masked() -> None:
+    login = base64.b64encode(f"ada:{_drawn(24)}".encode()).decode()
+    assert login not in mask(f'{{"auths": {{"ghcr.example": {{"auth": "{login}"}}}}}}')
+    member = _drawn(43)
+    for text in (
+        '{{"kty":"EC","x":"{0}","d":"{1}"}}',
+        '{{"k": "{1}", "kty": "oct"}}',
+        '{{\\"kty\\":\\"OKP\\",\\"d\\":\\"{1}\\"}}',
+    ):
+        public = _drawn(43)
+        masked_text = mask(text.format(public, member))
+        assert member not in masked_text
+        assert public in masked_text or "{0}" not in text
+    assert mask('{"k": "' + member + '"}, {"kty": "x"}') == '{"k": "' + member + '"}, {"kty": "x"}'
+
+
 @pytest.mark.parametrize("value", ["correcthorse", "sonnenblume", "correct-horse-battery-staple"])
 @pytest.mark.parametrize(
     "template", ["DB_PASSWORD={}", 'password = "{}"', '"passphrase": "{}"', "ftp://ada:{}@weir.org"]
@@ -614,10 +721,103 @@ def test_text_behind_a_mention_of_a_key_stays() -> None:
     assert mask(text) == text
 
 
+_parser: Any = importlib.import_module("re._parser")
+_CATEGORIES = {
+    "CATEGORY_DIGIT": string.digits,
+    "CATEGORY_WORD": _LETTERS + "_",
+    "CATEGORY_SPACE": string.whitespace,
+}
+
+
+@functools.cache
+def _letters_of(members: tuple[Any, ...]) -> str:
+    """Return the printable ASCII letters of a class."""
+    listed, is_negated = set(), False
+    for kind, value in members:
+        match str(kind):
+            case "NEGATE":
+                is_negated = True
+            case "RANGE":
+                listed |= {chr(letter) for letter in range(value[0], value[1] + 1)}
+            case "CATEGORY":
+                listed |= set(_CATEGORIES[str(value)])
+            case _:
+                listed.add(chr(value))
+    return "".join(chr(letter) for letter in range(33, 127) if (chr(letter) in listed) != is_negated)
+
+
+def _sampled(items: Any, lot: random.Random) -> str:
+    """Return a random text of a parsed shape. What it asserts is left out: it holds for some of the texts."""
+    text = ""
+    for kind, value in items:
+        match str(kind):
+            case "LITERAL":
+                text += chr(value)
+            case "IN":
+                text += lot.choice(_letters_of(tuple(value)))
+            case "BRANCH":
+                text += _sampled(lot.choice(value[1]), lot)
+            case "SUBPATTERN":
+                text += _sampled(value[-1], lot)
+            case "MAX_REPEAT" | "POSSESSIVE_REPEAT" | "MIN_REPEAT":
+                least, most, inside = value
+                number = lot.randint(least, min(most, least + 40))
+                if str(inside[0][0]) == "IN" and len(inside) == 1:
+                    text += "".join(lot.choices(_letters_of(tuple(inside[0][1])), k=number))
+                else:
+                    text += "".join(_sampled(inside, lot) for _ in range(number))
+            case other:
+                assert other in {"ASSERT", "ASSERT_NOT"}
+    return text
+
+
+def _samples(rule: SecretRule, number: int) -> list[tuple[str, tuple[int, int]]]:
+    """Return random tokens of a rule, each with start and end of its secret."""
+    lot, shape = random.Random(rule.shape), _parser.parse(rule.shape)
+    drawn: list[tuple[str, tuple[int, int]]] = []
+    for _ in range(200 * number):
+        if match := rule.pattern.fullmatch(_sampled(shape, lot)):
+            drawn.append((match[0], match.span(match.lastgroup or 0)))
+            if len(drawn) == number:
+                return drawn
+    raise AssertionError(f"{rule.name}: the shape has no samples")
+
+
+_CONTEXTS = (
+    *("{}", 'key = "{}"', "export KEY='{}'", '{"a": "{}", "b": 1}', "key: {}", "| name | {} | note |", "see `{}` here"),
+    *("Authorization: Bearer {}", "https://weir.example/a?x=1&b={}&c=2", "curl -H 'X-Key: {}' https://weir.example"),
+    *(
+        'print("a\\n{}")',
+        "a%3D{}",
+        "a\\u003d{}",
+        "a\x1b[1;32m{}\x1b[0m",
+        "a=3D{}",
+        "<value>{}</value>",
+        "({})",
+        "It was {}.",
+    ),
+    *("2026-01-02T03:04:05Z INFO key={} done", "令牌：{}。"),
+)
+_FORMATS = [rule for rule in RULES if rule.scope in {Scope.START, Scope.WORD} and "check" not in rule.holds.__name__]
+
+
+def test_token_of_every_format_is_masked_in_every_context() -> None:
+    assert len(_FORMATS) > 310
+    missed = []
+    for rule in _FORMATS:
+        cases = [(*context.split("{}"), *sample) for sample in _samples(rule, 30) for context in _CONTEXTS]
+        lines = mask("\n".join(f"{before}{token}{after}" for before, after, token, _ in cases)).split("\n")
+        for line, (before, after, token, (start, stop)) in zip(lines, cases, strict=True):
+            is_kept = line.startswith(before) and f"{token[stop:]}{after}".endswith(line.rpartition("»")[2])
+            if token[start:stop] in line or "»" not in line or not is_kept:
+                missed.append((rule.name, f"{before}{token}{after}", line))
+    assert missed == []
+
+
 def test_every_rule_has_a_case_here() -> None:
-    kinds = {name for name, _ in _ROWS} | _ONLY_IN_PART.keys()
+    kinds = {rule.name for rule in _FORMATS} | _ONLY_IN_PART.keys()
     assert {rule.name for rule in RULES} == kinds
-    assert len(kinds) > 170
+    assert len(kinds) > 300
 
 
 def test_the_documentation_lists_every_kind() -> None:
@@ -656,6 +856,18 @@ def test_the_documentation_lists_every_kind() -> None:
         "machine HOST login USER password PASSWORD",
         "5HueCGU8rMjxEXxiPuD5BDku4MkFqeZyd4dZ1jvhTVqvbTLvyTK is a key with a wrong checksum",
         "-----BEGIN RSA PRIVATE KEY-----\n' + b64encode(der)\n + some_function(of_many, arguments, and_words) + '",
+        '"confirm_password": "パスワードの確認",\n"new_password": "输入新密码以继续"',
+        '"pass": "要素に0より大きいtabindexは存在しません"',
+        '"password": "пароль", "reset_password": "zurücksetzen", "wachtwoord": "wachtwoord"',
+        'path = path.replace(pwd, "[blue].[/blue]", 1)\npassword: [hidden9]',
+        f"https://rr2.video.example/videoplayback?expire=1&sig={'aB3dE5fG7h' * 4}aB3d",
+        "cat password | base64; echo $PASSWORD | sha256sum\nBOX_FOR_TOKEN | BOX_FOR_URI9_AND_MODULE8, a",
+        "docker run -p 8080:80 login; unzip -p archive.zip; mysql -u root -p gauge; ssh login -p 2222",
+        "| name | password | note |\n|---|---|---|\n| a | yes | x9 |\n| b | required | y8 |",
+        "user, password\nhost9, gauge9\n\nhost,password\nsyn\tpasswd\nsyn\tpop3\n",
+        "The password must have been used once more with that.\npassword: must have been used",
+        "file.c:5432:12:error: in line9\nDHE-PSK:!RC4:!ADH9\napplication/x-pw:*.p9w",
+        f"numpy/ufunc.pyi,sha256=sk_{'aB3dE5fG7h' * 4},1346",
         "mailto:ada@example.org at 10:30, see http://example.org:8080/@ada",
     ],
 )
@@ -772,6 +984,38 @@ def test_a_document_without_secrets_is_the_same_object() -> None:
         ),
         *("password: sonnenblume; ", "pwd: sonnenblume // ", "\\n", "%3D", "-----BEGIN PRIVATE KEY-----\n" + "A" * 40),
         *("otpauth://7", "7" * 16 + " ", "a7b8c9:", "-7", "_auth=", "a/b7.c", 'secret",' * 2),
+        *(
+            "password|",
+            "password | ",
+            "password,",
+            "password,\n",
+            "a,password\nb,\n",
+            "password\t",
+            "密码：",
+            "密码",
+        ),
+        *(
+            "mysql -p",
+            "login -p ",
+            " -u a:",
+            "htpasswd -b ",
+            "net use \\\\a ",
+            "identified by a",
+            "WIFI:A:\\;",
+            ":5432:a:b:",
+        ),
+        *(
+            '"kty":"a","d":"',
+            '{"kty":{"d":',
+            "U0VDUkVU",
+            "U0VDUkVU\n",
+            "sr=a&sig=",
+            "sk-a-",
+            "[1m",
+            "_2aB3cD4",
+            "A_PAT=",
+            "İ",
+        ),
     ],
 )
 def test_adversarial_text_is_scanned_in_linear_time(piece: str) -> None:

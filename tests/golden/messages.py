@@ -32,6 +32,7 @@ _DATA: Final = (
     "catchment/content/normalize/mail/dates.py",
     "catchment/search/stop_words.py",
     "catchment/content/normalize/html/nesting.py",
+    "catchment/content/passwords.py",
     "catchment/content/secret_rules.py",
     "catchment/ledger/library/filters.py",
 )
