@@ -184,7 +184,7 @@ _GROUP = "[CDI-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-
 _ENCODED = SecretRule(
     "encoded secret",
     ("",),
-    rf"{_GROUP}(?<![A-Za-z0-9+/].{{4}})(?:{_GROUP}){{8,}}+(?:\s{{1,20}}(?:{_GROUP}){{9,}}+)*"
+    rf"{_GROUP}(?<![A-Za-z0-9+/].{{4}})(?>(?:{_GROUP}){{8,}})(?:\s{{1,20}}(?>(?:{_GROUP}){{9,}}))*"
     rf"(?:\s{{1,20}}(?:{_GROUP}){{1,8}})?(?:[CDI-Za-f][A-HQ-Xg-nw-z0-3][A-Za-z0-9]?)?={{0,2}}",
     _encodes_secret,
 )

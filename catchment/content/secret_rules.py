@@ -235,7 +235,7 @@ RULES: tuple[SecretRule, ...] = (
     _private_key("---- BEGIN {} ----", r"SSH2 (?:ENCRYPTED )?PRIVATE KEY", "PRIVATE KEY"),
     SecretRule(
         "private key",
-        ("PuTTY",),
+        ("Private-Lines:",),
         r"Private-Lines: [0-9]{1,4}\r?\n(?P<secret>(?:[A-Za-z0-9+/=]{1,200}\r?(?:\n|\Z)){1,1000})",
         lambda _match, _text: True,
         Scope.TEXT,
@@ -267,14 +267,14 @@ RULES: tuple[SecretRule, ...] = (
     SecretRule(
         "password",
         ("WIFI:",),
-        r"WIFI:(?:[A-Z]{1,3}:(?:\\.|[^;\\\n]){0,128}+;){0,6}?P:\"?(?P<secret>(?:\\.|[^;\\\n\"]){4,128}+)",
+        r"WIFI:(?:[A-Z]{1,3}:(?>(?:\\.|[^;\\\n]){0,128});){0,6}?P:\"?(?P<secret>(?:\\.|[^;\\\n\"]){4,128})",
         is_credential,
         Scope.TEXT,
     ),
     SecretRule(
         "password",
         (":*:", ":543"),
-        r":(?:\d{4,5}|\*):[^\s:]{1,64}+:[^\s:]{1,64}+:(?P<secret>(?:\\.|[^\s:\\]){4,128}+)(?=\s|\Z)",
+        r":(?:\d{4,5}|\*):[^\s:]{1,64}+:[^\s:]{1,64}+:(?P<secret>(?>(?:\\.|[^\s:\\]){4,128}))(?=\s|\Z)",
         is_of_a_database,
         Scope.TEXT,
     ),
