@@ -39,8 +39,8 @@ demo: setup      ## ingest the example vault and this repository, show the resul
 	$(BIN)/catchment demo $(ARGS) $(if $(SOURCE),--source "$(SOURCE)")
 
 test: setup      ## the quick tests, which need no server (ARGS=tests/ledger)
-	@echo 'About 5,300 quick tests in two processes. The tests of one room: make test ARGS=tests/ledger'
-	$(IN_MEMORY) $(PYTEST) -n 2 -o tmp_path_retention_policy=failed -m "not ($(REST) or long or soak)" $(ARGS)
+	@echo 'About 8,800 quick tests in three processes. The tests of one room: make test ARGS=tests/ledger'
+	$(IN_MEMORY) $(PYTEST) -n 3 -o tmp_path_retention_policy=failed -m "not ($(REST) or long or soak)" $(ARGS)
 
 # Half of the time these tests wait for another process.
 test-rest: setup ## what .ci/run adds: flows on a server, PostgreSQL, Dovecot, the installed command, short faults

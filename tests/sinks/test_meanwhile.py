@@ -19,6 +19,8 @@ from tests.ledger.world import World, note, notes
 from tests.sinks.conftest import Place, supply
 from tests.sinks.test_contract import equals
 
+pytestmark = pytest.mark.faults
+
 Act = Callable[[World], object]
 _ANNA = "operator:anna"
 
@@ -100,7 +102,7 @@ def _purge(world: World) -> None:
 
 
 _NUMBERS = itertools.count()
-_STATES = [None, SinkState.ACTIVE, pytest.param(SinkState.EMPTYING, marks=pytest.mark.full)]
+_STATES = [None, SinkState.ACTIVE, SinkState.EMPTYING]
 """The delivery sends changes, compares or rebuilds."""
 _ACTS: dict[str, Act] = {
     "resume": _damage_and_resume,
