@@ -17,6 +17,9 @@ from typing import Any, NamedTuple
 
 from catchment.errors import ItemError, SkipReason
 
+_DURATION = re.compile(r"(\d{1,6})\s*(s|m|min|h|d|w)")
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
 
 class JobState(StrEnum):
     """State of a job. `catchment.ledger.db.job_states` defines the transitions."""
@@ -82,6 +85,12 @@ def time_of(text: Any, read: Callable[[Any], datetime] = datetime.fromisoformat)
     except (ValueError, TypeError, LookupError, OverflowError):
         return None
     return found if _FIRST_TIME <= found <= _LAST_TIME else None
+
+
+def duration(text: str) -> timedelta | None:
+    """Parse a duration: "90s", "15m", "2h", "30d", "4w". None if it is not one."""
+    match = _DURATION.fullmatch(text.strip().lower())
+    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]]) if match else None
 
 
 def fingerprint(version: str) -> str:

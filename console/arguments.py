@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from catchment.actions.typed_settings import pair
 from catchment.errors import BadInput
+from catchment.model import duration
 from catchment.runtime.home import expanded
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ NOTHING: Final = "nothing to do"
 LARGEST: Final = 2**63 - 1
 """The largest integer that the ledger can store."""
 
-_UNITS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_LENGTH: Final = re.compile(r"(\d{1,6})\s*(s|m|min|h|d|w)")
 _SUMMARY: Final = {
     "succeeded": "added or updated",
     "moved": "moved",
@@ -47,10 +45,10 @@ _REFERENCES: Final = ("env:", "keyring:", "file:", "block:")
 
 def length(text: str) -> timedelta:
     """Parse a duration: "90s", "15m", "2h", "30d", "4w". Raises BadInput."""
-    match = _LENGTH.fullmatch(text.strip().lower())
-    if match is None:
+    found = duration(text)
+    if found is None:
         raise BadInput(f"{text!r}: not a duration; examples: 15m, 2h, 30d")
-    return timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+    return found
 
 
 def end(text: str) -> datetime:
@@ -64,8 +62,8 @@ def end(text: str) -> datetime:
 def moment(text: str) -> datetime:
     """Parse a past time: a duration before now, or an ISO 8601 date or time (local unless it has a time zone)."""
     try:
-        if _LENGTH.fullmatch(text.strip().lower()):
-            return datetime.now(UTC) - length(text)
+        if ago := duration(text):
+            return datetime.now(UTC) - ago
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
         raise BadInput(f"{text!r}: not a time; examples: 2h, 7d, 2026-11-20, 2026-11-20T14:00") from None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 
 from catchment.errors import BadInput
 from catchment.ledger import HAS, TASK, UNANSWERED, AnyOf, Filter, FilterName, Query, Term, plain_words
+from catchment.model import duration
 from catchment.search.widen import is_near
 
 TYPES: Mapping[str, tuple[str, ...]] = {
@@ -231,9 +232,12 @@ def _known(name: str, value: str, among: Iterable[str]) -> None:
         raise BadInput(f"{name}:{value} is not known; {remedy}")
 
 
-def nearest_name(wanted: Filter, names: Iterable[str]) -> str | None:
-    """Return the most similar tag or folder, as a filter."""
-    close = get_close_matches(wanted.values[0].lower(), names, 1)
+def nearest_name(wanted: Filter, names: Iterable[str], sources: Collection[str]) -> str | None:
+    """Return the most similar tag or folder, as a filter; or the source that `in:` names instead of a folder."""
+    name = wanted.values[0].lower()
+    if wanted.name is FilterName.IN and (source := {each.lower(): each for each in sources}.get(name)):
+        return f"{FilterName.SOURCE}:{source}"
+    close = get_close_matches(name, names, 1)
     if not close:
         return None
     return f'{wanted.name}:"{close[0]}"' if " " in close[0] else f"{wanted.name}:{close[0]}"
@@ -259,12 +263,17 @@ def _span(name: str, value: str, now: datetime) -> tuple[int, int]:
             year, month, day = (int(part) if part else None for part in found.groups())
             first = date(year or 1, month or 1, day or 1)
             last = first if day else _whole("month" if month else "year", first)[1]
+        elif ago := duration(words):
+            return round((now - ago).timestamp() * 1_000_000), _micros(today + timedelta(days=1), now)
         else:
-            raise ValueError(value)
+            moment = datetime.fromisoformat(value)
+            start = (moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)).timestamp()
+            return round(start * 1_000_000), round((start + 60) * 1_000_000)
         return _micros(first, now), _micros(last + timedelta(days=1), now)
     except (ValueError, OverflowError):
         raise BadInput(
-            f'{name}:{value} is not a date; write 2025, 2025-03, 2025-03-14, today, monday, "last month" or "last 7 days"'
+            f"{name}:{value} is not a date; write 2025, 2025-03, 2025-03-14, 2025-03-14T15:00, today, monday, 7d, "
+            '"last month" or "last 7 days"'
         ) from None
 
 

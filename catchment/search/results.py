@@ -89,6 +89,7 @@ class Understood:
         meaning: The text that was searched by meaning; None if only words were searched.
         floor: The cosine below which a passage may be near by chance.
         is_sentence: A document need not have all the words.
+        unknown: Filters with a tag or a folder that no document has.
     """
 
     words: tuple[Word, ...]
@@ -98,6 +99,7 @@ class Understood:
     meaning: str | None = None
     floor: float | None = None
     is_sentence: bool = False
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,8 @@ class Results:
         if not understood.words and not understood.filters:
             problem = "excludes words only" if understood.excluded else "has no words"
             return f"nothing to search for: the query {problem}; example: leak tag:water after:2025"
+        if understood.unknown:
+            return f"no document is found by {' or '.join(understood.unknown)}"
         if self.corrected and self.hits:
             how = (
                 f"{' or '.join(word.corrections)} {'as well as' if word.count else 'instead of'} {word.text}"

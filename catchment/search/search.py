@@ -85,17 +85,20 @@ def search(
     with time_limit(SECONDS):
         text = storable_text(text)
         sources = ledger.sources.all()
-        typed = parse(text, {source.name: source.kind for source in sources}, now)
+        kinds = {source.name: source.kind for source in sources}
+        typed, unknown = parse(text, kinds, now), list[str]()
         for one in typed.filters:
-            if one.name in (FilterName.TAG, FilterName.IN) and not one.is_negated:
-                near = nearest_name(one, ledger.library.other_names(one))
-                if near:
-                    raise BadInput(f"{one.name}:{one.values[0]} is not known; did you mean {near}?")
+            if one.name not in (FilterName.TAG, FilterName.IN) or one.is_negated:
+                continue
+            if (others := ledger.library.other_names(one)) is not None:
+                unknown.append(f"{one.name}:{one.values[0]}")
+                if near := nearest_name(one, others, kinds):
+                    raise BadInput(f"{unknown[-1]} is not known; did you mean {near}?")
         excluded = tuple(term.text for term in typed.unwanted)
         is_listing = (typed.filters or typed.newest_first) and (excluded or not without_filters(text).strip())
         if not typed.wanted and not is_listing:
             return Results([], 0, Understood((), excluded, ()))
-        understood = Understood((), excluded, written(text))
+        understood = Understood((), excluded, written(text), unknown=tuple(unknown))
         found = _found(ledger, typed, understood, sentence(text), meaning, lanes, limit, offset, by_conversation)
         if meaning is None or found.understood.meaning is None:
             return found

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from sqlite3 import connect
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.ledger import Folded, plain_words
+from catchment.ledger import Folded, Ledger, plain_words
 from catchment.ledger.db.folding import fold
 from catchment.model import Entity, EntityKind
 from tests.ledger.test_search import ask, found, put
-from tests.ledger.world import World
+from tests.ledger.world import Clock, World
 
 _LETTERS = st.sampled_from([*map(chr, (*range(0x20, 0x180), *range(0x300, 0x310), *range(0x370, 0x460)))])
 _OTHERS = st.sampled_from([*map(chr, (*range(0x5D0, 0x650), *range(0x905, 0x950), *range(0x1100, 0x1200)))])
 _KANA = st.sampled_from([*map(chr, (*range(0x3040, 0x3100), *range(0xAC00, 0xAC40), *range(0xFF61, 0xFFA0)))])
-_SYMBOLS = st.sampled_from("€§™№½ﬁ…🌱👩‍👧️\u00ad\n\u200b+#.")
+_SYMBOLS = st.sampled_from("€§™№½ﬁ…🌱👩‍👧️\u00ad\n\u200b+#.123中ไ")
 _TEXTS = st.text(_LETTERS | _OTHERS | _KANA | _SYMBOLS | st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
@@ -46,6 +49,14 @@ _TEXTS = st.text(_LETTERS | _OTHERS | _KANA | _SYMBOLS | st.characters(exclude_c
         ("👍🏽 👍", "👍 👍"),
         ("№7 ™x 3㎏ ½ m²", "no 7 tm x 3 kg 1 2 m2"),
         ("│ a ─ b ▓", "a b"),
+        ("我喜欢ChatGPT和GPT-4模型", "我喜欢 chatgpt 和 gpt 4 模型"),
+        ("2024年度のMcDonald's売上", "2024 年度の mcdonald s 売上"),
+        ("한국어GPT는 ใช้GPTครับ", "한국어 gpt 는 ใช้ gpt ครับ"),
+        ("佐々木さんПривет世界ＡＢ円", "佐々木さん привет 世界 ab 円"),
+        ("日本語C++入門と.NET版、语C#", "日本語 c ＋ 入門と ． net 版 语 c ＃"),
+        ("v3.11.2rc1 node18.1 в3.11", "v 3 11 2 rc1 node 18 1 в 3 11"),
+        ("Python3.11入門 10.5km 1.2", "python 3 11 入門 10 5 km 1 2"),
+        ("py311 mp3 a.1 x1.y", "py311 mp3 a 1 x1 y"),
         ("?!… – ***", ""),
     ],
 )
@@ -67,9 +78,9 @@ def test_folding_is_stable_and_keeps_places(text: str) -> None:
     assert plain_words(unicodedata.normalize("NFD", text)) == plain_words(unicodedata.normalize("NFC", text)) == words
     assert all(ord(letter) > 127 or (letter.isalnum() and not letter.isupper()) for letter in words.replace(" ", ""))
     folded = Folded(text)
+    assert folded.text == fold(text)
     spans = [folded.span(at, at + 1) for at in range(len(folded.text))]
     assert spans == sorted(spans)
-    assert plain_words(folded.text) == words
     assert all(text[start:stop] for start, stop in spans)
 
 
@@ -113,6 +124,49 @@ def test_symbols_find_exactly_their_documents(world: World) -> None:
     }.items():
         assert found(world, query) == expected, query
     assert sorted(found(world, "sunflowers")) == ["a.md", "d.md"]
+
+
+@pytest.mark.databases
+def test_words_beside_other_scripts_and_versions_are_found(world: World) -> None:
+    put(world, "GPT模型.md", "我喜欢ChatGPT和GPT-4模型。使用HttpClientFactory类。")
+    put(world, "売上.md", "2024年度のMcDonald's売上は１２３億円。Python3.11入門")
+    put(world, "version.md", "since v3.11.2-rc1 and node18.1.2, py311")
+    for query, expected in {
+        "ChatGPT": ["GPT模型.md"],
+        "gpt-4": ["GPT模型.md"],
+        "GPT4": ["GPT模型.md"],
+        "GPT模型": ["GPT模型.md"],
+        "client": ["GPT模型.md"],
+        "title:GPT模型": ["GPT模型.md"],
+        "path:模型": ["GPT模型.md"],
+        "McDonald": ["売上.md"],
+        "mcdon*": ["売上.md"],
+        "123億円": ["売上.md"],
+        "3億": ["売上.md"],
+        "Python": ["売上.md"],
+        "python3": ["売上.md"],
+        "3.11.2": ["version.md"],
+        "v3.11.2": ["version.md"],
+        "v3": ["version.md"],
+        "18.1": ["version.md"],
+        "py311": ["version.md"],
+    }.items():
+        assert found(world, query) == expected, query
+    assert sorted(found(world, "3.11")) == ["version.md", "売上.md"]
+
+
+def test_library_with_joined_scripts_is_migrated_from_its_texts(tmp_path: Path) -> None:
+    url, clock = f"sqlite:///{tmp_path / 'ledger.db'}", Clock()
+    world = World(url, clock, Ledger.open(url, clock=clock))
+    put(world, "a.md", "我喜欢ChatGPT")
+    world.ledger.close()
+    with closing(connect(tmp_path / "ledger.db")) as database, database:
+        database.execute("INSERT INTO chunk_index (chunk_index) VALUES ('delete-all')")
+        database.execute("INSERT INTO chunk_index (rowid, heading, text) VALUES (1, '', '我喜欢chatgpt')")
+        database.execute("UPDATE revision SET version_num = '0011'")
+    with closing(Ledger.open(url, clock=clock)) as ledger:
+        assert found(World(url, clock, ledger), "chatgpt") == ["a.md"]
+        assert ledger.check(deep=True) == []
 
 
 @pytest.mark.databases
@@ -186,6 +240,11 @@ def test_tags_and_folders_follow_their_documents(world: World) -> None:
         ("go🌱grow", "grow", "grow"),
         ("x🌱y", "🌱", "🌱"),
         ("Œuvres complètes", "oeuvr*", "Œuvres"),
+        ("我喜欢ChatGPT和模型", "chatgpt", "ChatGPT"),
+        ("2024年度のMcDonald's売上", '"年度のMcDonald"', "年度のMcDonald"),
+        ("日本語C++入門", "c++", "C++"),
+        ("since v3.11.2rc1 only", "3.11.2", "3.11.2"),
+        ("since v3.11.2rc1 only", "v3.11", "v3.11"),
     ],
 )
 def test_found_words_are_marked_exactly(sqlite_world: World, text: str, query: str, marked: str) -> None:

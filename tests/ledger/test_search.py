@@ -389,6 +389,16 @@ def test_misspelled_tag_or_folder_names_the_nearest(world: World) -> None:
         with pytest.raises(BadInput, match=f"is not known; did you mean {nearest}"):
             ask(world, query)
     assert found(world, "tag:zebra") == found(world, "-tag:irsh tag:zebra") == []
+    assert ask(world, "words tag:zebra in:q").notice == "no document is found by tag:zebra or in:q"
+
+
+def test_source_as_a_folder_is_named(world: World) -> None:
+    put(world, "a.md", "words")
+    (source,) = world.ledger.sources.all()
+    with pytest.raises(BadInput, match=f"in:{source.name} is not known; did you mean source:{source.name}"):
+        ask(world, f"words in:{source.name}")
+    put(world, f"{source.name}/b.md", "words")
+    assert found(world, f"words in:{source.name}") == [f"{source.name}/b.md"]
 
 
 def test_results_show_how_the_query_was_understood(world: World) -> None:

@@ -81,6 +81,24 @@ def test_dates(value: str, first: str, beyond: str) -> None:
     assert days(read(f"date:{value}")) == (first, beyond)
 
 
+@pytest.mark.parametrize(
+    ("value", "begin", "end"),
+    [
+        ("7d", "2026-03-04T15:00", "2026-03-12T00:00"),
+        ("90m", "2026-03-11T13:30", "2026-03-12T00:00"),
+        ("2w", "2026-02-25T15:00", "2026-03-12T00:00"),
+        ("2026-03-01T08:30", "2026-03-01T08:30", "2026-03-01T08:31"),
+        ("2026-03-01T08:30+01:00", "2026-03-01T07:30", "2026-03-01T07:31"),
+    ],
+)
+def test_times_are_written_as_for_since(value: str, begin: str, end: str) -> None:
+    wanted = [datetime.fromisoformat(time).replace(tzinfo=UTC).timestamp() * 1_000_000 for time in (begin, end)]
+    for name in ("date", "added"):
+        assert [*read(f"{name}:{value}").filters[0].values] == wanted
+    (after,), (before,) = read(f"after:{value}").filters, read(f"before:{value}").filters
+    assert after.values[0] == before.values[1] == wanted[0]
+
+
 def test_after_is_from_a_date_on_and_before_excludes_it() -> None:
     (after,), (before,) = read("after:2025").filters, read("before:2025").filters
     assert after.values[0] == before.values[1] == datetime(2025, 1, 1, tzinfo=UTC).timestamp() * 1_000_000
@@ -98,9 +116,10 @@ def test_after_is_from_a_date_on_and_before_excludes_it() -> None:
         ("has:teeth", "it can be attachment"),
         ("is:opne", "did you mean is:open?"),
         ("sort:name", "it can be date"),
-        ("after:2025-13", "is not a date; write 2025, 2025-03, 2025-03-14, today, monday"),
+        ("after:2025-13", "is not a date; write 2025, 2025-03, 2025-03-14, 2025-03-14T15:00, today, monday"),
         ("date:9999-12-31", "is not a date"),
         ("before:someday", "is not a date"),
+        ("added:7y", "is not a date; write 2025, 2025-03, 2025-03-14, 2025-03-14T15:00, today, monday, 7d"),
     ],
 )
 def test_nonsense_is_refused_with_the_remedy(text: str, problem: str) -> None:

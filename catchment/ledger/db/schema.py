@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from catchment.model import JobState
 
-REVISION = "0011"
+REVISION = "0012"
 """Revision of these tables. Migrations upgrade older ledgers to it."""
 
 metadata = MetaData()

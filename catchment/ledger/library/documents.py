@@ -119,12 +119,12 @@ class Library:
         with self._store.read() as reading:
             return query_sql.rank(reading, query, limit, offset, by_conversation=by_conversation, within=within)
 
-    def other_names(self, wanted: Filter) -> list[str]:
-        """Return tags or folders of the library, if that of the filter is not among them."""
+    def other_names(self, wanted: Filter) -> list[str] | None:
+        """Return tags or folders of the library, or None if that of the filter is among them."""
         name = (doc_tags.c.tag if wanted.name is FilterName.TAG else doc_folders.c.folder).label("name")
         with self._store.read() as reading:
             if reading.execute(select(name).where(name == folded_path(wanted.values[0])).limit(1)).first():
-                return []
+                return None
             return list(reading.execute(select(name).distinct().limit(_MOST_NAMES)).scalars())
 
     def beginning(self, kind: str, start: str, most: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -13,6 +14,8 @@ from catchment.ledger.library.word_parts import NO_SPACES, pieces_of
 
 _SHOWN = 100
 """Maximum number of query terms marked in a passage."""
+
+_NUMBERED = re.compile(r"([^\W\d_]+)(\d+)")
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,10 @@ class Term:
 
     @cached_property
     def pieces(self) -> list[str]:
-        """The parts of an identifier, or the word itself, in lower case."""
-        return pieces_of(self.text)
+        """The parts of an identifier, of a word such as GPT4 its letters and its number, or the word itself; in lower case."""
+        pieces = pieces_of(self.text)
+        numbered = _NUMBERED.fullmatch(self.words) if len(pieces) == 1 else None
+        return list(numbered.groups()) if numbered else pieces
 
     @cached_property
     def substring(self) -> str | None:

@@ -18,7 +18,7 @@ from operator import add as add_letters
 from typing import Any
 
 from catchment.ledger.db.database import Reading, Writing
-from catchment.ledger.db.folding import fold
+from catchment.ledger.db.folding import UNSPACED, fold, may_be_unspaced
 
 CHUNKS, DOCUMENTS = "chunk_pairs", "document_pairs"
 """Names of the index tables for chunks and for the names of live documents."""
@@ -28,19 +28,17 @@ SQLITE = tuple(
     for table in (CHUNKS, DOCUMENTS)
 )
 
-NO_SPACES = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
-)
+NO_SPACES = re.compile(f"[{UNSPACED}]+")
 """A run of characters of scripts without spaces between words."""
-_LEADS = bytes([0xE0, 0xE1, *range(0xE3, 0xEE), 0xEF, *range(0xF0, 0xF5)])
-"""First bytes of characters of these scripts in UTF-8. Few characters of other scripts share them."""
 
 _SHAPES = (
     bytes(97 if chr(n).islower() or chr(n).isdigit() else 65 if chr(n).isupper() else 32 for n in range(128))
     + b" " * 128
 )
 """Lower-case letters and digits as "a", capitals as "A", everything else as a space."""
-_IDENTIFIER = re.compile(r"(?<![^\W_])(?=[A-Za-z0-9]*?(?:[a-z0-9][A-Z]|[A-Z]{2}[a-z]))[A-Za-z0-9]{3,64}(?![^\W_])")
+_IDENTIFIER = re.compile(
+    rf"(?<![^\W_{UNSPACED}])(?=[A-Za-z0-9]*?(?:[a-z0-9][A-Z]|[A-Z]{{2}}[a-z]))[A-Za-z0-9]{{3,64}}(?![^\W_{UNSPACED}])"
+)
 _PIECE = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+|[A-Z]")
 _PLURAL = re.compile(r"[A-Z]+s")
 """An abbreviation in the plural, such as PDFs, has no parts."""
@@ -58,7 +56,7 @@ def parts(words: str) -> str:
     The last character of a run without spaces stands alone.
     """
     found: dict[str, None] = {}
-    if _may_have(words):
+    if may_be_unspaced(words):
         for run in NO_SPACES.findall(fold(words)):
             found |= dict.fromkeys(map(add_letters, run, run[1:]))
             found[run[-1]] = None
@@ -100,14 +98,6 @@ def part_spans(text: str, wanted: Collection[str], prefixes: tuple[str, ...] = (
                 part = text[start:stop].lower()
                 if part in wanted or part.startswith(prefixes or ("\0",)):
                     yield start, stop
-
-
-def _may_have(words: str) -> bool:
-    """Fast pre-check: takes 2 µs per page, where the regular expression takes 20."""
-    if words.isascii():
-        return False
-    data = words.encode("utf-8", "surrogatepass")
-    return len(data.translate(None, _LEADS)) < len(data)
 
 
 def add(writing: Writing, table: str, rows: Iterable[tuple[int, str]]) -> None:
