@@ -14,8 +14,14 @@ from catchment.search.results import Hit
 
 _BEST, _BEGIN, _END = "\U00100000", "\U00100001", "\U00100002"
 """Temporary marks of matches, so that the brackets of a snippet are not mistaken for those of a link."""
+_SHOWN = re.compile(f"[{_BEST}{_BEGIN}]([^{_END}]*){_END}")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()\s]|\([^()\s]*\))*(?:\s+\"[^\"]*\")?\)")
+_UNSEEN = re.compile(
+    r"%%(.*?)%%|<!--(.*?)-->|<%[-_*+~]?(.*?)[-_]?%>|\{\{(.*?)\}\}|^[-*+>0-9.) \t]*(?:`{3,}|~{3,})([^\n]*)$",
+    re.DOTALL | re.MULTILINE,
+)
 _MARKUP = (
+    (_UNSEEN, lambda unseen: unseen[unseen.lastindex] if _SHOWN.search(unseen[0]) else " "),
     (re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]]*)\]\]"), r"\1"),
     (_LINK, r"\1"),
     (_LINK, r"\1"),  # an image in a link
@@ -26,8 +32,7 @@ _MARKUP = (
     (re.compile(r"(\*\*|~~|==)(?=\S)(.+?)(?<=\S)\1"), r"\2"),
     (re.compile(r"(?<![\w*_])([*_])(?=[^\s*_])([^*_\n]+?)(?<=\S)\1(?![\w*_])"), r"\2"),
 )
-"""Links, rules, tables, headings, tasks and emphasis of Markdown."""
-_SHOWN = re.compile(f"[{_BEST}{_BEGIN}]([^{_END}]*){_END}")
+"""Comments, template code, fences, links, rules, tables, headings, tasks and emphasis. A match in a comment is shown."""
 _UNMARKED = dict.fromkeys(map(ord, (_BEST, _BEGIN, _END)))
 _BEFORE, _WINDOW, _AFTER = 60, 100, 30
 """Characters of a snippet: before its first match, with other matches, and beyond."""

@@ -242,6 +242,11 @@ def test_snippet_has_the_most_and_rarest_words(world: World) -> None:
         ("[![girder](a.png)](https://x.org) of steel", "[girder] of steel"),
         ("| part | state |\n|---|:-:|\n| girder | rusty |", "part state [girder] rusty"),
         ("- [ ] paint the girder\n- [x] done", "- paint the [girder] - done"),
+        ("a %% old one %% girder %%\nof\nrust\n%% of steel<!-- TODO -->", "a [girder] of steel"),
+        ("%% the girder %% <!-- a girder -->", "the [girder] a [girder]"),
+        ('<%* tp.date.now("YYYY") -%>\n{{date}} girder {{title}} is <% tp.file.title %>', "[girder] is"),
+        ("```girder\nrust\n```\n> ~~~~ python\n> x\n> ~~~~\n- ```\n  y\n  ```", "[girder] rust > x y"),
+        ("{{girder}} costs 5% {a} <b>", "[girder] costs 5% {a} <b>"),
         ("girder_of_steel 2 * 3 * 4, a == b == c [1]", "[girder]_of_steel 2 * 3 * 4, a == b == c [1]"),
     ],
 )
