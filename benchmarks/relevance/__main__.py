@@ -1,7 +1,7 @@
 """`python -m benchmarks.relevance [--documents N] [--missed]`: measure the quality of search.
 
 For each class of query: how often the first hit is an expected document, the share of expected documents in the first five
-hits, the mean reciprocal rank, and the duration of a query. Compares words and meaning, words alone, plain FTS5 and ripgrep.
+hits, the mean reciprocal rank, and the duration of a query. Compares words and meaning, each alone, plain FTS5 and ripgrep.
 The queries that are held out have rows of their own. Writes build/relevance.json.
 """
 
@@ -17,6 +17,7 @@ from benchmarks.relevance.corpus import ingested
 from benchmarks.relevance.engines import embedded, grep, ours, plain_fts5
 from benchmarks.relevance.scores import Answer, answer, held_out, queries, score
 from benchmarks.system import BUILD, empty
+from catchment.search.results import Lanes
 
 DOCUMENTS = 2_400
 _ByEngine = Mapping[str, Sequence[Answer]]
@@ -39,7 +40,13 @@ def main() -> None:
         count = ledger.embeddings.counts(ledger.embeddings.searched()).done
         print(f"{count:,} passages embedded in {time.perf_counter() - begun:.0f} s\n", flush=True)
         tool, find = grep(folders)
-        engines = {"Catchment": ours(ledger, meaning), "by words": ours(ledger), "plain FTS5": fts5, tool: find}
+        engines = {
+            "Catchment": ours(ledger, meaning),
+            "by words": ours(ledger),
+            "by meaning": ours(ledger, meaning, Lanes.MEANING),
+            "plain FTS5": fts5,
+            tool: find,
+        }
         answers: dict[str, _ByEngine] = {
             kind: {name: [answer(engine, query) for query in group] for name, engine in engines.items()}
             for kind, group in {**tuned, **others}.items()

@@ -19,6 +19,7 @@ from catchment.ledger import DEFAULT_MODEL, Ledger
 from catchment.search.meaning.choice import load
 from catchment.search.meaning.fill import fill
 from catchment.search.meaning.index import MeaningIndex
+from catchment.search.results import Lanes
 from catchment.search.search import search
 from catchment.settings import Home
 
@@ -38,12 +39,12 @@ def embedded(ledger: Ledger) -> MeaningIndex:
     return meaning
 
 
-def ours(ledger: Ledger, meaning: MeaningIndex | None = None) -> Engine:
-    """Search the ledger as the `search` command does: by words, and by meaning if given."""
+def ours(ledger: Ledger, meaning: MeaningIndex | None = None, lanes: Lanes = Lanes.BOTH) -> Engine:
+    """Search the ledger as the `search` command does: by words, and by meaning if given, or by meaning alone."""
     now = datetime(2026, 6, 1, 12).astimezone()
 
     def find(text: str) -> list[str]:
-        hits = search(ledger, text, now, meaning=meaning, limit=_LIMIT).hits
+        hits = search(ledger, text, now, meaning=meaning, lanes=lanes, limit=_LIMIT).hits
         return [_path(source, item) for hit in hits for source, item in hit.places]
 
     return find

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 
 from catchment.ledger import AnyOf, Query, Term, Vocabulary, pieces_of
@@ -18,15 +19,18 @@ _SENTENCE = 4
 _DEFAULT = "en"
 _COMMON, _COMMON_AT_LEAST = 0.25, 20
 """Share and number of passages with a word from which it does not count if a document need not have all words."""
-_COMMON_GRAMMAR = 0.02
-"""The same share for a stop word: one that is rare may be a word of another language."""
+_CORRECTED = 0.5
+"""How much a correction counts, compared with the word itself."""
 _LONGEST_RUN = 6
 """Characters without a space from which they are a sentence."""
 _IDENTIFIER = re.compile(r"#\d+|.*[@_/\\].*|.*\w[.:]+\w.*|(?=.*\d)[\w#-]{3,}")
+_NUMBER = re.compile(r"\d")
+_CITED = 0.4
+"""Share of words with a number from which a query cites a place in a text, such as "BGBl I: 1963, 2"."""
 _EDGES = ".,;:!?()[]{}<>'…"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Asked:
     """A query with the words that it is widened to.
 
@@ -51,7 +55,27 @@ class Asked:
     def weights(self, groups: Iterable[AnyOf]) -> list[float]:
         """Return the weight of each group of words: the rarer, the higher."""
         numbers = (max(self.found.get(term.words, 0) for term in group) for group in groups)
-        return [math.log(1 + self.passages / (1 + number)) for number in numbers]
+        return [math.log(1 + (1 + self.passages) / (1 + number)) for number in numbers]
+
+    def has(self, term: Term) -> bool:
+        """Return whether the library has a term of the query: not of a word of which only corrections occur."""
+        return term.text not in self._misspelled
+
+    @cached_property
+    def _misspelled(self) -> frozenset[str]:
+        return frozenset(word.text for word in self.words if word.is_misspelled)
+
+    @cached_property
+    def _corrections(self) -> frozenset[str]:
+        return frozenset(chain.from_iterable(word.corrections for word in self.words))
+
+    def coverage(self, groups: Sequence[AnyOf], weights: Sequence[float], occurs: Callable[[Term], bool]) -> float:
+        """Return the share of the groups of words that occur, by their weights. Corrections count less."""
+        total = 0.0
+        for group, weight in zip(groups, weights, strict=True):
+            worth = (_CORRECTED if term.text in self._corrections else 1.0 for term in group if occurs(term))
+            total += weight * max(worth, default=0.0)
+        return total / (sum(weights) or 1.0)
 
     def without_common(self) -> Query:
         """Return the query without words of every other text, such as "the"; unchanged if there are no others."""
@@ -79,11 +103,7 @@ def _without_common(query: Query, found: Mapping[str, int], passages: int, gramm
     def number(group: AnyOf) -> int:
         return 0 if group[0].is_quoted else found.get(group[0].words, 0)
 
-    content = [
-        group
-        for group in query.wanted
-        if group[0].words not in grammar or 0 < number(group) < passages * _COMMON_GRAMMAR
-    ]
+    content = [group for group in query.wanted if group[0].words not in grammar]
     rare = [group for group in content if number(group) <= max(_COMMON_AT_LEAST, passages * _COMMON)]
     # Words that occur nowhere are no reason to leave out words that occur.
     kept = rare if any(map(number, rare)) else content
@@ -92,6 +112,9 @@ def _without_common(query: Query, found: Mapping[str, int], passages: int, gramm
 
 def _is_sentence(query: Query, grammar: Mapping[str, Collection[str]]) -> bool:
     if any(len(group) > 1 for group in query.wanted):
+        return False
+    numbers = [group for group in query.wanted if _NUMBER.search(group[0].text) and group[0].substring is None]
+    if len(numbers) >= _CITED * len(query.wanted):
         return False
     is_run = any(len(group[0].substring or "") >= _LONGEST_RUN for group in query.wanted)
     return is_run or len(query.wanted) >= _SENTENCE or (len(query.wanted) > 1 and bool(grammar))

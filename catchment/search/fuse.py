@@ -14,14 +14,15 @@ from catchment.ledger import Ranked
 DEPTH = 200
 """Results by words whose meaning counts. Those below follow in their order by words."""
 
+_WORDS = 0.5
+"""Share of the score by words in the sum."""
+
 
 def fuse(
     by_words: Sequence[Ranked],
     by_meaning: Sequence[Ranked],
     scaled: Callable[[float], float] = float,
     *,
-    share: float = 0.5,
-    words_first: bool = False,
     by_conversation: bool = False,
 ) -> list[Ranked]:
     """Return both rankings as one.
@@ -32,20 +33,16 @@ def fuse(
         by_words: The first `DEPTH` results at least, with scores up to 1; more of them yield a longer list.
         by_meaning: Also the results by words of which the meaning is known.
         scaled: Returns a score from 0 to 1 for a cosine.
-        share: Of the score by words in the sum, from 0 to 1.
-        words_first: The meaning only adds results at the end.
         by_conversation: The messages of a conversation are one result.
     """
     near: dict[int, Ranked] = {}
     for one in by_meaning:
         near.setdefault(key(one, by_conversation), one)
     merged = [_merged(one, near.pop(key(one, by_conversation), None)) for one in by_words]
-    if words_first:
-        return [replace(one, score=1 + one.score) for one in merged] + [*near.values()]
 
-    def added(one: Ranked, share_of_words: float = share) -> Ranked:
-        meaning = 0.0 if one.cosine is None else (1 - share) * scaled(one.cosine)
-        return replace(one, score=share_of_words * one.score + meaning)
+    def added(one: Ranked, share: float = _WORDS) -> Ranked:
+        meaning = 0.0 if one.cosine is None else (1 - _WORDS) * scaled(one.cosine)
+        return replace(one, score=share * one.score + meaning)
 
     both = [added(one) for one in merged[:DEPTH]]
     # Below the depth the words do not count, so that the position is the same if only the meaning is known.

@@ -76,6 +76,11 @@ class Word:
     parts: tuple[str, ...] = ()
     corrections: tuple[str, ...] = ()
 
+    @property
+    def is_misspelled(self) -> bool:
+        """Whether only the corrections occur."""
+        return bool(self.corrections) and not self.count and not self.forms
+
 
 @dataclass(frozen=True, slots=True)
 class Understood:
@@ -85,7 +90,7 @@ class Understood:
         words: The wanted words and phrases.
         excluded: The words that must not occur.
         filters: The filters, as written.
-        words_first: Why results by words precede those by meaning, such as "phrase"; None if the ranks are combined.
+        literal: Why its words are meant as they are, such as "phrase"; None for words of a language.
         meaning: The text that was searched by meaning; None if only words were searched.
         floor: The cosine below which a passage may be near by chance.
         is_sentence: A document need not have all the words.
@@ -95,7 +100,7 @@ class Understood:
     words: tuple[Word, ...]
     excluded: tuple[str, ...]
     filters: tuple[str, ...]
-    words_first: str | None = None
+    literal: str | None = None
     meaning: str | None = None
     floor: float | None = None
     is_sentence: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from catchment.ledger import (
 )
 from catchment.search.asked import Asked, understand
 from catchment.search.fuse import DEPTH, fuse, key
-from catchment.search.language import is_code, nearest_name, parse, sentence, without_filters, written
+from catchment.search.language import nearest_name, parse, sentence, without_filters, written
 from catchment.search.present import present
 from catchment.search.results import Lanes, Results, Understood
 from catchment.search.task_search import find_tasks, wants_tasks
@@ -40,12 +41,10 @@ _NEAR = 20
 """Results that the meaning adds to a search by words."""
 _NEAR_ALONE = 100
 """Results of a search by meaning alone."""
+_NEAR_BELOW = 5
+"""Results below the floor for a sentence, if nothing else is found."""
 _SOME = 100
 """Results with some of the words."""
-_NEAR_BELOW = 5
-"""Results below the floor for a question, if nothing else is found."""
-_QUESTION = 3
-"""Words from which a query can be a question. A shorter one may be a name, and nothing is the right answer."""
 _ASKED = 400
 """Results by meaning that are read to find those that pass the filters."""
 _ALL = 2**31
@@ -53,12 +52,6 @@ SECONDS = 10.0
 """Time limit of a search, with all its attempts."""
 _LONGEST = 2_000
 """Characters of a query whose meaning is searched."""
-_FEW = 5
-"""A word that occurs at most so often is a name or an exact term."""
-_IN_SENTENCE, _IN_ALL = 0.35, 0.6
-"""Share of the score by words: if a document need not have all of them, and if it has."""
-_TOP = 10
-"""First results by words, which show whether a query is about code."""
 
 
 def search(
@@ -137,6 +130,8 @@ def _found(
 
     if not by_meaning or meaning is None:
         return page(by_words.ranked, by_words.total)
+    if not asked.is_sentence:
+        text = " ".join([text, *(word.corrections[0] for word in asked.words if word.is_misspelled)])
     try:
         found = _by_meaning(ledger, meaning, asked, text[:_LONGEST], by_words.ranked[:DEPTH])
         chance = meaning.chance
@@ -148,24 +143,14 @@ def _found(
     others = [one for one in found if one.content_id not in known]
     near = [one for one in others if one.cosine is not None and one.cosine >= chance.floor]
     near = near[: _NEAR if lanes is Lanes.BOTH else _NEAR_ALONE]
-    if asked.literal == "identifier" and by_words.total:
+    if by_words.total and not is_partial and asked.literal in {"identifier", "prefix"}:
         near = []
-    elif not near and not by_words.total and not asked.literal and len(typed.wanted) >= _QUESTION:
+    elif not near and not by_words.total and asked.is_sentence:
         near = others[:_NEAR_BELOW]
     total = by_words.total + _number_without_words(ledger, asked.query, by_words, near, by_conversation)
-    first = _words_first(ledger, asked, by_words)
-    if first is not None and len(by_words.ranked) < by_words.total:
-        near = []  # They follow the results by words, which this page does not end.
     with_words = [one for one in found if one.content_id in known]
-    ranked = fuse(
-        by_words.ranked,
-        [*with_words, *near],
-        chance.scaled,
-        share=_IN_SENTENCE if is_partial else _IN_ALL,
-        words_first=first is not None,
-        by_conversation=by_conversation,
-    )
-    understood = replace(understood, words_first=first, meaning=text, floor=chance.floor)
+    ranked = fuse(by_words.ranked, [*with_words, *near], chance.scaled, by_conversation=by_conversation)
+    understood = replace(understood, literal=asked.literal, meaning=text, floor=chance.floor)
     return page(ranked, total)
 
 
@@ -184,32 +169,32 @@ def _by_words(ledger: Ledger, asked: Asked, limit: int, by_conversation: bool) -
     if not asked.is_sentence or query.newest_first:
         ranking = ledger.library.rank(query, limit=limit, by_conversation=by_conversation)
         if ranking.total or len(query.wanted) < 2 or query.newest_first:
-            return _scaled(ranking), False
+            weights = asked.weights(query.wanted)
+            return _scaled(ranking, asked.coverage(query.wanted, weights, asked.has)), False
         query = asked.without_common()
     wanted = _quoted(query) or (tuple(chain.from_iterable(query.wanted)),)
     found = ledger.library.rank(replace(query, wanted=wanted), limit=_SOME, by_conversation=by_conversation)
-    return _covered(ledger, query, _scaled(found), asked.weights(query.wanted)), True
+    return _covered(ledger, asked, query, _scaled(found)), True
 
 
 def _quoted(query: Query) -> tuple[AnyOf, ...]:
     return tuple(group for group in query.wanted if any(term.is_quoted for term in group))
 
 
-def _scaled(ranking: Ranking) -> Ranking:
+def _scaled(ranking: Ranking, coverage: float = 1.0) -> Ranking:
+    """Divide each score by the best one, and multiply it by the square of the share of the query's words that occur."""
     best = max((one.score for one in ranking.ranked), default=1.0) or 1.0
-    return ranking._replace(ranked=[replace(one, score=one.score / best) for one in ranking.ranked])
+    return ranking._replace(ranked=[replace(one, score=one.score / best * coverage**2) for one in ranking.ranked])
 
 
-def _covered(ledger: Ledger, query: Query, ranking: Ranking, weights: Sequence[float]) -> Ranking:
-    """Multiply each score by the share of the query's words that the passage and the names have; rare ones count more."""
-    texts = ledger.library.words(ranking.ranked)
+def _covered(ledger: Ledger, asked: Asked, query: Query, ranking: Ranking) -> Ranking:
+    """Multiply each score by the square of the share of the query's words that the passage and the names have."""
+    texts, weights = ledger.library.words(ranking.ranked), asked.weights(query.wanted)
 
     def coverage(one: Ranked) -> float:
-        text = texts.get(one.content_id, "")
-        has = (any(_occurs(term, text) for term in group) for group in query.wanted)
-        return sum(weight for weight, it_has in zip(weights, has, strict=True) if it_has) / sum(weights)
+        return asked.coverage(query.wanted, weights, partial(_occurs, text=texts.get(one.content_id, "")))
 
-    scored = [replace(one, score=one.score * coverage(one)) for one in ranking.ranked]
+    scored = [replace(one, score=one.score * coverage(one) ** 2) for one in ranking.ranked]
     scored.sort(key=lambda one: (-one.score, one.content_id))
     placed = [replace(one, lexical_rank=rank) for rank, one in enumerate(scored, 1)]
     return ranking._replace(ranked=placed, total=len(placed))
@@ -268,26 +253,3 @@ def _number_without_words(
             [one.conversation for one in unseen.values() if one.conversation is not None]
         )
     return len(unseen) - ledger.library.rank(query, limit=1, by_conversation=by_conversation, within=contents).total
-
-
-def _words_first(ledger: Ledger, asked: Asked, by_words: Ranking) -> str | None:
-    """Return why the order by words stays: the query is literal, or about program code, which models know little of."""
-    if asked.literal:
-        return asked.literal
-    if not by_words.total:
-        return None
-    words = asked.words
-    if len(words) == 1 and 0 < words[0].count <= _FEW and not words[0].corrections:
-        return "rare word"
-    if len(words) > 1 and all(word.parts for word in words):
-        return "identifier"
-    top = ledger.library.names_and_types([one.content_id for one in by_words.ranked[:_TOP]])
-    meant = {word.text: word.corrections[0] for word in asked.words if word.corrections and not word.count}
-    typed = plain_words(" ".join(meant.get(term.text, term.text) for group in asked.typed.wanted for term in group))
-    names, _ = top.get(by_words.ranked[0].content_id, ((), ""))
-    least = len(typed.split()) / 2 if asked.is_sentence else 0
-    if any(name and len(name.split()) >= least and f" {name} " in f" {typed} " for name in names):
-        return "name of a document"
-    if asked.is_sentence:
-        return None
-    return "program code" if 2 * sum(map(is_code, (kind for _, kind in top.values()))) > len(top) else None

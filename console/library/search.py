@@ -172,7 +172,7 @@ def _show_explanation(found: Results) -> None:
     understood = found.understood
     order = "by words" if understood.words else "latest first"
     if understood.meaning is not None:
-        order = f"by words, then by meaning ({understood.words_first})" if understood.words_first else "by both"
+        order = f"by both ({understood.literal})" if understood.literal else "by both"
     if "type:task" in understood.filters:
         order = "earliest due date first"
     render.show_fields(

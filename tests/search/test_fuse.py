@@ -25,32 +25,26 @@ def contents(ranked: list[Ranked]) -> list[int]:
 
 
 def test_scores_are_added_by_their_shares() -> None:
-    ranked = fuse(by_words(1, 2, 3), by_meaning(4, 3), share=0.4)
+    ranked = fuse(by_words(1, 2, 3), by_meaning(4, 3))
     assert [(one.content_id, one.score) for one in ranked] == [
-        (4, pytest.approx(0.6)),
-        (3, pytest.approx(0.4 / 3 + 0.6 / 2)),
-        (1, pytest.approx(0.4)),
-        (2, pytest.approx(0.2)),
+        (1, pytest.approx(1 / 2)),
+        (4, pytest.approx(1 / 2)),
+        (3, pytest.approx(1 / 6 + 1 / 4)),
+        (2, pytest.approx(1 / 4)),
     ]
 
 
 def test_near_passage_counts_more_than_the_nearest_of_distant_ones() -> None:
     near, far = by_meaning(4, 3), [replace(one, cosine=one.cosine and one.cosine / 10) for one in by_meaning(4, 3)]
-    assert contents(fuse(by_words(1), near))[0] == 1
-    assert contents(fuse(by_words(1), near, share=0.3))[0] == 4
-    assert contents(fuse(by_words(1), far, share=0.3))[0] == 1
-    assert contents(fuse(by_words(1), far, lambda cosine: 10 * cosine, share=0.3))[0] == 4
+    words = [replace(one, score=one.score / 2) for one in by_words(1)]
+    assert contents(fuse(words, near))[0] == 4
+    assert contents(fuse(words, far))[0] == 1
+    assert contents(fuse(words, far, lambda cosine: 10 * cosine))[0] == 4
 
 
 def test_equal_ranks_are_ordered_by_content() -> None:
     assert contents(fuse(by_words(9), by_meaning(4))) == [4, 9]
     assert contents(fuse(by_words(4), by_meaning(9))) == [4, 9]
-
-
-def test_words_first_keeps_their_order_and_appends() -> None:
-    ranked = fuse(by_words(1, 2, 3), by_meaning(4, 3), words_first=True)
-    assert contents(ranked) == [1, 2, 3, 4]
-    assert [one.semantic_rank for one in ranked] == [None, None, 2, 1]
 
 
 def test_passage_with_the_words_is_shown() -> None:
@@ -68,15 +62,12 @@ def test_messages_of_a_conversation_are_one_result() -> None:
     assert sorted(contents(fuse(best, near))) == [7, 8, 9]
 
 
-@pytest.mark.parametrize("words_first", [True, False])
 @given(data=st.data(), total=st.integers(0, DEPTH + 60), near=st.sets(st.integers(1, DEPTH + 80), max_size=30))
-def test_order_is_independent_of_the_page(words_first: bool, data: st.DataObject, total: int, near: set[int]) -> None:
+def test_order_is_independent_of_the_page(data: st.DataObject, total: int, near: set[int]) -> None:
     order = data.draw(st.permutations(sorted(near)))
     everything = by_words(*range(1, total + 1))
-    whole = contents(fuse(everything, by_meaning(*order), words_first=words_first))
+    whole = contents(fuse(everything, by_meaning(*order)))
     assert sorted(whole) == sorted({*range(1, total + 1), *near})
     seen = data.draw(st.integers(DEPTH, DEPTH + 100))
-    # The search leaves out results by meaning that a page of results by words does not reach.
-    reached = by_meaning(*order) if not words_first or seen >= total else []
-    part = contents(fuse(everything[:seen], reached, words_first=words_first))
+    part = contents(fuse(everything[:seen], by_meaning(*order)))
     assert part[: min(seen, total)] == whole[: min(seen, total)]

@@ -11,7 +11,6 @@ from sqlalchemy import ColumnElement, Select, func, literal, select
 
 from catchment.errors import NotFound
 from catchment.ledger.db.database import AnyRow, Reading, Store, among, as_map, from_json, from_micros, maybe_time
-from catchment.ledger.db.folding import plain_words
 from catchment.ledger.db.job_states import in_parts
 from catchment.ledger.db.lookup import ListPage, before, cut, key_of, prefix_condition
 from catchment.ledger.db.records import ContentFacts, MessageBody, Named, Ranked, Ranking, Shown
@@ -156,18 +155,6 @@ class Library:
         """Return the folded words of each ranked content, between spaces: of its names, and of its best chunk and heading."""
         with self._store.read() as reading:
             return matches.words(reading, ranked)
-
-    def names_and_types(self, content_ids: Collection[int]) -> dict[int, tuple[set[str], str]]:
-        """Return for each content the titles and aliases of its documents, as `plain_words`, and its media type."""
-        columns = select(documents.c.content_id, documents.c.title, documents.c.aliases, contents.c.media_type)
-        mine = columns.join(contents, contents.c.id == documents.c.content_id).where(_LIVE)
-        found: dict[int, tuple[set[str], str]] = {}
-        with self._store.read() as reading:
-            rows = reading.execute(mine.where(among(reading, documents.c.content_id, content_ids)))
-            for content, title, aliases, media_type in rows:
-                names, _ = found.setdefault(content, (set(), media_type))
-                names.update(map(plain_words, (title, *aliases.split("\n"))))
-        return found
 
     def in_conversations(self, conversations: Collection[int]) -> list[int]:
         """Return the contents of all messages in these conversations."""
