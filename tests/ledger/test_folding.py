@@ -5,8 +5,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from contextlib import closing
-from pathlib import Path
-from sqlite3 import connect
 
 import pytest
 from hypothesis import given
@@ -14,9 +12,11 @@ from hypothesis import strategies as st
 
 from catchment.ledger import Folded, Ledger, plain_words
 from catchment.ledger.db.folding import fold
+from catchment.ledger.library import word_parts
+from catchment.ledger.library.word_index import INDEXES
 from catchment.model import Entity, EntityKind
 from tests.ledger.test_search import ask, found, put
-from tests.ledger.world import Clock, World
+from tests.ledger.world import World
 
 _LETTERS = st.sampled_from([*map(chr, (*range(0x20, 0x180), *range(0x300, 0x310), *range(0x370, 0x460)))])
 _OTHERS = st.sampled_from([*map(chr, (*range(0x5D0, 0x650), *range(0x905, 0x950), *range(0x1100, 0x1200)))])
@@ -155,17 +155,22 @@ def test_words_beside_other_scripts_and_versions_are_found(world: World) -> None
     assert sorted(found(world, "3.11")) == ["version.md", "売上.md"]
 
 
-def test_library_with_joined_scripts_is_migrated_from_its_texts(tmp_path: Path) -> None:
-    url, clock = f"sqlite:///{tmp_path / 'ledger.db'}", Clock()
-    world = World(url, clock, Ledger.open(url, clock=clock))
-    put(world, "a.md", "我喜欢ChatGPT")
+@pytest.mark.databases
+def test_library_with_joined_scripts_is_migrated_from_its_texts(world: World) -> None:
+    put(world, "GPT模型.md", "我喜欢ChatGPT")
+    with world.ledger._store.write() as writing:
+        for index in INDEXES:
+            word_parts.clear(writing, index)
+        if not writing.sqlite:
+            writing.connection.exec_driver_sql(
+                "CREATE OR REPLACE FUNCTION fold(value TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT"
+                " AS $$ SELECT lower(value) $$"
+            )
+        writing.connection.exec_driver_sql("UPDATE revision SET version_num = '0011'")
     world.ledger.close()
-    with closing(connect(tmp_path / "ledger.db")) as database, database:
-        database.execute("INSERT INTO chunk_index (chunk_index) VALUES ('delete-all')")
-        database.execute("INSERT INTO chunk_index (rowid, heading, text) VALUES (1, '', '我喜欢chatgpt')")
-        database.execute("UPDATE revision SET version_num = '0011'")
-    with closing(Ledger.open(url, clock=clock)) as ledger:
-        assert found(World(url, clock, ledger), "chatgpt") == ["a.md"]
+    with closing(Ledger.open(world.url, clock=world.clock)) as ledger:
+        migrated = World(world.url, world.clock, ledger)
+        assert found(migrated, "chatgpt") == found(migrated, "title:gpt模型") == ["GPT模型.md"]
         assert ledger.check(deep=True) == []
 
 
