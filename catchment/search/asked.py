@@ -19,6 +19,8 @@ _SENTENCE = 4
 _DEFAULT = "en"
 _COMMON, _COMMON_AT_LEAST = 0.25, 20
 """Share and number of passages with a word from which it does not count if a document need not have all words."""
+_COMMON_GRAMMAR = 0.02
+"""The same share for the only stop word of a query: if it is rare, it may be a word of another language, or a name."""
 _CORRECTED = 0.5
 """How much a correction counts, compared with the word itself."""
 _LONGEST_RUN = 6
@@ -103,7 +105,11 @@ def _without_common(query: Query, found: Mapping[str, int], passages: int, gramm
     def number(group: AnyOf) -> int:
         return 0 if group[0].is_quoted else found.get(group[0].words, 0)
 
-    content = [group for group in query.wanted if group[0].words not in grammar]
+    def is_grammar(group: AnyOf) -> bool:
+        is_rare = len(grammar) == 1 and 0 < number(group) < passages * _COMMON_GRAMMAR
+        return group[0].words in grammar and not is_rare
+
+    content = [group for group in query.wanted if not is_grammar(group)]
     rare = [group for group in content if number(group) <= max(_COMMON_AT_LEAST, passages * _COMMON)]
     # Words that occur nowhere are no reason to leave out words that occur.
     kept = rare if any(map(number, rare)) else content

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import ClassVar, cast
 
 import pytest
 from pydantic import TypeAdapter
 
 from catchment.errors import BadInput, MeaningOff
-from catchment.ledger import Ledger
+from catchment.ledger import Ledger, Vocabulary
 from catchment.model import Document, Entity, EntityKind
 from catchment.search.asked import understand
 from catchment.search.language import parse
@@ -173,6 +174,36 @@ def test_word_that_occurs_nowhere_does_not_count_beside_others(ask: Asked) -> No
 def test_sentences_are_matched_softly(library: World, query: str, is_sentence: bool) -> None:
     typed = parse(query, {"notes": "obsidian"}, NOW)
     assert understand(typed, library.ledger.vocabulary).is_sentence is is_sentence
+
+
+class _German:
+    """The vocabulary of a thousand German passages."""
+
+    counts: ClassVar = {"it": 3, "is": 3, "abteilung": 9, "die": 800}
+
+    def languages(self) -> set[str]:
+        return {"de"}
+
+    def passages(self) -> int:
+        return 1_000
+
+    def among(self, words: Collection[str]) -> dict[str, int]:
+        return {word: count for word, count in self.counts.items() if word in words}
+
+    def beginning(self, prefixes: Collection[str]) -> dict[str, list[str]]:
+        return {prefix: [] for prefix in prefixes}
+
+    def letters(self, first: str) -> set[str]:
+        return set(first)
+
+
+@pytest.mark.parametrize(
+    ("query", "subject"),
+    [("IT Abteilung", ["IT", "Abteilung"]), ("is it Abteilung", ["Abteilung"]), ("die Abteilung", ["Abteilung"])],
+)
+def test_lone_rare_stop_word_counts(query: str, subject: list[str]) -> None:
+    asked = understand(parse(query, {}, NOW), cast(Vocabulary, _German()))
+    assert [group[0].text for group in asked.query.wanted] == subject
 
 
 def test_sentence_finds_documents_without_all_its_words(ask: Asked) -> None:
