@@ -42,7 +42,9 @@ _NEAR = 20
 _NEAR_ALONE = 100
 """Results of a search by meaning alone."""
 _NEAR_BELOW = 5
-"""Results below the floor for a sentence, if nothing else is found."""
+"""Results below the floor for a question, if nothing else is found."""
+_QUESTION = 3
+"""Words from which a query can be a question. A shorter one may be a name, and nothing is the right answer."""
 _SOME = 100
 """Results with some of the words."""
 _ASKED = 400
@@ -145,7 +147,7 @@ def _found(
     near = near[: _NEAR if lanes is Lanes.BOTH else _NEAR_ALONE]
     if by_words.total and not is_partial and asked.literal in {"identifier", "prefix"}:
         near = []
-    elif not near and not by_words.total and asked.is_sentence:
+    elif not near and not by_words.total and not asked.literal and len(typed.wanted) >= _QUESTION:
         near = others[:_NEAR_BELOW]
     total = by_words.total + _number_without_words(ledger, asked.query, by_words, near, by_conversation)
     with_words = [one for one in found if one.content_id in known]
