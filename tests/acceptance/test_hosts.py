@@ -31,6 +31,7 @@ from tests.waiting import until
 
 pytestmark = [
     pytest.mark.acceptance,
+    pytest.mark.long,
     pytest.mark.skipif(
         os.geteuid() != 0 or not is_installed(), reason="needs root for a second boot, and PostgreSQL 15"
     ),
@@ -193,7 +194,6 @@ def test_sources_run_where_they_can(together: Together) -> None:
     assert runs[0]["labels"]["catchment.host"] in ("attic", "barn")
 
 
-@pytest.mark.long
 def test_killed_host_is_replaced_where_possible(together: Together) -> None:
     """What the dead host read in `any` continues on the other one; its own sources wait, and come with a move."""
     site = together.site

@@ -18,7 +18,7 @@ from tests.acceptance.person import Person
 from tests.postgres_server import PostgresServer
 from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.postgres]
+pytestmark = [pytest.mark.acceptance, pytest.mark.postgres, pytest.mark.long]
 
 LOGIN = "admin:a shared secret"
 

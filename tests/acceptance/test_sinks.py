@@ -15,7 +15,7 @@ from tests.acceptance import document
 from tests.acceptance.person import COMMAND, PROJECT, Person
 from tests.waiting import until
 
-pytestmark = [pytest.mark.acceptance]
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.acceptance.person import COMMAND, PROJECT, Person
 from tests.faults.versions import kept
 from tests.prefect_tables import lay_tables
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 
 def test_home_is_upgraded_moved_and_removed_as_the_readme_says(tmp_path: Path) -> None:

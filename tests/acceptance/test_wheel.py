@@ -19,7 +19,7 @@ from tests.acceptance.person import COMMAND, Person, upright
 from tests.prefect_tables import lay_tables
 from tests.project_files import export
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 _LOOPBACK_UP = "import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sh', b'lo', 1))"
 _WITHOUT_NETWORK = (

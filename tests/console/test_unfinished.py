@@ -107,6 +107,7 @@ def test_backup_of_an_unfinished_restore_holds_its_files(cli: Cli, other: Path, 
 
 
 @pytest.mark.faults
+@pytest.mark.long
 def test_restore_killed_anywhere_is_finished_or_has_no_effect(cli: Cli, other: Path, tmp_path: Path) -> None:
     assert cli("audit", "export", str(tmp_path / "audit.tar")).code == 0
     before = shutil.copytree(other, tmp_path / "before")

@@ -166,6 +166,7 @@ def container() -> Iterator[Container]:
 
 
 @pytest.mark.server
+@pytest.mark.long
 def test_image_finds_a_note_is_healthy_and_stops_in_time(container: Container) -> None:
     vault = str(PROJECT / "examples" / "vault")
     for words in (
