@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 ACCENTED_HINTS = (
     *("aseñ", "hasło", "lösenord", "jelszó", "şifre", "slaptažod", "mật khẩu", "парол", "лозинк", "κωδικ"),
@@ -48,6 +49,21 @@ _REFERENCE = re.compile(
     r"|://|\w[(\[]|(?:/[\w.-]+){2}|\A(?:env|file|keyring|block|vault|op|arn|ref)[:+]",
     re.IGNORECASE,
 )
+_OPENING_REFERENCE = re.compile(
+    r"\A[$@&!%*=:](?:[A-Za-z_.-]+[0-9]*%?|[{(].*|[0-9][a-z]?\$.*)\Z|\A[$@&!%*=:].*(?:pass|pwd|secret|token)"
+    r"|\A(?:[~.]{0,2}[/\\]\w|--|<.*>\Z|\{.*\}\Z|\(.*\)\Z|\[.*\]\Z)"
+    r"|\$\{|\{\{|\{%|%\(|://|(?:/[\w.-]+){2}|/[a-z]{3,}|\A[A-Za-z]:\\|\A(?:env|file|keyring|block|vault|op|arn|ref)[:+]",
+    re.IGNORECASE,
+)
+_CODE = re.compile(
+    r"\w\(.*\)|\w\[.*\]|[(\[{]\Z|->|=>|::|&&|\|\||[!=]=|\$[a-z_]{4,}\Z|[,;&|?][\w-]+[:=]|[\"'`]\s*[+,}\])]|\\[nrt\"']|</|/>"
+    r"|\A(?:[A-Za-z_]+[0-9]?\.)+[A-Za-z_]+[0-9]?\Z"
+    r"|(?:\A|[^A-Za-z])(?:u?int|float|complex|utf-?|sha|md|base|p)[0-9]{1,5}(?![A-Za-z0-9])"
+)
+"""Expressions: calls, operators, members of objects, types."""
+_WORDS_AND_NUMBER = re.compile(r"[A-Za-z]{4,}[0-9]*[^\w\s()\[\]{}\"'`\\/:=<>|,;~][A-Za-z]*[0-9]{2,8}[!?]?")
+_KINDS = tuple(re.compile(letters) for letters in ("[a-z]", "[A-Z]", "[0-9]", r"[^A-Za-z0-9]"))
+_LEAST_MIXED = 8
 _WORD_OF_A_NAME = re.compile(
     rf"pass|pwd|secret|token|user|login|field|crypt|{ACCENTED_NAMES}|{FOREIGN_NAMES}", re.IGNORECASE
 )
@@ -90,8 +106,28 @@ def is_placeholder(value: str) -> bool:
 
 def is_password(value: str) -> bool:
     """Return whether a value is a password, not a placeholder, a reference, a name or a label."""
+    if is_chosen(value):
+        return True
     is_name = _WORD_OF_A_NAME.search(value) and not _STRONG.match(value)
     return not (is_name or is_placeholder(value) or _LABEL.fullmatch(value) or is_foreign(value))
+
+
+def is_mixed(value: str) -> bool:
+    """Return whether at least three of small letters, capitals, digits and symbols alternate in a value."""
+    kinds = [next(number for number, kind in enumerate(_KINDS) if kind.match(letter)) for letter in value]
+    turns = sum(1 for before, after in pairwise(kinds) if before != after)
+    return len(set(kinds)) >= 3 and 5 * turns >= 2 * (len(value) - 1)
+
+
+def is_chosen(value: str) -> bool:
+    """Return whether a value with any symbols is a password, because code and references do not look like it."""
+    return (
+        len(value) >= _LEAST_MIXED
+        and value.isascii()
+        and (is_mixed(value) or _WORDS_AND_NUMBER.fullmatch(value) is not None)
+        and not (_PLACEHOLDER.search(value) or _OPENING_REFERENCE.search(value) or _CODE.search(value))
+        and not (_WORD_OF_A_NAME.search(value) and not _STRONG.match(value))
+    )
 
 
 def is_foreign(value: str) -> bool:

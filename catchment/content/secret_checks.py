@@ -8,13 +8,13 @@ import hashlib
 import math
 import re
 from collections import Counter
-from itertools import pairwise
 
 from catchment.content.passwords import (
     is_assigned_password,
     is_directive,
     is_foreign,
     is_in_row,
+    is_mixed,
     is_password,
     is_placeholder,
     is_symbolic_password,
@@ -36,12 +36,12 @@ _LETTER, _DIGIT = re.compile(r"[A-Za-z]"), re.compile(r"[0-9]")
 _HEXADECIMAL = re.compile(r"[0-9a-f-]+|[0-9A-F-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
 _SEPARATED_WORD = re.compile(r"(?:\A|[-_./:+@#])[A-Za-z]?[a-z]{3,}(?:\Z|[-_./:+@#])")
-_CLASSES = tuple(re.compile(letters) for letters in ("[a-z]", "[A-Z]", "[0-9]", r"[^A-Za-z0-9]"))
 _KEY_OF_A_SECRET = re.compile(
     r"(?:api|access|auth|private|secret|encryption|signing|master|shared|account|license|client|consumer|app(?:lication)?"
     r"|storage|subscription|session|jwt|hmac|aes|server|service|deploy|admin|integration|ingest|write)[_ .-]?\Z",
     re.IGNORECASE,
 )
+_ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}")
 _PATH = re.compile(r"[/\\]")
 _NETRC = re.compile(r"machine \S{1,100}\s{1,10}(?:login|user) \S{1,100}\s{1,10}\Z")
 _OPTION = re.compile(r"(?:\A|\s)--?[\w-]{0,40}\Z")
@@ -110,15 +110,7 @@ def _is_random(value: str) -> bool:
 
 def _is_mixed(value: str) -> bool:
     """Return whether letters, digits and symbols alternate in a short value, as in passwords."""
-    kinds = [next(number for number, kind in enumerate(_CLASSES) if kind.match(letter)) for letter in value]
-    turns = sum(1 for before, after in pairwise(kinds) if before != after)
-    return (
-        len(set(kinds)) >= 3
-        and 2 in kinds
-        and 5 * turns >= 2 * (len(value) - 1)
-        and not _PLACEHOLDER.search(value)
-        and not _PATH.search(value)
-    )
+    return bool(is_mixed(value) and _DIGIT.search(value) and not _PLACEHOLDER.search(value) and not _PATH.search(value))
 
 
 def is_random_match(match: re.Match[str], text: str) -> bool:
@@ -183,6 +175,12 @@ def is_credential(match: re.Match[str], text: str) -> bool:
     """Return whether the value in an address, a command or a netrc file is a password."""
     start, stop = span(match)
     return is_password(text[start:stop])
+
+
+def is_in_address(match: re.Match[str], text: str) -> bool:
+    """Return whether the value in an address, in which symbols are escaped (RFC 3986), is a password."""
+    start, stop = span(match)
+    return is_password(_ESCAPED.sub("+", text[start:stop]))
 
 
 def is_argument(match: re.Match[str], text: str) -> bool:

@@ -18,6 +18,7 @@ from catchment.content.passwords import (
     ACCENTED_NAMES,
     FOREIGN_HINTS,
     FOREIGN_NAMES,
+    is_chosen,
     passwords_below,
 )
 from catchment.content.secret_checks import (
@@ -27,6 +28,7 @@ from catchment.content.secret_checks import (
     is_argument,
     is_authorization,
     is_credential,
+    is_in_address,
     is_key,
     is_named,
     is_named_key,
@@ -93,16 +95,20 @@ class PasswordRule(SecretRule):
         return re.compile(self.words)
 
     def secrets(self, searched: str, text: str) -> Iterator[tuple[int, int]]:
-        end_of_line = end_of_table = 0
+        end_of_line = end = 0
         for match in self.pattern.finditer(searched):
-            if match.start() < end_of_table:
+            if match.start() < end:
                 continue
-            if match.lastgroup and self.holds(match, text):
+            start, stop = match.span("whole")
+            if start >= 0 and is_chosen(text[start:stop]) and not match["suffix"].strip("0123456789_"):
+                yield start, stop
+                end = stop
+            elif match.lastgroup not in {None, "whole"} and self.holds(match, text):
                 yield span(match)
             if match.lastgroup in {None, "cell", "argument"} and match.start() >= end_of_line:
                 stop = searched.find("\n", match.start())
                 end_of_line = stop if stop >= 0 else len(searched)
-                end_of_table, passwords = passwords_below(self.names, match.start(), searched, text)
+                end, passwords = passwords_below(self.names, match.start(), searched, text)
                 yield from passwords
 
 
@@ -192,10 +198,16 @@ def _private_key(first: str, kind: str, *hints: str) -> SecretRule:
     )
 
 
+_WHOLE = (
+    r"(?:(?=[\"'`]?(?P<whole>(?<=\")[^\s\"«]{8,64}+(?=\")|(?<=')[^\s'«]{8,64}+(?=')|(?![\"'`])[^\s«]{8,64}?"
+    r"(?=[*_]{0,2}[,;]?(?:[ \t]*(?:[\r\n]|\Z)|[ \t]+(?:[#(|]|//))|<(?:/|br)|\\[nrt])))|)"
+)
+"""The value up to the end of the quotes or of the line, with any symbols."""
 _VALUE = (
+    rf"{_WHOLE}"
     r"(?:\\{0,3}[bru@]?(?:\"(?P<double>[^\s\"'`]{4,1000}+)\"|'(?P<single>[^\s\"'`]{4,1000}+)'|`(?P<ticked>[^\s\"'`]{4,1000}+)`)"
     r"|[\"'`]?(?P<groups>[a-z0-9]{4}(?:[ -][a-z0-9]{4}){3,5})(?=[\"'`]|[ \t]*(?:[#;,\r\n]|\Z))"
-    r"|(?P<bare>[^\s\"'`,;<>()\[\]{}|&]{4,1000}+)(?=[\s,;\"'`<)\]}|&]|\Z))"
+    r"|(?P<bare>[^\s\"'`,;<>()\[\]{}|&]{4,1000}+)(?=[\s,;\"'`<)\]}|&]|\Z)|[\"'`]?(?P=whole))"
 )
 _SPACE = "[ \\t\xa0\u202f]"
 _ASSIGNED = (
@@ -260,8 +272,8 @@ RULES: tuple[SecretRule, ...] = (
     SecretRule(
         "password",
         ("://",),
-        r"://[A-Za-z0-9._%+-]{0,64}+:(?P<secret>[^\s/@:\"'<>]{3,128}+)@(?=[A-Za-z0-9\[])",
-        is_credential,
+        r"://[A-Za-z0-9._%+;-]{0,64}+:(?P<secret>[^\s/@:\"'<>]{3,128}+)@(?=[A-Za-z0-9\[])",
+        is_in_address,
         Scope.TEXT,
     ),
     SecretRule(
@@ -296,8 +308,10 @@ RULES: tuple[SecretRule, ...] = (
     _after(
         "password",
         " -",
-        r"-(?<= -)(?:(?P<login>u|a|-user|-proxy-user|-auth)[ =][\"']?[^\s:%\"'$]{1,60}[:%]|(?P<option>p[ =]?|[aw] )[\"']?"
-        r"|(?P<batch>[cdmsn]{0,3}b[a-z0-9]{0,3} )[^\n|;&<>]{1,120} [\"']?)(?P<secret>[^\s\"'`|;&<>()]{4,128}+)",
+        r"-(?<= -)(?:(?P<login>u|a|-user|-proxy-user|-auth)[ =](?P<quote>[\"'])?[^\s:%\"'$]{1,60}[:%]"
+        r"|(?P<option>p[ =]?|[aw] )[\"']?"
+        r"|(?P<batch>[cdmsn]{0,3}b[a-z0-9]{0,3} )[^\n|;&<>]{1,120} [\"']?)"
+        r"(?P<secret>(?<=\")[^\s\"]{4,128}+(?=\")|(?<=')[^\s']{4,128}+(?=')|(?(quote)[^\s\"']{4,128}+|[^\s\"'`|;&<>()]{4,128}+))",
         is_argument,
     ),
     _after(

@@ -562,6 +562,73 @@ def test_password_in_its_notation_is_masked(text: str) -> None:
         assert re.sub("«[^»]+»", value, masked_text) == text.format(value, value)
 
 
+_SYMBOLS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+
+
+@pytest.mark.parametrize("symbol", _SYMBOLS)
+@pytest.mark.parametrize(
+    "template",
+    [
+        "password: {}",
+        "DB_PASSWORD={}",
+        "pwd = {} # nightly",
+        'password = "{}"',
+        "'password': '{}',",
+        "curl -u 'ada:{}'",
+    ],
+)
+def test_password_with_any_symbol_is_masked_as_a_whole(template: str, symbol: str) -> None:
+    value = f"Xk7q{symbol}Lm2wZ9"
+    if symbol not in template and (symbol != '"' or "curl" not in template):
+        masked_text = mask(template.format(value))
+        assert masked_text == template.format("«password»")
+
+
+@pytest.mark.parametrize("letters", [f"{_LETTERS}!@#$%^&*", _LETTERS + _SYMBOLS])
+def test_most_random_passwords_are_masked_as_a_whole(letters: str) -> None:
+    lot = random.Random(3)
+    values = ["".join(lot.choices(letters, k=14)) for _ in range(300)]
+    kept = [value for value in values if mask(f"password: {value}").rstrip(",;*_") != "password: «password»"]
+    assert len(kept) <= 75, kept
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("password: velvet.{0}", "docker login -p 'Xk7q.{0}' weir", "curl -u ada:Xk7q${0} weir", "psk=Xk7q;{0}"),
+        *("IDENTIFIED BY 'Xk7q%{0}'", "*:*:*:ada:Xk7q.{0}\n", "| a | password |\n|--|--|\n| b | Xk7q%{0} |"),
+        *("postgres://ada:{0}%21@db/x", "postgres://ada:%40{0}@db/x", "https://ada:Xk7q.{0}@nas/x"),
+        *("https://ada:Xk7q${0}@nas/x", "smb://dom;ada:{0}@nas", "- Password: Xk7q(Lm2w<br>{0}"),
+    ],
+)
+def test_password_with_symbols_is_masked_in_its_notation(text: str) -> None:
+    assert "kiwi77" not in mask(text.format("kiwi77")).replace("<br>kiwi77", "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            'password = config.get("db2Password")',
+            "password = Xk7(lm2, W9)",
+            "password: ${{DB_PASS2}}",
+            "password=$Db2Pass",
+        ),
+        *("password: {{ Vault2.Db9 }}", "password = form2.Data9", "pwd = h2.Hash(X9)", "PASSWORD=%DB_PASS2%"),
+        *(
+            "password = Sha256.Of[2]",
+            "password: $2y$10$Xk7qLm2wZ9",
+            "password = /Run/Secrets2",
+            "password: numpy.int64",
+        ),
+        *("password=f2(X),user=Y3", "https://ada:%(pass2)s@db", "password: server.p12", "'password': Xk2->Lm9"),
+        *("connect(password=Auth_info[2])", "password=~/.Pw2/X9", 'password: "Xk2" + Lm9("x")'),
+    ],
+)
+def test_code_beside_the_name_of_a_password_is_unchanged(text: str) -> None:
+    assert mask(text) == text
+
+
 @pytest.mark.parametrize("value", ["wqzk fjdp lmno bvtr", "wqzk-fjdp-lmno-bvtr", "aB3d 9fGh iJ7k LmN2 oP4q rS6t"])
 def test_password_of_an_application_in_groups_is_masked(value: str) -> None:
     for text in (
