@@ -197,7 +197,7 @@ def passwords_below(names: re.Pattern[str], place: int, lower: str, text: str) -
     if any(cell and cell == value for cell, value in zip(cells, first, strict=False)):  # a list of words
         return 0, []
     while place < len(text):
-        stop = _line_end(text, place + 1)
+        stop = _row_end(text, place + 1)
         row = _cells(separator, text[place + 1 : stop], place + 1)
         if len(row) != len(cells):
             break
@@ -216,6 +216,16 @@ def _line_end(text: str, place: int) -> int:
     return stop if stop >= 0 else min(place + _LONGEST_ROW, len(text))
 
 
+def _row_end(text: str, place: int) -> int:
+    """Return the end of a row; a cell in quotes may have several lines."""
+    stop = _line_end(text, place)
+    quotes, end = text.count('"', place, stop), stop
+    while quotes % 2 and end < len(text) and end - place < _LONGEST_ROW:
+        start, end = end, _line_end(text, end + 1)
+        quotes += text.count('"', start, end)
+    return stop if quotes % 2 else end
+
+
 def _cells(separator: str, line: str, place: int) -> list[tuple[int, int]]:
     """Return start and end of the content of each cell of a line that starts at a place."""
     spans = []
@@ -223,6 +233,8 @@ def _cells(separator: str, line: str, place: int) -> list[tuple[int, int]]:
         content = cell[1].strip(_MARKUP)
         start = cell.start(1) + cell[1].find(content)
         spans.append((place + start, place + start + len(content)))
+        if cell.end() == cell.end(1):  # not before a separator, after which the last cell may be empty
+            break
     return spans
 
 

@@ -562,6 +562,20 @@ def test_password_in_its_notation_is_masked(text: str) -> None:
         assert re.sub("«[^»]+»", value, masked_text) == text.format(value, value)
 
 
+def test_password_in_an_export_of_a_program_is_masked() -> None:
+    for text in (
+        "name,url,username,password,note\nBank,https://b.org,ada,{0},\nShop,https://c.org,bo,{0},pays\n",
+        "Title,URL,Username,Password,Notes,OTPAuth\r\nBank,https://b.org,ada,{0},,\r\nShop,,bo,{0},,\r\n",
+        "folder,favorite,name,login_username,login_password,login_totp\n,,Bank,ada,{0},\n",
+        'url,username,password,totp,extra,name\nb.org,ada,{0},,"a note,\nof ""three""\nlines",Bank\nc.org,bo,{0},,,Shop',
+        "a;password;\nb;{0};\nc;;\nd;{0};\n",
+    ):
+        filled = text.format("Pky6Wq7lBUv")
+        assert mask(filled) == text.format("«password»") != filled
+    unclosed = 'a,password\nb,Pky6Wq7lBUv\n"c,d\n' + "word, word\n" * 500
+    assert mask(unclosed) == unclosed.replace("Pky6Wq7lBUv", "«password»")
+
+
 _SYMBOLS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
 
