@@ -74,6 +74,8 @@ _LABEL = re.compile(
 _NAME = re.compile(r"[^\W\d]+(?:[-.:/][^\W\d]+)*[-.:/]?")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=\Z")
 _END_OF_LINE = re.compile(r"[*_\"']{0,2}[ \t]*(?:[#;\r\n]|//|\Z)")
+_NUMBERED = re.compile(r"[A-Za-z]{4,}[0-9]{2,}[A-Za-z]*|[0-9]{6,12}")
+_END_OF_PART = re.compile(r"[*_\"']{0,2}[ \t]*[,|()<]")
 _DIRECTIVE = re.compile(
     r"(?:\A|\n)[ \t]*(?:bindpw|rootpw|requirepass|masterauth|wpa-psk|wpa-passphrase) [\"']?\Z", re.IGNORECASE
 )
@@ -169,10 +171,12 @@ def is_assigned_password(match: re.Match[str], text: str) -> bool:
     if match.lastgroup == "argument" and text[text.rfind(",", 0, start) - 1] not in "\"'":  # an argument in code
         return False
     if match.lastgroup == "bare":
-        is_assignment = text[start - 1] == "="
-        if is_assignment and text.startswith((",", ")"), stop):  # an argument in code
-            return False
-        if not is_assignment and not _END_OF_LINE.match(text, stop):  # a sentence or an expression
+        is_numbered = _NUMBERED.fullmatch(value) is not None
+        if text[start - 1] == "=":
+            is_code = not is_numbered or (value.isalnum() and "(" in text[_line_start(text, start) : start])
+            if text.startswith((",", ")"), stop) and is_code and not value.isdigit():  # an argument
+                return False
+        elif not (_END_OF_LINE.match(text, stop) or (is_numbered and _END_OF_PART.match(text, stop))):  # a sentence
             return False
     return bool(_VARIABLE.search(text, max(0, start - 60), start)) or not _NAME.fullmatch(value)
 

@@ -176,7 +176,7 @@ def _checked(name: str, hints: str, shape: str, holds: Callable[[re.Match[str], 
     return SecretRule(name, tuple(hints.replace("*", "").split()), _bounded(_expanded(shape)), holds, scope)
 
 
-_GAP = r"[^A-Za-z0-9+/=-]{1,20}+"
+_GAP = r"[^A-Za-z0-9+/=-]{1,20}+(?:(?<=\n)-)?"
 _KEY_LINES = rf"(?>(?:{_GAP}[A-Z][A-Za-z-]{{2,20}}+: [^\n\\]{{1,200}}+){{0,5}})(?>(?:{_GAP}[A-Za-z0-9+/=]{{20,}}+)+)"
 """The lines of a key without a last line: fields, then lines of base64, however they are quoted."""
 
@@ -192,7 +192,7 @@ def _private_key(first: str, kind: str, *hints: str) -> SecretRule:
         "private key",
         hints,
         first.format(f"(?P<kind>{kind})")
-        + f"(?:(?P<secret>(?>(?:[^-]++|-(?!{dashes[1:]})){{1,10000}})){last.format('(?P=kind)')}|(?P<lines>{_KEY_LINES}))",
+        + f"(?:(?P<secret>(?>(?:[^-]++|-(?!{dashes[1:]})){{1,10000}}))-?{last.format('(?P=kind)')}|(?P<lines>{_KEY_LINES}))",
         is_key,
         Scope.TEXT,
     )
@@ -214,9 +214,10 @@ _ASSIGNED = (
     r"(?P<suffix>[\w-]{0,24}+)[\\\"'`\]*]{0,5}"
     rf"(?:(?:{_SPACE}{{0,8}}(?::[ \t]?[a-z][\w.]{{0,20}}[ \t]=|:=|=>|[:=]{{1,3}}|：)[*_]{{0,2}}"
     r"|[\s,]{1,40}+[\"']?value[\"']?[:=])"
-    rf"{_SPACE}{{0,8}}{_VALUE}"
-    r"|[ \t]{0,3},[ \t]{0,3}[\"'](?P<argument>[^\s\"'`]{4,200}+)[\"']|>(?P<element>[^\s<>]{4,200}+)</"
-    r"|[ \t]{1,20}\|[ \t]{1,20}`?(?P<cell>[^\s|`]{4,200}+)`?[ \t]{0,20}(?:[|\r\n]|\Z)"
+    rf"{_SPACE}{{0,8}}(?:[*_]{{1,2}}(?=[^\s*_]+[*_]))?{_VALUE}"
+    r"|[ \t]{0,3},[ \t]{0,3}[\"'](?P<argument>[^\s\"'`]{4,200}+)[\"']"
+    r"|(?:[ \t][^<>\n]{1,100}+)?>(?:<!\[cdata\[)?(?P<element>[^\s<>\]]{4,200}+)(?:\]\]>)?</"
+    r"|[ \t]{1,20}\|[ \t]{1,20}[`*]{0,2}(?P<cell>[^\s|`]{4,200}+)`?[ \t]{0,20}(?:[|\r\n]|\Z)"
     r"|[ \t][\"']?(?P<option>[^\s\"'`,;<>()\[\]{}|&]{4,200}+)(?=[\s\"'`]|\Z))"
 )
 _HEADER = r"[\w -]{0,8}+[\"'*`]{0,3}[ \t]{0,20}(?=[|,;\t\r\n]|\Z)"
@@ -290,6 +291,13 @@ RULES: tuple[SecretRule, ...] = (
         is_of_a_database,
         Scope.TEXT,
     ),
+    SecretRule(
+        "AWS secret key",
+        ("«AWS key id»",),
+        r"«AWS key id»[\"',;| \t]{1,5}(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
+        is_no_filler,
+        Scope.TEXT,
+    ),
     _after(
         "AWS secret key",
         "aws",
@@ -299,7 +307,8 @@ RULES: tuple[SecretRule, ...] = (
     _after(
         "authorization",
         "auth",
-        r"auth(?:orization[\"'\]]{0,3}[ \t]{0,3}[:=,][ \t]{0,3}[\"'`]?(?:(?:bearer|token|apikey|bot|digest)[ \t]{1,3}"
+        r"auth(?:(?:orization|-token)[\"'\]]{0,3}(?:[ \t]{0,3}[:=,]|[ \t]{1,3}(?=[\"'])|[\s,]{1,40}[\"']value[\"'][ \t]{0,3}:)"
+        r"[ \t]{0,3}[\"'`]?(?:(?:bearer|token|apikey|bot|digest)[ \t]{1,3}"
         r"(?P<secret>[a-z0-9._~+/=-]{16,2000}+)|basic[ \t]{1,3}(?P<login>[a-z0-9+/]{8,400}+={0,2})"
         r"|(?:[a-z][\w-]{1,30}+[ \t]{1,3})?(?P<random>[a-z0-9._~+/=-]{16,2000}+))"
         r"|(?P<quote>\\?[\"'])?[ \t]{0,3}[:=][ \t]{0,3}\\?[\"']?(?P<pair>[a-z0-9+/]{8,400}+={0,2}))",
@@ -328,10 +337,14 @@ RULES: tuple[SecretRule, ...] = (
         is_credential,
     ),
     _password(
-        r"pass(?:wor[dt]|wd|phrase|code|ord|e(?<=mot.de.passe)|e(?<=motdepasse)|e(?<=palavra.passe)|(?<![a-z]pass)|(?<=requirepass))",
+        r"pass(?:wor[dt]|wd|phrase|code|ord|e(?<=mot.de.passe)|e(?<=motdepasse)|e(?<=palavra.passe)|(?<![a-z]pass)|(?<=requirepass)"
+        r"|(?=[\"']?[ \t]{0,3}=)(?<!com.{4})(?<!by.{4})(?<!ender.{4})(?<!sur.{4})(?<!res.{4}))",
         "pass",
     ),
-    _password(r"pw(?:d|(?![a-z])(?:(?<=[_-]pw)|(?<=dbpw)|(?<=bindpw|rootpw|userpw)))", "pw"),
+    _password(
+        r"pw(?:d|(?![a-z])(?:(?<=[_-]pw)|(?<=dbpw)|(?<=bindpw|rootpw|userpw)|(?<![a-z0-9+/]pw)(?=[\"']?[ \t]{0,3}[:=])))",
+        "pw",
+    ),
     _password(r"psk(?<![a-z!+:]psk)(?!:!)", "psk"),
     _password(ACCENTED_NAMES, *ACCENTED_HINTS, scope=Scope.ACCENTED_NAME),
     _password(FOREIGN_NAMES, *FOREIGN_HINTS, scope=Scope.FOREIGN_NAME),

@@ -598,6 +598,76 @@ def test_password_with_any_symbol_is_masked_as_a_whole(template: str, symbol: st
         assert masked_text == template.format("«password»")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("(password: {}canyon)", "user: ada, password: {}, host: x", "password: {} | x", "password: {} (old)"),
+        *("<p>Password: {}<br>", "host=x,password={},user=a", "Password: **{}**", "Password: *{}*", "Password: __{}__"),
+        *("| Wi-Fi password | **{}** |", "<password type='x'>{}</password>", "<Password><![CDATA[{}]]></Password>"),
+        *('<Pass encoding="base64">{}</Pass>', 'keystorePass="{}"', "DBPASS={}", "SSHPASS={}", "FTPPASS='{}'"),
+        *("dnpass = {}", 'smtpPass = "{}"', "PW: {}", "pw={}", "db.pw={}"),
+    ],
+)
+def test_password_in_parts_of_lines_and_in_elements_is_masked(text: str) -> None:
+    for value in ("hammer46", "Hammer46", "Xk7qLm2wZ9"):
+        assert value not in mask(text.format(value))
+
+
+@pytest.mark.parametrize("text", ["password=48213907,user=a", "(password: 48213907)", "connect(password=48213907)"])
+def test_password_of_digits_is_masked_in_parts_of_lines(text: str) -> None:
+    assert "48213907" not in mask(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "compass = west46north",
+            "bypass=Route46north",
+            "renderPass = Shadow2048",
+            "connect(user, password=value22, x=1)",
+        ),
+        *("proxy_pass http://gauge46;", "password: at least 46, of them", "x=Ab9pw=\nAb9+pw==", "pwr: 48213907"),
+        *("passed: 48213907, failed: 0", "password: int64, user: str", "**Password:** **required**", "(pw: none)"),
+        *('<pass encoding="x">none</pass>', "The password <b>must</b> be sent", "spw: Hammer46", "cpw=Hammer46"),
+    ],
+)
+def test_look_alikes_in_parts_of_lines_are_unchanged(text: str) -> None:
+    assert mask(text) == text
+
+
+def test_private_key_in_a_patch_is_masked() -> None:
+    for sign in "-+ >":
+        for last in ("", "\n-----END RSA PRIVATE KEY-----"):
+            key = f"-----BEGIN RSA PRIVATE KEY-----\n{_BODY}{last}".replace("\n", f"\n{sign}")
+            masked_text = mask(f"@@ -1 +0 @@\n{sign}{key}\n-x = 1\n see below")
+            assert not any(line in masked_text for line in _BODY.split("\n"))
+            assert masked_text.endswith("\n-x = 1\n see below")
+
+
+def test_secret_of_a_header_in_other_notations_and_of_an_access_key_is_masked() -> None:
+    login, token = base64.b64encode(b"ada:hammer46canyon").decode(), "mF_9B5f-4q1JqM8xWz2K"
+    for text in (
+        f'proxy_set_header Authorization "Basic {login}";',
+        f'{{"name":"Authorization","value":"Bearer {token}"}}',
+        f'{{"name": "authorization",\n  "value": "Basic {login}"}}',
+        f'add_header X-Auth-Token "{token}";',
+        f"X-Auth-Token: {token}",
+    ):
+        assert login not in mask(text)
+        assert token not in mask(text)
+    secret = _drawn(19) + "/7q+" + _drawn(17)
+    key = "AKIA" + _drawn(16, string.ascii_uppercase + "234567")
+    for text in ("User name,Access key ID,Secret access key\nada,{0},{1}\n", '"{0}","{1}"', "| {0} | {1} |"):
+        assert secret not in mask(text.format(key, secret))
+    for text in (
+        'the header Authorization "Basic" is',
+        "authorization, value",
+        '"name":"Authorization","value":"none"',
+    ):
+        assert mask(text) == text
+
+
 @pytest.mark.parametrize("letters", [f"{_LETTERS}!@#$%^&*", _LETTERS + _SYMBOLS])
 def test_most_random_passwords_are_masked_as_a_whole(letters: str) -> None:
     lot = random.Random(3)
@@ -1063,6 +1133,7 @@ def test_a_document_without_secrets_is_the_same_object() -> None:
             "machine a login b ",
             "authorization: bearer ",
         ),
+        *("password: Xk.", "pass=b7,", "pw: **a", "<pass a", 'a,pass\nb,"\n', "-----BEGIN PRIVATE KEY-----\n-AAAA"),
         *("password: sonnenblume; ", "pwd: sonnenblume // ", "\\n", "%3D", "-----BEGIN PRIVATE KEY-----\n" + "A" * 40),
         *("otpauth://7", "7" * 16 + " ", "a7b8c9:", "-7", "_auth=", "a/b7.c", 'secret",' * 2),
         *(
