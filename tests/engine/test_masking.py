@@ -605,6 +605,8 @@ def test_password_with_any_symbol_is_masked_as_a_whole(template: str, symbol: st
         *("<p>Password: {}<br>", "host=x,password={},user=a", "Password: **{}**", "Password: *{}*", "Password: __{}__"),
         *("| Wi-Fi password | **{}** |", "<password type='x'>{}</password>", "<Password><![CDATA[{}]]></Password>"),
         *('<Pass encoding="base64">{}</Pass>', 'keystorePass="{}"', "DBPASS={}", "SSHPASS={}", "FTPPASS='{}'"),
+        *("Passwort für NAS: {}", "mot de passe Wi-Fi : {}", "contraseña del wifi: {}", "Password (new): {}"),
+        *("Password for the NAS: {}", "senha do wifi = {}", "password (for bob, old): {}"),
         *("dnpass = {}", 'smtpPass = "{}"', "PW: {}", "pw={}", "db.pw={}"),
     ],
 )
@@ -629,6 +631,12 @@ def test_password_of_digits_is_masked_in_parts_of_lines(text: str) -> None:
         ),
         *("proxy_pass http://gauge46;", "password: at least 46, of them", "x=Ab9pw=\nAb9+pw==", "pwr: 48213907"),
         *("passed: 48213907, failed: 0", "password: int64, user: str", "**Password:** **required**", "(pw: none)"),
+        *(
+            "the password for user: bob46 is old",
+            "Password (8 to 20): letters",
+            "Password of length: 12",
+            "pass (1): none",
+        ),
         *('<pass encoding="x">none</pass>', "The password <b>must</b> be sent", "spw: Hammer46", "cpw=Hammer46"),
     ],
 )
