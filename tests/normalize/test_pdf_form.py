@@ -147,4 +147,27 @@ def test_fields_beyond_the_limit_give_a_warning() -> None:
     )
     document = _read(data)
     assert document.text.count("\n- n") == 10_000
-    assert document.warnings == ("only the first 10,000 comments, links and form fields were read (a fixed limit)",)
+    assert document.warnings == (
+        "pages read by PDFium, without headings and tables: 1",
+        "only the first 10,000 comments, links and form fields were read (a fixed limit)",
+    )
+
+
+_SECRET = b"/FT /Tx /Ff 8192 /T (Word) /V (sesame%d)"
+
+
+@pytest.mark.parametrize(
+    ("words", "values", "fields"),
+    [
+        (b"", 0, ""),
+        (b"", 1, "- n0: Quill0"),
+        (_WORDS, 40, "\n".join(f"- n{number}: Quill{number}" for number in range(40))),
+    ],
+    ids=["only passwords", "no words", "few words and many values"],
+)
+@pytest.mark.parametrize("form", [b"/AcroForm", b"/Formless"])
+def test_values_are_no_text_of_a_page_with_few_words(words: bytes, values: int, fields: str, form: bytes) -> None:
+    filled = (b"/FT /Tx /T (n%d) /V (Quill%d)" % (number, number) for number in range(values))
+    secret = (_SECRET % number for number in range(2))
+    document = _read(_form(*filled, *secret, top=tuple(range(10, 12 + values)), words=words, form=form))
+    assert document.text == "\n\n".join(filter(None, ("Weir inspection" if words else "", fields)))

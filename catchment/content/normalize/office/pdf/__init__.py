@@ -1,12 +1,14 @@
 """Read a PDF with two readers: xberg, which recognizes headings and tables, and PDFium for what xberg loses.
 
-xberg refuses a file for one bad page, confuses the pages of a damaged page tree, reads columns of vertical text as rows, and
-maps the codes of some fonts to wrong characters.
+xberg refuses a file for one bad page, confuses the pages of a damaged page tree, reads columns of vertical text as rows,
+maps the codes of some fonts to wrong characters, and adds the values of form fields, even passwords, to a page of few words.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections import Counter
 from datetime import datetime, timedelta, timezone
 from itertools import count, groupby
 
@@ -88,6 +90,9 @@ def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[
         if plain is None:
             text = "" if is_other else text
             lost += [] if text.strip() else [number]
+        elif number in second.forms and _has_more(text, plain) and not (plainly := legibility(plain)).is_doubtful:
+            text, judged = plain, plainly
+            replaced += [number] if text else []
         elif number in second.vertical or not _agree(written, words[number]):
             plainly = legibility(plain)
             is_better = number in second.vertical or _is_clearer(plainly, judged)
@@ -104,6 +109,12 @@ def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[
         "pages whose text may be wrong (fonts without a correct Unicode mapping): ": doubtful,
     }
     return texts, [label + _ranges(numbers) for label, numbers in remarks.items() if numbers]
+
+
+def _has_more(text: str, other: str) -> bool:
+    """Return whether a text has letters or digits that another has not, or not as often. Spaces and ligatures do not count."""
+    letters, others = (Counter(filter(str.isalnum, unicodedata.normalize("NFKC", each))) for each in (text, other))
+    return not letters <= others
 
 
 def _agree(words: set[str], others: set[str]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from catchment.content.normalize.html import html
@@ -40,13 +40,15 @@ class PdfPages:
         """A label and the words of each comment or link, at most MAX_NOTES."""
         self.fields: dict[tuple[str, str], None] = {}
         """Name and value of each form field, at most MAX_NOTES. The value is empty if it is text of the page."""
+        self.forms: set[int] = set()
+        """The pages with form fields."""
         self.files = 0
         with form_of(self._document) as form:
             for number, page in self._opened_pages():
                 text = page.get_textpage()
                 self._add_text(number, text)
                 self._add_notes(number, page)
-                self.fields |= dict.fromkeys(islice(fields(form, page, text), MAX_NOTES - len(self.fields)))
+                self._add_fields(number, fields(form, page, text))
         self.is_unread_form = is_xfa(self._document) and not self.fields
         self.count = min(self.count, max(self.texts, default=0) + _MAX_MISSING)
 
@@ -73,6 +75,12 @@ class PdfPages:
         if columns is not None:
             self.vertical.add(number)
         self.texts[number] = plain if columns is None else columns
+
+    def _add_fields(self, number: int, found: Iterator[tuple[str, str]]) -> None:
+        first = next(found, None)
+        if first is not None:
+            self.forms.add(number)
+            self.fields |= dict.fromkeys(islice(chain((first,), found), MAX_NOTES - len(self.fields)))
 
     def _add_notes(self, number: int, page: Any) -> None:
         """Add the comments and links of a page. Replies to a comment are comments too."""
