@@ -9,6 +9,7 @@ import pytest
 
 from catchment.content.normalize import normalize
 from catchment.model import Document, RawContent
+from tests.normalize.pdf_samples import pdf, stream
 
 _BOX = b"/MediaBox [0 0 612 792]"
 _WORDS = (b"first harbour", b"second lighthouse", b"third anchor")
@@ -140,3 +141,40 @@ def test_damaged_compressed_page_is_read_up_to_the_damage() -> None:
         stream[: len(stream) // 2],
     )
     assert _pages(_read(data.replace(old, new))) == _ALL
+
+
+_IMAGE = b"q 400 0 0 600 72 72 cm BI /W 1 /H 1 /CS /G /BPC 8 ID x EI Q"
+_FORM = b"q 400 0 0 600 72 72 cm /X1 Do Q"
+_SCANNED = "pages without text (scanned pages need text recognition, which is off): "
+
+
+def _replaced(first: bytes, second: bytes, third: bytes) -> bytes:
+    """Return a PDF of three pages of text, of which some have this content instead."""
+    objects = {
+        1: b"<< /Type /Catalog /Pages 2 0 R >>",
+        2: b"<< /Type /Pages /Count 3 %s >>" % _KIDS,
+        3: b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        10: stream(_IMAGE, b"/Type /XObject /Subtype /Form /BBox [0 0 600 800]"),
+    }
+    for number, (words, content) in enumerate(zip(_WORDS, (first, second, third), strict=True)):
+        objects[4 + 2 * number] = (
+            b"<< /Type /Page /Parent 2 0 R %s /Contents %d 0 R /Resources << /Font << /F1 3 0 R >>"
+            b" /XObject << /X1 10 0 R >> >> >>" % (_BOX, 5 + 2 * number)
+        )
+        objects[5 + 2 * number] = stream(content or b"BT /F1 12 Tf 72 700 Td (%s) Tj ET" % words)
+    return pdf(objects)
+
+
+@pytest.mark.parametrize(
+    ("contents", "warnings"),
+    [
+        ((b"", _IMAGE, _IMAGE), (_SCANNED + "2-3",)),
+        ((_FORM, b"", b""), (_SCANNED + "1",)),
+        ((b"", b"0 0 m 9 9 l S", b" "), ()),
+        ((b"", b"BT /F1 12 Tf 72 700 Td (second) Tj ET " + _IMAGE, b""), ()),
+        ((_IMAGE, _IMAGE, _IMAGE), ("no text found; scanned pages need text recognition, which is off",)),
+    ],
+    ids=["images", "image within a form", "no image", "image beside text", "only images"],
+)
+def test_pages_that_show_only_an_image_are_named(contents: tuple[bytes, ...], warnings: tuple[str, ...]) -> None:
+    assert _read(_replaced(*contents)).warnings == warnings

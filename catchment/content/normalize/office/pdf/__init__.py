@@ -82,6 +82,7 @@ def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[
     replaced: list[int] = []
     lost: list[int] = []
     doubtful: list[int] = []
+    scanned: list[int] = []
     for number in range(1, max(second.count, *pages, 0) + 1):
         text, plain = pages.get(number, ""), second.texts.get(number)
         written, judged = _words(text), legibility(text)
@@ -102,11 +103,13 @@ def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[
             elif not written:
                 judged = plainly
         texts.append(text)
+        scanned += [number] if number in second.pictures and not text.strip() else []
         doubtful += [number] if judged.is_doubtful else []
     remarks = {
         "pages read by PDFium, without headings and tables: ": replaced,
         "pages missing or damaged: ": lost,
         "pages whose text may be wrong (fonts without a correct Unicode mapping): ": doubtful,
+        "pages without text (scanned pages need text recognition, which is off): ": scanned if any(texts) else [],
     }
     return texts, [label + _ranges(numbers) for label, numbers in remarks.items() if numbers]
 

@@ -19,6 +19,8 @@ from catchment.content.normalize.office.pdf.glyphs import install_glyphs
 MAX_NOTES = 10_000
 _MAX_MISSING = 1_000
 """Missing pages in a row after which the file ends; each costs 18 µs, and a /Count may be any number."""
+_MAX_OBJECTS, _MAX_DEPTH = 1_000, 3
+"""The objects of a page, also within others, that are searched for an image."""
 _CATALOG = re.compile(rb"\b(\d{1,9} \d{1,5}) obj\s*<<[^<>]{0,1000}/Type\s*/Catalog\b")
 _HYPHEN = re.compile("[\x02\ufffe](?:\r?\n)?")
 """The mark of PDFium for a hyphen at the end of a line."""
@@ -36,6 +38,8 @@ class PdfPages:
         """The plain text of each page that can be opened."""
         self.vertical: set[int] = set()
         """The pages with columns of vertical text."""
+        self.pictures: set[int] = set()
+        """The pages without text that show an image."""
         self.notes: list[tuple[str, str]] = []
         """A label and the words of each comment or link, at most MAX_NOTES."""
         self.fields: dict[tuple[str, str], None] = {}
@@ -47,6 +51,8 @@ class PdfPages:
             for number, page in self._opened_pages():
                 text = page.get_textpage()
                 self._add_text(number, text)
+                if not self.texts[number] and _shows_image(page):
+                    self.pictures.add(number)
                 self._add_notes(number, page)
                 self._add_fields(number, fields(form, page, text))
         self.is_unread_form = is_xfa(self._document) and not self.fields
@@ -97,6 +103,14 @@ class PdfPages:
                 label = "Link" if kind == pdfium.FPDF_ANNOT_LINK else "Comment"
                 self.notes += ((f"{label} on page {number}: ", words) for words in _words(annotation, page))
             pdfium.FPDFPage_CloseAnnot(annotation)
+
+
+def _shows_image(page: Any) -> bool:
+    """Return whether an image is among the first objects of a page or of its parts."""
+    import pypdfium2.raw as pdfium
+
+    objects = islice(page.get_objects(max_depth=_MAX_DEPTH), _MAX_OBJECTS)
+    return any(each.type == pdfium.FPDF_PAGEOBJ_IMAGE for each in objects)
 
 
 def _opened(data: bytes) -> Any:
