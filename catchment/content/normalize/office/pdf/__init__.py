@@ -1,7 +1,8 @@
 """Read a PDF with two readers: xberg, which recognizes headings and tables, and PDFium for what xberg loses.
 
-xberg refuses a file for one bad page, confuses the pages of a damaged page tree, reads columns of vertical text as rows,
-maps the codes of some fonts to wrong characters, and adds the values of form fields, even passwords, to a page of few words.
+xberg refuses a file for one bad page, confuses the pages of a damaged page tree, reads columns of vertical text as rows
+and Arabic words backwards, maps the codes of some fonts to wrong characters, and adds the values of form fields, even
+passwords, to a page of few words.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import count, groupby
 
 from catchment.content.normalize.office.extraction import Metadata, extracted
+from catchment.content.normalize.office.pdf.direction import RIGHT_TO_LEFT
 from catchment.content.normalize.office.pdf.legibility import Legibility, legibility
 from catchment.content.normalize.office.pdf.pdfium import MAX_NOTES, PdfPages
 from catchment.errors import ParseError
@@ -21,7 +23,6 @@ from catchment.model import time_of
 MEDIA_TYPE = "application/pdf"
 _TAIL = 4_096
 _TIME = re.compile(rb"\(D:(\d{14})([+-])([01]\d|2[0-3])'?([0-5]\d)?")
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff]{2}")
 _WORD = re.compile(r"[^\W_]+")
 _MAX_RANGES = 20
 _XFA = "the form was not read: it is an XFA form; print it to a PDF with its own program"
@@ -52,7 +53,7 @@ def pdf(data: bytes) -> tuple[str, Metadata, list[str]]:
             remarks.append(_XFA)
         if second.files:
             remarks.append(f"attached files not read: {second.files}")
-    if _RIGHT_TO_LEFT.search(content):
+    if RIGHT_TO_LEFT.search(content):
         remarks.append("words of right-to-left lines may be out of order")
     return "\n\n".join(filter(None, (content, *notes))), metadata, [*warnings, *remarks]
 
@@ -94,9 +95,9 @@ def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[
         elif number in second.forms and _has_more(text, plain) and not (plainly := legibility(plain)).is_doubtful:
             text, judged = plain, plainly
             replaced += [number] if text else []
-        elif number in second.vertical or not _agree(written, words[number]):
+        elif (is_turned := _is_turned(number, written, words[number], second)) or not _agree(written, words[number]):
             plainly = legibility(plain)
-            is_better = number in second.vertical or _is_clearer(plainly, judged)
+            is_better = is_turned or _is_clearer(plainly, judged)
             if is_better or ((is_other or not text.strip()) and not plainly.is_doubtful):
                 text, judged = plain, plainly
                 replaced += [number] if text else []
@@ -118,6 +119,13 @@ def _has_more(text: str, other: str) -> bool:
     """Return whether a text has letters or digits that another has not, or not as often. Spaces and ligatures do not count."""
     letters, others = (Counter(filter(str.isalnum, unicodedata.normalize("NFKC", each))) for each in (text, other))
     return not letters <= others
+
+
+def _is_turned(number: int, words: set[str], others: set[str], second: PdfPages) -> bool:
+    """Return whether xberg reads a page in a wrong direction: vertical text, or right-to-left words spelled otherwise."""
+    return number in second.vertical or (
+        number in second.right_to_left and any(map(RIGHT_TO_LEFT.search, others - words))
+    )
 
 
 def _agree(words: set[str], others: set[str]) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 from catchment.content.normalize.html import html
 from catchment.content.normalize.office.pdf.columns import vertical_text
+from catchment.content.normalize.office.pdf.direction import ordered_text
 from catchment.content.normalize.office.pdf.form import fields, form_of, is_xfa, string
 from catchment.content.normalize.office.pdf.glyphs import install_glyphs
 
@@ -38,6 +39,8 @@ class PdfPages:
         """The plain text of each page that can be opened."""
         self.vertical: set[int] = set()
         """The pages with columns of vertical text."""
+        self.right_to_left: set[int] = set()
+        """The pages with words from right to left, in the order of reading."""
         self.pictures: set[int] = set()
         """The pages without text that show an image."""
         self.notes: list[tuple[str, str]] = []
@@ -80,6 +83,9 @@ class PdfPages:
         columns = vertical_text(text, plain)
         if columns is not None:
             self.vertical.add(number)
+        elif (ordered := ordered_text(text, plain)) is not None:
+            self.right_to_left.add(number)
+            plain = ordered
         self.texts[number] = plain if columns is None else columns
 
     def _add_fields(self, number: int, found: Iterator[tuple[str, str]]) -> None:
