@@ -11,10 +11,12 @@ import re
 import unicodedata
 from collections import Counter
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from itertools import count, groupby
 
 from catchment.content.normalize.office.extraction import Metadata, extracted
 from catchment.content.normalize.office.pdf.direction import RIGHT_TO_LEFT
+from catchment.content.normalize.office.pdf.gaps import divided
 from catchment.content.normalize.office.pdf.legibility import Legibility, legibility
 from catchment.content.normalize.office.pdf.pdfium import MAX_NOTES, PdfPages
 from catchment.errors import ParseError
@@ -103,7 +105,7 @@ def _complete(pages: dict[int, str], second: PdfPages) -> tuple[list[str], list[
                 replaced += [number] if text else []
             elif not written:
                 judged = plainly
-        texts.append(text)
+        texts.append(divided(text, plain, partial(second.parted, number)) if plain else text)
         scanned += [number] if number in second.pictures and not text.strip() else []
         doubtful += [number] if judged.is_doubtful else []
     remarks = {

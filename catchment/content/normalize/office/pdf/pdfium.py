@@ -15,6 +15,7 @@ from catchment.content.normalize.html import html
 from catchment.content.normalize.office.pdf.columns import vertical_text
 from catchment.content.normalize.office.pdf.direction import ordered_text
 from catchment.content.normalize.office.pdf.form import fields, form_of, is_xfa, string
+from catchment.content.normalize.office.pdf.gaps import parted
 from catchment.content.normalize.office.pdf.glyphs import install_glyphs
 
 MAX_NOTES = 10_000
@@ -60,6 +61,13 @@ class PdfPages:
                 self._add_fields(number, fields(form, page, text))
         self.is_unread_form = is_xfa(self._document) and not self.fields
         self.count = min(self.count, max(self.texts, default=0) + _MAX_MISSING)
+
+    def parted(self, number: int) -> list[list[str]]:
+        """Return the words of a page that have wide gaps between them, row by row."""
+        page = self._document[number - 1]
+        found = list(parted(page.get_textpage()))
+        page.close()
+        return found
 
     def _opened_pages(self) -> Iterator[tuple[int, Any]]:
         """Yield the existing pages; each is open until the next is requested."""
