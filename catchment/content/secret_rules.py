@@ -199,8 +199,8 @@ def _private_key(first: str, kind: str, *hints: str) -> SecretRule:
 
 
 _PURPOSE = (
-    r"(?:[ \t](?:\((?:[^\s()]{1,16}[ \t]?){1,3}\)"
-    r"|(?:for|für|pour|para|per|voor|of|de|du|del|da|do|wi-?fi|wlan)(?:[ \t][\w-]{1,16}){0,2})(?=[ \t]?[:=]))?+"
+    r"(?>(?:[ \t](?:\((?:[^\s()]{1,16}[ \t]?){1,3}\)"
+    r"|(?:for|für|pour|para|per|voor|of|de|du|del|da|do|wi-?fi|wlan)(?:[ \t][\w-]{1,16}){0,2})(?=[ \t]?[:=]))?)"
 )
 """What a password is for, between its name and the sign."""
 _WHOLE = (
