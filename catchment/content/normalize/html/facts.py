@@ -1,20 +1,25 @@
-"""Title, author, dates, site and canonical address of a web page: from its JSON-LD, meta elements and microformats."""
+"""Title, author, dates, tags, site and canonical address of a web page: from its JSON-LD, meta elements and microformats.
+
+`bylines` finds an author and a date that a page only shows.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from email.utils import parsedate_to_datetime
 from itertools import islice
 from typing import Any
 from urllib.parse import urljoin
 
 from catchment.content.foreign_json import read_json
+from catchment.content.normalize.html.bylines import Byline, clean_text, is_name, is_past
 from catchment.content.normalize.html.page_titles import title_of
 from catchment.model import time_of
 
-_AUTHOR = ("author", "article:author", "dc.creator", "parsely-author", "sailthru.author", "byl")
+_AUTHOR = ("author", "article:author", "dc.creator", "parsely-author", "sailthru.author", "byl", "citation_author")
 _CREATED = (
     "article:published_time",
     "og:article:published_time",
@@ -23,27 +28,37 @@ _CREATED = (
     "sailthru.date",
     "dc.date.issued",
     "dcterms.created",
+    "dcterms.issued",
+    "dc.date.created",
     "dc.date",
+    "dcterms.date",
+    "citation_publication_date",
+    "citation_date",
+    "publish-date",
+    "publish_date",
+    "publishdate",
+    "pubdate",
     "date",
 )
 _MODIFIED = ("article:modified_time", "og:updated_time", "datemodified", "dcterms.modified", "last-modified")
 _KEPT = ("description", "keywords")
-_BYLINES = "[itemprop=author], a[rel~=author], .byline .author, span.author, .p-author"
 _ARTICLES = re.compile(r"(?:Article|Posting|Recipe|Report|Review|BlogPost|QAPage|WebPage|Book|Event|VideoObject)\Z")
-_SPACE = re.compile(r"\s+")
-_LONGEST_NAME = 100
-_MOST_SCRIPTS, _MOST_NODES = 20, 5_000
+_MOST_SCRIPTS, _MOST_NODES, _MOST_TAGS = 20, 5_000, 50
 
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    """What a page states about itself. `properties` has `site`, `canonical` (an address), `description` and `keywords`."""
+    """What a page states about itself.
+
+    `properties` has `site`, `canonical` (an address), `description`, `keywords` and `tags`. If it states no date, `date-from`
+    says what `created` was guessed from.
+    """
 
     title: str | None
     author: str | None
     created: datetime | None
     modified: datetime | None
-    properties: dict[str, str]
+    properties: dict[str, Any]
 
 
 def facts_of(tree: Any, fields: Mapping[str, str], base: str) -> PageFacts:
@@ -51,16 +66,21 @@ def facts_of(tree: Any, fields: Mapping[str, str], base: str) -> PageFacts:
     nodes = list(islice(_linked_data(tree), _MOST_NODES))
     article: dict[str, Any] = next((node for node in nodes if _is(node, _ARTICLES) and "datePublished" in node), {})
     site = fields.get("og:site_name") or next((name for node in nodes if (name := _site(node))), None)
-    times = _moments([node.attributes.get("datetime") for node in tree.css("time[datetime]")[:1]])
     canonical = tree.css_first("link[rel=canonical]")
     address = (canonical.attributes.get("href") if canonical else None) or fields.get("og:url")
-    properties = {key: fields[key] for key in _KEPT if key in fields}
+    properties: dict[str, Any] = {key: fields[key] for key in _KEPT if key in fields}
     properties |= {"site": site} if site else {}
     properties |= {"canonical": absolute} if address and (absolute := _absolute(base, address)) else {}
+    properties |= {"tags": tags} if (tags := _tags(tree)) else {}
+    byline = Byline(tree)
+    created = _moments([article.get("datePublished"), *map(fields.get, _CREATED), *byline.times()])
+    if created is None:
+        created, origin = byline.guess([properties.get("canonical", ""), base])
+        properties |= {"date-from": origin} if created else {}
     return PageFacts(
         title_of(tree, fields, site),
-        _names(article.get("author")) or _author(tree, fields),
-        _moments([article.get("datePublished"), *map(fields.get, _CREATED)]) or times,
+        _names(article.get("author"), nodes) or _author(fields) or byline.author(),
+        created,
         _moments([article.get("dateModified"), *map(fields.get, _MODIFIED)]),
         properties,
     )
@@ -93,28 +113,33 @@ def _site(node: Mapping[str, Any]) -> str | None:
     return _names(node.get("publisher"))
 
 
-def _names(value: Any) -> str | None:
-    """Return the names of people or organizations in JSON-LD: text, an object with a name, or a list of them."""
+def _names(value: Any, nodes: Sequence[dict[str, Any]] = ()) -> str | None:
+    """Return the names of people or organizations in JSON-LD: text, an object with a name, the ID of one, or a list of them."""
     members = value if isinstance(value, list) else [value]
-    names = [each.get("name") if isinstance(each, dict) else each for each in members]
-    clean = [_clean(name) for name in names if isinstance(name, str) and _is_name(name)]
+    named = {str(node["@id"]): node["name"] for node in nodes if "@id" in node and "name" in node}
+    names = [each.get("name", named.get(str(each.get("@id")))) if isinstance(each, dict) else each for each in members]
+    clean = [clean_text(name) for name in names if isinstance(name, str) and is_name(name)]
     return ", ".join(dict.fromkeys(clean)) or None
 
 
-def _author(tree: Any, fields: Mapping[str, str]) -> str | None:
-    if name := next((fields[key] for key in _AUTHOR if key in fields and _is_name(fields[key])), None):
-        return name
-    nodes = tree.css(_BYLINES)[:1]
-    return next((name for node in nodes if _is_name(name := _clean(node.text()))), None)
+def _author(fields: Mapping[str, str]) -> str | None:
+    return next((fields[key] for key in _AUTHOR if key in fields and is_name(fields[key])), None)
 
 
-def _is_name(text: str) -> bool:
-    return 0 < len(text.strip()) <= _LONGEST_NAME and "://" not in text and not text.startswith("@")
+def _tags(tree: Any) -> list[str]:
+    """Return the tags of an article (https://ogp.me/#type_article)."""
+    named = (node.attributes.get("content") or "" for node in tree.css('meta[property="article:tag"]')[:_MOST_TAGS])
+    return list(dict.fromkeys(tag for name in named if (tag := clean_text(name))))
 
 
 def _moments(values: list[Any]) -> datetime | None:
-    """Return the first ISO 8601 date or time."""
-    return next((moment for each in values if isinstance(each, str) and (moment := time_of(each.strip()))), None)
+    """Return the first date or time that is not in the future."""
+    return next((moment for each in values if isinstance(each, str) and is_past(moment := _moment(each.strip()))), None)
+
+
+def _moment(text: str) -> datetime | None:
+    rfc = text if ":" in text else f"{text} 00:00"
+    return time_of(text.replace("/", "-")) or time_of(rfc, parsedate_to_datetime)
 
 
 def _absolute(base: str, address: str) -> str | None:
@@ -123,7 +148,3 @@ def _absolute(base: str, address: str) -> str | None:
     except ValueError:
         return None
     return absolute if absolute.startswith(("http://", "https://")) else None
-
-
-def _clean(text: str) -> str:
-    return _SPACE.sub(" ", text).strip()
