@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 from catchment.errors import ItemError, SkipReason
 
+WARNING = "warning"
+"""Attribute of an item: why its document is not that of the latest look, in words for a person."""
 _DURATION = re.compile(r"(\d{1,6})\s*(s|m|min|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
@@ -193,6 +195,7 @@ class RawContent:
             and the date of the message that a file is attached to; `sent` precedes all other dates.
         encoding: Of a web page: as its host declares it. Of anything else: the encoding of text that declares none.
         address: Of a web page. Its links are resolved against it, and only its main text is read. "" for anything else.
+        summary: What the feed that names a web page says of it, as HTML. "" for anything else.
     """
 
     data: bytes
@@ -203,6 +206,7 @@ class RawContent:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     encoding: str | None = None
     address: str = ""
+    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ MAY_IMPORT = {
         "catchment.charsets",
         "catchment.content.foreign_json",
         "catchment.content.normalize.decode",
+        "catchment.content.normalize.html",
         "catchment.content.normalize.mail.attachments",
         "catchment.content.normalize.mail.envelope",
         "catchment.settings",

@@ -126,10 +126,12 @@ def _fetch(task: ReadTask) -> RawContent:
 
 
 def _hash(raw: RawContent) -> str:
-    """Hash the bytes, and the address of a web page: its links depend on it."""
+    """Hash the bytes, and of a web page its address, on which its links depend, and its summary."""
     digest = hashlib.sha256(raw.data)
     if raw.address:
         digest.update(f"\0{raw.address}".encode(errors="surrogatepass"))
+    if raw.summary:
+        digest.update(f"\0{raw.summary}".encode(errors="surrogatepass"))
     return digest.hexdigest()
 
 

@@ -106,11 +106,12 @@ class RawStore(DisposableFile):
 
 
 def _header(raw: RawContent) -> bytes:
-    return orjson.dumps((raw.name, raw.title, raw.media_type, raw.modified, raw.metadata, raw.encoding, raw.address))
+    facts = (raw.name, raw.title, raw.media_type, raw.modified, raw.metadata, raw.encoding, raw.address, raw.summary)
+    return orjson.dumps(facts)
 
 
 def _raw(header: bytes, data: bytes) -> RawContent:
-    name, title, media_type, modified, *rest = orjson.loads(header)  # `address` is missing in older rows
+    name, title, media_type, modified, *rest = orjson.loads(header)  # older rows lack the last ones
     return RawContent(data, name, title, media_type, modified and datetime.fromisoformat(modified), *rest)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from catchment.ledger import Consent, Event, ItemRow, Ledger, SyncRow
-from catchment.model import JobState
+from catchment.model import WARNING, JobState
 
 _SYNCS = 500
 
@@ -58,7 +58,8 @@ def because(ledger: Ledger, item: ItemRow, when: Callable[[datetime | None], str
         return "deleted at the source"
     match item.job_state:
         case JobState.SUCCEEDED:
-            return f"in the library as document {item.document}"
+            warning = f"; {item.attributes[WARNING]}" if WARNING in item.attributes else ""
+            return f"in the library as document {item.document}{warning}"
         case JobState.SKIPPED:
             kept = f"; document {item.document} is kept" if item.document is not None else ""
             # The type as listed: a link, a submodule, vendored.

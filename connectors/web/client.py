@@ -34,7 +34,7 @@ RESPONSE_SECONDS = 30.0
 """Time limit of a whole response, from the resolution of the name to the last byte."""
 _CONNECT_SECONDS = 10.0
 _REDIRECTS = 5
-_REDIRECTED = frozenset({301, 302, 303, 307, 308})
+_REDIRECTED = frozenset({300, 301, 302, 303, 307, 308})
 _RETURNED = frozenset({200, 304, 404, 410})
 _DENIED = frozenset({401, 403, 407, 451})
 _HOST_FAILED = frozenset({502, 503, 504, 511, *range(520, 531)})
@@ -42,6 +42,9 @@ _HOST_FAILED = frozenset({502, 503, 504, 511, *range(520, 531)})
 _POOLS, _IDLE = 32, 8
 """Pools of connections, and idle ones that each keeps. At each request httpcore compares all of a pool with each other."""
 _IDLE_SECONDS = 15.0
+_CODINGS = frozenset({"gzip", "x-gzip", "deflate"})
+_UNREQUESTED = frozenset({"br", "zstd", "compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip"})
+"""Codings that servers may know and that we do not. A name of no coding says nothing, as in browsers."""
 _VALIDATOR = 1_000
 """Maximum length of an ETag or date; longer ones are ignored."""
 
@@ -77,6 +80,7 @@ class WebClient:
             raises ends the request.
         contact: An e-mail or web address for complaints, sent with each request.
         resolve: Returns the IP addresses of a host and port.
+        refresh: Returns the address to which a page and its `Refresh` header lead at once, or "".
     """
 
     def __init__(
@@ -89,8 +93,10 @@ class WebClient:
         seconds: float = RESPONSE_SECONDS,
         most_bytes: int = MOST_BYTES,
         resolve: Resolve = resolved,
+        refresh: Callable[[WebResponse, str], str] = lambda *_: "",
     ) -> None:
         self._hosts = hosts
+        self._refresh = refresh
         self._pace = pace
         self._limits = limits
         self._seconds = seconds
@@ -135,15 +141,19 @@ class WebClient:
         except httpx.InvalidURL:
             raise FetchFailed("invalid address") from None
         conditions = {"If-None-Match": etag, "If-Modified-Since": modified}
-        target = validated or str(url)
+        asked_before = validated or str(url)
         for _ in range(_REDIRECTS + 1):
-            known = {name: value for name, value in conditions.items() if value} if str(url) == target else {}
+            known = {name: value for name, value in conditions.items() if value} if str(url) == asked_before else {}
             status, headers, body = self._request_with_retry(url, known, limits or self._limits)
             if status == 304 and not known:
                 raise _damaged(_host(url))
+            target = headers.get("location", "")
             if status not in _REDIRECTED:
-                return _response(status, url, headers, body)
-            url = self._redirected(url, headers)
+                response = _response(status, url, headers, body)
+                target = self._refresh(response, headers.get("refresh", "")) if status == 200 else ""
+                if not target:
+                    return response
+            url = self._redirected(url, target)
         raise FetchFailed(f"{_host(url)}: redirects in a loop; check the address in a browser")
 
     def close(self) -> None:
@@ -153,12 +163,14 @@ class WebClient:
 
     # Requests
 
-    def _redirected(self, url: httpx.URL, headers: Mapping[str, str]) -> httpx.URL:
+    def _redirected(self, url: httpx.URL, location: str) -> httpx.URL:
         """Return the address of a redirect. An unencrypted one after an encrypted one needs consent to exactly that service."""
         try:
-            target = url.join(headers["location"]).copy_with(fragment=None)
-        except (KeyError, httpx.InvalidURL):
-            raise FetchFailed(f"{_host(url)}: redirects to an invalid address") from None
+            target = url.join(location).copy_with(fragment=None) if location else None
+        except httpx.InvalidURL:
+            target = None
+        if target is None:
+            raise FetchFailed(f"{_host(url)}: redirects to an invalid address")
         if url.scheme == "https" and target.scheme == "http" and not self._names_service(target):
             raise HostNotAllowed(f"{target.host}:{target.port or 80}")
         return target
@@ -223,6 +235,8 @@ class WebClient:
             raise Skipped(SkipReason.TOO_LARGE)
         try:
             return decoded(parts, headers.get("content-encoding", ""), self._most_bytes)
+        except UnrequestedCoding as error:
+            raise FetchFailed(f"{host}: {error}") from None
         except (zlib.error, ValueError):
             raise _damaged(host) from None
 
@@ -230,14 +244,15 @@ class WebClient:
 def decoded(parts: Iterable[bytes], encoding: str, most: int) -> bytes:
     """Decode a body (gzip, deflate) while never holding more than `most` bytes of it.
 
-    Raises Skipped if it is longer, before or after decoding; zlib.error or ValueError if it is damaged, truncated or
-    encoded otherwise. Nested encodings are refused: they could expand a thousandfold again.
+    Names that are no coding of HTTP are ignored, as browsers do.
+
+    Raises Skipped if it is longer, before or after decoding; zlib.error or ValueError if it is damaged or truncated;
+    UnrequestedCoding if it is encoded otherwise. Nested encodings are refused: they could expand a thousandfold again.
     """
-    encoding = encoding.strip().lower()
-    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise ValueError
-    is_plain = encoding in ("", "identity")
-    decoder = None
+    names = [name for part in encoding.lower().split(",") if (name := part.strip()) in _CODINGS | _UNREQUESTED]
+    if len(names) > 1 or (names and names[0] in _UNREQUESTED):
+        raise UnrequestedCoding(", ".join(names))
+    is_plain, decoder = not names, None
     body, received = bytearray(), 0
     for data in parts:
         received += len(data)
@@ -248,7 +263,7 @@ def decoded(parts: Iterable[bytes], encoding: str, most: int) -> bytes:
                 break
             if decoder is None:
                 # Some servers send deflate without the header of zlib.
-                is_raw = encoding == "deflate" and part[0] & 15 != 8
+                is_raw = names[0] == "deflate" and part[0] & 15 != 8
                 decoder = zlib.decompressobj(-zlib.MAX_WBITS if is_raw else zlib.MAX_WBITS | 32)
             elif decoder.eof:
                 if part[:1] != b"\x1f":
@@ -261,6 +276,13 @@ def decoded(parts: Iterable[bytes], encoding: str, most: int) -> bytes:
     if decoder is not None and not decoder.eof:
         raise ValueError
     return bytes(body)
+
+
+class UnrequestedCoding(ValueError):
+    """The body has a Content-Encoding that was not requested."""
+
+    def __str__(self) -> str:
+        return f"answers in the encoding {self.args[0]}, which was not requested; it is requested again later"
 
 
 class HostSilent(SourceUnavailable):

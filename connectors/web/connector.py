@@ -26,11 +26,20 @@ from catchment.pacing import Pace
 from catchment.settings import Limits, Policy, Resources, RetryPolicy, SourceSettings
 from connectors.web import looks
 from connectors.web.address import MOST_BYTES, host_of
+from connectors.web.feeds import FeedEntry
 from connectors.web.hosts import Hosts, NoSuchAddress, PageRequest
 from connectors.web.seed_reading import Seed, WebRun
 from connectors.web.seeds import SeedKind, feeds_of
 from connectors.web.settings import WebSettings
-from connectors.web.store import ResponseStore, StoredResponse, stored_entry, version_of
+from connectors.web.store import (
+    ResponseStore,
+    StoredResponse,
+    joined_version,
+    parts_of,
+    stored_entry,
+    summary_of,
+    version_of,
+)
 from connectors.web.web_listing import WebListing
 
 _SUFFIXES = {"text/html": ".html", "application/xhtml+xml": ".html", "text/plain": ".txt", "application/pdf": ".pdf"}
@@ -117,6 +126,7 @@ class WebConnector:
             metadata={"url": url},
             encoding=response.charset,
             address=response.address,
+            summary=kept.summary,
         )
 
     def close(self) -> None:
@@ -144,9 +154,14 @@ class WebConnector:
 
     def _asked_again(self, item: Item) -> StoredResponse:
         """Request an item again, because its response is no longer stored. Raises ItemError."""
+        page, told = parts_of(item.version)
+        is_unread = item.version.startswith("+")
+        entry = None
         try:
-            if "feed" in item.attributes and "next" not in item.attributes:
-                return self._entry_of(item)
+            if "feed" in item.attributes and (told or is_unread or "next" not in item.attributes):
+                entry = self._entry_of(item, None if is_unread else told or page)
+                if not page or "next" not in item.attributes:
+                    return stored_entry(entry, item.locator, item.attributes["feed"], present(), item.version)
             response = self._asked().get(PageRequest(item.locator))
         except SourceError as error:
             if "://" not in str(item.attributes.get("feed", "://")):
@@ -154,27 +169,39 @@ class WebConnector:
             raise FetchFailed(str(error)) from error
         if response.status != 200:
             raise NoSuchAddress.of_status(item.locator, response.status)
-        is_unread = item.version.startswith("+")
         if is_unread and "site" not in item.attributes:
             seed = Seed.of(item.locator, response, self.parse)
             if seed.kind is not SeedKind.PAGE:
                 raise StillChanging("it is a feed or list again; the next sync reads it")
         version = looks.digest(response.body, response.media_type)
-        if version != item.version and not is_unread:
+        if version != page and not is_unread:
             raise StillChanging("the page changed since it was listed; the next sync reads it")
-        return StoredResponse(item.locator, present(), response, version)
+        return StoredResponse(
+            item.locator,
+            present(),
+            response,
+            joined_version(version, entry),
+            summary=summary_of(entry) if entry else "",
+        )
 
-    def _entry_of(self, item: Item) -> StoredResponse:
+    def _entry_of(self, item: Item, version: str | None) -> FeedEntry:
+        """Return the entry that names an item, from the stored feed, or else from what the feed answers now."""
         feed = item.attributes["feed"]
         files = {Path(name).name: name for name in self._settings.addresses if "://" not in name}
-        seed = self._seed(files.get(feed, feed))
-        try:
-            entries = seed.feed().entries
-        except ItemError as error:
-            raise FetchFailed(f"{host_of(item.locator)}: its feed cannot be read ({error})") from error
-        for entry in entries:
-            if entry.id == item.attributes["id"] and version_of(entry) == item.version:
-                return stored_entry(entry, item.locator, seed.response.address, present(), None)
+        kept = self._store("lists").get(feed)
+        for stored in (kept, None) if kept else (None,):
+            try:
+                seed = (
+                    Seed(feed, SeedKind.FEED, stored.response, self.parse)
+                    if stored
+                    else self._seed(files.get(feed, feed))
+                )
+                entries = seed.feed().entries
+            except ItemError as error:
+                raise FetchFailed(f"{host_of(item.locator)}: its feed cannot be read ({error})") from error
+            for entry in entries:
+                if entry.id == item.attributes["id"] and version in (None, version_of(entry)):
+                    return entry
         raise StillChanging("the entry changed or left its feed since it was listed; the next sync reads it")
 
     def _store(self, name: str) -> ResponseStore:

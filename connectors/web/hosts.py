@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import queue
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -35,6 +36,7 @@ from catchment.errors import (
 from catchment.pacing import HostLimits, Pace
 from connectors.web.address import host_of
 from connectors.web.client import HostSilent, WebClient, WebResponse
+from connectors.web.looks import leads_to
 from connectors.web.marks import HOST, WebMarks
 from connectors.web.network import HostNotAllowed
 from connectors.web.robots import verdict
@@ -47,6 +49,8 @@ _TRIES = 3
 _SHORT_WAIT = 120.0
 """Seconds that a listing waits for a host. A longer wait is left to a later one."""
 _LEAST, _LONGEST = timedelta(minutes=15), timedelta(days=1)
+_REFRESH = re.compile(rb"http-equiv\s*=\s*[\"']?\s*refresh", re.IGNORECASE)
+_HEAD_BYTES = 1 << 16
 _ROBOTS = "/robots.txt"
 _ROBOTS_KEPT = timedelta(days=1)
 """RFC 9309, 2.4."""
@@ -154,7 +158,9 @@ class Hosts:
     @cached_property
     def client(self) -> WebClient:
         """The client of all hosts; made at the first request."""
-        return WebClient(self._settings.allowed, self._pace, self._limits, contact=self._settings.contact)
+        return WebClient(
+            self._settings.allowed, self._pace, self._limits, contact=self._settings.contact, refresh=self._leads_to
+        )
 
     def get(self, request: PageRequest) -> WebResponse:
         """Ask for an address under the robots.txt of its host. Raises as `WebClient.get`, and RobotsForbid."""
@@ -168,6 +174,16 @@ class Hosts:
     def every(self, address: str) -> float:
         """Return the seconds between two requests to the host, as far as they are known."""
         return max(self._settings.every_seconds, self._delays.get(urljoin(address, _ROBOTS), 0))
+
+    def _leads_to(self, response: WebResponse, header: str) -> str:
+        """Return the address to which a page leads at once, or ""."""
+        body, kind = response.body, response.media_type
+        if (body and "html" not in kind) or not (header or _REFRESH.search(body[:_HEAD_BYTES])):
+            return ""
+        try:
+            return self._parse()(leads_to, body, kind, response.charset, response.address, header)
+        except ItemError:  # its job reports that it cannot be parsed
+            return ""
 
     def _limits(self, address: str) -> HostLimits:
         """Return the limits of the host of an address that its robots.txt allows. Asks for robots.txt first."""

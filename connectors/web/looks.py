@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urldefrag, urljoin
 
-from catchment.model import time_of
+from catchment.content.normalize.decode import charset_of, decode
+from catchment.content.normalize.html import page_of, tree_of
+from catchment.model import WARNING, time_of
 from connectors.web.client import WebResponse
 
 FIRST_INTERVAL = timedelta(days=1)
@@ -17,6 +21,14 @@ _LEAST, _LONGEST = timedelta(minutes=30), timedelta(days=7)
 _LOOKS, _DAYS = 3, timedelta(days=3)
 """An address is gone after so many looks over so many days."""
 _MISSED_INTERVAL = _DAYS / (_LOOKS - 1)
+_REFRESH = re.compile(
+    r"""\s*(?P<seconds>\d{0,4})[\d.]*\s*[;,\s]\s*(?>(?:url\s*=\s*)?)(?:(?P<mark>["'])(?P<quoted>.*?)(?:(?P=mark).*)?|(?P<plain>.+))\Z""",
+    re.IGNORECASE | re.DOTALL,
+)
+"""HTML Living Standard, "shared declarative refresh steps"."""
+_MOST_WAIT, _MOST_SEEN = 10, 500
+"""Seconds and characters of a page that only leads to another one."""
+_UNSEEN = ["script", "style", "template"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +42,7 @@ class PageState:
         size, dated: Of the latest content.
         followed: Most pages of its site when the ledger had all its links; 0 if it may lack some, or need not have them.
         missing: Since when the host says that there is no such address, and `missed` how often.
+        warning: Why the text is not that of this look; "" if it is.
     """
 
     next: datetime
@@ -43,6 +56,7 @@ class PageState:
     missing: datetime | None = None
     missed: int = 0
     followed: int = 0
+    warning: str = ""
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any]) -> PageState | None:
@@ -73,21 +87,26 @@ class PageState:
         """Return the state after a look that had the same content."""
         interval = min(self.interval * 1.5, _LONGEST)
         state = replace(self, looks=self.looks + 1, missing=None, missed=0, next=now + interval, interval=interval)
-        return state if response.status == 304 else replace(state, **_validators(response))
+        given = {name: value for name, value in _validators(response).items() if value or response.status != 304}
+        return replace(state, **given, warning="")
 
-    def missed_at(self, now: datetime) -> PageState:
+    def missed_at(self, now: datetime, warning: str) -> PageState:
         """Return the state after a look that found nothing."""
-        interval = _MISSED_INTERVAL
+        interval = min(self.interval * 1.5, _LONGEST) if self.is_gone else _MISSED_INTERVAL
         missed = replace(self, looks=self.looks + 1, missing=self.missing or now, missed=self.missed + 1)
-        return replace(missed, next=now + interval, interval=interval)
+        return replace(missed, next=now + interval, interval=interval, warning=warning)
 
-    def failed(self, now: datetime) -> PageState:
+    def failed(self, now: datetime, warning: str) -> PageState:
         """Return the state after a look without an answer that could be used."""
         interval = min(max(self.interval * 1.5, FIRST_INTERVAL), _LONGEST)
-        return replace(self, looks=self.looks + 1, next=now + interval, interval=interval)
+        return replace(self, looks=self.looks + 1, next=now + interval, interval=interval, warning=warning)
+
+    def asked_in_full(self) -> PageState:
+        """Return the state after which the next request is unconditional."""
+        return replace(self, etag=None, modified=None)
 
 
-_PLAIN = ("looks", "etag", "modified", "validated", "size", "missed", "followed")
+_PLAIN = ("looks", "etag", "modified", "validated", "size", "missed", "followed", WARNING)
 _TIMES = ("dated", "missing")
 
 
@@ -99,25 +118,38 @@ def changed(before: PageState | None, now: datetime, response: WebResponse) -> P
 
 
 def digest(body: bytes, media_type: str) -> str:
-    """Return the version of a page: of HTML, a hash of the text alone.
+    """Return the version of a page: of HTML, a hash of what a reader sees, with its title and the texts of its pictures.
 
-    Scripts, attributes and comments often differ from answer to answer.
+    Scripts, other attributes and comments often differ from answer to answer. Call it in a parser process.
     """
-    text = _visible(body) if "html" in media_type else b""
+    text = " ".join(_visible(body, media_type).split()).encode() if "html" in media_type else b""
     return hashlib.blake2b(text or body, digest_size=16).hexdigest()
 
 
-def _visible(body: bytes) -> bytes:
-    first, *pieces = body.split(b"<")
-    parts, hidden = [first], b""
-    for piece in pieces:
-        tag, _, text = piece.partition(b">")
-        name = tag[:8].lower()
-        if hidden and not name.startswith(b"/" + hidden):
-            continue
-        hidden = next((kind for kind in (b"script", b"style") if name.startswith(kind)), b"")
-        parts.append(b"" if hidden or name.startswith(b"!") else text)
-    return b" ".join(b" ".join(parts).split())
+def _visible(body: bytes, media_type: str) -> str:
+    # Latin-1 reads each byte of any encoding as a character of its own.
+    tree = tree_of(page_of(body.decode("latin-1"), media_type))
+    pictures = [node.attributes.get("alt") or "" for node in tree.css("img[alt]")]
+    tree.strip_tags(_UNSEEN)
+    return " ".join((tree.root.text(separator=" ") if tree.root else "", *pictures))
+
+
+def leads_to(body: bytes, media_type: str, charset: str | None, address: str, header: str) -> str:
+    """Return the address to which a page without much text leads at once, or "". `header`: its `Refresh` header.
+
+    Call it in a parser process.
+    """
+    text = decode(body, charset, charset_of(body)).text
+    tree = tree_of(page_of(text, media_type))
+    stated = [header, *(node.attributes.get("content") or "" for node in tree.css("meta[http-equiv=refresh i]"))]
+    found = next(filter(None, map(_REFRESH.match, stated)), None)
+    tree.strip_tags([*_UNSEEN, "title", "noscript"])
+    seen = " ".join(tree.root.text(separator=" ").split()) if tree.root else ""
+    if found is None or int(found["seconds"] or 0) > _MOST_WAIT or len(seen) > _MOST_SEEN:
+        return ""
+    target = (found["quoted"] or found["plain"] or "").strip()
+    # A page that only loads itself again is what it shows.
+    return "" if not target or urldefrag(urljoin(address, target)).url == address else target
 
 
 def _validators(response: WebResponse) -> dict[str, Any]:

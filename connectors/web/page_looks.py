@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,14 +21,15 @@ from connectors.web.hosts import HostAway, HostQueues, NoSuchAddress, PageReques
 from connectors.web.looks import PageState
 from connectors.web.marks import GONE, LINK, WebMarks
 from connectors.web.seed_reading import WebRun
-from connectors.web.seeds import SeedKind, listed
-from connectors.web.store import StoredResponse, stored_entry
+from connectors.web.seeds import SeedKind, canonical_of, listed
+from connectors.web.shared_answers import SharedAnswer, SharedAnswers, WaitingAnswer
+from connectors.web.store import StoredResponse, joined_version, parts_of, stored_entry, summary_of, version_of
 
 _GONE_INTERVAL = timedelta(days=30)
 _GIVEN_UP = timedelta(days=1)
 """Time after which a new address of a host that is away counts as failed."""
-_SAME_ANSWERS = 2
-"""Changed pages of a host with equal text, above which this text is an error page (a "soft 404")."""
+_SOON = timedelta(minutes=30)
+"""Time after which the page of a new entry is requested, if its host is away."""
 _NO_PAGE = re.compile(r"\.(jpe?g|png|gif|svg|webp|ico|css|js|mp[34]|zip|t?gz|exe|dmg|iso|woff2?)$", re.IGNORECASE)
 _NO_CONTENT, _FAILED = "+", "+failed"
 """Begin of the versions of items without content, and that of one that failed."""
@@ -39,7 +41,7 @@ class Wanted:
 
     Attributes:
         known: What the ledger has of it.
-        entry: Of a feed, if the item has no content yet but its summary.
+        entry: What its feed says of it, if the feed was parsed in this listing.
         feed, id, url: The feed, and the entry's ID and address there if that is not the locator.
         came_from: The locator that the entry had before its address changed.
         site, depth: The page whose links led here, and the number of links.
@@ -72,6 +74,16 @@ class Wanted:
         return None if self.known is None or self.known.version.startswith(_NO_CONTENT) else self.known.version
 
     @property
+    def page(self) -> str:
+        """The version of its page; "" if that was never read."""
+        return parts_of(self.version or "")[0]
+
+    @property
+    def is_told(self) -> bool:
+        """Whether its content has what its feed says now."""
+        return self.entry is None or parts_of(self.version or "")[1] == version_of(self.entry)
+
+    @property
     def content_hash(self) -> str | None:
         return self.known.content_hash if self.known else None
 
@@ -87,6 +99,7 @@ class PageLooks:
     Args:
         items, marks: What the ledger has.
         became: Tells that a page is a feed or list.
+        entry_of: Returns the entry that names a page, from the latest content of its feed.
     """
 
     def __init__(
@@ -96,6 +109,7 @@ class PageLooks:
         items: Mapping[str, KnownItem],
         marks: WebMarks,
         became: Callable[[str, WebResponse, bool], bool],
+        entry_of: Callable[[str, str], FeedEntry | None],
     ) -> None:
         self.items = items
         self.wanted: dict[str, Wanted] = {}
@@ -110,10 +124,11 @@ class PageLooks:
         self.next: datetime | None = None
         """When the next page is due."""
         self._marks = marks
-        self._same: Counter[tuple[str, str]] = Counter()
+        self._answers = SharedAnswers(items)
         self._run = run
         self._queues = queues
         self._became = became
+        self._entry_of = entry_of
 
     def want(self, locator: str, **facts: Any) -> Wanted | None:
         """Return an item that is wanted from now on; None if another seed named it before."""
@@ -124,8 +139,11 @@ class PageLooks:
 
     def entry(self, wanted: Wanted, entry: FeedEntry, state: PageState | None = None) -> Iterator[Change]:
         """Take the content of an entry from its feed. `state`: of its page, which could not be read."""
-        kept = stored_entry(entry, wanted.locator, wanted.feed, self._run.clock(), wanted.content_hash)
+        version = version_of(entry) if state is None else joined_version("", entry)
+        kept = stored_entry(entry, wanted.locator, wanted.feed, self._run.clock(), version, wanted.content_hash)
         attributes = wanted.attributes(state)
+        if state is not None:
+            self._due(state)
         if wanted.known is None or wanted.known.version != kept.version:
             self._run.pages.put(kept)
         elif wanted.known.attributes == attributes:
@@ -158,15 +176,24 @@ class PageLooks:
             return
         is_listed_newer = state is not None and wanted.listed is not None and wanted.listed > state.looked
         if state is not None and state.next > now and not (self._run.deep or is_listed_newer):
-            self._due(state)
+            yield from self._not_due(wanted, state)
             return
         # An answer that nothing changed has no links.
         is_followed = state is not None and (
             state.followed >= self._run.settings.most_pages or not self._has_links(wanted)
         )
-        is_conditional = is_followed and wanted.version is not None and not self._run.deep
+        is_conditional = is_followed and wanted.page and wanted.is_told and not self._run.deep
         conditions = (state.etag, state.modified, state.validated) if state and is_conditional else ()
         self._queues.add(PageRequest(wanted.locator, *conditions))
+
+    def _not_due(self, wanted: Wanted, state: PageState) -> Iterator[Change]:
+        """Take what a feed says now of a page that is not requested now."""
+        if wanted.entry is not None and not wanted.page:
+            yield from self.entry(wanted, wanted.entry, state)
+        elif wanted.version and not wanted.is_told and state != state.asked_in_full():
+            yield from self._present(wanted, wanted.version, state.asked_in_full())
+        else:
+            self._due(state)
 
     def outcome(self, address: str, result: WebResponse | ItemError) -> Iterator[Change]:
         """Record what became of a request."""
@@ -183,35 +210,88 @@ class PageLooks:
             yield from self._missing(wanted, NoSuchAddress.of_status(wanted.locator, result.status))
 
     def _page(self, wanted: Wanted, response: WebResponse) -> Iterator[Change]:
-        now, before = self._run.clock(), wanted.state
-        version = looks.digest(response.body, response.media_type)
+        now, before, text = self._run.clock(), wanted.state, self._digest(response)
+        entry = self._told(wanted)
+        is_lost = entry is None and wanted.page == text
+        version = (wanted.version if is_lost else None) or joined_version(text, entry)
         if before is not None and wanted.version == version:
             # A proof or deep listing that finds the same leaves the time of the next look.
             state = self._followed(wanted, before.unchanged(now, response), response)
             if not self._run.deep or before.missing:
                 yield from self._present(wanted, version, state)
             return
-        if wanted.version:
-            self._same[wanted.container, version] += 1
-            if self._same[wanted.container, version] > _SAME_ANSWERS:
-                problem = f"{wanted.container}: answers with the same text for many addresses"
-                yield from self._missing(wanted, NoSuchAddress(problem))
-                return
+        is_shared = wanted.page != text and self._answers.is_shared(wanted.container, text, wanted.locator)
+        answer = WaitingAnswer(wanted.locator, text, response)
+        if is_shared and (wanted.page or wanted.entry):
+            for other in (*self._answers.release(wanted.container, text), answer):
+                yield from self._shared(other)
+        elif wanted.page not in ("", text):
+            for other in self._answers.hold(wanted.container, answer):
+                yield from self._changed(other)
+        else:
+            yield from self._changed(answer)
+
+    def settle(self) -> Iterator[Change]:
+        """Record the new texts that no other address turned out to have."""
+        for answer in self._answers.settle():
+            yield from self._changed(answer)
+
+    def _shared(self, answer: WaitingAnswer) -> Iterator[Change]:
+        """Keep what was read of a page, unless the answer names its address as its own."""
+        wanted, response = self.wanted[answer.locator], answer.response
+        try:
+            own = self._run.parse(canonical_of, response.body, response.address, response.charset)
+        except ItemError:
+            own = None
+        if own and _place(own) == _place(wanted.locator):
+            yield from self._changed(answer)
+        else:
+            yield from self.without_page(wanted, SharedAnswer(wanted.container))
+
+    def _changed(self, answer: WaitingAnswer) -> Iterator[Change]:
+        """Take an answer with a new text."""
+        now, wanted, response = self._run.clock(), self.wanted[answer.locator], answer.response
         if not wanted.site and self._became(wanted.locator, response, bool(wanted.feed)):
             if wanted.feed:
                 yield from self.without_page(
                     wanted, FetchFailed(f"{wanted.container}: answers with a feed, not a page")
                 )
             return
-        kept = StoredResponse(wanted.locator, now, response, version, replaces=wanted.content_hash)
+        entry = self._told(wanted)
+        kept = StoredResponse(
+            wanted.locator,
+            now,
+            response,
+            joined_version(answer.text, entry),
+            replaces=wanted.content_hash,
+            summary=summary_of(entry) if entry else "",
+        )
         self._run.pages.put(kept)
         yield from self._new(wanted, kept)
 
     def _new(self, wanted: Wanted, kept: StoredResponse) -> Iterator[Change]:
         """Record new content, of this listing or of one that was killed before it was recorded."""
         self._marks.set(GONE + wanted.locator, None)
-        state = looks.changed(wanted.state, kept.asked, kept.response)
+        if wanted.state and wanted.page == parts_of(kept.version)[0]:
+            state = wanted.state.unchanged(kept.asked, kept.response)
+        else:
+            state = looks.changed(wanted.state, kept.asked, kept.response)
+        if (entry := self._told(wanted)) is not None:
+            state = replace(state, dated=entry.updated or entry.published or state.dated)
         yield from self._present(wanted, kept.version, self._followed(wanted, state, kept.response))
+
+    def _digest(self, response: WebResponse) -> str:
+        if "html" in response.media_type:
+            # A page that the parser fails on has a job that reports it.
+            with suppress(ItemError):
+                return self._run.parse(looks.digest, response.body, response.media_type)
+        return looks.digest(response.body, "")
+
+    def _told(self, wanted: Wanted) -> FeedEntry | None:
+        """Return what the feed of a page says of it; None if that is nothing."""
+        if wanted.feed and wanted.entry is None:
+            wanted.entry = self._entry_of(wanted.feed, wanted.id)
+        return wanted.entry if wanted.entry and (wanted.entry.title or wanted.entry.html) else None
 
     def _has_links(self, wanted: Wanted) -> bool:
         """Return whether the links of a page are followed."""
@@ -247,9 +327,12 @@ class PageLooks:
                 yield link.address
 
     def _missing(self, wanted: Wanted, error: ItemError) -> Iterator[Change]:
-        """Record that the host has no such address. After some days of it the item is deleted."""
+        """Record that the host has no such address. After some days of it the item is deleted, or has its summary only."""
         now, gone = self._run.clock(), GONE + wanted.locator
-        state = (wanted.state or _unread(now)).missed_at(now)
+        state = (wanted.state or _unread(now)).missed_at(now, _warning(error))
+        if (not wanted.page or state.is_gone) and (entry := self._told(wanted)):
+            yield from self.entry(wanted, entry, state)
+            return
         is_deleted = wanted.known is None and self._marks.get(gone) is not None
         if is_deleted or (wanted.known and state.is_gone):
             self._marks.set(gone, (now + _GONE_INTERVAL).isoformat())
@@ -265,14 +348,19 @@ class PageLooks:
         now = self._run.clock()
         if isinstance(error, HostAway):
             self._run.left[wanted.locator] = str(error)
+            if wanted.known is None and (entry := self._told(wanted)):
+                yield from self.entry(wanted, entry, PageState(now + _SOON, _SOON, warning=_warning(error)))
+                return
             if wanted.known or now - error.failing < _GIVEN_UP:
                 return
-        state = (wanted.state or _unread(now)).failed(now)
-        if wanted.version:
+        state = (wanted.state or _unread(now)).failed(now, _warning(error))
+        if wanted.page:
             if not isinstance(error, RobotsForbid):
-                yield from self._present(wanted, wanted.version, state)
-        elif wanted.entry is not None:
-            yield from self.entry(wanted, wanted.entry, state)
+                yield from self._present(wanted, wanted.version or "", state)
+        elif entry := self._told(wanted):
+            yield from self.entry(wanted, entry, state)
+        elif wanted.version:
+            yield from self._present(wanted, wanted.version, state)
         elif isinstance(error, Skipped):
             yield from self._skipped(wanted, error.skip_reason, state)
         else:
@@ -309,6 +397,16 @@ class PageLooks:
 
     def _due(self, state: PageState) -> None:
         self.next = min(self.next or state.next, state.next)
+
+
+def _warning(error: ItemError) -> str:
+    return f"its page was not read: {str(error).replace('_', ' ')}"
+
+
+def _place(address: str) -> str:
+    """Return an address without what often differs between the names of one page."""
+    parts = urlsplit(address)
+    return f"{parts.netloc.removeprefix('www.')}{parts.path.rstrip('/')}?{parts.query}"
 
 
 def _unread(now: datetime) -> PageState:

@@ -139,7 +139,7 @@ class Seeds:
         ahead = [(name, 0) for name in reversed(self._run.settings.addresses)]
         while ahead:
             name, depth = ahead.pop()
-            if name in seen or (seed := self._seed(name)) is None:
+            if name in seen or (seed := self.seed(name)) is None:
                 continue
             seen.add(name)
             if "://" in name:
@@ -195,7 +195,7 @@ class Seeds:
             return SeedKind(mark.partition(" ")[0])
         return SeedKind(self._stored[address].version) if address in self._stored else None
 
-    def _seed(self, name: str) -> Seed | None:
+    def seed(self, name: str) -> Seed | None:
         """Return a seed with its latest content; None if it was never read, or its content is lost or cannot be parsed."""
         if "://" not in name:
             try:
@@ -234,7 +234,7 @@ class Seeds:
 
     def _open_named(self, name: str) -> bool:
         """Open the seeds that another one names, if their hosts may be asked. Returns whether that one has content."""
-        if (seed := self._seed(name)) is None:
+        if (seed := self.seed(name)) is None:
             return False
         for address in self._seeds_in(seed):
             if self._run.settings.allowed.host_for(address):
@@ -249,7 +249,7 @@ class Seeds:
         else:
             problem = NoSuchAddress(f"{host_of(address)}: no such address; correct it, or remove it")
             if result.status == 304:
-                self._answered.add(address)
+                self._confirm(address, result)
             elif result.status == 200:
                 problem = self._answered_with(address, result)
         has_content = self._open_named(address)
@@ -258,6 +258,16 @@ class Seeds:
             self.failed[address] = problem
         elif address not in self._answered and not isinstance(problem, HostAway):
             self.outdated[address] = problem
+
+    def _confirm(self, address: str, response: WebResponse) -> None:
+        """Note that a seed did not change, and the validators that its host has for it now."""
+        self._answered.add(address)
+        kept = self._stored[address]
+        before = kept.response
+        fresh = before._replace(etag=response.etag or before.etag, modified=response.modified or before.modified)
+        if fresh != before and (whole := self._run.lists.get(address)) is not None:
+            self._run.lists.put(whole._replace(response=fresh._replace(body=whole.response.body)))
+            self._stored[address] = kept._replace(response=fresh)
 
     def _answered_with(self, address: str, response: WebResponse) -> ItemError:
         """Keep a new content of a seed. Return the problem if it was none."""

@@ -127,6 +127,15 @@ def feeds_of(data: bytes, base: str, charset: str | None = None) -> list[Listed]
     return _distinct(found, _base(page, base))
 
 
+def canonical_of(data: bytes, base: str, charset: str | None = None) -> str | None:
+    """Return the address that a page names as its own, or None."""
+    page = _page(data, charset)
+    found = (
+        Listed(link.get("href", "")) for link in page.iter("link") if "canonical" in link.get("rel", "").lower().split()
+    )
+    return next((listing.address for listing in _distinct(found, _base(page, base))), None)
+
+
 def _distinct(found: Iterator[Listed], base: str) -> list[Listed]:
     distinct: dict[str, Listed] = {}
     for listing in islice(found, MOST_ADDRESSES):

@@ -29,6 +29,7 @@ class StoredResponse(NamedTuple):
         asked: Aware UTC.
         version: The version of the item, or the kind of a feed or list.
         replaces: The content hash that the library had for the item at that time.
+        summary: What a feed says of the page, as HTML.
     """
 
     key: str
@@ -37,6 +38,7 @@ class StoredResponse(NamedTuple):
     version: str = ""
     title: str | None = None
     replaces: str | None = None
+    summary: str = ""
 
 
 class ResponseStore:
@@ -99,24 +101,47 @@ def _read(path: Path, *, with_body: bool = True) -> StoredResponse | None:
         return None
 
 
-def stored_entry(entry: FeedEntry, locator: str, feed: str, asked: datetime, replaces: str | None) -> StoredResponse:
+def stored_entry(
+    entry: FeedEntry, locator: str, feed: str, asked: datetime, version: str, replaces: str | None = None
+) -> StoredResponse:
     """Return the content of an entry, as if its page had been requested. `feed`: the address of the feed."""
-    dates = {"article:published_time": entry.published, "article:modified_time": entry.updated}
-    meta = [f'<meta name="author" content="{escape(entry.author)}">'] if entry.author else []
-    meta += [f'<meta property="{name}" content="{day.isoformat()}">' for name, day in dates.items() if day]
-    # Without the tags of a whole page all of it counts as its text.
-    body = f"{''.join(meta)}<article>{entry.html}</article>".encode(errors="replace")
+    body = _markup(entry).encode(errors="replace")
     return StoredResponse(
         key=locator,
         asked=asked,
         response=WebResponse(address=entry.address or feed, media_type="text/html", charset="utf-8", body=body),
-        version=version_of(entry),
+        version=version,
         title=entry.title,
         replaces=replaces,
     )
 
 
+def summary_of(entry: FeedEntry) -> str:
+    """Return what a feed says of a page, as HTML."""
+    return f'<meta property="og:title" content="{escape(entry.title)}">{_markup(entry)}'
+
+
+def _markup(entry: FeedEntry) -> str:
+    dates = {"article:published_time": entry.published, "article:modified_time": entry.updated}
+    meta = [f'<meta name="author" content="{escape(entry.author)}">'] if entry.author else []
+    meta += [f'<meta property="{name}" content="{day.isoformat()}">' for name, day in dates.items() if day]
+    meta += [f'<meta property="article:tag" content="{escape(tag)}">' for tag in entry.tags]
+    # Without the tags of a whole page all of it counts as its text.
+    return f"{''.join(meta)}<article>{entry.html}</article>"
+
+
 def version_of(entry: FeedEntry) -> str:
     """Return a hash of what a reader sees of an entry."""
-    seen = "\0".join((entry.title, entry.author, str(entry.published), entry.html))
+    seen = "\0".join((entry.title, entry.author, str(entry.published), entry.html, *entry.tags))
     return hashlib.blake2b(seen.encode(errors="replace"), digest_size=16).hexdigest()
+
+
+def joined_version(page: str, entry: FeedEntry | None) -> str:
+    """Return the version of a page with the entry that names it. `page`: the hash of its text; "" if it could not be read."""
+    return page if entry is None else f"{page}.{version_of(entry)}"
+
+
+def parts_of(version: str) -> tuple[str, str]:
+    """Return the versions of the page and of the entry, "" for one that is missing."""
+    page, _, entry = version.partition(".")
+    return page, entry

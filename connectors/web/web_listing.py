@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from catchment.contracts import Known
@@ -18,6 +21,7 @@ from connectors.web.marks import GONE, LINK, TAKEN, WebMarks
 from connectors.web.page_looks import PageLooks, Wanted, item_of
 from connectors.web.seed_reading import Seed, Seeds, WebRun
 from connectors.web.seeds import SeedKind
+from connectors.web.store import parts_of, version_of
 
 _LONGEST = 600.0
 """Seconds after which a listing ends, to be continued by the next one."""
@@ -40,6 +44,8 @@ class WebListing:
         self._known = known
         self._parsed: dict[str, tuple[str, list[str]]] = {}
         """The mark and the locators of each feed that was parsed."""
+        self._entries: dict[str, dict[str, FeedEntry]] = {}
+        """The entries of feeds that did not change, parsed because the page of one did."""
         self._feeds: set[str] = set()
         self._by_feed: defaultdict[str, dict[str, KnownItem]] = defaultdict(dict)
         self._is_cut = False
@@ -59,7 +65,7 @@ class WebListing:
         marks = self._marks = WebMarks(self._known.marks())
         queues = self._queues = HostQueues(self._run.hosts, marks, self._run.clock, self._is_over)
         self._seeds = Seeds(self._run, queues, marks)
-        self._pages = PageLooks(self._run, queues, items, marks, self._seeds.became)
+        self._pages = PageLooks(self._run, queues, items, marks, self._seeds.became, self._entry_of)
         self._sweep()
         try:
             for _ in self._seeds.read():
@@ -149,6 +155,13 @@ class WebListing:
             depth, _, site = mark.partition(" ")
             self._pages.found.append((address, site, int(depth)))
         yield from self._follow_links()
+        yield from self._take_outcomes()
+        yield from self._pages.settle()
+        yield from self._follow_links()
+        yield from self._take_outcomes()
+        yield from self._pages.settle()
+
+    def _take_outcomes(self) -> Iterator[Change]:
         for outcome in self._queues.outcomes():
             if outcome is not None:
                 self._looked += 1
@@ -205,7 +218,7 @@ class WebListing:
         except ItemError as error:
             self._seeds.failed[seed.name] = error
             return
-        places = {str(item.attributes.get("id")): place for place, item in of_feed.items()}
+        places = _places_of(of_feed)
         shared = Counter(entry.address for entry in entries)
         named = {self._place(entry, seed.name, shared[entry.address] > 1): entry for entry in entries}
         for place, entry in named.items():
@@ -213,7 +226,9 @@ class WebListing:
                 continue
             if place != entry.address:
                 wanted.url = entry.address or ""
-            former = places.get(entry.id)
+            names = (entry.id, _alike(entry.id), version_of(entry))
+            known = (places[name] for name in names if name in places)
+            former = next((one for one in known if one not in self._pages.wanted), None)
             if former and former not in named and wanted.known is None:
                 wanted.came_from = former
                 self._pages.wanted[former] = wanted
@@ -225,6 +240,18 @@ class WebListing:
         yield from self._left(of_feed, named)
         self._parsed[seed.name] = mark, list(named)
 
+    def _entry_of(self, feed: str, entry_id: str) -> FeedEntry | None:
+        """Return an entry of the latest content of a feed."""
+        if feed not in self._entries:
+            files = {Path(name).name: name for name in self._run.settings.addresses if "://" not in name}
+            seed = self._seeds.seed(files.get(feed, feed))
+            entries: tuple[FeedEntry, ...] = ()
+            if seed is not None and seed.kind is SeedKind.FEED:
+                with suppress(ItemError):
+                    entries = seed.feed().entries
+            self._entries[feed] = {entry.id: entry for entry in entries}
+        return self._entries[feed].get(entry_id)
+
     def _place(self, entry: FeedEntry, feed: str, is_shared: bool) -> str:
         """Return the locator of an entry: its address, if it is no other entry's and we may ask its host for it."""
         if entry.address and not is_shared and self._run.settings.allowed.host_for(entry.address):
@@ -234,7 +261,13 @@ class WebListing:
     def _left(self, of_feed: dict[str, KnownItem], named: dict[str, FeedEntry]) -> Iterator[Change]:
         """Keep the entries that left their feed as they are, and look at their pages no more."""
         for locator, item in of_feed.items():
-            if locator not in named and "next" in item.attributes and not item.version.startswith("+"):
+            has_moved = locator in self._pages.wanted and self._pages.wanted[locator].locator != locator
+            if (
+                not has_moved
+                and locator not in named
+                and "next" in item.attributes
+                and not item.version.startswith("+")
+            ):
                 kept = _facts(item, "feed", "id", "url", "size", "dated")
                 yield Upsert(item_of(Wanted(locator, item), item.version, kept))
 
@@ -244,6 +277,21 @@ class WebListing:
             if locator not in self._pages.wanted and item.attributes.get("feed") not in self._feeds:
                 # The guard need not hold what the library never had, such as a feed before the consent to its host.
                 yield Tombstone(locator, versioned=item.content_hash is None)
+
+
+def _places_of(of_feed: Mapping[str, KnownItem]) -> dict[str, str]:
+    """Return the places of the entries of a feed by ID, and by what may tell one whose ID changed."""
+    by_name: dict[str, str] = {}
+    shared = Counter(_alike(str(item.attributes.get("id"))) for item in of_feed.values())
+    for place, item in of_feed.items():
+        known, (page, told) = str(item.attributes.get("id")), parts_of(item.version)
+        by_name |= {told or page: place} | ({_alike(known): place} if shared[_alike(known)] == 1 else {})
+    return by_name | {str(item.attributes.get("id")): place for place, item in of_feed.items()}
+
+
+def _alike(entry_id: str) -> str:
+    """Return an ID without what sites change when they move to https or to other software."""
+    return re.sub("^http:", "https:", entry_id.casefold()).rstrip("#/")
 
 
 def _facts(item: KnownItem, *names: str) -> dict[str, Any]:

@@ -6,13 +6,15 @@ that reads only notes stays small.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from catchment.content.normalize.decode import declared_encoding, decode
 from catchment.content.normalize.formats import HTML, READERS, XHTML, Reader, media_type, uncompressed
 from catchment.content.normalize.language_detection import language, language_of
 from catchment.content.normalize.markdown import markdown
 from catchment.content.normalize.markup import KINDS, as_markdown, headings, without_code
 from catchment.content.normalize.titles import declared_title, title_of
-from catchment.errors import Skipped, SkipReason
+from catchment.errors import ParseError, Skipped, SkipReason
 from catchment.model import Document, RawContent
 
 __all__ = ["NORMALIZER", "kind_of", "normalize"]
@@ -24,12 +26,15 @@ _MAX_DEPTH = 2
 
 
 def normalize(raw: RawContent) -> Document:
-    """Read content into a document. The same bytes with the same type of name and address always give the same document.
+    """Read content into a document. The same bytes with the same type of name and address always give the same document, except
+    that a page has no date in the future.
 
     Ignores `title`, `modified` and `metadata`: they belong to the item, and several items may share a content. Raises
     ParseError if the content is damaged or encrypted, ResourceExhausted for a decompression bomb, and Skipped (unsupported)
     for a type without text.
     """
+    if raw.summary:
+        return _with_summary(raw)
     return _read(raw.data, raw.name, raw.media_type, raw.encoding, raw.address, 0)
 
 
@@ -44,6 +49,18 @@ def kind_of(raw: RawContent) -> str:
         data, name = inflated(data), uncompressed(name)
         kind = _kind(data, name, None)
     return kind
+
+
+def _with_summary(raw: RawContent) -> Document:
+    from catchment.content.normalize.html.summaries import joined
+
+    markup = raw.summary.encode("utf-8", "replace")
+    summary = _read(markup, "summary.html", HTML, "utf-8", raw.address, 0)
+    try:
+        page = normalize(replace(raw, summary=""))
+    except (ParseError, Skipped) as error:
+        page = Document("", kind_of(raw), warnings=(str(error),))
+    return joined(page, summary)
 
 
 def _kind(data: bytes, name: str, hint: str | None) -> str:

@@ -31,7 +31,7 @@ from catchment.ledger.library.contents import file_name
 from catchment.ledger.library.matches import Match, Task
 from catchment.ledger.library.query import Filter, FilterName, Query
 from catchment.ledger.library.word_index import folded_path
-from catchment.model import Document, Entity, EntityKind, Link, LinkKind, StoredDocument
+from catchment.model import WARNING, Document, Entity, EntityKind, Link, LinkKind, StoredDocument
 
 _LIVE = documents.c.removed_at.is_(None)
 _NAMES_AT_ONCE = 50
@@ -290,7 +290,7 @@ CONTENT = (
 
 def _documents() -> Select[Any]:
     return (
-        select(documents, items.c.locator, sources.c.name.label("source"), *CONTENT)
+        select(documents, items.c.locator, items.c.attributes, sources.c.name.label("source"), *CONTENT)
         .join_from(documents, items, items.c.id == documents.c.item_id)
         .join(sources, sources.c.id == documents.c.source_id)
         .join(contents, contents.c.id == documents.c.content_id)
@@ -332,8 +332,11 @@ def _shown(reading: Reading, row: AnyRow, most_mentions: int | None) -> Shown:
         # In the order of the index: tens of thousands of links to an index page are not sorted.
         mentions = mentions.order_by(None).order_by(links.c.content_id, links.c.position).limit(most_mentions)
     place = (row.source_id, row.locator)
+    alone = _alone(reading, row)
+    warnings = (*alone.content.warnings, *filter(None, [from_json(row.attributes).get(WARNING)]))
     return replace(
-        _alone(reading, row),
+        alone,
+        content=replace(alone.content, warnings=warnings),
         places=tuple((p.source, p.item) for p in matches.places_of(reading, [row.content_id])[row.content_id]),
         mentions=tuple((r.locator, _link(r)) for r in reading.execute(mentions)),
         conversation=mail_relations.conversation(reading, row.content_id, row.id),

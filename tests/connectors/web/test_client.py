@@ -347,6 +347,14 @@ def test_oversized_response_is_skipped_in_little_memory(client: WebClient, host:
     [
         ("", b"text" * 999),
         ("Identity", b"text" * 999),
+        *(
+            (name, b"text" * 999)
+            for name in ("UTF-8", "none", "binary", "aws-chunked", "identity, identity", " , ", "text/html")
+        ),
+        *(
+            (name, gzip.compress(b"text" * 999, mtime=0))
+            for name in ("identity, GZIP", "aws-chunked,gzip", "utf-8, x-gzip")
+        ),
         ("gzip", gzip.compress(b"text" * 999, mtime=0)),
         ("x-gzip", gzip.compress(b"text" * 9, mtime=0) + gzip.compress(b"text" * 990, mtime=0)),
         ("gzip", gzip.compress(b"text" * 999, mtime=0) + bytes(9)),
@@ -373,6 +381,13 @@ def test_body_is_decoded_in_any_pieces(encoding: str, data: bytes) -> None:
 def test_any_body_is_decoded_within_its_limit_or_refused(parts: list[bytes], encoding: str) -> None:
     with suppress(Skipped, ValueError, zlib.error):
         assert len(decoded(parts, encoding, most=64)) <= 64
+
+
+@pytest.mark.parametrize("encoding", ["br", "ZSTD", "identity, br", "gzip, gzip", "br, gzip"])
+def test_coding_that_was_not_requested_is_named(client: WebClient, host: Host, encoding: str) -> None:
+    host.always = Page(b"x", headers={"Content-Encoding": encoding})
+    with pytest.raises(FetchFailed, match=encoding.lower().removeprefix("identity, ")):
+        client.get(host.address())
 
 
 # TLS

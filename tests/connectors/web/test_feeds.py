@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -690,3 +691,141 @@ def test_hostile_feed_does_not_grow(text: str) -> None:
     entry = first(text)
     assert len(entry.title) + len(entry.html) + len(entry.author) < 1_000_000
     assert "root:" not in entry.title
+
+
+_DATES = {
+    "Mon, 06 May 2024 24:00:00 GMT": (7, 0, 0),
+    "2024-05-06T24:00:00Z": (7, 0, 0),
+    "2024-05-06T24:00Z": (7, 0, 0),
+    "Mon, 06 May 2024 23:59:60 GMT": (6, 23, 59),
+    "1714996800": (6, 12, 0),
+    "1714996800000": (6, 12, 0),
+    "1714996800.25": (6, 12, 0),
+    "Mon, 06 May 2024 08:00:00 EDT": (6, 12, 0),
+    "Mon, 06 May 2024 14:00:00 CEST": (6, 12, 0),
+    "Mon, 06 May 2024 21:00:00 JST": (6, 12, 0),
+    "Mon, 06 May 2024 14:00:00 GMT+0200": (6, 12, 0),
+    "Mon, 06 May 2024 12:00 UT": (6, 12, 0),
+    "06 May 24 12:00 GMT": (6, 12, 0),
+    "Mon, 6 May 2024 12:00": (6, 12, 0),
+    "Monday, 6 May 2024 12:00:00 +0000": (6, 12, 0),
+    "Mo, 06 Mai 2024 14:00:00 +0200": (6, 12, 0),
+    "lun., 06 mai 2024 14:00:00 +0200": (6, 12, 0),
+    "6. Mai 2024 um 12:00 Uhr": (6, 12, 0),
+    "6 de mayo de 2024 12:00": (6, 12, 0),
+    "Пн, 06 мая 2024 15:00:00 +0300": (6, 12, 0),
+    "2024年5月6日 12:00": (6, 12, 0),
+    "May 6, 2024 12:00 pm": (6, 12, 0),
+    "Mon May  6 12:00:00 2024": (6, 12, 0),
+    "2024-05-06 12:00:00 UTC": (6, 12, 0),
+    "2024-05-06 14:00:00 +0200": (6, 12, 0),
+    "20240506T120000Z": (6, 12, 0),
+    "2024-05-06": (6, 0, 0),
+}
+
+
+@pytest.mark.parametrize(("text", "moment"), _DATES.items(), ids=_DATES)
+@pytest.mark.parametrize("make", [rss, atom, json_feed])
+def test_date_is_read_in_any_notation(make: Callable[[Any], str], text: str, moment: tuple[int, int, int]) -> None:
+    name = "published" if make is atom else "pubDate"
+    stated = {"id": "1", "date_published": text} if make is json_feed else f"<{name}>{text}</{name}>"
+    published = first(make(stated)).published
+    assert published is not None
+    assert published.replace(second=0) == datetime(2024, 5, moment[0], *moment[1:], tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "0", "12", "Monday", "March", "yesterday", "5 minutes ago", "05/06/2024", "0000-00-00 00:00:00",
+        "-0001-11-30T00:00:00+00:00", "Thu, 01 Jan 1970 00:00:00 +0000", "Mon, 45 Foo 2024 99:00:00 GMT",
+    ],
+)  # fmt: skip
+def test_text_that_names_no_day_is_no_date(text: str) -> None:
+    assert first(rss(f"<pubDate>{text}</pubDate>")).published is None
+
+
+def test_date_in_the_future_is_that_of_its_entry() -> None:
+    assert first(rss("<pubDate>Sun, 06 May 2096 12:00:00 GMT</pubDate>")).published == datetime(
+        2096, 5, 6, 12, tzinfo=UTC
+    )
+
+
+def test_unreadable_dates_of_a_large_feed_cost_little() -> None:
+    items = "</item><item>".join(
+        f"<guid>{number}</guid><pubDate>{number}. Foobar im Xyz</pubDate>" for number in range(3_000)
+    )
+    before = time.process_time()
+    assert len(read(rss(items)).entries) == 3_000
+    assert time.process_time() - before < 10
+
+
+_MORE = 'xmlns:itunes="http://www.itunes.com/dtds/podcast-1.0.dtd" xmlns:media="http://search.yahoo.com/mrss/"'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "is_full"),
+    [
+        (rss("<link>/1</link><itunes:summary>On the butty</itunes:summary>", spaces=_MORE), "On the butty", False),
+        (
+            rss("<itunes:summary>On the long butty</itunes:summary><description>short</description>", spaces=_MORE),
+            "On the long butty",
+            True,
+        ),
+        (
+            rss("<description>On the long butty</description><itunes:summary>short</itunes:summary>", spaces=_MORE),
+            "On the long butty",
+            True,
+        ),
+        *(
+            (
+                rss(f"<link>/1</link>{'<media:description>A caption</media:description>'.join(parts)}", spaces=_MORE),
+                found,
+                full,
+            )
+            for parts, found, full in (
+                (("<description>The teaser</description>", ""), "The teaser", False),
+                (("", "<description>The teaser</description>"), "The teaser", False),
+                (("", "<content:encoded>All of it</content:encoded>"), "All of it", True),
+                (("", ""), "A caption", False),
+            )
+        ),
+        (
+            atom(
+                "<link href='/1'/><media:group><media:title>Film</media:title>"
+                "<media:description>How it was painted</media:description></media:group>",
+                more=" " + _MORE,
+            ),
+            "How it was painted",
+            False,
+        ),
+        (atom("<link href='/1'/><summary>Short</summary><content>All of it</content>"), "All of it", True),
+    ],
+)
+def test_text_of_an_entry_is_the_longest_that_its_feed_has(text: str, expected: str, is_full: bool) -> None:
+    entry = first(text)
+    assert (re.sub("<[^<>]*>", "", entry.html), entry.is_full) == (expected, is_full)
+
+
+def test_content_that_is_elsewhere_is_the_page() -> None:
+    inner = "<id>urn:x:1</id><content type='text/html' src='full.html'/>"
+    assert first(atom(inner)).address == "https://river.example/feeds/full.html"
+    assert first(atom(f"{inner}<link href='/1'/>")).address == PAGE
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        (rss("<category>Canals</category><category domain='x'>Oak</category><category>Canals</category>"), ("Canals", "Oak")),
+        (rss("<dc:subject>Canals</dc:subject>"), ("Canals",)),
+        (rdf("<item><link>/1</link><dc:subject>Canals</dc:subject></item>"), ("Canals",)),
+        (atom("<category term='c' label='Canals'/><category term='oak'/><category term='http://x/#post'/>"), ("Canals", "oak")),
+        (json_feed({"id": "1", "tags": ["Canals", 7, None, "Oak Trade"]}), ("Canals", "Oak Trade")),
+        (json_feed({"id": "1", "tags": "Canals"}), ()),
+        (rss("", "<itunes:category text='Arts'/><category>News</category>", spaces=_MORE), ()),
+        (rss("<itunes:keywords>canals, oak trade</itunes:keywords>", spaces=_MORE), ("canals", "oak trade")),
+        (rss("<category></category>" + "<category>a</category>" * 3 + f"<category>{'b' * 200}</category>"), ("a",)),
+    ],
+)  # fmt: skip
+def test_categories_of_an_entry_are_its_tags(text: str, tags: tuple[str, ...]) -> None:
+    assert first(text).tags == tags

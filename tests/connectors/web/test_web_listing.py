@@ -360,15 +360,175 @@ def test_sitemap_that_shrinks_to_nothing_reports_all_deletions(small_web: SmallW
     assert sum(isinstance(change, Tombstone) for change in reader.sync(source).changes) == 12
 
 
-def test_equal_text_of_many_changed_pages_is_an_error_page(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+@pytest.mark.parametrize("number_of_pages", [2, 6, 30])
+@pytest.mark.parametrize(
+    "wall",
+    [
+        Page.of(page("Please accept our cookies")),
+        Page.moved("/login"),
+        Page.of('<html><link rel="canonical" href="/consent"><body>We value your privacy</body></html>'),
+    ],
+    ids=["answer", "redirect", "canonical"],
+)
+def test_equal_answer_for_several_addresses_replaces_no_text(
+    small_web: SmallWeb, reader: Reader, clock: Clock, wall: Page, number_of_pages: int
+) -> None:
     host = small_web.hosts[0]
-    pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(20)]
+    pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(number_of_pages)]
+    host.put("/login", '<html><link rel="canonical" href="/login"><body>Log in</body></html>')
     source = reader.connector(put_list(host, *pages))
     reader.sync(source)
-    for number in range(20):
-        host.change(f"/{number}", page("This page does not exist"))
+    before = reader.ledger.documents()
+    good = dict(host.pages)
+    host.pages |= {f"/{number}": wall for number in range(number_of_pages)}
+    for _ in range(5):
+        clock.wait(days=8)
+        report = reader.sync(source)
+        assert (report.changed, report.deleted) == (set(), set())
+    assert reader.ledger.documents() == before
+    assert "same text" in str(reader.ledger.rows[pages[0]].item.attributes["warning"])
+    host.pages = good
+    host.change("/0", page("new text"))
+    clock.wait(days=8)
+    assert reader.sync(source).changed == {pages[0]}
+    assert not any("warning" in row.item.attributes for row in reader.ledger.rows.values())
+
+
+def test_wall_that_meets_pages_one_by_one_replaces_one_text(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    host = small_web.hosts[0]
+    pages = [host.put(f"/{number}", page(f"text {number}")) for number in range(4)]
+    source = reader.connector(put_list(host, *pages))
+    reader.sync(source)
+    changed = set()
+    for number in range(4):
+        host.change(f"/{number}", page("Please accept our cookies"))
+        clock.wait(days=8)
+        changed |= reader.sync(source).changed
+    assert changed == {pages[0]}
+
+
+def test_pages_that_may_be_equal_are_kept(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    host, other = small_web.hosts
+    new = [host.put(f"/tag/{number}", page("No posts yet")) for number in range(3)]
+    copies = [host.put(f"/copy/{number}", page("The mill")) for number in range(2)]
+    named = [host.put(f"/own/{number}", page(f"The weir {number}")) for number in range(2)]
+    elsewhere = [host.put("/elsewhere", page("The lock")), other.put("/elsewhere", page("A lock"))]
+    source = reader.connector(put_list(host, *new, *copies, *named, *elsewhere), hosts=[other.name])
+    assert reader.sync(source).fetched == {*new, *copies, *named, *elsewhere}
+    for number in range(2):
+        host.change(f"/copy/{number}", page("The mill is closed"))
+        own = f'<link rel="canonical" href="https://{host.name}/own/{number}/">'
+        host.change(f"/own/{number}", own + page("The weir is closed"))
+    host.change("/elsewhere", page("The lock is closed"))
+    other.change("/elsewhere", page("The lock is closed"))
     clock.wait(days=2)
-    assert len(reader.sync(source).changed) == 2
+    assert reader.sync(source).changed == {*copies, *named, *elsewhere}
+
+
+def test_validators_of_an_unchanged_answer_are_kept(small_web: SmallWeb, reader: Reader, clock: Clock) -> None:
+    host = small_web.hosts[0]
+    address = host.put("/page", page("text"))
+    feed = host.put("/feed", rss(entry(1, full="entry")))
+    source = reader.connector(put_list(host, address), feed)
+    reader.sync(source)
+    for path in ("/page", "/feed"):
+        host.pages[path] = Page(status=304, etag='"second"')
+    clock.wait(days=2)
+    reader.sync(source)
+    clock.wait(days=2)
+    requests = {request.path: request.headers for request in reader.asked(lambda: reader.sync(source))}
+    assert [requests[path]["if-none-match"] for path in ("/page", "/feed")] == ['"second"', '"second"']
+    assert set(reader.ledger.documents()) == {address, f"{feed}#1"}
+
+
+@pytest.mark.parametrize(
+    ("before", "media_type"),
+    [
+        ("<!-- <script> was here --><p>The {word} was painted", "text/html"),
+        ("<!--<style>--><p>The {word} was painted", "text/html"),
+        ("<svg><style/><path d='M0'/></svg><p>The {word} was painted", "text/html"),
+        ("<svg><script/></svg><p>The {word} was painted", "text/html"),
+        ("<textarea><script></textarea><p>The {word} was painted", "text/html"),
+        ("<title>On <script></title><p>The {word} was painted", "text/html"),
+        ("<p title='<script>'>The {word} was painted", "text/html"),
+        ("<script>document.write('<script>')</script><p>The {word} was painted", "text/html"),
+        ("<scripted>x</scripted><p>The {word} was painted", "text/html"),
+        ("<p>1 < 2 <!DOCTYPE x> The {word} was painted", "text/html"),
+        ("<p><noscript>The {word} was painted</noscript>", "text/html"),
+        ("<p><img src=i.png alt='a {word} drawing'>", "text/html"),
+        ("<title>On the {word}</title><p>text", "text/html"),
+        ("<template><p>x</template><select><option>The {word}</select>", "text/html"),
+        ("<script src='k.js'/><p>The {word}</p>", "application/xhtml+xml"),
+    ],
+)  # fmt: skip
+def test_every_new_text_that_a_reader_sees_is_noticed(
+    small_web: SmallWeb, reader: Reader, clock: Clock, before: str, media_type: str
+) -> None:
+    host = small_web.hosts[0]
+    known = f"<p>The mill.</p>{before}"
+    source = reader.connector(put_list(host, host.put("/page", known.format(word="gunwale"), media_type)))
+    reader.sync(source)
+    host.put("/page", known.format(word="bowsprit"), media_type)
+    clock.wait(days=2)
+    assert reader.sync(source).changed == {host.address("/page")}
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_followed"),
+    [
+        (Page.moved("/b", 300), True),
+        (Page.of('<meta http-equiv="refresh" content="0; url=/b">'), True),
+        (Page.of("<META HTTP-EQUIV=Refresh CONTENT=\"0;URL='/b'\"><title>Moved</title><p>This page has moved."), True),
+        (Page.of("<noscript><meta http-equiv=refresh content='1;/b'></noscript><script>go()</script>"), True),
+        (replace(Page.of(page("moved")), headers={"Refresh": "0; url=/b"}), True),
+        (replace(Page.of(""), headers={"Refresh": "0;/b"}), True),
+        (Page.of('<meta http-equiv="refresh" content="300; url=/b"><p>News'), False),
+        (Page.of('<meta http-equiv="refresh" content="5"><p>Ticker'), False),
+        (Page.of('<meta http-equiv="refresh" content="0; url=/a"><p>Ticker'), False),
+        (Page.of(f'<meta http-equiv="refresh" content="0; url=/b"><p>{"Much text. " * 99}'), False),
+        (Page.of('<!-- <meta http-equiv="refresh" content="0; url=/b"> --><p>News'), False),
+        (replace(Page.of("a text", "text/plain"), headers={"Refresh": "0; url=/b"}), False),
+    ],
+)
+def test_page_that_only_leads_to_another_one_is_a_redirect(
+    small_web: SmallWeb, reader: Reader, clock: Clock, answer: Page, is_followed: bool
+) -> None:
+    host = small_web.hosts[0]
+    host.pages["/a"] = answer
+    host.put("/b", page("The other page"))
+    source = reader.connector(put_list(host, host.address("/a")))
+    reader.sync(source)
+    document = reader.ledger.documents()[host.address("/a")]
+    assert (b"The other page" in document, "/b" in host.paths) == (is_followed, is_followed)
+    if is_followed:
+        clock.wait(days=2)
+        assert reader.asked(lambda: reader.sync(source))[-1].status == 304
+
+
+def test_page_leads_to_no_forbidden_place(small_web: SmallWeb, reader: Reader) -> None:
+    host, other = small_web.hosts
+    host.put("/robots.txt", "User-agent: *\nDisallow: /private", "text/plain")
+    targets = {"/1": other.address("/x"), "/2": "/private", "/3": "/4", "/4": "/3"}
+    for path, target in targets.items():
+        host.put(path, f'<meta http-equiv="refresh" content="0; url={target}">')
+    report = reader.sync(reader.connector(put_list(host, *map(host.address, targets))))
+    assert reader.ledger.documents() == {}
+    assert (other.requests, "/private" in host.paths, len(host.paths)) == ([], False, 16)
+    assert set(report.skipped) == {host.address("/1"), host.address("/2")}
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "windows-1252"])
+def test_links_beyond_ascii_are_followed_in_the_charset_of_the_header(
+    small_web: SmallWeb, reader: Reader, charset: str
+) -> None:
+    host = small_web.hosts[0]
+    links = '<html><body><a href="/größe">a</a> <a href="/plus?q=a+b&amp;c=ü">b</a> <a href="/pct%20done">c</a></body></html>'
+    host.pages["/"] = Page(links.encode(charset), f"text/html; charset={charset}")
+    paths = ["/gr%C3%B6%C3%9Fe", "/plus?q=a+b&c=%C3%BC", "/pct%20done"]
+    for path in paths:
+        host.put(path, page(f"text of {path}"))
+    reader.sync(reader.connector(host.address("/"), depth=1))
+    assert set(reader.ledger.documents()) == {host.address(path) for path in ("/", *paths)}
 
 
 def test_endless_calendar_ends_at_most_pages(small_web: SmallWeb, reader: Reader) -> None:

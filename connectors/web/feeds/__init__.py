@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from functools import wraps
 from html import escape, unescape
+from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import urldefrag
 
@@ -24,15 +24,15 @@ import feedparser
 from catchment.content.foreign_json import read_json
 from catchment.content.normalize.decode import declared_encoding, decode
 from catchment.errors import BadInput, ParseError
-from catchment.model import time_of
 from connectors.web.address import normalized
+from connectors.web.feeds.feed_dates import FeedDates
 
 MOST_ENTRIES = 5_000
 MOST_TAGS = 200_000
 """feedparser reads 50,000 tags in a second. A feed of 5,000 entries has about 100,000."""
 _MOST_TITLE = 1_000
 _MOST_NAME = 3_000
-_MOST_DATE = 100
+_MOST_TAG, _MOST_ENTRY_TAGS = 100, 50
 _MOST_HEAD = 1 << 16
 _ROOT = re.compile(
     rb"[\s\xef\xbb\xbf\xfe\xff]*(?><(?>\?.*?\?|!--.*?--|!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?)>\s*)*"
@@ -45,6 +45,8 @@ _REFERENCE = re.compile(rb"&#(?:x(?P<hex>[0-9a-f]+)|(?P<decimal>[0-9]+));?", re.
 _MOST_REFERENCE = 8
 _SURROGATES = range(0xD800, 0xE000)
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_OF, _MEDIA = "of", "media"
+"""Key of the mark of a description, and the mark of one that describes a picture or film."""
 _EMAIL = re.compile(r"[^\s()<>@]+@[^\s()<>]+")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 
@@ -64,6 +66,7 @@ class FeedEntry:
     updated: datetime | None
     html: str
     is_full: bool
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,8 @@ def read_feed(data: bytes, address: str, charset: str | None = None) -> WebFeed:
     )
     if not parsed.version and not parsed.entries:
         raise ParseError("not a feed")
-    entries = [_entry(entry, address) for entry in parsed.entries[:MOST_ENTRIES]]
+    dates = FeedDates()
+    entries = [_entry(entry, address, dates) for entry in parsed.entries[:MOST_ENTRIES]]
     # In Atom, entries with one ID are states of one entry (RFC 4287, 4.1.1).
     distinct = _distinct(_latest(entries) if parsed.version.startswith("atom") else entries)
     return WebFeed(_plain(parsed.feed, "title"), _link(parsed.feed.get("link"), address), distinct)
@@ -146,37 +150,57 @@ def _bounded(data: bytes, root: bytes) -> bytes:
 
 
 class _Named(NamedTuple):
-    """An entry, and what may identify it, the best first: its ID, address, link, file, title with date, and all of it."""
+    """An entry, and what may identify it, the best first: its ID, link, file, title with date, and all of it."""
 
     entry: FeedEntry
     names: tuple[str | None, ...]
 
 
-def _entry(entry: Any, feed: str) -> _Named:
+def _entry(entry: Any, feed: str, dates: FeedDates) -> _Named:
     links = entry.get("links", ())
     alternates = [link.get("href") for link in links if link.get("rel") == "alternate"]
     link = entry.get("feedburner_origlink") or entry.get("link") or next(iter(alternates), None)
-    contents = [content for content in entry.get("content", ()) if content["value"].strip()]
-    is_full = bool(contents)
-    if not is_full and entry.get("summary"):
-        contents = [entry.get("summary_detail") or {"type": "text/html", "value": entry["summary"]}]
+    contents, is_full = _texts(entry)
     enclosures = [
         (link.get("href"), link.get("title") or link.get("type")) for link in links if link.get("rel") == "enclosure"
     ]
     authors = (_name(_words(author.get("name"))) for author in entry.get("authors", ()))
+    tags = (tag.get("label") or tag.get("term") for tag in entry.get("tags", ()))
     return _made(
         str(entry.get("id") or ""),
         # Without a link, feedparser takes the ID for one, also if it is only a number.
-        (link, feed if alternates else ""),
+        (link, feed if alternates else "") if alternates or _link(link, "") else _source(entry, feed),
         enclosures,
         feed,
         title=_plain(entry, "title"),
         author=", ".join(filter(None, authors)),
-        published=_time(entry, "published") or _time(entry, "created"),
-        updated=_time(entry, "updated"),
+        published=dates.moment_of(dict.get(entry, "published")) or dates.moment_of(dict.get(entry, "created")),
+        updated=dates.moment_of(dict.get(entry, "updated")),
         html=_html(contents, feed),
         is_full=is_full,
+        tags=_tags(tags),
     )
+
+
+def _texts(entry: Any) -> tuple[list[Any], bool]:
+    """Return the texts of an entry, and whether they are more than a summary.
+
+    feedparser takes the second of two descriptions for the content, such as that of iTunes, or the caption of a picture.
+    """
+    contents = [content for content in entry.get("content", ()) if content["value"].strip()]
+    if full := [content for content in contents if _OF not in content]:
+        return full, True
+    if entry.get("summary"):
+        contents.append(entry.get("summary_detail") or {"type": "text/html", "value": entry["summary"]})
+    described = [content for content in contents if content.get(_OF) != _MEDIA]
+    return sorted(described or contents, key=lambda content: -len(content["value"]))[:1], len(described) > 1
+
+
+def _source(entry: Any, feed: str) -> tuple[str | None, str]:
+    """Return the address of a content that is not in the feed (RFC 4287, 4.1.3.2), and its base."""
+    named = ((content["src"], content.get("base")) for content in entry.get("content", ()) if content.get("src"))
+    source, base = next(named, (None, None))
+    return source, _link(base, feed) or feed
 
 
 def _loaded(data: bytes) -> Mapping[str, Any] | None:
@@ -193,11 +217,12 @@ def _loaded(data: bytes) -> Mapping[str, Any] | None:
 
 def _json_feed(loaded: Mapping[str, Any], address: str) -> WebFeed:
     items = _list(loaded.get("items"))[:MOST_ENTRIES]
-    entries = (_json_entry(item, address) for item in items if isinstance(item, dict))
+    dates = FeedDates()
+    entries = (_json_entry(item, address, dates) for item in items if isinstance(item, dict))
     return WebFeed(_words(loaded.get("title")), _link(loaded.get("home_page_url"), address), _distinct(entries))
 
 
-def _json_entry(item: Mapping[str, Any], feed: str) -> _Named:
+def _json_entry(item: Mapping[str, Any], feed: str, dates: FeedDates) -> _Named:
     kinds = (("content_html", "text/html"), ("content_text", "text/plain"), ("summary", "text/plain"))
     contents = [{"type": kind, "value": item[name]} for name, kind in kinds if _words(item.get(name))][:1]
     people = _list(item.get("authors")) or [item.get("author")]
@@ -209,10 +234,11 @@ def _json_entry(item: Mapping[str, Any], feed: str) -> _Named:
         feed,
         title=_words(item.get("title")),
         author=", ".join(filter(None, (_words(person.get("name")) for person in people if isinstance(person, dict)))),
-        published=time_of(item.get("date_published")),
-        updated=time_of(item.get("date_modified")),
+        published=dates.moment_of(item.get("date_published")),
+        updated=dates.moment_of(item.get("date_modified")),
         html=_html(contents, feed),
         is_full=bool(_words(item.get("content_html")) or _words(item.get("content_text"))),
+        tags=_tags(_list(item.get("tags"))),
     )
 
 
@@ -224,7 +250,7 @@ def _made(given: str, named: tuple[Any, str], files: list[tuple[Any, Any]], feed
     """Return an entry. `named`: its link and the base of that."""
     address = _link(*named)
     fragment = _UNPRINTABLE.sub("", urldefrag(named[0]).fragment) if address else ""
-    link = f"{address}#{fragment}"[:_MOST_NAME] if address else None
+    link = f"{address}#{fragment}"[:_MOST_NAME] if fragment else address
     rest["author"] = _words(rest["author"])
     rest["is_full"] = rest["is_full"] or address is None
     rest["html"] += _attached(files, feed)
@@ -232,7 +258,6 @@ def _made(given: str, named: tuple[Any, str], files: list[tuple[Any, Any]], feed
     told = (entry.id, entry.title, entry.published)
     names = (
         entry.id or None,
-        address,
         link,
         next((file for name, _ in files if (file := _link(name, feed))), None),
         _digest(*told) if entry.title or entry.published else None,
@@ -249,7 +274,7 @@ def _latest(entries: Iterable[_Named]) -> Iterable[_Named]:
     """Return the latest state of each entry with an ID."""
     latest: dict[tuple[str | None, ...], _Named] = {}
     for one in entries:
-        _, _, link, *_, everything = one.names
+        _, link, *_, everything = one.names
         key = (one.entry.id, link, str(one.entry.published)) if one.entry.id else (everything,)
         updated, other = one.entry.updated, latest.get(key)
         if other is None or (updated and other.entry.updated and updated > other.entry.updated):
@@ -259,7 +284,7 @@ def _latest(entries: Iterable[_Named]) -> Iterable[_Named]:
 
 def _distinct(entries: Iterable[_Named]) -> tuple[FeedEntry, ...]:
     """Return each entry once. Its ID is the best of its names that no other entry has."""
-    distinct = {one.names[2:]: one for one in entries}.values()
+    distinct = {one.names[1:]: one for one in entries}.values()
     shared = Counter(name for one in distinct for name in set(one.names) if name)
     return tuple(
         replace(entry, id=next((name for name in names if name and shared[name] == 1), entry.id))
@@ -305,12 +330,29 @@ def _words(text: Any) -> str:
     return " ".join(_UNPRINTABLE.sub("", text).split())[:_MOST_TITLE] if isinstance(text, str) else ""
 
 
+def _tags(names: Iterable[Any]) -> tuple[str, ...]:
+    """Return the categories of an entry, without addresses, which sort it for programs."""
+    words = (word for name in names if (word := _words(name)) and "://" not in word and len(word) <= _MOST_TAG)
+    return tuple(islice(dict.fromkeys(words), _MOST_ENTRY_TAGS))
+
+
 def _keep_author(parser: Any, key: str = "author") -> None:
     """Keep the text of an author. feedparser searches it for an e-mail address, in quadratic time."""
     context = parser._get_context()
     authors = context.get(f"{key}s")
     if authors and not authors[-1] and context.get(key):
         authors[-1]["name"] = context[key]
+
+
+def _marked(handle: Callable[..., None], kind: str) -> Callable[..., None]:
+    """Return the handler of a description, whose text is marked as such."""
+
+    @wraps(handle)
+    def marked(parser: Any, attributes: Any) -> None:
+        handle(parser, attributes)
+        parser.contentparams[_OF] = kind
+
+    return marked
 
 
 def _tolerant(handle: Callable[..., None]) -> Callable[..., None]:
@@ -328,6 +370,9 @@ def _tolerant(handle: Callable[..., None]) -> Callable[..., None]:
 
 _Parser = feedparser.mixin._FeedParserMixin
 _Parser._sync_author_detail = _keep_author
+_Parser._start_description = _marked(_Parser._start_description, "text")
+_Parser._start_summary = _marked(_Parser._start_summary, "text")
+_Parser._start_media_description = _marked(_Parser._start_media_description, _MEDIA)
 for _handler in [name for name in dir(_Parser) if name.startswith(("_start_", "_end_"))]:
     setattr(_Parser, _handler, _tolerant(getattr(_Parser, _handler)))
 
@@ -336,11 +381,3 @@ def _name(author: str) -> str:
     """Return an author without the e-mail address, if that is not all."""
     name = _EMAIL.sub(" ", author).strip(" ()<>")
     return name if name and "@" in author else author
-
-
-def _time(entry: Any, name: str) -> datetime | None:
-    parsed = dict.get(entry, f"{name}_parsed")
-    if parsed:
-        return time_of(parsed, lambda fields: datetime(*fields[:6]))  # noqa: DTZ001 - in UTC
-    # feedparser fails on times without a zone.
-    return time_of((dict.get(entry, name) or "")[:_MOST_DATE], parsedate_to_datetime)

@@ -1,0 +1,244 @@
+"""What becomes of a feed entry and of its page: both are kept, whatever the page answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from catchment.content.normalize import normalize
+from catchment.model import Document
+from tests.connectors.web.conftest import Clock, Reader, entry, page, rss
+from tests.connectors.web.server import Host, Page, SmallWeb
+
+_LONG = "The mill stands beside the lower sluice and has been repaired twice since the great flood."
+_DATED = "<pubDate>Mon, 06 May 2024 10:00:00 GMT</pubDate><author>ada@river.example (Ada Weir)</author><category>Oak</category>"
+
+
+def _document(reader: Reader, address: str) -> Document:
+    content = reader.ledger.rows[address].content
+    assert content is not None
+    return normalize(content)
+
+
+def _warning(reader: Reader, address: str) -> str:
+    return str(reader.ledger.rows[address].item.attributes.get("warning", ""))
+
+
+@pytest.fixture
+def blog(small_web: SmallWeb) -> Host:
+    return small_web.hosts[0]
+
+
+def _feed(blog: Host, summary: str = "A summary about the stile") -> str:
+    return blog.put(
+        "/feed", rss(entry(1, blog.address("/a"), summary=summary).replace("</title>", f"</title>{_DATED}"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        *(
+            (Page(b"gone", status=status), f"HTTP status {status}")
+            for status in (400, 401, 403, 404, 410, 418, 451, 500)
+        ),
+        (Page(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nhalf"), "damaged"),
+        (Page(b"x", headers={"Content-Encoding": "br"}), "encoding br"),
+        (Page(b"x", headers={"Content-Length": "99999999"}), "too large"),
+        (Page.moved("http://elsewhere.example/"), "not an allowed host"),
+        (Page.moved("/a"), "loop"),
+        (Page.of(rss(entry(1, full="x")), "application/rss+xml"), "a feed, not a page"),
+    ],
+    ids=lambda value: str(value)[:24] if isinstance(value, str) else "",
+)
+def test_summary_is_the_document_until_the_page_can_be_read(
+    blog: Host, reader: Reader, clock: Clock, answer: Page, reason: str
+) -> None:
+    source = reader.connector(_feed(blog))
+    blog.pages["/a"] = replace(answer, etag="")
+    report = reader.sync(source)
+    address = blog.address("/a")
+    assert report.failed == {}
+    found = _document(reader, address)
+    assert "A summary about the stile" in found.text
+    assert (found.author, found.created and found.created.date().isoformat()) == ("Ada Weir", "2024-05-06")
+    assert reason in _warning(reader, address)
+    assert reader.asked(lambda: reader.sync(source)) == [
+        request for request in blog.requests[-1:] if request.path == "/feed"
+    ]
+    blog.put("/a", page(_LONG))
+    clock.wait(days=8)
+    reader.sync(source)
+    assert _LONG in _document(reader, address).text and "stile" in _document(reader, address).text
+    assert _warning(reader, address) == ""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Page.of(
+            "<html><head><title>App</title></head><body><div id=app></div><script src=a.js></script></body></html>"
+        ),
+        Page.of(page("Subscribe to read.")),
+        Page(b"\x89PNG\r\n\x1a\n" + bytes(99), "image/png"),
+        Page(b"%PDF-1.7 damaged", "application/pdf"),
+        Page(bytes(range(256)), "video/mp4"),
+        Page(b"", "text/html"),
+    ],
+    ids=["script", "paywall", "picture", "damaged", "film", "empty"],
+)
+def test_page_without_text_does_not_replace_the_summary(blog: Host, reader: Reader, answer: Page) -> None:
+    source = reader.connector(_feed(blog))
+    blog.pages["/a"] = answer
+    assert reader.sync(source).failed == {}
+    found = _document(reader, blog.address("/a"))
+    assert "A summary about the stile" in found.text
+    assert (found.author, found.properties["tags"]) == ("Ada Weir", ["Oak"])
+
+
+def test_page_with_the_words_of_the_summary_is_kept_alone(blog: Host, reader: Reader) -> None:
+    teaser = _LONG[:60] + f"… [&lt;a href='{blog.address('/a')}'&gt;Read more&lt;/a&gt;]"
+    source = reader.connector(_feed(blog, teaser))
+    blog.put("/a", page(f"{_LONG}</p><p>{_LONG} It has a new wheel."))
+    reader.sync(source)
+    assert _document(reader, blog.address("/a")).text.count("The mill stands") == 2
+
+
+@pytest.mark.parametrize(
+    ("meta", "author", "created"),
+    [
+        ("", "Ada Weir", "2024-05-06"),
+        ('<meta name="author" content="Ben Lock">', "Ben Lock", "2024-05-06"),
+        ('<meta property="article:published_time" content="2014-01-02">', "Ada Weir", "2014-01-02"),
+        ('<link rel="canonical" href="/2019/03/04/a">', "Ada Weir", "2024-05-06"),
+    ],
+)
+def test_feed_states_what_its_page_does_not(blog: Host, reader: Reader, meta: str, author: str, created: str) -> None:
+    source = reader.connector(_feed(blog))
+    blog.put("/a", f"<html><head>{meta}</head><body><p>{_LONG}</p></body></html>")
+    reader.sync(source)
+    found = _document(reader, blog.address("/a"))
+    assert (found.author, found.created and found.created.date().isoformat()) == (author, created)
+    modified = reader.ledger.rows[blog.address("/a")].item.modified
+    assert modified is not None and modified.date().isoformat() == "2024-05-06"
+    assert "date-from" not in found.properties
+
+
+def test_entry_with_its_page_costs_no_further_request_and_is_not_read_twice(
+    blog: Host, reader: Reader, clock: Clock
+) -> None:
+    source = reader.connector(_feed(blog))
+    address = blog.put("/a", page(_LONG))
+    reader.sync(source)
+    for number in range(3):
+        blog.change("/feed", rss(entry(number + 2, full="another"), _entry_alone(blog)))
+        report = reader.sync(source)
+        assert (address in report.changed, len(blog.paths)) == (False, 4 + number)
+    clock.wait(days=2)
+    assert [request.status for request in reader.asked(lambda: reader.sync(source))] == [304, 304]
+
+
+def _entry_alone(blog: Host) -> str:
+    return entry(1, blog.address("/a"), summary="A summary about the stile").replace("</title>", f"</title>{_DATED}")
+
+
+def test_changed_page_of_an_unchanged_feed_keeps_its_summary(blog: Host, reader: Reader, clock: Clock) -> None:
+    source = reader.connector(_feed(blog))
+    address = blog.put("/a", page(_LONG))
+    reader.sync(source)
+    blog.change("/a", page(f"{_LONG} The weir froze."))
+    clock.wait(days=2)
+    assert reader.sync(source).changed == {address}
+    found = _document(reader, address)
+    assert "froze" in found.text and "stile" in found.text and found.author == "Ada Weir"
+
+
+def test_changed_summary_is_taken_at_the_next_look_at_the_page(blog: Host, reader: Reader, clock: Clock) -> None:
+    source = reader.connector(_feed(blog))
+    address = blog.put("/a", page(_LONG))
+    reader.sync(source)
+    _feed(blog, "A summary about the turnstile")
+    assert [request.path for request in reader.asked(lambda: reader.sync(source))] == ["/feed"]
+    clock.wait(days=2)
+    assert [(request.path, request.status) for request in reader.asked(lambda: reader.sync(source))] == [
+        ("/feed", 304),
+        ("/a", 200),
+    ]
+    assert "turnstile" in _document(reader, address).text
+    clock.wait(days=7)
+    assert [request.status for request in reader.asked(lambda: reader.sync(source))] == [304, 304]
+
+
+def test_changed_summary_of_a_page_that_cannot_be_read_is_taken_at_once(blog: Host, reader: Reader) -> None:
+    source = reader.connector(_feed(blog))
+    reader.sync(source)
+    _feed(blog, "A summary about the turnstile")
+    assert [request.path for request in reader.asked(lambda: reader.sync(source))] == ["/feed"]
+    assert "turnstile" in _document(reader, blog.address("/a")).text
+
+
+def test_page_that_vanishes_leaves_its_summary(blog: Host, reader: Reader, clock: Clock) -> None:
+    source = reader.connector(_feed(blog))
+    address = blog.put("/a", page(_LONG))
+    reader.sync(source)
+    blog.pages["/a"] = Page(status=410)
+    for _ in range(2):
+        clock.wait(days=2)
+        reader.sync(source)
+        assert _LONG in _document(reader, address).text
+        assert "HTTP status 410" in _warning(reader, address)
+    clock.wait(days=2)
+    report = reader.sync(source)
+    assert (report.deleted, report.failed) == (set(), {})
+    assert _document(reader, address).text == "A summary about the stile"
+    blog.put("/a", page(_LONG))
+    clock.wait(days=8)
+    reader.sync(source)
+    assert _LONG in _document(reader, address).text
+
+
+def test_entry_of_a_host_that_is_away_has_its_summary(
+    blog: Host, small_web: SmallWeb, reader: Reader, clock: Clock
+) -> None:
+    dead = small_web.dead()
+    address = dead.address("/a")
+    feed = blog.put("/feed", rss(entry(1, address, summary="About the stile")))
+    source = reader.connector(feed, hosts=[dead.name])
+    for _ in range(3):
+        assert reader.sync(source).failed == {}
+        assert "About the stile" in _document(reader, address).text
+        assert "does not answer" in _warning(reader, address)
+        clock.wait(hours=1)
+
+
+def test_entry_without_title_and_text_fails_if_its_page_cannot_be_read(blog: Host, reader: Reader) -> None:
+    empty = f"<item><guid>1</guid><link>{blog.address('/a')}</link></item>"
+    report = reader.sync(reader.connector(blog.put("/feed", rss(empty))))
+    assert set(report.failed) == {blog.address("/a")}
+
+
+def test_entry_and_page_are_fetched_again_by_one_request(blog: Host, reader: Reader) -> None:
+    source = reader.connector(_feed(blog))
+    address = blog.put("/a", page(_LONG))
+    reader.sync(source)
+    row = reader.ledger.rows[address]
+    for _ in range(2):
+        reader.sync(source)
+    assert row.content is not None
+    before = len(blog.paths)
+    again = source.fetch(row.item)
+    assert (again.data, again.summary) == (row.content.data, row.content.summary)
+    assert blog.paths[before:] in (["/a"], ["/robots.txt", "/a"])
+
+
+def test_pages_of_earlier_versions_stay_as_they_are(blog: Host, reader: Reader, clock: Clock) -> None:
+    source = reader.connector(_feed(blog))
+    address = blog.put("/a", page(_LONG))
+    for _ in range(2):
+        reader.sync(source)
+    row = reader.ledger.rows[address]
+    row.item = replace(row.item, version=row.item.version.partition(".")[0])
+    clock.wait(days=2)
+    report = reader.sync(source)
+    assert (report.changed, report.deleted, blog.requests[-1].status) == (set(), set(), 304)
