@@ -222,7 +222,7 @@ class PageLooks:
             return
         is_shared = wanted.page != text and self._answers.is_shared(wanted.container, text, wanted.locator)
         answer = WaitingAnswer(wanted.locator, text, response)
-        if is_shared and (wanted.page or wanted.entry):
+        if is_shared and wanted.page:
             for other in (*self._answers.release(wanted.container, text), answer):
                 yield from self._shared(other)
         elif wanted.page not in ("", text):

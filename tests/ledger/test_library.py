@@ -16,6 +16,7 @@ from catchment.errors import NotFound
 from catchment.ledger import ContentFacts, Named
 from catchment.model import Chunk, Document, Entity, EntityKind, Extraction, Item, Link, LinkKind, Priority, Upsert
 from catchment.views import resolver
+from catchment.views.items import because
 from tests.documents import document_named
 from tests.hits import find_hits
 from tests.ledger.world import NORMALIZER, World, content, delivered, jobs_of, note, notes
@@ -59,6 +60,17 @@ def test_delivered_document_is_shown_unchanged(world: World) -> None:
     assert (shown.links, shown.entities, shown.aliases) == ((link,), entities, ("Salut",))
     assert (shown.metadata, shown.normalizer) == ({"path": "x"}, NORMALIZER)
     assert world.ledger.library.document(shown.document) == shown
+
+
+def test_warning_of_an_item_is_shown_until_it_is_gone(world: World) -> None:
+    put(world, "page", RIVER)
+    for warning in ("its page was not read: HTTP status 410", ""):
+        item = note("page", content(RIVER), attributes={"warning": warning} if warning else {})
+        world.see(item)
+        shown = document_named(world.ledger, "page")
+        assert shown.content.warnings == ((warning,) if warning else ())
+        row = resolver.item(world.ledger, "page", dict)
+        assert warning in because(world.ledger, row, str)
 
 
 @pytest.mark.parametrize("name", ["Café.md", "Été/Йод.md", "한국.md", "がく/x.md"])

@@ -198,6 +198,18 @@ def test_page_that_vanishes_leaves_its_summary(blog: Host, reader: Reader, clock
     assert _LONG in _document(reader, address).text
 
 
+def test_page_that_moves_or_has_a_second_address_is_read(blog: Host, reader: Reader) -> None:
+    source = reader.connector(_feed(blog))
+    blog.put("/a", page(_LONG))
+    reader.sync(source)
+    moved, second = blog.put("/b", page(_LONG)), blog.put("/c", page(_LONG))
+    blog.put("/feed", rss(entry(1, moved, summary="On the stile"), entry(2, second, summary="On the gate")))
+    assert reader.sync(source).moved == {blog.address("/a"): moved}
+    for address, word in ((moved, "stile"), (second, "gate")):
+        text = _document(reader, address).text
+        assert _LONG in text and word in text
+
+
 def test_entry_of_a_host_that_is_away_has_its_summary(
     blog: Host, small_web: SmallWeb, reader: Reader, clock: Clock
 ) -> None:
