@@ -99,6 +99,9 @@ def test_day_in_the_address_is_a_guess(path: str) -> None:
         "<p class=date>2024年5月17日</p>",
         "<p class=info>2024-05-17</p>",
         "<time>May 17, 2024</time>",
+        "<p class=fecha>17 de mayo de 2024 por José Molina</p>",
+        "<section><span>May 17, 2024</span> · <span>Ada Weir</span></section>",
+        "<div><a href=/@ada>Ada Weir</a><div>May 17, 2024</div></div>",
     ],
 )
 def test_day_beside_the_heading_is_a_guess(byline: str) -> None:
@@ -118,6 +121,8 @@ def test_day_beside_the_heading_is_a_guess(byline: str) -> None:
         (f"{_article('')}<section class=comments><time datetime=2025-03-04>4 March</time></section>", _ADDRESS),
         (f"{_article('')}<article><h2>Other</h2><time datetime=2025-03-04>4 March</time></article>", _ADDRESS),
         (f"{_article('')}<section class=related><span class=date>3 June 2025</span></section>", _ADDRESS),
+        (_article("<div class=reviews><div class=review>3 June 2025: good</div></div>"), _ADDRESS),
+        (_article("<p>Released 2019</p>"), _ADDRESS),
         (_article(""), "https://river.example/2024/05/mill"),
         (_article(""), "https://river.example/2024/13/45/mill"),
         (_article(""), "https://river.example/2024/02/30/mill"),
@@ -150,6 +155,7 @@ def test_list_of_posts_has_no_day() -> None:
         (_article("<p class=byline>By Ada Weir | 17 May 2024</p>"), "Ada Weir"),
         (_article("<p>Veröffentlicht am 17. Mai 2024 von Ada Wehr</p>"), "Ada Wehr"),
         (_article("<div class=author-name>Ada Weir</div>"), "Ada Weir"),
+        (_article("<span class=post-author>Posted by <span>Ada Weir</span></span>"), "Ada Weir"),
         (_article("<span class=author>admin</span>"), None),
         (_article("<p>Photo by Ada Weir</p>"), None),
         (_article("<p>Powered by the river</p>"), None),

@@ -11,7 +11,7 @@ from catchment.model import time_of
 
 _SPACE = re.compile(r"\s+")
 _LONGEST_NAME = 100
-_ASIDE = re.compile(r"comment|related|sidebar|recent|widget|teaser|recommend|repl(?:y|ies)", re.IGNORECASE)
+_ASIDE = re.compile(r"comment|review|related|sidebar|recent|widget|teaser|recommend|repl(?:y|ies)", re.IGNORECASE)
 _LATER = re.compile(r"updat|modif|edit|revis|aktualisiert|mis à jour|更新", re.IGNORECASE)
 _FIRST = re.compile(r"publi|created|posted|entry-date", re.IGNORECASE)
 _AUTHORS = (
@@ -35,7 +35,9 @@ _DAY = re.compile(
 _JAPANESE = re.compile(r"([0-9]{4})年([0-9]{1,2})月([0-9]{1,2})日")
 _EARLIEST, _NO_DATE = datetime(1500, 1, 1, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC)
 """Archives have pages of old newspapers; programs without a date write the beginning of an era."""
-_MOST_TIMES, _MOST_SIBLINGS, _MOST_BESIDE = 50, 3, 200
+_NEW_YEAR = re.compile(r"\b0?1\b|\bjan|\benero|\bgenn|янв", re.IGNORECASE)
+"""What a page shows whose day is not only the year that the library found."""
+_MOST_TIMES, _MOST_SIBLINGS, _MOST_BESIDE = 50, 3, 120
 _ROOMS = frozenset({"article", "main", "body"})
 _NOT_BESIDE = frozenset({"-text", "-comment", "article", "nav", "aside", "footer", "form", "script", "style"})
 _HEADINGS = "h1, h2, h3, h4, h5, h6"
@@ -73,7 +75,7 @@ class Byline:
         """Return the names in the elements of authors, or after "by" beside the heading."""
         for selector in _AUTHORS:
             nodes = [node for node in self._tree.css(selector)[:_MOST_TIMES] if self._is_of_article(node)]
-            names = [name for node in nodes if is_name(name := clean_text(node.text()))]
+            names = [name for node in nodes if is_name(name := _without_by(clean_text(node.text())))]
             if names:
                 return ", ".join(dict.fromkeys(names[:_MOST_SIBLINGS]))
         for node in self._beside():
@@ -84,7 +86,7 @@ class Byline:
 
     def _is_of_article(self, node: Any) -> bool:
         """Return whether an element is neither of the navigation nor of another article, a comment for example."""
-        heading, parent = self._heading, node.parent
+        heading, parent = self._heading, node
         while parent is not None and parent.tag not in ("body", "html"):
             about = f"{parent.attributes.get('class')} {parent.attributes.get('id')}"
             is_banner = parent.tag == "header" and parent.parent is not None and parent.parent.tag == "body"
@@ -104,11 +106,12 @@ class Byline:
 
         text = _JAPANESE.sub(lambda match: f"{match[1]}-{int(match[2]):02}-{int(match[3]):02}", beside)
         found = find_date(
-            f"<html><body><article>{text}</article></body></html>", extensive_search=False, original_date=True
+            f"<html><body><article>{text}</article></body></html>", extensive_search=True, original_date=True
         )
         day = time_of(found)
+        is_year = day is not None and (day.month, day.day) == (1, 1) and not _NEW_YEAR.search(beside)
         # Many pages show the present day.
-        return day if is_past(day) and day.date() != datetime.now(UTC).date() else None
+        return day if not is_year and is_past(day) and day.date() != datetime.now(UTC).date() else None
 
     def _beside(self) -> Iterator[Any]:
         """Yield the short elements before and after the heading that belong to it."""
@@ -143,6 +146,11 @@ def is_name(text: str) -> bool:
 def is_past(moment: datetime | None) -> TypeGuard[datetime]:
     """Return whether a text may have been published then: not in the future, except for a wrong clock."""
     return moment not in (None, _NO_DATE) and _EARLIEST < moment < datetime.now(UTC) + timedelta(days=1)
+
+
+def _without_by(text: str) -> str:
+    """Return the name in "Posted by Ada Weir"."""
+    return match["name"] if (match := _BY.search(text)) else text
 
 
 def _has(outer: Any, inner: Any) -> bool:
