@@ -209,3 +209,10 @@ def test_pages_of_many_elements_take_linear_time(page: str, address: str) -> Non
     start = process_time()
     normalize(RawContent(f"<html>{page}".encode(), "a.html", address=address))
     assert process_time() - start < 6
+
+
+def test_code_in_a_toolbar_is_in_the_main_text() -> None:
+    prose = "".join(f"<p>The keeper of sluice {n} writes down the level of the water at noon.</p>" for n in range(20))
+    code = '<div class="code-toolbar"><pre><code>gauge --read weir</code></pre></div>'
+    page = f"<html><body><article><h1>Weir</h1>{prose}{code}{prose}</article></body></html>"
+    assert "gauge --read weir" in normalize(RawContent(page.encode(), "p.html", address="https://example.org/")).text

@@ -130,7 +130,9 @@ def _for_selection(tree: Any, page: str) -> str:
             node.replace_with(line)
         else:
             node.unwrap()
-    return _READINGS.sub("", tree.html) if controls or tree.css_first("ruby") is not None else page
+    for box in (boxes := tree.css("[class*=toolbar]:has(pre)")):
+        box.attrs["class"] = "code"
+    return _READINGS.sub("", tree.html) if boxes or controls or tree.css_first("ruby") is not None else page
 
 
 def _unseen(tree: Any, page: str) -> tuple[set[int], str]:
