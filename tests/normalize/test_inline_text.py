@@ -105,6 +105,18 @@ def test_elements_of_a_run_become_text_in_cells_and_headers(element: str) -> Non
     assert header_text.partition("Header: ")[2].replace("<", "\\<") in (body, body.replace("<", "\\<"))
 
 
+@pytest.mark.parametrize("properties", ["", '<a:rPr b="1"/>', '<a:rPr lang="de"><a:solidFill/></a:rPr>'])
+def test_word_of_several_runs_of_a_slide_is_one_word(properties: str) -> None:
+    border = f"</a:t></a:r><a:r>{properties}<a:t>"
+    slide = _with(samples.pptx("MARK"), {})
+    with zipfile.ZipFile(io.BytesIO(slide)) as package:
+        xml = package.read("ppt/slides/slide1.xml").decode()
+    slide = _with(slide, {"ppt/slides/slide1.xml": xml.replace("MARK", f"Wasser{border}werk{border} am {border}Fluss")})
+    assert " ".join(normalize(RawContent(slide, "a.pptx")).text.replace("*", "").split()).endswith(
+        "Wasserwerk am Fluss"
+    )
+
+
 def test_text_between_runs_is_read_and_parts_words() -> None:
     body = "<w:p><w:r><w:t>left</w:t></w:r>loose &amp; free<w:r><w:t>right</w:t></w:r>\n </w:p>"
     assert _read(samples.docx(body)).text == "left loose & free right"

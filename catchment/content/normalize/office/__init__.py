@@ -147,7 +147,7 @@ def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]
 
 def _of_package(data: bytes, media_type: str) -> tuple[bytes, Extracted]:
     """Read a file and return it as it was read: with inline elements as text, if it can be read so."""
-    plain = inline.with_plain_text(data) if media_type == _DOCX or media_type.startswith(_ODF) else data
+    plain = inline.with_plain_text(data) if media_type in (_DOCX, _PPTX) or media_type.startswith(_ODF) else data
     try:
         return plain, extracted(_arranged(plain, media_type), media_type)
     except (ParseError, ResourceExhausted):
