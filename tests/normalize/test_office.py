@@ -128,7 +128,8 @@ def test_main_part_may_have_any_name(data: bytes, pairs: list[tuple[str, str]]) 
 def test_underlined_and_struck_text_has_no_escaped_marks() -> None:
     under = '</a:t></a:r><a:r><a:rPr u="sng"/><a:t>'
     struck = '</a:t></a:r><a:r><a:rPr strike="sngStrike"/><a:t>'
-    assert _read(samples.pptx(f"Flow {under}at the{struck}weir")).text == "## Flow at the ~~weir~~"
+    text = _read(samples.pptx(f"Flow {under}at the {struck}weir")).text
+    assert " ".join(text.split()) == "## Flow at the ~~weir~~"
     run = "<w:p><w:r><w:rPr><w:{}/></w:rPr><w:t>{}</w:t></w:r></w:p>"
     cells = "".join(f"<w:tc>{run.format(*mark)}</w:tc>" for mark in (('u w:val="single"', "mill"), ("strike", "weir")))
     words = "<w:p><w:r><w:t>The tag &lt;u&gt;x&lt;/u&gt; underlines.</w:t></w:r></w:p>"
