@@ -44,15 +44,18 @@ _PLACEHOLDER = re.compile(
     r"|\A[0-9]{1,5}\Z|\A\[.*\]\Z|\A(?:u?int|float|[uifx]|utf-?|sha|md|base|oauth|aes|ed|scram-sha-)[0-9]{1,5}\Z",
     re.IGNORECASE,
 )
+_PLACE_OF_A_SECRET = r"://|(?:/[\w.-]+){2}|\A(?:env|file|keyring|block|vault|op|arn|ref)[:+]"
+"""Addresses, paths and references, anywhere in a value or at its start."""
 _REFERENCE = re.compile(
     r"\A[$~./\\!@&%:=*]|\A--|\$[\w{(]|%[(\w]|\{\w*\}|\{\{|\A(?:<.*>|\{.*\}|\(.*\)|[A-Za-z]:\\.*|\w+(?:\.[A-Za-z_]\w*)+|.*:[0-9]{1,5})\Z"
-    r"|://|\w[(\[]|(?:/[\w.-]+){2}|\A(?:env|file|keyring|block|vault|op|arn|ref)[:+]",
+    rf"|\w[(\[]|{_PLACE_OF_A_SECRET}",
     re.IGNORECASE,
 )
 _OPENING_REFERENCE = re.compile(
     r"\A[$@&!%*=:](?:[A-Za-z_.-]+[0-9]*%?|[{(].*|[0-9][a-z]?\$.*)\Z|\A[$@&!%*=:].*(?:pass|pwd|secret|token)"
     r"|\A(?:[~.]{0,2}[/\\]\w|--|<.*>\Z|\{.*\}\Z|\(.*\)\Z|\[.*\]\Z)"
-    r"|\$\{|\{\{|\{%|%\(|://|(?:/[\w.-]+){2}|/[a-z]{3,}|\A[A-Za-z]:\\|\A(?:env|file|keyring|block|vault|op|arn|ref)[:+]",
+    r"|\$\{|\{\{|\{%|%\(|/[a-z]{3,}|\A[A-Za-z]:\\|"
+    rf"{_PLACE_OF_A_SECRET}",
     re.IGNORECASE,
 )
 _CODE = re.compile(

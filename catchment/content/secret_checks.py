@@ -127,9 +127,7 @@ def is_named_password(match: re.Match[str], text: str) -> bool:
         before = text[max(0, match.start() - 250) : match.start()]
         if _NETRC.search(before):
             return is_credential(match, text)
-        if text[start - 1] == "'":  # PASSWORD '…' of SQL
-            return is_symbolic_password(value)
-        if is_directive(text, start, stop):
+        if text[start - 1] == "'" or is_directive(text, start, stop):  # PASSWORD '…' of SQL
             return is_symbolic_password(value)
         if not _OPTION.search(before):
             return False

@@ -105,7 +105,7 @@ class WebConnector:
         return self._left
 
     def expect(self, items: Sequence[Item]) -> None:
-        """Nothing is read ahead: the listing has stored what it received."""
+        """Does not read ahead: the listing has stored the responses."""
 
     def fetch(self, item: Item) -> RawContent:
         kept = self._store("pages").get(item.locator)
@@ -187,14 +187,13 @@ class WebConnector:
     def _entry_of(self, item: Item, version: str | None) -> FeedEntry:
         """Return the entry that names an item, from the stored feed, or else from what the feed answers now."""
         feed = item.attributes["feed"]
-        files = {Path(name).name: name for name in self._settings.addresses if "://" not in name}
         kept = self._store("lists").get(feed)
         for stored in (kept, None) if kept else (None,):
             try:
                 seed = (
                     Seed(feed, SeedKind.FEED, stored.response, self.parse)
                     if stored
-                    else self._seed(files.get(feed, feed))
+                    else self._seed(self._settings.seed_of(feed))
                 )
                 entries = seed.feed().entries
             except ItemError as error:

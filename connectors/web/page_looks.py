@@ -41,7 +41,7 @@ class Wanted:
 
     Attributes:
         known: What the ledger has of it.
-        entry: What its feed says of it, if the feed was parsed in this listing.
+        entry: The entry that names it, if the feed was parsed in this listing.
         feed, id, url: The feed, and the entry's ID and address there if that is not the locator.
         came_from: The locator that the entry had before its address changed.
         site, depth: The page whose links led here, and the number of links.
@@ -80,7 +80,7 @@ class Wanted:
 
     @property
     def is_told(self) -> bool:
-        """Whether its content has what its feed says now."""
+        """Whether its content includes the present entry of its feed."""
         return self.entry is None or parts_of(self.version or "")[1] == version_of(self.entry)
 
     @property
@@ -187,7 +187,7 @@ class PageLooks:
         self._queues.add(PageRequest(wanted.locator, *conditions))
 
     def _not_due(self, wanted: Wanted, state: PageState) -> Iterator[Change]:
-        """Take what a feed says now of a page that is not requested now."""
+        """Take the present entry of a page that is not due."""
         if wanted.entry is not None and not wanted.page:
             yield from self.entry(wanted, wanted.entry, state)
         elif wanted.version and not wanted.is_told and state != state.asked_in_full():
@@ -288,7 +288,7 @@ class PageLooks:
         return looks.digest(response.body, "")
 
     def _told(self, wanted: Wanted) -> FeedEntry | None:
-        """Return what the feed of a page says of it; None if that is nothing."""
+        """Return the entry that names a page; None without an entry or with an empty one."""
         if wanted.feed and wanted.entry is None:
             wanted.entry = self._entry_of(wanted.feed, wanted.id)
         return wanted.entry if wanted.entry and (wanted.entry.title or wanted.entry.html) else None
@@ -344,7 +344,7 @@ class PageLooks:
             yield from self._failed(wanted, error, state)
 
     def without_page(self, wanted: Wanted, error: ItemError) -> Iterator[Change]:
-        """Record a look without an answer. What was read once stays as it is."""
+        """Record a look without an answer. A text that was read before stays."""
         now = self._run.clock()
         if isinstance(error, HostAway):
             self._run.left[wanted.locator] = str(error)

@@ -87,6 +87,10 @@ class WebSettings(SourceSettings):
     def _are_hosts(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(map(_valid(_host), hosts)))
 
+    def seed_of(self, name: str) -> str:
+        """Return the file with this name, by which its entries know it; else the name, which is an address."""
+        return {Path(given).name: given for given in self.addresses if "://" not in given}.get(name, name)
+
     @cached_property
     def allowed(self) -> AllowedHosts:
         """The hosts that may be asked: those listed, and those of the addresses. Each is a scope of the consent."""

@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from catchment.contracts import Known
@@ -243,8 +242,7 @@ class WebListing:
     def _entry_of(self, feed: str, entry_id: str) -> FeedEntry | None:
         """Return an entry of the latest content of a feed."""
         if feed not in self._entries:
-            files = {Path(name).name: name for name in self._run.settings.addresses if "://" not in name}
-            seed = self._seeds.seed(files.get(feed, feed))
+            seed = self._seeds.seed(self._run.settings.seed_of(feed))
             entries: tuple[FeedEntry, ...] = ()
             if seed is not None and seed.kind is SeedKind.FEED:
                 with suppress(ItemError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from catchment.content.normalize.decode import decode
 from catchment.content.normalize.exchange.calendars import invitation
-from catchment.content.normalize.mail import words
 from catchment.content.normalize.mail.alternatives import united
 from catchment.content.normalize.mail.attachments import is_body
 from catchment.content.normalize.mail.encrypted import signed_content, unarmored
@@ -164,7 +164,7 @@ class _Reader:
         if len(data) > _MAX_TEXT:
             self._body.warn(f"the text is longer than {_MAX_TEXT >> 20} MB; the rest was omitted")
             data = data[:_MAX_TEXT]
-        text = words.decoded(data, part.charset)
+        text = decode(data, part.charset).text
         if "\ufffd" in text:
             self._body.warn("some characters are not valid in the declared charset")
         return text

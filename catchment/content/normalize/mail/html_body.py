@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from catchment.content.normalize.decode import charset_of
+from catchment.content.normalize.decode import charset_of, decode
 from catchment.content.normalize.html import markdown_of
 from catchment.content.normalize.html.nesting import flattened
-from catchment.content.normalize.mail import words
 
 _HIDDEN = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|mso-hide\s*:\s*all|opacity\s*:\s*0(?:\.0*)?\s*(?:;|!|$)"
@@ -41,7 +40,7 @@ def all_words(data: bytes, declared: str | None) -> set[str]:
 def _tree(data: bytes, declared: str | None) -> Any:
     from selectolax.lexbor import LexborHTMLParser
 
-    text = words.decoded(data, declared, charset_of(data))
+    text = decode(data, declared, charset_of(data)).text
     return LexborHTMLParser(flattened(text.encode("utf-8", "ignore")))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from catchment.content.normalize.decode import encoding_by_mark
+from catchment.content.normalize.decode import decode, encoding_by_mark
 from catchment.content.normalize.mail import transport, words
 from catchment.errors import ParseError
 
@@ -312,4 +312,4 @@ def _joined(pieces: dict[int, tuple[str, bool]]) -> str:
             charset, _, value = piece.split("'", 2)
         raw = words.as_bytes(value)
         data += _PERCENT.sub(lambda digits: bytes([int(digits[1], 16)]), raw) if is_encoded else raw
-    return words.decoded(data, charset)
+    return decode(data, charset).text

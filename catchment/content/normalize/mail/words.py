@@ -25,11 +25,6 @@ _IDENTIFIER = re.compile(r"<([^<>]{1,998})>")
 _BARE_IDENTIFIER = re.compile(r"[^\s<>\"(),;]{1,500}@[^\s<>\"(),;]{1,400}")
 
 
-def decoded(data: bytes, *charsets: str | None) -> str:
-    """Decode bytes in one of the declared charsets or, if they are not valid in it, in a detected one."""
-    return decode(data, *charsets).text
-
-
 def as_bytes(text: str) -> bytes:
     """Return the bytes from which `raw` made this text."""
     return text.encode("utf-8", "surrogateescape")
@@ -37,7 +32,7 @@ def as_bytes(text: str) -> bytes:
 
 def _line(value: bytes) -> str:
     """Decode the bytes of a field, leaving encoded words as they are."""
-    return value.decode("ascii") if value.isascii() and b"\x1b" not in value else decoded(value, None)
+    return value.decode("ascii") if value.isascii() and b"\x1b" not in value else decode(value).text
 
 
 def raw(value: bytes) -> str:
@@ -52,7 +47,7 @@ def text(value: bytes) -> str:
 
 def file_name(value: str) -> str:
     """Return the last component of a file name without control characters, at most 200 characters."""
-    name = _clean(_expanded(decoded(as_bytes(value), None)))
+    name = _clean(_expanded(decode(as_bytes(value)).text))
     name = re.split(r"[/\\]", name)[-1].strip(". ") if name.strip("./\\ ") else ""
     stem, dot, ending = name.rpartition(".")
     if len(name) > _MAX_NAME:
@@ -151,13 +146,13 @@ def _expanded(value: str) -> str:
         between = value[place : word.start()]
         is_next = bool(pending) and (not between or between.isspace())
         if not is_next or word[1].lower() != charset:
-            out.append(decoded(pending, charset))
+            out.append(decode(pending, charset).text)
             pending = b""
         if not is_next:
             out.append(between)
         charset, place = word[1].lower(), word.end()
         pending += _unencoded(word[2], word[3])
-    return "".join((*out, decoded(pending, charset), value[place:]))
+    return "".join((*out, decode(pending, charset).text, value[place:]))
 
 
 def _unencoded(encoding: str, value: str) -> bytes:

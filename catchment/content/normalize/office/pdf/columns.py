@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import re
-import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple
+
+from catchment.content.normalize.office.pdf.pdfium_calls import code_points
 
 _CJK = re.compile(
     "[\u2e80-\u30ff\u3400-\u9fff\uf900-\ufaff\ufe10-\ufe1f\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]"
@@ -118,8 +119,7 @@ def _characters(text: Any, places: Iterable[int]) -> Iterator[_Character]:
 
     x, y, matrix = ctypes.c_double(), ctypes.c_double(), pdfium.FS_MATRIX()
     is_spaced = False
-    for place in places:
-        letter = chr(min(pdfium.FPDFText_GetUnicode(text, place), sys.maxunicode))
+    for place, letter in code_points(text, places):
         if letter.isspace() or not letter.isprintable():
             is_spaced |= letter == " "
         elif pdfium.FPDFText_GetCharOrigin(text, place, x, y) and pdfium.FPDFText_GetMatrix(text, place, matrix):

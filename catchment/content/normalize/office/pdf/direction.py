@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import re
-import sys
 import unicodedata
 from bisect import bisect
 from collections.abc import Iterator
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
+
+from catchment.content.normalize.office.pdf.pdfium_calls import code_points
 
 _RIGHT = "\u0590-\u065f\u066a-\u06ef\u06fa-\u08ff\ufb1d-\ufdff\ufe70-\ufefc"
 RIGHT_TO_LEFT = re.compile(f"[{_RIGHT}]{{2}}")
@@ -55,8 +56,7 @@ def _letters(text: Any) -> Iterator[_Letter | None]:
     import pypdfium2.raw as pdfium
 
     x, y, box, matrix = ctypes.c_double(), ctypes.c_double(), pdfium.FS_RECTF(), pdfium.FS_MATRIX()
-    for place in range(text.count_chars()):
-        letter = chr(min(pdfium.FPDFText_GetUnicode(text, place), sys.maxunicode))
+    for place, letter in code_points(text, range(text.count_chars())):
         if letter == "\n":
             yield None
         elif not letter.isspace() and letter.isprintable() and pdfium.FPDFText_GetCharOrigin(text, place, x, y):

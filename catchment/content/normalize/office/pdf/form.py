@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from catchment.content.normalize.office.pdf.pdfium_calls import string
 
 _PASSWORD = 1 << 13
 _MAX_OPTIONS = 1_000
@@ -92,15 +94,3 @@ def _selected(form: Any, widget: Any) -> Iterator[str]:
 def _spaced(text: str) -> str:
     """Return the words with one space before, between and after them."""
     return f" {' '.join(text.split())} "
-
-
-def string(function: Callable[..., int], *arguments: Any) -> str:
-    """Return the text that a function of PDFium writes into a buffer as UTF-16."""
-    import pypdfium2.raw as pdfium
-
-    size = function(*arguments, None, 0)
-    if size <= len("\0".encode("utf-16-le")):
-        return ""
-    buffer = ctypes.create_string_buffer(size)
-    function(*arguments, ctypes.cast(buffer, ctypes.POINTER(pdfium.FPDF_WCHAR)), size)
-    return buffer.raw.decode("utf-16-le", "replace").replace("\0", " ").strip()

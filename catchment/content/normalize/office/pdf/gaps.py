@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+from catchment.content.normalize.office.pdf.pdfium_calls import code_points
 
 _WIDE = 0.5
 """The least width of a gap in sizes of the font; a reader that divides one word sees less."""
@@ -39,8 +40,7 @@ def parted(text: Any) -> Iterator[list[str]]:
     x, y, box = ctypes.c_double(), ctypes.c_double(), pdfium.FS_RECTF()
     words: list[str] = []
     is_between, right, row = True, 0.0, 0.0
-    for place in range(text.count_chars()):
-        letter = chr(min(pdfium.FPDFText_GetUnicode(text, place), sys.maxunicode))
+    for place, letter in code_points(text, range(text.count_chars())):
         if letter.isspace():
             is_between = True
             continue

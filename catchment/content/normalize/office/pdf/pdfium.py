@@ -14,9 +14,10 @@ from typing import Any
 from catchment.content.normalize.html import html
 from catchment.content.normalize.office.pdf.columns import vertical_text
 from catchment.content.normalize.office.pdf.direction import ordered_text
-from catchment.content.normalize.office.pdf.form import fields, form_of, is_xfa, string
+from catchment.content.normalize.office.pdf.form import fields, form_of, is_xfa
 from catchment.content.normalize.office.pdf.gaps import parted
 from catchment.content.normalize.office.pdf.glyphs import install_glyphs
+from catchment.content.normalize.office.pdf.pdfium_calls import string
 
 MAX_NOTES = 10_000
 _MAX_MISSING = 1_000
