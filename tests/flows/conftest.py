@@ -56,11 +56,17 @@ class Window:
         return until(look, lambda lines: any(expected in line for line in lines))
 
     def tasks(self, run: str, number: int) -> list[dict[str, Any]]:
-        """Return the task runs of a run and its subflows in the order of their start, once this many have ended."""
-        return until(
+        """Return the task runs of a run and its subflows in the order of their start, once this many have ended.
+
+        The server stores the row of a task run before its state.
+        """
+        tasks = until(
             lambda: self._tasks(run),
-            lambda tasks: len(tasks) >= number and all(task["state"]["type"] in _ENDED for task in tasks),
+            lambda rows: (
+                len(_own(rows)) >= number and all(row["state"] and row["state"]["type"] in _ENDED for row in rows)
+            ),
         )
+        return _own(tasks)
 
     def _tasks(self, run: str) -> list[dict[str, Any]]:
         mine = {run}
@@ -70,8 +76,12 @@ class Window:
             if r["id"] not in mine
         }:
             mine |= more
-        found = self.ask("task_runs", flow_runs={"id": {"any_": sorted(mine)}}, sort="EXPECTED_START_TIME_ASC")
-        return [task for task in found if not task["state"]["state_details"]["child_flow_run_id"]]
+        return self.ask("task_runs", flow_runs={"id": {"any_": sorted(mine)}}, sort="EXPECTED_START_TIME_ASC")
+
+
+def _own(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the task runs that do not stand for a subflow."""
+    return [task for task in tasks if not (task["state"] and task["state"]["state_details"]["child_flow_run_id"])]
 
 
 @pytest.fixture
