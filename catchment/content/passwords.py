@@ -38,7 +38,7 @@ FOREIGN_NAMES = (
 """The same without accents, or in languages that need none."""
 
 _PLACEHOLDER = re.compile(
-    r"\A[x.?_#-]+\Z|\*\*\*|\.\.\.|…|[«»]|xxxx"
+    r"\A[x.?_#-]+\Z|\*\*\*|\.\.\.|…|[«»]|xxxx|\A\$[0-9][a-z]?\$"
     r"|(?:\A|[^a-z])(?:example|placeholder|change.?(?:me|it|this)|your|my|dummy|tests?|fake|sample|redacted|hidden|todo"
     r"|none|null|true|false|optional|required|default)(?:[^a-z]|\Z)"
     r"|\A[0-9]{1,5}\Z|\A\[.*\]\Z|\A(?:u?int|float|[uifx]|utf-?|sha|md|base|oauth|aes|ed|scram-sha-)[0-9]{1,5}\Z",
@@ -52,7 +52,7 @@ _REFERENCE = re.compile(
     re.IGNORECASE,
 )
 _OPENING_REFERENCE = re.compile(
-    r"\A[$@&!%*=:](?:[A-Za-z_.-]+[0-9]*%?|[{(].*|[0-9][a-z]?\$.*)\Z|\A[$@&!%*=:].*(?:pass|pwd|secret|token)"
+    r"\A[$@&!%*=:](?:[A-Za-z_.-]+[0-9]*%?|[{(].*)\Z|\A[$@&!%*=:].*(?:pass|pwd|secret|token)"
     r"|\A(?:[~.]{0,2}[/\\]\w|--|<.*>\Z|\{.*\}\Z|\(.*\)\Z|\[.*\]\Z)"
     r"|\$\{|\{\{|\{%|%\(|/[a-z]{3,}|\A[A-Za-z]:\\|"
     rf"{_PLACE_OF_A_SECRET}",
@@ -66,7 +66,8 @@ _CODE = re.compile(
 """Expressions: calls, operators, members of objects, types."""
 _WORDS_AND_NUMBER = re.compile(r"[A-Za-z]{4,}[0-9]*[^\w\s()\[\]{}\"'`\\/:=<>|,;~][A-Za-z]*[0-9]{2,8}[!?]?")
 _KINDS = tuple(re.compile(letters) for letters in ("[a-z]", "[A-Z]", "[0-9]", r"[^A-Za-z0-9]"))
-_LEAST_MIXED = 8
+_LEAST_MIXED, _LEAST_GENERATED = 8, 14
+_WORD = re.compile(r"[a-z]{4}|[A-Z]{4}")
 _WORD_OF_A_NAME = re.compile(
     rf"pass|pwd|secret|token|user|login|field|crypt|{ACCENTED_NAMES}|{FOREIGN_NAMES}", re.IGNORECASE
 )
@@ -130,9 +131,15 @@ def is_chosen(value: str) -> bool:
         len(value) >= _LEAST_MIXED
         and value.isascii()
         and (is_mixed(value) or _WORDS_AND_NUMBER.fullmatch(value) is not None)
-        and not (_PLACEHOLDER.search(value) or _OPENING_REFERENCE.search(value) or _CODE.search(value))
+        and not _PLACEHOLDER.search(value)
+        and (_is_generated(value) or not (_OPENING_REFERENCE.search(value) or _CODE.search(value)))
         and not (_WORD_OF_A_NAME.search(value) and not _STRONG.match(value))
     )
+
+
+def _is_generated(value: str) -> bool:
+    """Return whether a value is long and has all kinds of characters but no word, which code and references have."""
+    return len(value) >= _LEAST_GENERATED and all(kind.search(value) for kind in _KINDS) and not _WORD.search(value)
 
 
 def is_foreign(value: str) -> bool:

@@ -562,6 +562,15 @@ def test_password_in_its_notation_is_masked(text: str) -> None:
         assert re.sub("«[^»]+»", value, masked_text) == text.format(value, value)
 
 
+@pytest.mark.parametrize("template", ["password: {}", "DB_PASSWORD={}", "Passwort für NAS: {}"])
+def test_generated_password_is_masked_as_a_whole_although_parts_look_like_code(template: str) -> None:
+    for value in (
+        *("a`)7P}k!tVah}:V9", "zH2T%H!={?lo_oRm", "0dJ6&z__^IlD21[[", "&J|-/XWMv.^j?5hB", "\\Z@nX1?D?JbA[E-i"),
+        *("xK2->q9(Rb)w::T4", "R7&&k2=Lq||9zW.x", "$q9{Kd}3:fW/8xB2"),
+    ):
+        assert mask(template.format(value)) == template.format("«password»")
+
+
 def test_password_in_an_export_of_a_program_is_masked() -> None:
     for text in (
         "name,url,username,password,note\nBank,https://b.org,ada,{0},\nShop,https://c.org,bo,{0},pays\n",
