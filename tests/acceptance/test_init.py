@@ -14,7 +14,7 @@ from tests.acceptance.person import COMMAND, PROJECT, Person
 from tests.prefect_tables import lay_tables
 from tests.terminal import Terminal
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.long]
 
 
 @pytest.fixture

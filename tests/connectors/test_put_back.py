@@ -314,9 +314,10 @@ def _check(source: Source, folder: Path, most: int | None) -> None:
 
 _QUICK = ("folder", "web")
 _KINDS = (*_QUICK, "clone", "vault", "discussions", "remote", "mail")
+_FULL = {"web": pytest.mark.long, "remote": pytest.mark.long}  # half a minute each
 _CASES = [
     *(pytest.param(kind, 1, id=kind) for kind in _QUICK),
-    *(pytest.param(kind, 3, marks=pytest.mark.full, id=f"{kind}-often") for kind in _KINDS),
+    *(pytest.param(kind, 3, marks=_FULL.get(kind, pytest.mark.full), id=f"{kind}-often") for kind in _KINDS),
     *(pytest.param(kind, None, marks=pytest.mark.soak, id=f"{kind}-anywhere") for kind in _KINDS),
 ]
 

@@ -136,9 +136,10 @@ ACTS: dict[str, Callable[[Library], object]] = {
     "a restore": lambda library: library.inside(scenes.restored),
     "an update": lambda library: library.server.versions["models"][0].update(digest="another"),
 }
+_BRIEF = ("an undo", "a revocation", "an update")
 
 
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("act", [act if act in _BRIEF else pytest.param(act, marks=pytest.mark.long) for act in ACTS])
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_killed_embedding_is_completed_after_any_act(library: Library, act: str, every: bool) -> None:
     before = library.place / "before"

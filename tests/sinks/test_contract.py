@@ -110,6 +110,16 @@ def test_any_order_of_changes_and_deliveries(supplied: World, place: Place) -> N
 
 @pytest.mark.faults
 @pytest.mark.parametrize("state", [SinkState.ACTIVE, pytest.param(SinkState.EMPTYING, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "folder",
+        "jsonl",
+        *(pytest.param(kind, marks=pytest.mark.long) for kind in ("parquet", "chroma", "neo4j")),
+        pytest.param("postgresql", marks=[pytest.mark.postgres, pytest.mark.long]),
+    ],
+    indirect=True,
+)
 def test_killed_delivery_is_finished_by_the_next(supplied: World, place: Place, state: SinkState) -> None:
     """Kill a comparison and a rebuild at each operation, with new, changed, renamed and deleted documents in it."""
     world = supplied

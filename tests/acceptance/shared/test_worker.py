@@ -63,6 +63,7 @@ def test_busy_machine_limits_concurrent_runs_and_completes_them(person: Person, 
     assert "Runs at once: " in (person.home / "logs" / "worker.log").read_text()
 
 
+@pytest.mark.long
 def test_prefect_process_worker_syncs_a_source(person: Person, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
