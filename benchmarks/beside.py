@@ -19,11 +19,11 @@ from zlib import crc32
 from benchmarks.measure import hardware
 from benchmarks.notes import generate
 from benchmarks.system import BUILD, empty, started
-from catchment.actions import sources
-from catchment.actions.sources import NewSource
 from catchment.ledger import EmbeddingCounts, Ledger
 from catchment.settings import Home
 from console import session
+from deployments.actions import sources
+from deployments.actions.sources import NewSource
 from deployments.runs.runs import start_embedding, start_sync, wait
 from deployments.server.client import api
 from deployments.server.running import Running

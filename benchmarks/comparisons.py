@@ -16,11 +16,11 @@ from sqlalchemy import create_engine
 from benchmarks.measure import Case
 from benchmarks.notes import edit, generate
 from benchmarks.system import started
-from catchment.actions import sources
-from catchment.actions.sources import NewSource
 from catchment.ledger import OFF, Ledger
 from catchment.settings import Home
 from console import session
+from deployments.actions import sources
+from deployments.actions.sources import NewSource
 from tests.postgres_server import PostgresServer, is_installed
 
 _CHANGED_EVERY = 67

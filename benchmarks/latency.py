@@ -26,15 +26,15 @@ from benchmarks.notes import edit_one, generate
 from benchmarks.runs import compare_workers
 from benchmarks.saving import EDITORS
 from benchmarks.system import BUILD, empty, started
-from catchment.actions import sources
-from catchment.actions.desk import Timing
-from catchment.actions.sources import NewSource
 from catchment.ledger import Ledger, Query, Term
 from catchment.settings import Home
 from console import session
+from deployments.actions import sources
+from deployments.actions.sources import NewSource
 from deployments.runs.runs import start_sync, wait
 from deployments.server.client import Client, api
 from deployments.server.running import Running
+from deployments.sources.entries import Timing
 
 _SOURCE = "notes"
 _LOOK_SECONDS = 0.02

@@ -23,10 +23,10 @@ from benchmarks.fairness import judge
 from benchmarks.measure import hardware, tree_mb
 from benchmarks.notes import generate
 from benchmarks.system import BUILD, empty, started
-from catchment.actions.sources import NewSource, add
 from catchment.ledger import Ledger
 from catchment.settings import Home
 from console import session
+from deployments.actions.sources import NewSource, add
 from deployments.runs.runs import start_sync, wait
 
 SIZES, QUICK = (80_000, 15_000, 4_000, 1_000), (10_000, 5_000, 2_500, 1_250)

@@ -23,11 +23,11 @@ from sqlalchemy import Engine, create_engine, inspect, text
 from benchmarks.measure import hardware
 from benchmarks.notes import generate
 from benchmarks.system import BUILD, by_role, empty, started
-from catchment.actions import sources
-from catchment.actions.sources import NewSource
 from catchment.ledger import Ledger
 from catchment.settings import Home
 from console import session
+from deployments.actions import sources
+from deployments.actions.sources import NewSource
 from deployments.runs import sinks
 from deployments.runs.runs import start_embedding, start_sync
 from deployments.runs.sinks import start_delivery

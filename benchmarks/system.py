@@ -12,13 +12,13 @@ from pathlib import Path
 import psutil
 
 from benchmarks.notes import generate
-from catchment.actions import sources
-from catchment.actions.desk import Timing
-from catchment.actions.sources import NewSource
 from catchment.settings import Home
 from console import session
+from deployments.actions import sources
+from deployments.actions.sources import NewSource
 from deployments.runs.runs import start_sync, wait
 from deployments.server.running import Running, running
+from deployments.sources.entries import Timing
 from deployments.supervisor.supervisor import down, up
 
 BUILD = Path("build").absolute()

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from catchment.actions.typed_settings import pair
 from catchment.errors import BadInput
 from catchment.model import duration
 from catchment.runtime.home import expanded
+from deployments.actions.typed_settings import pair
 
 if TYPE_CHECKING:
     from deployments.sources.prefect_file import Schedule

@@ -16,7 +16,7 @@ from console import completion, render
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
     from catchment.runtime.home import Home
-    from deployments.runs.desk import LocalDesk
+    from deployments.actions.desk import Desk
     from deployments.server.running import Running
 
 _FULL_DISK_BYTES = 64 * 1024
@@ -130,11 +130,11 @@ def needs_server() -> Running:
     return require_running(home())
 
 
-def desk() -> LocalDesk:
-    """Return what the operator's actions need (`catchment.actions`)."""
-    from deployments.runs.desk import LocalDesk
+def desk() -> Desk:
+    """Return what the operator's actions need (`deployments.actions`)."""
+    from deployments.actions.desk import Desk
 
-    return LocalDesk(home(), reading, writing)
+    return Desk(home(), reading, writing)
 
 
 def confirmed(question: str, verb: str, reason: str) -> str:

@@ -71,12 +71,11 @@ MAY_IMPORT = {
         "web.guard",
     },
     "console": {"console", "assistant", "deployments", "flows", "tasks", "connectors", "sinks", "catchment"},
-    "web": {"web", "catchment"},
+    "web": {"web", "deployments.actions", "catchment"},
 }
 COMPOSITION = {
     ("catchment/__main__.py", "console.main.main"),
     ("web/__main__.py", "deployments.health.announcing.Announcer"),
-    ("web/__main__.py", "deployments.runs.desk.LocalDesk"),
     ("web/__main__.py", "deployments.server.client.checks"),
     ("web/__main__.py", "deployments.server.running.running"),
 }
@@ -120,7 +119,6 @@ ROOMS = {
         "sync": _BELOW_SYNC,
         "search": _BASICS | {"runtime", "pacing", "content", "telemetry", "ledger"},
         "views": _BELOW_SYNC | {"sync", "search"},
-        "actions": _BELOW_SYNC | {"audit", "sync"},
     },
     "catchment.ledger": {
         "db": set(),
@@ -139,6 +137,7 @@ ROOMS = {
         "runner": {"server", "runs", "sources"},
         "watch": {"server", "runs", "sources"},
         "health": {"server", "runs", "sources", "watch"},
+        "actions": {"server", "runs", "sources"},
         "hosts": {"server", "runs", "sources"},
         "worker": {"server", "runs", "sources", "watch", "runner"},
         "supervisor": {"server", "runs", "sources"},
@@ -164,7 +163,6 @@ NAMED_TWICE = {
     "hosts": "that share a library, and of the web",
     "sources": "the rows of sources and their deployments",
     "app": "the two applications that serve HTTP",
-    "desk": "what actions need, and what gives it on this machine",
     "entries": "of the sources file, and of GitHub's API",
     "web": "the page and what serves it, and the web as a kind of source",
     "tree": "the folders of a source as they are read, and as they are watched",

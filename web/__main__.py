@@ -16,8 +16,8 @@ from catchment.search.meaning import meaning_status
 from catchment.search.remote import WebAddress, token
 from catchment.settings import SourceSettings
 from catchment.views.telemetry.incidents import IncidentWatch
+from deployments.actions.desk import Desk
 from deployments.health.announcing import Announcer
-from deployments.runs.desk import LocalDesk
 from deployments.server.client import checks
 from deployments.server.running import running
 from web.app import application
@@ -61,9 +61,9 @@ def _settings(home: Home) -> Mapping[str, SourceSettings]:
     return {name: entry.settings for name, entry in desk_of(home).entries().items()}
 
 
-def desk_of(home: Home) -> LocalDesk:
+def desk_of(home: Home) -> Desk:
     """Return what the actions need."""
-    return LocalDesk(home, partial(_reading, home), partial(_writing, home))
+    return Desk(home, partial(_reading, home), partial(_writing, home))
 
 
 @contextmanager

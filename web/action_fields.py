@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from catchment.actions.desk import Timing
-from catchment.actions.sources import NewSource
-from catchment.actions.typed_settings import settings
 from catchment.errors import BadInput
 from catchment.model import ReplayStage
 from catchment.pacing import RateProfile
+from deployments.actions.desk import Timing
+from deployments.actions.sources import NewSource
+from deployments.actions.typed_settings import settings
 
 _LARGEST = 2**63 - 1
 _Name = Annotated[str, Field(max_length=500)]

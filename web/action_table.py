@@ -20,13 +20,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from catchment.actions import backfills, backups, consents, inbox, incidents, jobs, limits, quarantine, sources, syncs
-from catchment.actions.desk import Desk
-from catchment.actions.quarantine import Selection
 from catchment.content import copies_in_memory
 from catchment.errors import BadInput, CatchmentError, NotFound, Reason, Refused, TryAgain
 from catchment.runtime.membership import ANY, Membership
 from catchment.runtime.process import operator
+from deployments.actions import backfills, backups, consents, inbox, incidents, jobs, limits, quarantine, sources, syncs
+from deployments.actions.desk import Desk
+from deployments.actions.quarantine import Selection
 from web.action_fields import (
     NO_FLAG,
     AgeFields,
@@ -116,7 +116,7 @@ class Done(NamedTuple):
 
 
 F = TypeVar("F")
-Act = Callable[[Desk[Any], F, str], Done]
+Act = Callable[[Desk, F, str], Done]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +134,10 @@ class WebAction(Generic[F]):
     after: Callable[[F], str]
 
 
-def _simply(act: Callable[[Desk[Any], Any, str, str], str | int | None], said: str) -> Act[Any]:
+def _simply(act: Callable[[Desk, Any, str, str], str | int | None], said: str) -> Act[Any]:
     """Return what does something to a name or a number, which the sentence has in place of {}."""
 
-    def done(desk: Desk[Any], given: NamedFields | NumberFields, actor: str) -> Done:
+    def done(desk: Desk, given: NamedFields | NumberFields, actor: str) -> Done:
         subject = given.number if isinstance(given, NumberFields) else given.name
         result = act(desk, subject, actor, given.reason)
         return Done(said.format(subject), result)
@@ -145,7 +145,7 @@ def _simply(act: Callable[[Desk[Any], Any, str, str], str | int | None], said: s
     return done
 
 
-def _add(desk: Desk[Any], given: SourceFields, actor: str) -> Done:
+def _add(desk: Desk, given: SourceFields, actor: str) -> Done:
     found = sources.add(desk, given.new, actor, given.reason, consented=given.consent, until=given.end)
     begins = "it is read as soon as Catchment runs"
     with suppress(NotFound, Refused, TryAgain):
@@ -154,36 +154,36 @@ def _add(desk: Desk[Any], given: SourceFields, actor: str) -> Done:
     return Done(f"{given.name} is added ({found}); {begins}", found)
 
 
-def _change(desk: Desk[Any], given: ChangeFields, actor: str) -> Done:
+def _change(desk: Desk, given: ChangeFields, actor: str) -> Done:
     entry = desk.revised(desk.entry(given.name), given.settings, given.timing)
     changed = sources.change(desk, entry, actor, given.reason, secret=given.secret)
     keys = ", ".join(one.key for one in changed)
     return Done(f"{given.name}: {keys} changed" if changed else f"{given.name}: nothing to change", len(changed))
 
 
-def _move(desk: Desk[Any], given: MoveFields, actor: str) -> Done:
+def _move(desk: Desk, given: MoveFields, actor: str) -> Done:
     host = Membership.of(desk.home)
     to = ANY if given.anywhere else host.name if host else ""
     found = sources.move(desk, given.name, to, actor, given.reason)
     return Done(f"{given.name} runs on {'any host' if given.anywhere else to} now ({found})", found)
 
 
-def _remove(desk: Desk[Any], given: RemoveFields, actor: str) -> Done:
+def _remove(desk: Desk, given: RemoveFields, actor: str) -> Done:
     sources.remove(desk, given.confirmed, actor, given.reason)
     return Done(f"{given.name} and its documents are removed from the library; nothing changed at the source")
 
 
-def _give(desk: Desk[Any], given: ConsentFields, actor: str) -> Done:
+def _give(desk: Desk, given: ConsentFields, actor: str) -> Done:
     scopes = consents.give(desk, given.name, actor, given.reason, until=given.end)
     return Done(f"{given.name} may be read: {consents.named(sorted(scopes))}", len(scopes))
 
 
-def _allow_hosts(desk: Desk[Any], given: HostsFields, actor: str) -> Done:
+def _allow_hosts(desk: Desk, given: HostsFields, actor: str) -> Done:
     scopes = sources.allow_hosts(desk, given.name, given.hosts, actor, given.reason, until=given.end)
     return Done(f"{given.name} may contact: {consents.named(sorted(scopes)) or 'no further host'}", len(scopes))
 
 
-def _enqueue(desk: Desk[Any], given: InboxFields, actor: str) -> Done:
+def _enqueue(desk: Desk, given: InboxFields, actor: str) -> Done:
     done = inbox.enqueue(desk, given.addresses, actor, given.reason, hosts=given.hosts, consented=given.consent)
     refused = f", {count(done.refused, 'line')} without an address" if done.refused else ""
     begins = "a sync starts" if done.run else "they are read as soon as Catchment runs"
@@ -192,7 +192,7 @@ def _enqueue(desk: Desk[Any], given: InboxFields, actor: str) -> Done:
     )
 
 
-def _revoke(desk: Desk[Any], given: RemoveFields, actor: str) -> Done:
+def _revoke(desk: Desk, given: RemoveFields, actor: str) -> Done:
     proof = consents.revoke(desk, given.confirmed, actor, given.reason, scope=given.scope)
     items = count(proof.items, "item")
     if not proof.holds:
@@ -203,26 +203,26 @@ def _revoke(desk: Desk[Any], given: RemoveFields, actor: str) -> Done:
     return Done(f"{given.name}: consent withdrawn, {items} deleted, and {left}{copies}{held}", proof.items)
 
 
-def _limit(desk: Desk[Any], given: LimitFields, actor: str) -> Done:
+def _limit(desk: Desk, given: LimitFields, actor: str) -> Done:
     scope, rule = limits.change(desk, given.name, actor, given.reason, **given.limits)
     return Done(f"Limits of {scope}: {rule}", str(rule))
 
 
-def _clear(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
+def _clear(desk: Desk, given: NamedFields, actor: str) -> Done:
     return Done(f"{limits.clear(desk, given.name, actor, given.reason)} has no limits")
 
 
-def _resume(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
+def _resume(desk: Desk, given: NamedFields, actor: str) -> Done:
     run = sources.resume(desk, given.name, actor, given.reason)
     return Done(f"{given.name} is resumed; {'a sync starts' if run else 'no sync could be started'}", run)
 
 
-def _start(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
+def _start(desk: Desk, given: NamedFields, actor: str) -> Done:
     run = syncs.start(desk, given.name, actor, given.reason, deep=given.deep)
     return Done(f"A sync of {given.name} starts", run)
 
 
-def _start_all(desk: Desk[Any], given: EverySourceFields, actor: str) -> Done:
+def _start_all(desk: Desk, given: EverySourceFields, actor: str) -> Done:
     started = syncs.start_all(desk, actor, given.reason, deep=given.deep)
     problems = [run for run in started.values() if not isinstance(run, str)]
     if len(problems) == len(started):
@@ -231,12 +231,12 @@ def _start_all(desk: Desk[Any], given: EverySourceFields, actor: str) -> Done:
     return Done("; ".join([f"{count(number, 'sync')} started", *(f"not {problem}" for problem in problems)]), number)
 
 
-def _undo(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
+def _undo(desk: Desk, given: NumberFields, actor: str) -> Done:
     undone = syncs.undo(desk, given.number, actor, given.reason)
     return Done(f"Sync {given.number} is undone at {count(len(undone.actions), 'path')}", undone.number)
 
 
-def _plan_backfill(desk: Desk[Any], given: PlanFields, actor: str) -> Done:
+def _plan_backfill(desk: Desk, given: PlanFields, actor: str) -> Done:
     what = backfills.window(desk, given.name, *given.window, given.stage)
     planned = backfills.plan(desk, given.name, what, actor, given.reason)
     if planned is None:
@@ -244,67 +244,67 @@ def _plan_backfill(desk: Desk[Any], given: PlanFields, actor: str) -> Done:
     return Done(f"{count(planned.survey.total, 'item')} of {given.name}; start it", planned.id)
 
 
-def _cancel_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
+def _cancel_backfill(desk: Desk, given: NumberFields, actor: str) -> Done:
     number = backfills.cancel(desk, given.number, actor, given.reason)
     return Done(f"Backfill {given.number} is cancelled, with {count(number, 'job')}", number)
 
 
-def _retry_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
+def _retry_backfill(desk: Desk, given: NumberFields, actor: str) -> Done:
     number = backfills.retry(desk, given.number, actor, given.reason)
     return Done(f"{count(number, 'item')} of backfill {given.number} queued again", number)
 
 
-def _undo_backfill(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
+def _undo_backfill(desk: Desk, given: NumberFields, actor: str) -> Done:
     cancelled, undone = backfills.undo(desk, given.number, actor, given.reason)
     number = 0 if undone is None else len(undone.actions)
     ended = f" and cancelled, with {count(cancelled, 'job')}" if cancelled else ""
     return Done(f"Backfill {given.number} is undone at {count(number, 'path')}{ended}", number)
 
 
-def _apply(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
+def _apply(desk: Desk, given: NamedFields, actor: str) -> Done:
     if given.expected is None:
         raise BadInput("expected: missing; give the number of deletions that are held")
     number = sources.apply_deletions(desk, given.name, actor, given.reason, expected=given.expected)
     return Done(f"{count(number, 'item')} of {given.name} deleted from the library", number)
 
 
-def _drop(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
+def _drop(desk: Desk, given: NamedFields, actor: str) -> Done:
     number = sources.drop_deletions(desk, given.name, actor, given.reason)
     return Done(f"{count(number, 'document')} of {given.name} kept; the next sync compares again", number)
 
 
-def _retry(desk: Desk[Any], given: ItemsFields, actor: str) -> Done:
+def _retry(desk: Desk, given: ItemsFields, actor: str) -> Done:
     number, rest = quarantine.retry(desk, given.selection, actor, given.reason)
     left = f"; {rest:,} cannot be retried" if rest else ""
     return Done(f"{count(number, 'item')} queued again, for the next sync of the source{left}", number)
 
 
-def _discard(desk: Desk[Any], given: ItemsFields, actor: str) -> Done:
+def _discard(desk: Desk, given: ItemsFields, actor: str) -> Done:
     number = quarantine.discard(desk, given.selection, actor, given.reason)
     return Done(f"{count(number, 'entry', 'entries')} discarded", number)
 
 
-def _note(desk: Desk[Any], given: ItemsFields, actor: str) -> Done:
+def _note(desk: Desk, given: ItemsFields, actor: str) -> Done:
     number = quarantine.note(desk, given.selection, given.text, actor)
     return Done(f"Note added to {count(number, 'entry', 'entries')}", number)
 
 
-def _purge(desk: Desk[Any], given: AgeFields, actor: str) -> Done:
+def _purge(desk: Desk, given: AgeFields, actor: str) -> Done:
     number = quarantine.purge(desk, timedelta(days=given.days), actor, given.reason or "purged")
     return Done(f"{count(number, 'old entry', 'old entries')} removed from quarantine", number)
 
 
-def _acknowledge(desk: Desk[Any], given: NumberFields, actor: str) -> Done:
+def _acknowledge(desk: Desk, given: NumberFields, actor: str) -> Done:
     incidents.acknowledge(desk, given.number, actor, given.reason)
     return Done(f"Incident {given.number} is acknowledged")
 
 
-def _reset_breaker(desk: Desk[Any], given: NamedFields, actor: str) -> Done:
+def _reset_breaker(desk: Desk, given: NamedFields, actor: str) -> Done:
     keys = limits.reset_breaker(desk, given.name, actor, given.reason)
     return Done(f"{given.name} is asked again", len(keys))
 
 
-def _back_up(desk: Desk[Any], given: ReasonFields, actor: str) -> Done:
+def _back_up(desk: Desk, given: ReasonFields, actor: str) -> Done:
     """Start a backup. It takes minutes, so it works in a thread; it needs only this process and the ledger's file."""
     backups.require_none_running(desk.home)
 
@@ -389,10 +389,10 @@ ACTIONS: Mapping[str, WebAction[Any]] = {
     "limits.reset_breaker": WebAction(NamedFields, _reset_breaker, _trouble),
     "backups.make": WebAction(ReasonFields, _back_up, lambda _given: "/health"),
 }
-"""The actions, by the module and the name of their function in `catchment.actions`."""
+"""The actions, by the module and the name of their function in `deployments.actions`."""
 
 
-def forms(desk: Desk[Any], site: Site) -> list[Route]:
+def forms(desk: Desk, site: Site) -> list[Route]:
     """Return the route of the page's forms."""
 
     async def post(request: Request) -> Response:
@@ -411,7 +411,7 @@ def forms(desk: Desk[Any], site: Site) -> list[Route]:
     return [Route("/actions/{name}", post, methods=["POST"])]
 
 
-def interface(desk: Desk[Any]) -> list[Route]:
+def interface(desk: Desk) -> list[Route]:
     """Return the route of `/api/v1`, which answers `{"said": "…", "result": …}`."""
 
     async def post(request: Request) -> Response:
@@ -426,7 +426,7 @@ def interface(desk: Desk[Any]) -> list[Route]:
     return [Route("/actions/{name}", post, methods=["POST"])]
 
 
-async def _perform(action: WebAction[F], desk: Desk[Any], given: F) -> Done:
+async def _perform(action: WebAction[F], desk: Desk, given: F) -> Done:
     return await to_thread.run_sync(action.act, desk, given, operator())
 
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
@@ -17,12 +16,12 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from catchment.actions.desk import Desk
 from catchment.errors import CatchmentError
 from catchment.runtime.server_report import ServerReport
 from catchment.search.completions import completions
 from catchment.views.hosts import HostStanding, hosts
 from catchment.views.library import Overview, overview
+from deployments.actions.desk import Desk
 from web import action_table
 from web.guard import Check, error
 from web.json_interface import JsonInterface, SharedView, status_of, view_event
@@ -54,7 +53,7 @@ class Web:
 def application(
     warm_library: WarmLibrary,
     readiness: Readiness,
-    desk: Desk[Any],
+    desk: Desk,
     token: str,
     on_start: Callable[[], None] = lambda: None,
     metrics: Metrics | None = None,

@@ -129,7 +129,7 @@ def _fields_in_query(fields: Mapping[str, Json]) -> list[Json]:
 def _summary(action: str) -> str:
     """Return the first sentence about the function of an action."""
     module, name = action.split(".")
-    function = getattr(sys.modules[f"catchment.actions.{module}"], name)
+    function = getattr(sys.modules[f"deployments.actions.{module}"], name)
     return (inspect.getdoc(function) or "").partition(".")[0]
 
 

@@ -35,7 +35,7 @@ def backup(
 
     Example: catchment backup /mnt/disk/catchment.db
     """
-    from catchment.actions import backups
+    from deployments.actions import backups
 
     if only_list:
         if file:
@@ -77,8 +77,8 @@ def restore(
 
     Example: catchment restore /mnt/disk/catchment.db
     """
-    from catchment.actions import backups
     from catchment.ledger import sqlite_file, without_password
+    from deployments.actions import backups
     from deployments.server.running import kept_down
 
     home = session.home()

@@ -162,7 +162,7 @@ def _why_not(path: str, entries: Mapping[str, SourceEntry], inside: Mapping[str,
 
 def _lacking_consent(entries: Mapping[str, SourceEntry]) -> list[str]:
     """Return a message for each source without consent: its items are unknown."""
-    from catchment.actions import consents
+    from deployments.actions import consents
 
     messages = []
     for entry in entries.values():

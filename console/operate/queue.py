@@ -143,7 +143,7 @@ def import_file(
 
 
 def _enqueue(addresses: Iterable[str], hosts: list[str], agreed: bool, reason: str) -> None:
-    from catchment.actions import inbox
+    from deployments.actions import inbox
 
     desk = session.desk()
     given = inbox.listed(desk, addresses)

@@ -88,7 +88,7 @@ def set_rule(
     }
     if not given:
         raise BadInput("options: none given; see `catchment throttle set --help`")
-    from catchment.actions import limits
+    from deployments.actions import limits
 
     canonical, rule = limits.change(session.desk(), scope, session.operator(), reason, **given)
     render.say(f"{canonical}: {rule}")
@@ -102,7 +102,7 @@ def clear(scope: Scope, reason: arguments.Why = "") -> None:
 
     Example: catchment throttle clear mail
     """
-    from catchment.actions import limits
+    from deployments.actions import limits
 
     render.say(f"{limits.clear(session.desk(), scope, session.operator(), reason)}: limits removed")
 
@@ -138,7 +138,7 @@ def reset_breaker(
 
     Example: catchment throttle reset-breaker mail
     """
-    from catchment.actions import limits
+    from deployments.actions import limits
 
     render.say(f"{', '.join(limits.reset_breaker(session.desk(), name, session.operator(), reason))}: closed")
 
@@ -175,7 +175,7 @@ def _json(found: Throttling) -> dict[str, list[dict[str, Any]]]:
 
 
 def _pause(name: str, on: bool, reason: str) -> None:
-    from catchment.actions import limits
+    from deployments.actions import limits
 
     canonical, _ = limits.change(session.desk(), name, session.operator(), reason, paused=on)
     render.say(

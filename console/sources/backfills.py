@@ -68,7 +68,7 @@ def new(
 
     Example: catchment backfill new mail --from 2024-01-01 --to 2024-07-01 --dry-run
     """
-    from catchment.actions import backfills
+    from deployments.actions import backfills
 
     paths = None if items is None else _paths(items)
     what = backfills.window(session.desk(), name, since, until, stage, paths)
@@ -147,7 +147,7 @@ def start(number: Number, reason: arguments.Why = "") -> None:
 
     Example: catchment backfill start 3
     """
-    from catchment.actions import backfills
+    from deployments.actions import backfills
 
     backfills.start(session.desk(), number, session.operator(), reason)
     _started([number])
@@ -159,7 +159,7 @@ def pause(number: Number, reason: arguments.Why = "") -> None:
 
     Example: catchment backfill pause 3
     """
-    from catchment.actions import backfills
+    from deployments.actions import backfills
 
     backfills.pause(session.desk(), number, session.operator(), reason)
     render.say(f"paused; continue: `catchment backfill resume {number}`")
@@ -171,7 +171,7 @@ def resume(number: Number, reason: arguments.Why = "") -> None:
 
     Example: catchment backfill resume 3
     """
-    from catchment.actions import backfills
+    from deployments.actions import backfills
 
     backfills.resume(session.desk(), number, session.operator(), reason)
     _started([number])
@@ -183,7 +183,7 @@ def cancel(number: Number, reason: arguments.Why = "") -> None:
 
     Example: catchment backfill cancel 3
     """
-    from catchment.actions import backfills
+    from deployments.actions import backfills
 
     ended = backfills.cancel(session.desk(), number, session.operator(), reason)
     render.say(f"cancelled, with {render.count(ended, 'job')}; what it did: `catchment backfill show {number}`")
@@ -195,7 +195,7 @@ def retry(number: Number, reason: arguments.Why = "") -> None:
 
     Example: catchment backfill retry 3
     """
-    from catchment.actions import backfills
+    from deployments.actions import backfills
 
     released = backfills.retry(session.desk(), number, session.operator(), reason)
     render.say(f"{render.count(released, 'item')} queued" if released else "none of its items is in quarantine")
@@ -207,7 +207,7 @@ def undo(number: Number, reason: arguments.Why = "") -> None:
 
     Example: catchment backfill undo 3
     """
-    from catchment.actions import backfills
+    from deployments.actions import backfills
 
     cancelled, undone = backfills.undo(session.desk(), number, session.operator(), reason)
     if cancelled:
@@ -296,7 +296,7 @@ def _plan(
 
     `keep`: a dry run stores the plans.
     """
-    from catchment.actions import backfills
+    from deployments.actions import backfills
 
     desk, operator = session.desk(), session.operator()
     if dry_run and not keep:

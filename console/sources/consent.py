@@ -14,9 +14,9 @@ from console import arguments, render, session
 from console.help_pages import CommandGroup
 
 if TYPE_CHECKING:
-    from catchment.actions.revoke import Extent, PurgeProof
     from catchment.ledger import Consent
     from catchment.runtime.home import Home
+    from catchment.sync.revoke import Extent, PurgeProof
     from deployments.sources.sources_file import SourceEntry
 
 app = CommandGroup("List, give and revoke consent to read a source.\n\nExample: catchment consent give mail --for 90d")
@@ -54,7 +54,7 @@ def show(name: session.SourceName, as_json: arguments.Json = False) -> None:
 
     Example: catchment consent show mail
     """
-    from catchment.actions import consents
+    from deployments.actions import consents
 
     desk, found = session.desk(), _all(name)
     # Another host of a shared library may have its settings.
@@ -94,7 +94,7 @@ def give(
 
     Example: catchment consent give mail --for 90d
     """
-    from catchment.actions import consents, sources
+    from deployments.actions import consents, sources
 
     desk, until = session.desk(), end_of(length)
     if hosts:
@@ -123,10 +123,10 @@ def revoke(
 
     Example: catchment consent revoke mail --scope attachments
     """
-    from catchment.actions import consents
     from catchment.content import copies_in_memory
     from catchment.runtime.worker_status import WorkerStatus
     from catchment.search.remote import WebAddress
+    from deployments.actions import consents
 
     desk = session.desk()
     with session.writing() as ledger:
@@ -178,7 +178,7 @@ def is_agreed(entry: SourceEntry, *, given: bool = False, until: datetime | None
 
 def confirm(name: str, scopes: Mapping[str, str], until: datetime | None = None) -> None:
     """Ask on the terminal whether a source may read these scopes. Raises NoConsent if the operator declines."""
-    from catchment.actions.consents import MOST_NAMED
+    from deployments.actions.consents import MOST_NAMED
 
     render.note(f"{name} regularly reads{f' until {render.local(until)}' if until else ''}:")
     for scope, description in list(scopes.items())[:MOST_NAMED]:
@@ -192,7 +192,7 @@ def confirm(name: str, scopes: Mapping[str, str], until: datetime | None = None)
 
 def unread_hosts(entry: SourceEntry) -> Mapping[str, int]:
     """Return the hosts that a web source may not contact, with the number of its addresses there."""
-    from catchment.actions import consents
+    from deployments.actions import consents
 
     try:
         with session.reading() as ledger:

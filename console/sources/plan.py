@@ -15,7 +15,7 @@ from console import arguments, render, session
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
     from catchment.sync.plan import Plan
-    from deployments.runs.desk import LocalDesk
+    from deployments.actions.desk import Desk
     from deployments.sources.sources_file import SourceEntry
 
 _SHOWN = 50
@@ -50,9 +50,9 @@ def plan(
         render.say(f"To apply this plan: `catchment sync {name} --plan {shlex.quote(str(out))}`")
 
 
-def _make_plan(desk: LocalDesk, ledger: Ledger, entry: SourceEntry, *, deep: bool) -> Plan:
-    from catchment.actions.desk import known
+def _make_plan(desk: Desk, ledger: Ledger, entry: SourceEntry, *, deep: bool) -> Plan:
     from catchment.sync.plan import make_plan
+    from deployments.actions.desk import known
 
     connector = desk.connector_here(entry)
     policy = entry.settings.policy(connector.policy)

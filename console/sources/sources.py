@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.actions.typed_settings import settings
 from catchment.errors import BadInput, NotFound
 from catchment.model import Priority
 from catchment.runtime.membership import Membership, host_for
@@ -15,11 +14,12 @@ from console import arguments, render, session
 from console.help_pages import CommandGroup
 from console.sources import consent, upcoming
 from console.sources.past_syncs import plain, summary
+from deployments.actions.typed_settings import settings
 
 if TYPE_CHECKING:
-    from catchment.actions.sources import ChangedSetting
     from catchment.ledger import SyncRow
     from catchment.runtime.server_report import ServerReport
+    from deployments.actions.sources import ChangedSetting
     from deployments.sources.sources_file import SourceEntry
 
 app = CommandGroup("Add, inspect, pause and remove sources.\n\nExample: catchment sources list")
@@ -95,8 +95,8 @@ def add(
     given = {**settings(assignments or []), **arguments.secrets(secrets or []), **({"hosts": hosts} if hosts else {})}
     if priority:
         given["priority"] = priority
-    from catchment.actions import sources
-    from catchment.actions.desk import Timing
+    from deployments.actions import sources
+    from deployments.sources.entries import Timing
 
     new = sources.NewSource(kind, location, name, given, Timing(every, cron, rrule, watch, debounce, on))
     until = consent.end_of(agreed_for)
@@ -137,8 +137,8 @@ def set_source(
 
     Example: catchment sources set notes exclude=*.tmp limits.max_mb=20 --every 1h --dry-run
     """
-    from catchment.actions import sources
-    from catchment.actions.desk import Timing
+    from deployments.actions import sources
+    from deployments.sources.entries import Timing
 
     desk = session.desk()
     given = settings(assignments or []) | ({"priority": priority} if priority else {})
@@ -185,7 +185,7 @@ def show_source(name: session.SourceName, as_json: arguments.Json = False) -> No
 
     Example: catchment sources show notes
     """
-    from catchment.actions.consents import named
+    from deployments.actions.consents import named
     from deployments.server.planned import latest_report
 
     entry = session.desk().entry(name)
@@ -228,7 +228,7 @@ def move(
 
     Example: catchment sources move mail --to any
     """
-    from catchment.actions import sources
+    from deployments.actions import sources
 
     result = sources.move(session.desk(), name, to, session.operator(), reason)
     render.say(f"{name}: runs on {to} ({render.clean(result)})")
@@ -242,7 +242,7 @@ def pause(name: session.SourceName, reason: arguments.Why = "") -> None:
 
     Example: catchment sources pause notes --reason "moving house"
     """
-    from catchment.actions import sources
+    from deployments.actions import sources
 
     sources.pause(session.desk(), name, session.operator(), reason)
     render.say(f"{name}: paused; resume with `catchment sources resume {name}`")
@@ -254,7 +254,7 @@ def resume(name: session.SourceName, reason: arguments.Why = "") -> None:
 
     Example: catchment sources resume notes
     """
-    from catchment.actions import sources
+    from deployments.actions import sources
 
     sources.resume(session.desk(), name, session.operator(), reason)
     render.say(f"{name}: resumed")
@@ -273,7 +273,7 @@ def remove(
 
     Example: catchment sources remove notes
     """
-    from catchment.actions import sources
+    from deployments.actions import sources
 
     sources.require(session.desk(), name)
     if dry_run:
@@ -293,8 +293,8 @@ def probe(name: session.SourceName) -> None:
 
     Example: catchment sources test notes
     """
-    from catchment.actions import consents
     from catchment.sync import preflight
+    from deployments.actions import consents
 
     desk = session.desk()
     entry = desk.entry(name)

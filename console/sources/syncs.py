@@ -65,7 +65,7 @@ def sync(
             raise BadInput("--plan: cannot be combined with --all; name the source of the plan")
         return sync_all(reason, wait=wait, deep=deep, as_json=as_json)
     if cancel:
-        from catchment.actions import syncs
+        from deployments.actions import syncs
 
         run = syncs.cancel(session.desk(), name, session.operator(), reason)
         if as_json:
@@ -90,7 +90,7 @@ def _start(name: str, reason: str, deep: bool, plan: bytes | None) -> str:
         # A refusal is repeated here, with its class. A run that was requested without an answer includes the second one.
         with suppress(MeaningOff):
             return str(remote.act(session.home(), "syncs.start", {"name": name, "deep": deep, "reason": reason}))
-    from catchment.actions import syncs
+    from deployments.actions import syncs
 
     return syncs.start(session.desk(), name, session.operator(), reason, deep=deep, plan=plan)
 
@@ -100,7 +100,7 @@ def sync_all(reason: str, *, wait: bool, deep: bool, as_json: bool) -> int:
     desk = session.desk()
     if desk.entries():
         session.needs_server()
-    from catchment.actions import syncs
+    from deployments.actions import syncs
 
     started, codes = datetime.now(UTC), {0}
     running: dict[str, str] = {}
@@ -178,7 +178,7 @@ def _report(name: str, view: RunView, started: datetime, publish: Publish | None
     if last and last["began"] < started.replace(microsecond=0):
         last = None  # the run ended before its sync started
     if view.state_name == SKIPPED.name:
-        from catchment.actions import consents
+        from deployments.actions import consents
 
         desk = session.desk()
         consents.require(desk, desk.entry(name))

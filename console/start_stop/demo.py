@@ -118,8 +118,8 @@ def _own(source: Path) -> _Source:
 
 
 def _add(source: _Source) -> None:
-    from catchment.actions import sources
-    from catchment.actions.desk import Timing
+    from deployments.actions import sources
+    from deployments.sources.entries import Timing
 
     desk = session.desk()
     if source.name not in desk.entries():
@@ -131,7 +131,7 @@ def _add(source: _Source) -> None:
 
 def _sync(server: Running, source: _Source) -> bool:
     """Sync a source with progress lines. Return whether it completed."""
-    from catchment.actions import syncs
+    from deployments.actions import syncs
     from deployments.runs.runs import wait
 
     shown = ""

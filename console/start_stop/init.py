@@ -17,7 +17,7 @@ from catchment.runtime.membership import Membership
 from console import render, session
 
 if TYPE_CHECKING:
-    from catchment.actions.sources import NewSource
+    from deployments.actions.sources import NewSource
 
 _TITLE_WORDS = 4
 _EVERY = "1h"
@@ -79,7 +79,7 @@ def init() -> int:
     names = ", ".join(waiting)
     is_started = session.running() is not None or _confirm(f"Start Catchment and read {names} now?")
     if new:
-        from catchment.actions import sources
+        from deployments.actions import sources
 
         render.say(f"added {new.name}: {render.clean(sources.add(desk, new, session.operator()))}")
     if not is_started:
@@ -90,8 +90,8 @@ def init() -> int:
 
 def _ask() -> NewSource:
     """Ask for the folder until it can be read, and whether to watch it."""
-    from catchment.actions.desk import Timing
-    from catchment.actions.sources import ADDRESSES, NewSource
+    from deployments.actions.sources import ADDRESSES, NewSource
+    from deployments.sources.entries import Timing
 
     render.say("Catchment reads a folder into a searchable library. The folder is not changed.\n")
     vaults = _vaults()

@@ -49,7 +49,7 @@ def apply(name: session.SourceName, reason: arguments.Why = "") -> None:
 
     Example: catchment deletions apply notes
     """
-    from catchment.actions import sources
+    from deployments.actions import sources
 
     number = sources.apply_deletions(session.desk(), name, session.operator(), reason)
     render.say(f"{name}: {render.count(number, 'document')} deleted")
@@ -61,7 +61,7 @@ def drop(name: session.SourceName, reason: arguments.Why = "") -> None:
 
     Example: catchment deletions drop notes
     """
-    from catchment.actions import sources
+    from deployments.actions import sources
 
     number = sources.drop_deletions(session.desk(), name, session.operator(), reason)
     render.say(f"{name}: {render.count(number, 'deletion')} discarded; the next sync compares again")

@@ -95,8 +95,8 @@ def acknowledge(
 
     Example: catchment incidents ack 3 --note "the provider works on it"
     """
-    from catchment.actions import incidents
     from catchment.views.telemetry import incidents as views
+    from deployments.actions import incidents
 
     incidents.acknowledge(session.desk(), number, session.operator(), note)
     if as_json:

@@ -84,7 +84,7 @@ def cancel(job: Number, reason: arguments.Why = "") -> None:
 
     Example: catchment jobs cancel 42 --reason "too large"
     """
-    from catchment.actions import jobs
+    from deployments.actions import jobs
 
     jobs.cancel(session.desk(), job, session.operator(), reason)
     render.say(f"job {job}: cancelled")
@@ -96,7 +96,7 @@ def prioritize(job: Number, reason: arguments.Why = "") -> None:
 
     Example: catchment jobs prioritize 42
     """
-    from catchment.actions import jobs
+    from deployments.actions import jobs
 
     jobs.prioritize(session.desk(), job, session.operator(), reason)
     render.say(f"job {job}: next of its source")

@@ -12,7 +12,7 @@ from console import arguments, render, session
 if TYPE_CHECKING:
     from catchment.ledger import Ledger
     from catchment.sync.prove import FolderProof, Proven
-    from deployments.runs.desk import LocalDesk
+    from deployments.actions.desk import Desk
     from deployments.sources.sources_file import SourceEntry
 
 _FOLDERS_SHOWN = 20
@@ -69,9 +69,9 @@ def prove(
     return 1 if held or unread else 0
 
 
-def _compare(desk: LocalDesk, ledger: Ledger, entry: SourceEntry, *, deep: bool, repair: bool) -> tuple[Proven, int]:
-    from catchment.actions.desk import known
+def _compare(desk: Desk, ledger: Ledger, entry: SourceEntry, *, deep: bool, repair: bool) -> tuple[Proven, int]:
     from catchment.sync import prove
+    from deployments.actions.desk import known
 
     connector = desk.connector_here(entry)
     policy = entry.settings.policy(connector.policy)
@@ -82,7 +82,7 @@ def _compare(desk: LocalDesk, ledger: Ledger, entry: SourceEntry, *, deep: bool,
 
 
 def _request_sync(entry: SourceEntry) -> bool:
-    from catchment.actions import syncs
+    from deployments.actions import syncs
 
     if session.running() is None:
         return False

@@ -111,7 +111,7 @@ def retry(
         raise BadInput("JOB: name jobs, or pass --all (and --reason, --source or --cluster to select), but not both")
     if jobs and (reason or source or cluster):
         raise BadInput("--reason, --source, --cluster: only with --all; remove them or the job numbers")
-    from catchment.actions import quarantine
+    from deployments.actions import quarantine
 
     which = quarantine.Selection(jobs or (), source, reason, cluster)
     if dry_run:
@@ -131,7 +131,7 @@ def note(job: Job, text: Annotated[str, typer.Argument(metavar="TEXT", help="Tex
 
     Example: catchment quarantine note 42 "encrypted, ask Ada"
     """
-    from catchment.actions import quarantine
+    from deployments.actions import quarantine
 
     quarantine.note(session.desk(), quarantine.Selection([job]), text, session.operator())
     render.say("note added")
@@ -143,7 +143,7 @@ def discard(jobs: Jobs, reason: arguments.Why = "") -> None:
 
     Example: catchment quarantine discard 42 43
     """
-    from catchment.actions import quarantine
+    from deployments.actions import quarantine
 
     number = quarantine.discard(session.desk(), quarantine.Selection(jobs), session.operator(), reason)
     render.say(f"{render.count(number, 'item')} discarded")
@@ -167,7 +167,7 @@ def purge(
             limit = ledger.now() - age
             _preview([entry for entry in ledger.quarantine.list() if entry.last_failed <= limit], "purged")
         return
-    from catchment.actions import quarantine
+    from deployments.actions import quarantine
 
     number = quarantine.purge(session.desk(), age, session.operator(), reason)
     render.say(f"{render.count(number, 'entry', 'entries')} purged")

@@ -39,7 +39,7 @@ def undo(
         with session.reading() as ledger:
             undone = ledger.undo.preview(sync)
     else:
-        from catchment.actions import syncs
+        from deployments.actions import syncs
 
         undone = syncs.undo(session.desk(), sync, session.operator(), reason)
     if as_json:

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from catchment.actions.revoke import clear_for_other_hosts
 from catchment.audit import chain
 from catchment.errors import BadInput, NotFound, Refused
 from catchment.ledger import Ledger
 from catchment.runtime import process
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership, own_login, queue_for
+from catchment.sync.revoke import clear_for_other_hosts
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import kept_down, shared_server

@@ -15,11 +15,11 @@ from uuid import UUID
 import httpx
 from prefect.client.orchestration import PrefectClient
 
-from catchment.actions import revoke
 from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import OFF, Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.membership import ANY
+from catchment.sync import revoke
 from catchment.telemetry.incidents import ReasonCode
 from connectors import connector_class, kinds
 from deployments.runs import recovery

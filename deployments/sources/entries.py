@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, get_origin
 
 from pydantic import ValidationError
 
-from catchment.actions.desk import Timing
 from catchment.errors import BadInput, did_you_mean
 from catchment.settings import SourceSettings, explain
 from connectors import connector_class
@@ -18,6 +17,22 @@ from deployments.sources.sources_file import QUIET_AT_MOST, SourceEntry, schedul
 Settings = TypeVar("Settings", bound=SourceSettings)
 
 _FALLBACK = "15m"
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When and where a source is synced, as typed. None leaves a part as it is, or without a schedule for a new source.
+
+    Give one of `every` ("15m"), `cron` and `rrule`. `debounce`: seconds without a change before the sync of a watched source.
+    `on`: this host or `any`, for a new source of a joined host.
+    """
+
+    every: str | None = None
+    cron: str | None = None
+    rrule: str | None = None
+    watch: bool | None = None
+    debounce: float | None = None
+    on: str | None = None
 
 
 def prepare(kind: str, location: str, name: str, given: Mapping[str, Any], timing: Timing) -> SourceEntry:

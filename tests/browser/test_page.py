@@ -13,12 +13,11 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from playwright.sync_api import TimeoutError as NoNavigation
 
-from catchment.actions.desk import Timing
 from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
-from deployments.sources.entries import prepare
+from deployments.sources.entries import Timing, prepare
 from deployments.sources.sources_file import SourcesFile
 from tests.acceptance.person import PROJECT
 from tests.ledger.world import PARSE_ERROR, Clock, World, note, notes

@@ -97,7 +97,7 @@ class Backfilling:
             return number
 
     def undo(self, number: int) -> None:
-        """Undo a backfill, as `catchment.actions.backfills` does."""
+        """Undo a backfill, as `deployments.actions.backfills` does."""
         with self.ledger() as ledger:
             ledger.backfills.cancel(number, "operator:ada")
             with suppress(NotFound):

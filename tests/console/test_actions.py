@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catchment.actions import backfills, backups, consents, inbox, incidents, jobs, limits, quarantine, sources, syncs
-from catchment.actions.desk import Timing
-from catchment.actions.quarantine import Selection
 from catchment.content.raw_store import RawStore
 from catchment.errors import BadInput, FailureClass, IllegalTransition, NotFound, Reason, Refused, TryAgain
 from catchment.ledger import BackfillSelection, BackfillState, FailureInfo, Incident, Moment, Survey
@@ -27,7 +24,10 @@ from catchment.runtime import own_secrets
 from catchment.runtime.membership import Membership
 from catchment.runtime.process import alive, identity
 from console import session
-from deployments.runs.desk import LocalDesk
+from deployments.actions import backfills, backups, consents, inbox, incidents, jobs, limits, quarantine, sources, syncs
+from deployments.actions.desk import Desk
+from deployments.actions.quarantine import Selection
+from deployments.sources.entries import Timing
 from tests.console.standin import Standin, answering, run
 
 if TYPE_CHECKING:
@@ -45,16 +45,16 @@ def server(filled: Path) -> Iterator[Standin]:
 
 
 @pytest.fixture
-def desk(filled: Path) -> LocalDesk:
+def desk(filled: Path) -> Desk:
     return session.desk()
 
 
-def _job(desk: LocalDesk, state: JobState) -> int:
+def _job(desk: Desk, state: JobState) -> int:
     with desk.reading() as ledger:
         return ledger.queue.jobs(state=state)[0].id
 
 
-def _sync_with_held_deletions(desk: LocalDesk, *, run: str | None = None, end: bool = True) -> int:
+def _sync_with_held_deletions(desk: Desk, *, run: str | None = None, end: bool = True) -> int:
     with desk.writing() as ledger:
         source = ledger.sources.get("notes").id
         sync = ledger.syncs.begin(source, run=run, owner=identity(), code_version="0", alive=alive)
@@ -65,46 +65,46 @@ def _sync_with_held_deletions(desk: LocalDesk, *, run: str | None = None, end: b
         return source
 
 
-def _decide(decision: Callable[..., int]) -> Callable[[LocalDesk], object]:
-    def act(desk: LocalDesk) -> object:
+def _decide(decision: Callable[..., int]) -> Callable[[Desk], object]:
+    def act(desk: Desk) -> object:
         _sync_with_held_deletions(desk)
         return decision(desk, "notes", WHO, WHY)
 
     return act
 
 
-def _add(desk: LocalDesk) -> object:
+def _add(desk: Desk) -> object:
     root = desk.entry("notes").settings.root  # type: ignore[attr-defined]
     return sources.add(desk, sources.NewSource("local_files", str(root), "more"), WHO, WHY)
 
 
-def _change(desk: LocalDesk, **given: Any) -> object:
+def _change(desk: Desk, **given: Any) -> object:
     return sources.change(desk, desk.revised(desk.entry("notes"), given, Timing()), WHO, WHY)
 
 
-def _cancel(desk: LocalDesk) -> object:
+def _cancel(desk: Desk) -> object:
     _sync_with_held_deletions(desk, run="run-2", end=False)
     return syncs.cancel(desk, "notes", WHO, WHY)
 
 
-def _undo(desk: LocalDesk) -> object:
+def _undo(desk: Desk) -> object:
     with desk.reading() as ledger:
         number = ledger.syncs.recent()[0].id
     return syncs.undo(desk, number, WHO, WHY)
 
 
-def _clear(desk: LocalDesk) -> object:
+def _clear(desk: Desk) -> object:
     limits.change(desk, "notes", WHO, per_hour=5)
     return limits.clear(desk, "notes", WHO, WHY)
 
 
-def _reset(desk: LocalDesk) -> object:
+def _reset(desk: Desk) -> object:
     with closing(sqlite3.connect(desk.home.path / "ledger.db")) as ledger, ledger:
         ledger.execute("INSERT INTO breakers (key, failures, opened, locked) VALUES ('host:example.org', 5, 1, 0)")
     return limits.reset_breaker(desk, "example.org", WHO, WHY)
 
 
-def an_incident(desk: LocalDesk) -> int:
+def an_incident(desk: Desk) -> int:
     """Open an incident of the source, as the web process does, and return its number."""
     now = datetime.now(UTC)
     text, remedy = "mail.example.org: no answer", "check its address"
@@ -115,37 +115,37 @@ def an_incident(desk: LocalDesk) -> int:
     return stored.number
 
 
-def _acknowledge(desk: LocalDesk) -> object:
+def _acknowledge(desk: Desk) -> object:
     return incidents.acknowledge(desk, an_incident(desk), WHO, WHY)
 
 
-def _resume(desk: LocalDesk) -> object:
+def _resume(desk: Desk) -> object:
     sources.pause(desk, "notes", WHO)
     return sources.resume(desk, "notes", WHO, WHY)
 
 
-def joined(desk: LocalDesk) -> None:
+def joined(desk: Desk) -> None:
     """Make the home one of the hosts of a server."""
     login = desk.home.path / "server-login"
     own_secrets.obtain(login, lambda: "me:secret", bool, "a login")
     Membership("attic", "http://127.0.0.1:4200", f"file:{login}").record(desk.home)
 
 
-def _move(desk: LocalDesk) -> object:
+def _move(desk: Desk) -> object:
     joined(desk)
     return sources.move(desk, "notes", "attic", WHO, WHY)
 
 
-def _enqueue(desk: LocalDesk) -> object:
+def _enqueue(desk: Desk) -> object:
     return inbox.enqueue(desk, ["https://example.org/a"], WHO, WHY, consented=True)
 
 
-def _allow(desk: LocalDesk) -> object:
+def _allow(desk: Desk) -> object:
     _enqueue(desk)
     return sources.allow_hosts(desk, inbox.INBOX, ["pages.example.org"], WHO, WHY)
 
 
-def _restore(desk: LocalDesk) -> object:
+def _restore(desk: Desk) -> object:
     return backups.restore(desk.home, WHO, WHY, file=backups.make(desk, WHO).file)
 
 
@@ -153,7 +153,7 @@ def _restore(desk: LocalDesk) -> object:
 class Action:
     """An action, and the event of its line."""
 
-    act: Callable[[LocalDesk], object]
+    act: Callable[[Desk], object]
     event: str
 
 
@@ -197,7 +197,7 @@ def _history(home: Path) -> list[tuple[str, str, str | None]]:
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-def test_action_adds_its_line_to_the_history(filled: Path, server: Standin, desk: LocalDesk, name: str) -> None:
+def test_action_adds_its_line_to_the_history(filled: Path, server: Standin, desk: Desk, name: str) -> None:
     action = ACTIONS[name]
     before = len(_history(filled))
     action.act(desk)
@@ -207,7 +207,7 @@ def test_action_adds_its_line_to_the_history(filled: Path, server: Standin, desk
 
 def test_every_action_is_listed_in_the_room() -> None:
     """Each function with an actor is an action, and stands in the package's table and in the test above."""
-    import catchment.actions
+    import deployments.actions
 
     modules: list[ModuleType] = [backups, consents, inbox, incidents, jobs, limits, quarantine, sources, syncs]
     found = {
@@ -217,7 +217,7 @@ def test_every_action_is_listed_in_the_room() -> None:
         if function.__module__ == module.__name__ and "actor" in inspect.signature(function).parameters
     }
     assert ACTIONS.keys() == found
-    table = catchment.actions.__doc__ or ""
+    table = deployments.actions.__doc__ or ""
     for name in ACTIONS:
         room, _, function = name.partition(".")
         verbs = [line for line in table.splitlines() if line.endswith(f"actions.{room}")]
@@ -231,7 +231,7 @@ def _state(home: Path) -> tuple[str, list[Any], str]:
 
 
 @pytest.mark.parametrize("name", ["sources.pause", "sources.change", "sources.add", "syncs.start"])
-def test_action_leaves_no_trace_if_the_server_fails(filled: Path, server: Standin, desk: LocalDesk, name: str) -> None:
+def test_action_leaves_no_trace_if_the_server_fails(filled: Path, server: Standin, desk: Desk, name: str) -> None:
     before = _state(filled)
     server.code = 500
     with pytest.raises(TryAgain):
@@ -239,14 +239,14 @@ def test_action_leaves_no_trace_if_the_server_fails(filled: Path, server: Standi
     assert _state(filled) == before
 
 
-def test_resumed_source_is_synced_at_once(server: Standin, desk: LocalDesk) -> None:
+def test_resumed_source_is_synced_at_once(server: Standin, desk: Desk) -> None:
     sources.pause(desk, "notes", WHO)
     assert sources.resume(desk, "notes", WHO) == "run-1"
     asked = [path for _, path, _ in server.asked]
     assert asked.index("/deployments/d1/resume_deployment") < asked.index("/deployments/d1/create_flow_run")
 
 
-def test_cleared_limit_starts_the_planned_retry_now(filled: Path, server: Standin, desk: LocalDesk) -> None:
+def test_cleared_limit_starts_the_planned_retry_now(filled: Path, server: Standin, desk: Desk) -> None:
     backfill = {"name": "notes", "backfill": 7}
     server.answers["/flow_runs/filter"] = [
         run("notes", 3_600, auto=False, deployment_id="d1", id="run-3"),
@@ -268,7 +268,7 @@ def test_cleared_limit_starts_the_planned_retry_now(filled: Path, server: Standi
         assert ledger.throttles.get("all").per_hour == 5
 
 
-def test_resume_and_pause_need_no_running_system(desk: LocalDesk) -> None:
+def test_resume_and_pause_need_no_running_system(desk: Desk) -> None:
     sources.pause(desk, "notes", WHO)
     assert sources.resume(desk, "notes", WHO) is None
     with desk.reading() as ledger:
@@ -277,19 +277,19 @@ def test_resume_and_pause_need_no_running_system(desk: LocalDesk) -> None:
 
 def test_desk_does_not_import_prefect() -> None:
     """The web process hands it to the actions, and must stay small."""
-    modules = "deployments.runs.desk, deployments.sources.deploy, deployments.runs.runs, catchment.actions.sources"
+    modules = "deployments.actions.desk, deployments.sources.deploy, deployments.runs.runs, deployments.actions.sources"
     script = f"import sys, {modules}; sys.exit('prefect' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-def test_running_sync_is_cancelled_by_its_source(filled: Path, server: Standin, desk: LocalDesk) -> None:
+def test_running_sync_is_cancelled_by_its_source(filled: Path, server: Standin, desk: Desk) -> None:
     with pytest.raises(NotFound, match="notes: no sync is running"):
         syncs.cancel(desk, "notes", WHO)
     assert _cancel(desk) == "run-2"
     assert ("POST", "/flow_runs/run-2/set_state", {"state": {"type": "CANCELLING"}}) in server.asked
 
 
-def test_running_sync_is_cancelled_by_a_command(server: Standin, desk: LocalDesk, cli: Cli) -> None:
+def test_running_sync_is_cancelled_by_a_command(server: Standin, desk: Desk, cli: Cli) -> None:
     assert cli("sync", "notes", "--cancel").code == 4
     _sync_with_held_deletions(desk, run="run-2", end=False)
     assert cli("sync", "notes", "--cancel", "--json").json == {"source": "notes", "run": "run-2"}
@@ -323,7 +323,7 @@ def test_setting_is_changed_and_the_rest_of_the_file_stays(filled: Path, cli: Cl
     assert re.search("assistants +true +false +no", cli("sources", "set", "notes", "assistants=false", "--dry-run").out)
 
 
-def test_raw_content_is_deleted_with_its_setting_and_its_source(filled: Path, cli: Cli, desk: LocalDesk) -> None:
+def test_raw_content_is_deleted_with_its_setting_and_its_source(filled: Path, cli: Cli, desk: Desk) -> None:
     with desk.reading() as ledger:
         items = ledger.purging.ids(ledger.sources.get("notes").id, lambda _locator: True)
     for ending in (("set", "notes", "keep_raw=false"), ("remove", "notes", "--yes")):
@@ -364,14 +364,14 @@ def test_wrong_change_is_refused(filled: Path, cli: Cli, words: tuple[str, ...],
     assert _state(filled) == before
 
 
-def test_source_being_removed_is_not_changed(desk: LocalDesk) -> None:
+def test_source_being_removed_is_not_changed(desk: Desk) -> None:
     with desk.writing() as ledger:
         ledger.sources.begin_removal("notes", WHO)
     with pytest.raises(Refused, match="being removed"):
         _change(desk, exclude="*.tmp")
 
 
-def _fail_more(desk: LocalDesk, number: int) -> None:
+def _fail_more(desk: Desk, number: int) -> None:
     error = FailureInfo(Reason.PARSE_ERROR, FailureClass.PERMANENT, "ParseError", "cut")
     with desk.writing() as ledger:
         source = ledger.sources.get("notes").id
@@ -384,7 +384,7 @@ def _fail_more(desk: LocalDesk, number: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["retry", "discard", "note"])
-def test_all_that_match_is_refused_if_the_number_changed(filled: Path, desk: LocalDesk, name: str) -> None:
+def test_all_that_match_is_refused_if_the_number_changed(filled: Path, desk: Desk, name: str) -> None:
     act: Callable[[Selection], object] = {
         "retry": lambda which: quarantine.retry(desk, which, WHO, WHY),
         "discard": lambda which: quarantine.discard(desk, which, WHO, WHY),
@@ -403,7 +403,7 @@ def test_all_that_match_is_refused_if_the_number_changed(filled: Path, desk: Loc
     assert sum(actor == WHO for actor, _, _ in _history(filled)) == 20
 
 
-def test_selection_names_jobs_or_a_filter(filled: Path, desk: LocalDesk) -> None:
+def test_selection_names_jobs_or_a_filter(filled: Path, desk: Desk) -> None:
     job = _job(desk, JobState.QUARANTINED)
     before = _history(filled)
     with pytest.raises(BadInput, match="not both"):
@@ -417,7 +417,7 @@ def test_selection_names_jobs_or_a_filter(filled: Path, desk: LocalDesk) -> None
     assert _history(filled) == before
 
 
-def test_deletions_are_confirmed_only_as_they_were_seen(filled: Path, desk: LocalDesk) -> None:
+def test_deletions_are_confirmed_only_as_they_were_seen(filled: Path, desk: Desk) -> None:
     _sync_with_held_deletions(desk)
     before = _history(filled)
     with pytest.raises(Refused, match="2 deletions are held now instead of 3"):
@@ -430,7 +430,7 @@ def test_deletions_are_confirmed_only_as_they_were_seen(filled: Path, desk: Loca
 
 @pytest.mark.parametrize("action", [jobs.cancel, jobs.prioritize])
 def test_finished_job_is_neither_cancelled_nor_prioritized(
-    filled: Path, desk: LocalDesk, action: Callable[..., None]
+    filled: Path, desk: Desk, action: Callable[..., None]
 ) -> None:
     before = _history(filled)
     with pytest.raises(IllegalTransition):
@@ -440,14 +440,14 @@ def test_finished_job_is_neither_cancelled_nor_prioritized(
     assert _history(filled) == before
 
 
-def test_period_of_a_folder_cannot_be_fetched(desk: LocalDesk) -> None:
+def test_period_of_a_folder_cannot_be_fetched(desk: Desk) -> None:
     since = datetime(2024, 1, 1, tzinfo=UTC)
     assert backfills.window(desk, "notes", since, None).stage is ReplayStage.NORMALIZE
     with pytest.raises(BadInput, match="--stage fetch: notes cannot list a period"):
         backfills.window(desk, "notes", since, None, ReplayStage.FETCH)
 
 
-def test_a_backfill_of_a_paused_source_is_not_stored(desk: LocalDesk, server: Standin) -> None:
+def test_a_backfill_of_a_paused_source_is_not_stored(desk: Desk, server: Standin) -> None:
     again = BackfillSelection(ReplayStage.EMBED)
     paused = backfills.plan(desk, "notes", again, WHO)
     assert paused is not None
@@ -463,7 +463,7 @@ def test_a_backfill_of_a_paused_source_is_not_stored(desk: LocalDesk, server: St
 
 
 def test_documents_whose_content_is_not_kept_are_not_called_up_to_date(
-    desk: LocalDesk, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backfills, "survey", lambda *_: Survey(0, 3, ""))
     with pytest.raises(NotFound, match=r"3 documents is not kept; .*--items FILE"):

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from catchment.actions import inbox
 from catchment.errors import SkipReason
 from catchment.ledger import Ledger
 from catchment.model import Item, Skip
@@ -17,6 +16,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
 from connectors.web.hosts import Deferral
 from connectors.web.seeds import MOST_ADDRESSES
+from deployments.actions import inbox
 from tests.console.conftest import Cli
 from web.__main__ import desk_of
 

@@ -16,7 +16,7 @@ from catchment.ledger import Incident
 from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
 from console import session
-from deployments.runs.desk import LocalDesk
+from deployments.actions.desk import Desk
 from deployments.server.running import Running, record, supervisor_lock
 from tests.console.standin import Standin, serving
 from tests.console.test_actions import an_incident
@@ -34,7 +34,7 @@ FULL = Incident(0, "disk.full", "", datetime.now(UTC), None, "the disk is full",
 
 
 @pytest.fixture
-def desk(filled: Path) -> LocalDesk:
+def desk(filled: Path) -> Desk:
     return session.desk()
 
 
@@ -57,7 +57,7 @@ def server(filled: Path) -> Iterator[Standin]:
         yield standin
 
 
-def test_incident_is_listed_shown_and_acknowledged(cli: Cli, desk: LocalDesk) -> None:
+def test_incident_is_listed_shown_and_acknowledged(cli: Cli, desk: Desk) -> None:
     assert cli("incidents", "list").err == "no incidents\n"
     an_incident(desk)
     (row,) = cli("incidents", "list", "--json").json
@@ -76,9 +76,7 @@ def test_incident_is_listed_shown_and_acknowledged(cli: Cli, desk: LocalDesk) ->
     assert cli("incidents", "show", "7").code == 4
 
 
-def test_first_line_of_status_says_whether_all_is_well(
-    cli: Cli, filled: Path, desk: LocalDesk, server: Standin
-) -> None:
+def test_first_line_of_status_says_whether_all_is_well(cli: Cli, filled: Path, desk: Desk, server: Standin) -> None:
     said = cli("status", "--exit-code")
     assert said.code == 0
     assert said.out.splitlines()[0] == "Starting: incidents are judged in a moment."
@@ -107,7 +105,7 @@ def test_stopped_system_is_not_well(cli: Cli, filled: Path) -> None:
     )
 
 
-def test_pages_say_what_is_wrong_and_since_when(client: TestClient, desk: LocalDesk) -> None:
+def test_pages_say_what_is_wrong_and_since_when(client: TestClient, desk: Desk) -> None:
     assert "The Prefect server does not respond" in client.get("/sources").text
     an_incident(desk)
     line = client.get("/sources").text.partition('id="well"')[2].partition("</aside>")[0]
@@ -122,7 +120,7 @@ def test_pages_say_what_is_wrong_and_since_when(client: TestClient, desk: LocalD
     assert "notes: mail.example.org: no answer" in client.get("/incidents").text
 
 
-def test_closed_incident_is_kept_in_the_list(client: TestClient, desk: LocalDesk) -> None:
+def test_closed_incident_is_kept_in_the_list(client: TestClient, desk: Desk) -> None:
     an_incident(desk)
     with desk.writing() as ledger:
         (found,) = ledger.incidents.open()

@@ -18,11 +18,11 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount, Route, compile_path
 from starlette.testclient import TestClient
 
-from catchment.actions import quarantine
-from catchment.actions.quarantine import Selection
 from catchment.ledger import BackfillSelection, Ledger
 from catchment.model import JobState, ReplayStage
 from catchment.runtime.home import Home
+from deployments.actions import quarantine
+from deployments.actions.quarantine import Selection
 from tests.console.test_actions import _job, _sync_with_held_deletions, an_incident
 from tests.golden.openapi import DESCRIPTION, served
 from tests.web.conftest import connected

@@ -13,7 +13,6 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from catchment.actions import backfills, inbox
 from catchment.errors import Reason
 from catchment.ledger import BackfillSelection
 from catchment.model import JobState, ReplayStage
@@ -22,7 +21,8 @@ from catchment.runtime import own_secrets
 from catchment.runtime.home import Home
 from catchment.runtime.process import operator
 from console import session
-from deployments.runs.desk import LocalDesk
+from deployments.actions import backfills, inbox
+from deployments.actions.desk import Desk
 from tests.console.standin import Standin, answering
 from tests.console.test_actions import (
     _cancel,
@@ -69,7 +69,7 @@ def server(filled: Path) -> Iterator[Standin]:
 
 
 @pytest.fixture
-def desk(filled: Path) -> LocalDesk:
+def desk(filled: Path) -> Desk:
     return session.desk()
 
 
@@ -100,7 +100,7 @@ def post(client: TestClient, action: str, page: str = "/trouble", **fields: Any)
     return response.headers["location"], page.partition('aria-label="Result">')[2].partition("</aside>")[0]
 
 
-def fields_of(name: str, desk: LocalDesk) -> tuple[dict[str, Any], str]:
+def fields_of(name: str, desk: Desk) -> tuple[dict[str, Any], str]:
     """Prepare the home for an action. Return its fields, and the event of its line in the history."""
     match name:
         case "sources.apply_deletions" | "sources.drop_deletions":
@@ -178,7 +178,7 @@ def fields_of(name: str, desk: LocalDesk) -> tuple[dict[str, Any], str]:
     return {"name": "notes"}, events.get(name, "sync requested")
 
 
-def _backfill(desk: LocalDesk, *, started: bool = False, paused: bool = False, with_work: bool = False) -> int:
+def _backfill(desk: Desk, *, started: bool = False, paused: bool = False, with_work: bool = False) -> int:
     """Plan a backfill, and start and pause it. `with_work`: the first sync and the quarantine are its own."""
     planned = backfills.plan(desk, "notes", BackfillSelection(ReplayStage.EMBED), "test")
     assert planned is not None
@@ -196,7 +196,7 @@ def _backfill(desk: LocalDesk, *, started: bool = False, paused: bool = False, w
 
 @pytest.mark.parametrize("name", ACTIONS)
 def test_form_does_its_action_with_actor_and_reason(
-    filled: Path, server: Standin, desk: LocalDesk, client: TestClient, name: str
+    filled: Path, server: Standin, desk: Desk, client: TestClient, name: str
 ) -> None:
     fields, event = fields_of(name, desk)
     before = len(_history(filled))
@@ -223,7 +223,7 @@ def test_action_without_the_form_token_is_refused(filled: Path, client: TestClie
 
 @pytest.mark.parametrize("name", ["retry", "discard", "note"])
 def test_all_that_match_is_refused_if_the_number_changed(
-    filled: Path, desk: LocalDesk, client: TestClient, name: str
+    filled: Path, desk: Desk, client: TestClient, name: str
 ) -> None:
     _fail_more(desk, 19)
     before = _history(filled)
@@ -270,7 +270,7 @@ def test_wrong_fields_are_named_in_one_line(client: TestClient, fields: dict[str
     assert ("colour" if "colour" in fields else "number") in said
 
 
-def test_cause_is_shown_beside_the_last_good_version(desk: LocalDesk, client: TestClient) -> None:
+def test_cause_is_shown_beside_the_last_good_version(desk: Desk, client: TestClient) -> None:
     with desk.reading() as ledger:
         cluster = ledger.quarantine.clusters()[0].id
     page = shown(client, f"/trouble/clusters/{cluster}")
@@ -280,7 +280,7 @@ def test_cause_is_shown_beside_the_last_good_version(desk: LocalDesk, client: Te
     assert client.get("/trouble/clusters/nope").status_code == 404
 
 
-def test_held_source_says_why_and_can_be_resumed(desk: LocalDesk, client: TestClient) -> None:
+def test_held_source_says_why_and_can_be_resumed(desk: Desk, client: TestClient) -> None:
     with desk.writing() as ledger:
         ledger.sources.hold("notes", "sync:1", "folder not found")
     assert 'href="/trouble/sources/notes"' in shown(client, "/trouble")
@@ -292,7 +292,7 @@ def test_held_source_says_why_and_can_be_resumed(desk: LocalDesk, client: TestCl
     assert "no open problem" in shown(client, "/trouble/sources/notes")
 
 
-def test_held_deletions_are_reviewed_by_folder(desk: LocalDesk, client: TestClient) -> None:
+def test_held_deletions_are_reviewed_by_folder(desk: Desk, client: TestClient) -> None:
     _sync_with_held_deletions(desk)
     page = shown(client, "/trouble/deletions/notes")
     assert "notes: 2 items are gone" in page
@@ -303,7 +303,7 @@ def test_held_deletions_are_reviewed_by_folder(desk: LocalDesk, client: TestClie
     assert "item=Hive.md" not in inside
 
 
-def test_open_breaker_of_a_host_has_a_page(desk: LocalDesk, client: TestClient) -> None:
+def test_open_breaker_of_a_host_has_a_page(desk: Desk, client: TestClient) -> None:
     with closing(sqlite3.connect(desk.home.path / "ledger.db")) as ledger, ledger:
         ledger.execute("INSERT INTO breakers (key, failures, opened, locked) VALUES ('host:a.org', 5, 1, 1)")
     assert 'href="/trouble/breakers/host:a.org"' in shown(client, "/trouble")
@@ -311,7 +311,7 @@ def test_open_breaker_of_a_host_has_a_page(desk: LocalDesk, client: TestClient) 
     assert client.get("/trouble/breakers/host:b.org").status_code == 404
 
 
-def test_sync_shows_what_it_changed_by_name_and_its_undo(desk: LocalDesk, client: TestClient) -> None:
+def test_sync_shows_what_it_changed_by_name_and_its_undo(desk: Desk, client: TestClient) -> None:
     page = shown(client, "/syncs/1")
     for text in ("Discover", "Bees/Swarm.md", 'action="/actions/syncs.undo"', "Added"):
         assert text in page
@@ -320,7 +320,7 @@ def test_sync_shows_what_it_changed_by_name_and_its_undo(desk: LocalDesk, client
     assert client.get("/syncs/99").status_code == 404
 
 
-def test_jobs_are_filtered_by_state_and_source(desk: LocalDesk, client: TestClient) -> None:
+def test_jobs_are_filtered_by_state_and_source(desk: Desk, client: TestClient) -> None:
     page = shown(client, "/jobs?state=quarantined")
     assert "broken.pdf" in page
     assert "later.md" not in page
@@ -359,14 +359,14 @@ def test_page_before_the_first_source_says_how_to_begin(state: Path, path: str) 
         assert browser.get(f"/api/v1{path}", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 404
 
 
-def test_home_without_trouble_says_so(desk: LocalDesk, client: TestClient) -> None:
+def test_home_without_trouble_says_so(desk: Desk, client: TestClient) -> None:
     post(client, "quarantine.discard", source="notes", expected=1)
     page = shown(client, "/trouble")
     assert "All is well" in page
     assert 'class="badge"' not in page
 
 
-def test_program_acts_with_the_token(filled: Path, desk: LocalDesk, client: TestClient) -> None:
+def test_program_acts_with_the_token(filled: Path, desk: Desk, client: TestClient) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}"}
     job = _job(desk, JobState.QUARANTINED)
     body = {"jobs": [job], "reason": WHY}
@@ -385,16 +385,14 @@ def test_program_acts_with_the_token(filled: Path, desk: LocalDesk, client: Test
     assert client.post("/api/v1/actions/jobs.cancel", json={"number": job}).status_code == 401
 
 
-def test_names_of_strangers_are_never_markup(desk: LocalDesk, client: TestClient) -> None:
+def test_names_of_strangers_are_never_markup(desk: Desk, client: TestClient) -> None:
     name = "<script>alert(1)</script>"
     assert name not in client.get(f"/why?item={quote(name)}").text
     assert name not in client.get(f"/jobs?source={quote(name)}").text
     assert name not in post(client, "sources.pause", name=name)[1]
 
 
-def test_sync_of_all_sources_names_those_that_do_not_start(
-    server: Standin, desk: LocalDesk, client: TestClient
-) -> None:
+def test_sync_of_all_sources_names_those_that_do_not_start(server: Standin, desk: Desk, client: TestClient) -> None:
     assert 'type="checkbox" name="deep"' in shown(client, "/syncs")
     assert "1 sync started" in post(client, "syncs.start_all", "/syncs", deep="on")[1]
     [body] = [body for _, path, body in server.asked if path.endswith("/create_flow_run")]
@@ -405,7 +403,7 @@ def test_sync_of_all_sources_names_those_that_do_not_start(
     assert (at, "notes: paused (for a while)" in said) == ("/syncs", True)
 
 
-def test_what_was_closed_today_is_listed_below_trouble(desk: LocalDesk, client: TestClient) -> None:
+def test_what_was_closed_today_is_listed_below_trouble(desk: Desk, client: TestClient) -> None:
     assert "Closed in the last 24 hours" not in shown(client, "/trouble")
     post(client, "quarantine.retry", source="notes", expected=1)
     assert "Closed in the last 24 hours" not in shown(client, "/trouble"), "not closed before it has succeeded"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deployments.runs.desk import LocalDesk
+from deployments.actions.desk import Desk
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli
@@ -55,7 +55,7 @@ def test_a_sync_is_asked_to_follow_a_plan_that_is_kept_for_it(
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     asked: dict[str, object] = {}
     monkeypatch.setattr("console.session.needs_server", lambda: type("Server", (), {"url": "http://here"}))
-    monkeypatch.setattr(LocalDesk, "start", lambda *_words, **named: asked.update(named) or "run")
+    monkeypatch.setattr(Desk, "start", lambda *_words, **named: asked.update(named) or "run")
     assert cli("sync", "papers", "--plan", str(file)).code == 0
     [kept] = (state / "plans").iterdir()
     assert asked == {"deep": True, "plan": kept.stem}

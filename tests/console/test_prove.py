@@ -11,7 +11,7 @@ import pytest
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
 from console import session
-from deployments.runs.desk import LocalDesk
+from deployments.actions.desk import Desk
 
 if TYPE_CHECKING:
     from tests.console.conftest import Cli
@@ -45,7 +45,7 @@ def test_a_source_is_proved_and_what_differs_is_queued(
     ]
     asked: list[object] = []
     monkeypatch.setattr("console.session.running", object)
-    monkeypatch.setattr(LocalDesk, "start", lambda _, *words, **__: asked.append(words))
+    monkeypatch.setattr(Desk, "start", lambda _, *words, **__: asked.append(words))
     assert "sync requested" in cli("prove", "papers", "--repair").out
     assert asked == [("local_files", "papers")]
     assert cli("prove", "paper").code == 4
@@ -58,6 +58,6 @@ def test_source_of_another_host_is_not_compared_with_the_same_path_here(
     assert cli("sources", "add", "local_files", str(tmp_path), "--name", "papers").code == 0
     Membership("attic", "https://library.lan", "file:/login").record(Home(state))
     entry = replace(session.desk().entry("papers"), queue="host-barn")
-    monkeypatch.setattr(LocalDesk, "entry", lambda *_: entry)
+    monkeypatch.setattr(Desk, "entry", lambda *_: entry)
     refused = cli(*words)
     assert (refused.code, refused.err) == (5, "catchment: papers: runs on barn; run the command there\n")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catchment.actions import sources
 from catchment.ledger.items.consents import Consents
 from catchment.ledger.items.purge import Purging
 from catchment.runtime.home import Home
+from deployments.actions import sources
 from deployments.server.running import Running, record, supervisor_lock
 from deployments.sources.sources_file import SourcesFile
 

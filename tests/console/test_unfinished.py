@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catchment.actions import sources
 from catchment.ledger import Ledger
 from catchment.ledger.admin import backup as copies
 from catchment.model import Priority
@@ -21,6 +20,7 @@ from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 from console import session
 from console.data import backup
+from deployments.actions import sources
 from deployments.sources.sources_file import SourcesFile
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from catchment.actions.typed_settings import settings
 from catchment.errors import BadInput
 from catchment.settings import LimitChanges, SourceSettings
 from connectors.local_files import LocalFilesSettings
 from console import arguments
+from deployments.actions.typed_settings import settings
 from deployments.sources.entries import typed
 
 

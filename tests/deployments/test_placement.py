@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from catchment.actions.desk import Timing
 from catchment.errors import BadInput, Refused
 from catchment.runtime.membership import Membership
-from deployments.sources.entries import prepare
+from deployments.sources.entries import Timing, prepare
 from deployments.sources.placement import queue_of, written
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from catchment.actions.desk import Timing
 from catchment.errors import BadInput, ConfigError, NotFound
 from connectors.local_files import LocalFilesSettings
 from connectors.obsidian import ObsidianSettings
-from deployments.sources.entries import revise
+from deployments.sources.entries import Timing, revise
 from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
 
 _GOOD = """\

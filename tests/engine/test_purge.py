@@ -16,8 +16,6 @@ from zlib import crc32
 
 import pytest
 
-from catchment.actions import revoke as revoking
-from catchment.actions.revoke import Extent, PurgeProof, revoke
 from catchment.content.cache import Cache
 from catchment.errors import NoConsent, TryAgain
 from catchment.ledger import Ledger, Source
@@ -26,7 +24,9 @@ from catchment.runtime import heartbeat
 from catchment.search.meaning.fill import fill
 from catchment.search.meaning.models import Refusal, quantized
 from catchment.settings import Home, Policy
+from catchment.sync import revoke as revoking
 from catchment.sync.preflight import WHOLE
+from catchment.sync.revoke import Extent, PurgeProof, revoke
 from catchment.sync.source_sync import open_sync
 from connectors.local_files import LocalFiles
 from tests.hits import find_hits
@@ -301,7 +301,7 @@ def test_running_sync_ends_before_the_purge(
 def test_unfinished_sync_is_reported_and_cannot_write(
     home: Home, ledger: Ledger, mine: Source, folders: dict[str, LocalFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catchment.actions.revoke._SYNC_ENDS_SECONDS", 0.2)
+    monkeypatch.setattr("catchment.sync.revoke._SYNC_ENDS_SECONDS", 0.2)
     with open_sync(home, folders["mine"], "mine", Policy(), Priority.NORMAL) as sync:
         with pytest.raises(TryAgain, match="repeat the command"):
             purge(home, ledger, mine)

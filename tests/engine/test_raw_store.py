@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from catchment.actions.revoke import Extent, revoke
 from catchment.content.disposable_file import file_size
 from catchment.content.raw_store import RawStore
 from catchment.errors import BadInput
@@ -23,6 +22,7 @@ from catchment.model import Item, Priority, RawContent
 from catchment.settings import Home, Policy
 from catchment.sync.kept_raw import forget_raw
 from catchment.sync.preflight import WHOLE
+from catchment.sync.revoke import Extent, revoke
 from catchment.sync.source_sync import open_sync
 from catchment.views.health import Verdict, raw_content
 from connectors.local_files import LocalFiles, LocalFilesSettings

@@ -17,7 +17,6 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import event
 
-from catchment.actions.revoke import Extent, PurgeProof, revoke
 from catchment.contracts import Known
 from catchment.errors import CatchmentError, SourceUnavailable, Stopped, TryAgain
 from catchment.ledger import Ledger, Source
@@ -28,6 +27,7 @@ from catchment.settings import Home, Limits, Policy, RetryPolicy
 from catchment.sync.plan import Plan, PlanFilter, make_plan
 from catchment.sync.preflight import WHOLE
 from catchment.sync.prove import Proven, prove, repair
+from catchment.sync.revoke import Extent, PurgeProof, revoke
 from catchment.sync.source_sync import SourceSync, open_sync
 from tests.engine.disk import Disk, Words, words_of
 

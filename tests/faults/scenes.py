@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import sinks
-from catchment.actions.revoke import Extent, revoke
 from catchment.audit import chain
 from catchment.content.cache import Cache
 from catchment.content.parsing import CODE
@@ -36,6 +35,7 @@ from catchment.sync.batch import forget_done
 from catchment.sync.plan import load_plan, make_plan, save_plan
 from catchment.sync.preflight import WHOLE
 from catchment.sync.prove import prove, repair
+from catchment.sync.revoke import Extent, revoke
 from catchment.views import health
 from catchment.views.telemetry.gauges import sample
 from console.data import backup

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import console.main
-from catchment.actions.revoke import Extent, revoke
 from catchment.errors import CatchmentError, LoginFailed
 from catchment.ledger import Ledger
 from catchment.ledger.admin import backup
 from catchment.runtime import secret_references
 from catchment.settings import Home, Policy, Priority
 from catchment.sync.preflight import WHOLE
+from catchment.sync.revoke import Extent, revoke
 from catchment.sync.source_sync import open_sync
 from connectors.local_files import LocalFiles
 from deployments.server.environment import auth_string

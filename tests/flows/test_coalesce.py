@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from catchment.actions import sources
-from catchment.actions.sources import NewSource
 from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.settings import Home
 from catchment.sync.source_sync import open_sync
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from console import session
+from deployments.actions import sources
+from deployments.actions.sources import NewSource
 from deployments.runs.runs import start_sync, view, wait
 from deployments.server.client import api
 from deployments.supervisor.supervisor import Running

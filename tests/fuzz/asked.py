@@ -18,7 +18,6 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from catchment.actions.typed_settings import settings
 from catchment.errors import BadInput, ConfigError, LedgerError, UserError
 from catchment.ledger import Ledger, storable_text
 from catchment.ledger.admin import backup as copies
@@ -34,6 +33,7 @@ from connectors import connector_class, kinds
 from connectors.local_files import LocalFilesSettings
 from console import arguments
 from console.main import main
+from deployments.actions.typed_settings import settings
 from deployments.sources.entries import typed
 from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
 from tests.engine.papers import Papers

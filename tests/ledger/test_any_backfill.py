@@ -22,10 +22,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from catchment.actions import backfills
 from catchment.errors import NotFound, Refused
 from catchment.ledger import Backfill, BackfillSelection, BackfillState, Batch, ClaimedJob, Delivered, Ledger
 from catchment.model import Chunk, Document, Extraction, ReplayStage, Tombstone, Upsert
+from deployments.actions import backfills
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, Clock, World, content, note
 
 pytestmark = pytest.mark.long

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from catchment.actions.sources import remove
 from catchment.content.raw_store import RawStore
 from catchment.ledger import Ledger
 from catchment.model import Priority
@@ -18,6 +17,7 @@ from catchment.sync.source_sync import open_sync
 from catchment.views.hosts import HostState, hosts
 from connectors.local_files import LocalFiles
 from console.main import main
+from deployments.actions.sources import remove
 from deployments.runs.rounds import clear_for_other_hosts
 from tests.faults.versions import die_at
 from tests.ledger.test_crashes import in_child

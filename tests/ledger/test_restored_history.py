@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from catchment.actions import backups
 from catchment.audit import chain, comparison, export, signing, verify
 from catchment.audit.signed_log import Restoration, TreeHead, about, digest, dumped, read
 from catchment.audit.tree import Tree
@@ -29,7 +28,8 @@ from catchment.ledger.db.database import link
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 from catchment.views.health import last_check
-from deployments.runs.desk import LocalDesk
+from deployments.actions import backups
+from deployments.actions.desk import Desk
 from tasks import upkeep
 from tests.ledger.world import Clock, World, note
 
@@ -64,13 +64,13 @@ class House:
         return self.world.ledger
 
     @property
-    def desk(self) -> LocalDesk:
+    def desk(self) -> Desk:
         @contextmanager
         def opened() -> Iterator[Ledger]:
             with closing(Ledger.open(self.home)) as ledger:
                 yield ledger
 
-        return LocalDesk(self.home, opened, opened)
+        return Desk(self.home, opened, opened)
 
     def work(self) -> None:
         self.versions += 1

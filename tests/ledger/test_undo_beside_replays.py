@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from catchment.actions import backfills
 from catchment.ledger import BackfillSelection, BackfillState, ClaimedJob, Delivered, Ledger, UndoAction, Undone
 from catchment.model import JobState, ReplayStage, Tombstone, Upsert
+from deployments.actions import backfills
 from tests.faults.versions import kept
 from tests.ledger.world import PARSE_ERROR, TIMEOUT, World, content, delivered, note, notes
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import sinks
-from catchment.actions.revoke import Extent, revoke
 from catchment.audit import chain, signing
 from catchment.audit.export import export as export_bundle
 from catchment.errors import CatchmentError, NoConsent, NotFound, NotNow, Refused, TryAgain
@@ -19,6 +18,7 @@ from catchment.ledger import Ledger, SinkState, UndoAction
 from catchment.runtime import process
 from catchment.sync import supply
 from catchment.sync.preflight import WHOLE
+from catchment.sync.revoke import Extent, revoke
 from catchment.sync.supply import DeliveryCounts
 from console import session
 from console.data import backup

@@ -21,7 +21,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
-from catchment.actions import revoke
 from catchment.errors import (
     HomeUnavailable,
     LedgerUnavailable,
@@ -32,7 +31,7 @@ from catchment.errors import (
 )
 from catchment.ledger.db import connections, vacuum
 from catchment.ledger.items import backfills, purge, undo
-from catchment.sync import discovery
+from catchment.sync import discovery, revoke
 from catchment.sync.shared import use_pool
 from tests.engine.whole import InProcess
 from tests.faults.crashes import WITHIN, listen

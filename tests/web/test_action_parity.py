@@ -1,4 +1,4 @@
-"""Page, JSON interface and command line have the same actions: each function of `catchment/actions/` that takes an actor."""
+"""Page, JSON interface and command line have the same actions: each function of `deployments/actions/` that takes an actor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-import catchment.actions
+import deployments.actions
 from web.action_table import ACTIONS
 
 PROJECT = Path(__file__).parents[2]
@@ -19,8 +19,8 @@ _CALLED = re.compile(r'(?:/actions/|")([a-z]+\.[a-z_]+)"')
 
 def functions() -> Iterator[str]:
     """Yield the actions by module and name."""
-    for found in pkgutil.iter_modules(catchment.actions.__path__):
-        module = import_module(f"catchment.actions.{found.name}")
+    for found in pkgutil.iter_modules(deployments.actions.__path__):
+        module = import_module(f"deployments.actions.{found.name}")
         for name, function in inspect.getmembers(module, inspect.isfunction):
             is_action = {"desk", "actor"} <= inspect.signature(function).parameters.keys()
             if function.__module__ == module.__name__ and is_action and not name.startswith("_"):
@@ -28,14 +28,14 @@ def functions() -> Iterator[str]:
 
 
 def named_in_console() -> set[str]:
-    """Return `module.name` for each use of a module of `catchment.actions` in the command line."""
+    """Return `module.name` for each use of a module of `deployments.actions` in the command line."""
     found = set()
     for file in (PROJECT / "console").rglob("*.py"):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         modules = {
             name.name
             for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and node.module == "catchment.actions"
+            if isinstance(node, ast.ImportFrom) and node.module == "deployments.actions"
             for name in node.names
         }
         found |= {

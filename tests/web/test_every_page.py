@@ -14,8 +14,6 @@ from sqlalchemy import insert
 from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
-from catchment.actions import sources
-from catchment.actions.sources import NewSource
 from catchment.ledger import BackfillSelection, Incident, Ledger, SinkState
 from catchment.ledger.db.schema import hosts
 from catchment.model import Priority, ReplayStage
@@ -26,6 +24,8 @@ from catchment.runtime.home import Home
 from catchment.runtime.process import identity
 from catchment.runtime.server_report import PlannedRun, ServerReport
 from catchment.telemetry.incidents import ReasonCode
+from deployments.actions import sources
+from deployments.actions.sources import NewSource
 from tests.ledger.world import PARSE_ERROR, Clock, World, note
 from tests.web.conftest import PROJECT
 from tests.web.test_signin import TOKEN, browser, built, sign_in

@@ -17,12 +17,12 @@ import pytest
 from sqlalchemy import Engine, event
 from starlette.testclient import TestClient
 
-from catchment.actions import previews, sources
-from catchment.actions.sources import NewSource
 from catchment.ledger import Ledger
 from catchment.ledger.db import vacuum
 from catchment.runtime.home import Home
 from connectors.obsidian import Obsidian
+from deployments.actions import previews, sources
+from deployments.actions.sources import NewSource
 from tests.connectors.github.server import TOKEN as SECRET
 from tests.connectors.github.server import GitHubServer, serving_hub
 from tests.web.test_signin import HOST, TOKEN, browser, form_token, sign_in

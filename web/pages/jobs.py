@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
-from catchment.actions.desk import Desk
 from catchment.errors import BadInput
 from catchment.ledger import JobFilter
 from catchment.model import JobState
 from catchment.views import jobs
 from catchment.views.jobs import JobsView, JobView
+from deployments.actions.desk import Desk
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
 _FILTERS = ("source", "kind", "reason")
 
 
-def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
+def pages(desk: Desk) -> tuple[WebPage, ...]:
     """Return the pages: all jobs, and one."""
     return (
         WebPage("/jobs", "jobs.html", _list, ("jobs",), shared=JobsView, query=("state", *_FILTERS, "after")),
@@ -49,6 +48,6 @@ def _state(name: str) -> JobState | None:
     return JobState(name) if name else None
 
 
-def _one(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def _one(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     view = jobs.job(library.ledger, int(parameters["number"]))
     return {"view": view, "row": view.job, "address": desk.run_address(view.run) if view.run else None}

@@ -7,11 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from catchment.actions import consents, previews
-from catchment.actions.desk import Desk, Timing
-from catchment.actions.previews import ProofPreview, SourcePreview, SyncPreview
-from catchment.actions.sources import ChangedSetting, NewSource, differences, require_same_place
-from catchment.actions.typed_settings import settings
 from catchment.errors import BadInput, CatchmentError
 from catchment.pacing import RateProfile
 from catchment.settings import SettingRow
@@ -19,6 +14,11 @@ from catchment.views import sources, throttling
 from catchment.views.sources import ScopeView, SourceLine, SourceView
 from catchment.views.telemetry.trends import TrendRange, trends
 from catchment.views.throttling import LimitsView
+from deployments.actions import consents, previews
+from deployments.actions.desk import Desk, Timing
+from deployments.actions.previews import ProofPreview, SourcePreview, SyncPreview
+from deployments.actions.sources import ChangedSetting, NewSource, differences, require_same_place
+from deployments.actions.typed_settings import settings
 from web.pages.trends import charts
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
@@ -26,7 +26,7 @@ from web.warm_library import WarmLibrary
 _SHOWN = ("throughput", "duration", "backlog", "failures")
 """Trends on the page of a source."""
 
-Show = Callable[[Desk[Any], WarmLibrary, str, Mapping[str, str]], Data]
+Show = Callable[[Desk, WarmLibrary, str, Mapping[str, str]], Data]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ConsentView:
     unread_hosts: Mapping[str, int]
 
 
-def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
+def pages(desk: Desk) -> tuple[WebPage, ...]:
     """Return the pages: all sources, a new one, all limits, and one source with its parts."""
 
     def part(
@@ -105,7 +105,7 @@ def _list(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     }
 
 
-def _one(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def _one(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     name = parameters["name"]
     entry = desk.entry(name)
     view = sources.source(library.ledger, library.home, name, entry.settings.model_dump(mode="json", exclude_none=True))
@@ -126,7 +126,7 @@ def _one(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -
     }
 
 
-def _new(desk: Desk[Any], _library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def _new(desk: Desk, _library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     typed = {name: parameters.get(name, "").strip() for name in ("kind", "location", "name", "every", "cron")}
     # The box is checked until a place was typed.
     watch = bool(parameters.get("watch")) and typed["kind"] != "web"
@@ -143,7 +143,7 @@ def _new(desk: Desk[Any], _library: WarmLibrary, parameters: Mapping[str, str]) 
     }
 
 
-def _settings(desk: Desk[Any], _library: WarmLibrary, name: str, parameters: Mapping[str, str]) -> Data:
+def _settings(desk: Desk, _library: WarmLibrary, name: str, parameters: Mapping[str, str]) -> Data:
     entry = desk.entry(name)
     typed = {key: parameters.get(key, "").strip() for key in ("key", "value", "every", "cron", "watch")}
     watch = {"yes": True, "no": False}.get(typed["watch"])
@@ -171,7 +171,7 @@ def _settings(desk: Desk[Any], _library: WarmLibrary, name: str, parameters: Map
     }
 
 
-def _consent(desk: Desk[Any], library: WarmLibrary, name: str, parameters: Mapping[str, str]) -> Data:
+def _consent(desk: Desk, library: WarmLibrary, name: str, parameters: Mapping[str, str]) -> Data:
     ledger, scope = library.ledger, parameters.get("scope") or None
     rows = sources.scopes(ledger, name, consents.requested(desk, entry := desk.entry(name)))
     documents = ledger.library.sizes().get(name, 0)
@@ -181,12 +181,12 @@ def _consent(desk: Desk[Any], library: WarmLibrary, name: str, parameters: Mappi
     return {"view": ConsentView(name, rows, scope, documents, consents.unread_hosts(desk, ledger, entry))}
 
 
-def _limits(_desk: Desk[Any], library: WarmLibrary, name: str, _parameters: Mapping[str, str]) -> Data:
+def _limits(_desk: Desk, library: WarmLibrary, name: str, _parameters: Mapping[str, str]) -> Data:
     view = throttling.limits(library.ledger, f"source:{name}", library.ledger.sources.get(name))
     return {"view": view, "profiles": list(RateProfile)}
 
 
-def _all_limits(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def _all_limits(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     scope = parameters.get("scope") or "all"
     known = [source.name for source in library.ledger.sources.all()]
     scopes = ["all", *(f"kind:{kind}" for kind in desk.kinds), *(f"source:{name}" for name in known)]
@@ -196,11 +196,11 @@ def _all_limits(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, 
     return {"view": view, "entry": None, "scopes": scopes, "profiles": list(RateProfile)}
 
 
-def _plan(desk: Desk[Any], _library: WarmLibrary, name: str, parameters: Mapping[str, str]) -> Data:
+def _plan(desk: Desk, _library: WarmLibrary, name: str, parameters: Mapping[str, str]) -> Data:
     return {"view": previews.sync(desk, name, deep=bool(parameters.get("deep")))}
 
 
-def _prove(desk: Desk[Any], _library: WarmLibrary, name: str, _parameters: Mapping[str, str]) -> Data:
+def _prove(desk: Desk, _library: WarmLibrary, name: str, _parameters: Mapping[str, str]) -> Data:
     return {"view": previews.proof(desk, name)}
 
 

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
-from catchment.actions.desk import Desk
 from catchment.errors import BadInput
 from catchment.ledger import ChangeKind, ListPage, PathChange, SyncRow
 from catchment.views import syncs
 from catchment.views.syncs import SyncView
 from catchment.views.timeline import Timeline, timeline
+from deployments.actions.desk import Desk
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
@@ -44,7 +43,7 @@ class SyncAndChanges:
     changes: ListPage[PathChange] | None
 
 
-def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
+def pages(desk: Desk) -> tuple[WebPage, ...]:
     """Return the pages: all syncs, and one."""
     return (
         WebPage(
@@ -103,7 +102,7 @@ def _ticks(found: Timeline, step: timedelta) -> Iterator[datetime]:
             yield tick
 
 
-def _one(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def _one(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     ledger, number = library.ledger, int(parameters["number"])
     view = syncs.sync(ledger, number)
     kinds = [kind for kind in ChangeKind if getattr(view.changes, kind)]

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from catchment.actions.desk import Desk
 from catchment.errors import LedgerError, NotFound
 from catchment.ledger import Event, ListPage, SyncRow
 from catchment.views import trouble
@@ -18,6 +17,7 @@ from catchment.views.telemetry import incidents
 from catchment.views.telemetry.incidents import IncidentsView, IncidentView
 from catchment.views.telemetry.retries import RetryRow, retries
 from catchment.views.trouble import ClusterView, DeletionsView, EntryView, TroubleKind, TroubleRow, TroubleView
+from deployments.actions.desk import Desk
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
 
@@ -50,7 +50,7 @@ def count(library: WarmLibrary) -> int:
     return trouble.number(library.ledger, library.home, library.unsaved())
 
 
-def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
+def pages(desk: Desk) -> tuple[WebPage, ...]:
     """Return the pages: the list, and one for each kind of problem."""
 
     def page(path: str, data: Any, shared: Any, *query: str) -> WebPage:
@@ -110,7 +110,7 @@ def _list(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     return {**data, "view": view, "closed": view.closed}
 
 
-def _cluster(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def _cluster(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     ledger, name, source = library.ledger, parameters["name"], parameters.get("source")
     found = trouble.cluster(ledger, name, source, after=parameters.get("after"), limit=_ENTRIES)
     rows = found.entries.rows

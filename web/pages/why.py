@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from catchment.actions.desk import Desk
 from catchment.views import items, resolver
 from catchment.views.items import ItemWhy
+from deployments.actions.desk import Desk
 from web import template_filters
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
@@ -16,12 +16,12 @@ from web.warm_library import WarmLibrary
 _ITEMS = 5
 
 
-def pages(desk: Desk[Any]) -> tuple[WebPage, ...]:
+def pages(desk: Desk) -> tuple[WebPage, ...]:
     """Return the page."""
     return (WebPage("/why", "why.html", partial(_why, desk), shared=list[ItemWhy], query=("item", "source")),)
 
 
-def _why(desk: Desk[Any], library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
+def _why(desk: Desk, library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     name, source = parameters.get("item", "").strip(), parameters.get("source") or None
 
     def settings() -> Mapping[str, Any]:

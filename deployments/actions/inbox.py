@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from catchment.actions import consents, sources, syncs
-from catchment.actions.desk import Desk, E
-from catchment.actions.sources import NewSource
 from catchment.errors import BadInput, NoConsent, NotFound, Refused, TryAgain
 from catchment.runtime import atomic_files
 from catchment.settings import Home
+from deployments.actions import consents, sources, syncs
+from deployments.actions.desk import Desk
+from deployments.actions.sources import NewSource
 
 INBOX = "inbox"
 """The name of the source."""
@@ -41,7 +41,7 @@ class WebAddresses:
     refused: int
 
 
-def listed(desk: Desk[E], addresses: Iterable[str]) -> WebAddresses:
+def listed(desk: Desk, addresses: Iterable[str]) -> WebAddresses:
     """Return the addresses that are valid. Raises BadInput if none is, with the problem of the first."""
     hosts: dict[str, str] = {}
     problems = []
@@ -56,7 +56,7 @@ def listed(desk: Desk[E], addresses: Iterable[str]) -> WebAddresses:
     return WebAddresses(hosts, len(problems))
 
 
-def new_hosts(desk: Desk[E], addresses: WebAddresses) -> list[str]:
+def new_hosts(desk: Desk, addresses: WebAddresses) -> list[str]:
     """Return the hosts of these addresses that the inbox may not contact yet, in their order.
 
     Raises Refused if another source has the name of the inbox.
@@ -69,7 +69,7 @@ def new_hosts(desk: Desk[E], addresses: WebAddresses) -> list[str]:
 
 
 def enqueue(
-    desk: Desk[E],
+    desk: Desk,
     addresses: Sequence[str] | WebAddresses,
     actor: str,
     reason: str = "",

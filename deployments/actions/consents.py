@@ -7,24 +7,26 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
 
-from catchment.actions import revoke as purge
-from catchment.actions.desk import Desk, E, Timing, known
-from catchment.actions.revoke import Extent, PurgeProof
 from catchment.contracts import Guarded
 from catchment.errors import BadInput, NotFound
 from catchment.ledger import Ledger
+from catchment.sync import revoke as purge
 from catchment.sync.preflight import WHOLE, consented, scopes_of
+from catchment.sync.revoke import Extent, PurgeProof
+from deployments.actions.desk import Desk, known
+from deployments.sources.entries import Timing
+from deployments.sources.sources_file import SourceEntry
 
 MOST_NAMED = 10
 """Number of scopes that a message or a question names."""
 
 
-def requested(desk: Desk[E], entry: E) -> Mapping[str, str]:
+def requested(desk: Desk, entry: SourceEntry) -> Mapping[str, str]:
     """Return descriptions of what a source is set to read, by scope."""
     return scopes_of(desk.connector(entry)) or {WHOLE: "the configured files on this machine"}
 
 
-def unread_hosts(desk: Desk[E], ledger: Ledger, entry: E) -> Mapping[str, int]:
+def unread_hosts(desk: Desk, ledger: Ledger, entry: SourceEntry) -> Mapping[str, int]:
     """Return the hosts that a web source may not contact, with the number of its items there; most first."""
     connector = desk.connector(entry)
     if not isinstance(connector, Guarded) or not hasattr(entry.settings, "hosts"):
@@ -43,7 +45,7 @@ def named(scopes: Collection[str]) -> str:
     return f"{', '.join(list(scopes)[:MOST_NAMED])}{more}"
 
 
-def require(desk: Desk[E], entry: E) -> None:
+def require(desk: Desk, entry: SourceEntry) -> None:
     """Raise NoConsent unless the source may be read now. The missing consent is recorded as requested."""
     with suppress(NotFound), desk.reading() as ledger:
         # Consent covers all requested scopes unless the settings changed since; the sync itself reports that case.
@@ -54,7 +56,7 @@ def require(desk: Desk[E], entry: E) -> None:
         consented(ledger, source, desk.connector(entry))
 
 
-def give(desk: Desk[E], name: str, actor: str, reason: str = "", *, until: datetime | None = None) -> frozenset[str]:
+def give(desk: Desk, name: str, actor: str, reason: str = "", *, until: datetime | None = None) -> frozenset[str]:
     """Give consent to all that a source is set to read, until a time or until it is revoked. Return the scopes. Idempotent.
 
     Raises NotFound, BadInput if the end is past, or Refused while revoked data is being deleted.
@@ -75,7 +77,7 @@ def require_later(ledger: Ledger, until: datetime | None) -> None:
 
 
 def revoke(
-    desk: Desk[E],
+    desk: Desk,
     name: str,
     actor: str,
     reason: str = "",
@@ -99,7 +101,7 @@ def revoke(
     return proof
 
 
-def extent(desk: Desk[E], ledger: Ledger, name: str, scope: str | None) -> Extent:
+def extent(desk: Desk, ledger: Ledger, name: str, scope: str | None) -> Extent:
     """Return the data that a revocation deletes: the whole source or one scope. Raises NotFound if either is unknown."""
     source = known(desk, ledger, name)
     known_scopes = {consent.scope for consent in ledger.consents.all(source.name, every=True)}

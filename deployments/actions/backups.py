@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from catchment.actions.desk import Desk, E
 from catchment.audit import chain
 from catchment.audit.signed_log import Restoration, TreeHead, about
 from catchment.audit.signing import kept
@@ -16,6 +15,7 @@ from catchment.ledger import Ledger, SavedFiles
 from catchment.runtime import process
 from catchment.runtime.backup_status import BackupStatus
 from catchment.runtime.home import Home, expanded
+from deployments.actions.desk import Desk
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class MadeBackup:
     broken: list[str]
 
 
-def make(desk: Desk[E], actor: str, reason: str = "", *, target: Path | None = None) -> MadeBackup:
+def make(desk: Desk, actor: str, reason: str = "", *, target: Path | None = None) -> MadeBackup:
     """Copy the library and the settings into one file, which appears when it is complete and verified.
 
     Takes minutes with a large library, and blocks no sync. `BackupStatus` tells every process that it is being made, and its

@@ -7,8 +7,6 @@ from contextlib import ExitStack, closing, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from catchment.actions import syncs
-from catchment.actions.desk import Desk, E, known
 from catchment.content.parsing import CODE
 from catchment.contracts import Windowed
 from catchment.errors import BadInput, NotFound, Refused, TryAgain
@@ -16,6 +14,8 @@ from catchment.ledger import Backfill, BackfillSelection, BackfillState, Survey
 from catchment.model import ReplayStage
 from catchment.sync.kept_raw import raw_store, readable
 from catchment.sync.plan import make_plan
+from deployments.actions import syncs
+from deployments.actions.desk import Desk, known
 
 if TYPE_CHECKING:
     from catchment.ledger import Undone
@@ -24,7 +24,7 @@ _MOST_UNKNOWN = 3
 
 
 def window(
-    desk: Desk[E],
+    desk: Desk,
     name: str,
     since: datetime | None,
     until: datetime | None,
@@ -60,7 +60,7 @@ def window(
     return BackfillSelection(stage, since, until, items)
 
 
-def survey(desk: Desk[E], name: str, what: BackfillSelection) -> Survey:
+def survey(desk: Desk, name: str, what: BackfillSelection) -> Survey:
     """Return the work of a selection now. A window lists the source. Raises the exceptions of `make_plan`."""
     entry = desk.entry(name)
     connector = desk.connector_here(entry)
@@ -76,7 +76,7 @@ def survey(desk: Desk[E], name: str, what: BackfillSelection) -> Survey:
         return Survey(plan.reads, 0, f"window of {plan.reads}")
 
 
-def plan(desk: Desk[E], name: str, what: BackfillSelection, actor: str, reason: str = "") -> Backfill | None:
+def plan(desk: Desk, name: str, what: BackfillSelection, actor: str, reason: str = "") -> Backfill | None:
     """Store a plan and return it; None if there is nothing to do.
 
     Raises the exceptions of `survey` and `require_runnable`, and NotFound if no content is kept.
@@ -91,7 +91,7 @@ def plan(desk: Desk[E], name: str, what: BackfillSelection, actor: str, reason: 
         return ledger.backfills.get(ledger.backfills.plan(known(desk, ledger, name).id, what, work, actor, reason))
 
 
-def start(desk: Desk[E], number: int, actor: str, reason: str = "") -> str:
+def start(desk: Desk, number: int, actor: str, reason: str = "") -> str:
     """Start a planned backfill. Return the ID of its first run.
 
     Raises NotFound, Refused if it has started or the work is another one than planned, TryAgain if Catchment is not running.
@@ -107,13 +107,13 @@ def start(desk: Desk[E], number: int, actor: str, reason: str = "") -> str:
     return _run(desk, found)
 
 
-def pause(desk: Desk[E], number: int, actor: str, reason: str = "") -> None:
+def pause(desk: Desk, number: int, actor: str, reason: str = "") -> None:
     """Stop a backfill after its present batch. Raises NotFound, or Refused unless it is running."""
     with desk.writing() as ledger:
         ledger.backfills.pause(number, actor, reason)
 
 
-def resume(desk: Desk[E], number: int, actor: str, reason: str = "") -> str:
+def resume(desk: Desk, number: int, actor: str, reason: str = "") -> str:
     """Continue a paused backfill. Return the ID of its run. Raises NotFound, Refused, TryAgain."""
     with desk.reading() as ledger:
         found = ledger.backfills.get(number)
@@ -124,7 +124,7 @@ def resume(desk: Desk[E], number: int, actor: str, reason: str = "") -> str:
     return _run(desk, found)
 
 
-def cancel(desk: Desk[E], number: int, actor: str, reason: str = "") -> int:
+def cancel(desk: Desk, number: int, actor: str, reason: str = "") -> int:
     """End a backfill. What it did stays. Return the number of cancelled jobs. Raises NotFound, or Refused if it is done."""
     with desk.writing() as ledger:
         if ledger.backfills.get(number).state is BackfillState.DONE:
@@ -132,7 +132,7 @@ def cancel(desk: Desk[E], number: int, actor: str, reason: str = "") -> int:
         return ledger.backfills.cancel(number, actor, reason)
 
 
-def retry(desk: Desk[E], number: int, actor: str, reason: str = "") -> int:
+def retry(desk: Desk, number: int, actor: str, reason: str = "") -> int:
     """Retry the items of a backfill that are in quarantine, in a sync. Return their number. Raises NotFound."""
     with desk.writing() as ledger:
         found = ledger.backfills.get(number)
@@ -143,7 +143,7 @@ def retry(desk: Desk[E], number: int, actor: str, reason: str = "") -> int:
     return released
 
 
-def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> tuple[int, Undone | None]:
+def undo(desk: Desk, number: int, actor: str, reason: str = "") -> tuple[int, Undone | None]:
     """End a backfill and undo what it changed in the library.
 
     Return the number of cancelled jobs, and the undo; None if there is nothing to undo, or its undo data expired. May be
@@ -158,5 +158,5 @@ def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> tuple[int,
     return cancelled, None
 
 
-def _run(desk: Desk[E], found: Backfill) -> str:
+def _run(desk: Desk, found: Backfill) -> str:
     return desk.start(desk.entry(found.source).kind, found.source, backfill=found.id)

@@ -6,13 +6,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from catchment.actions.desk import Desk, E
 from catchment.errors import BadInput, CatchmentError, NotFound
 from catchment.ledger import Ledger
 from catchment.pacing.operator_rules import ALL, Rule, scope
+from deployments.actions.desk import Desk
 
 
-def change(desk: Desk[E], where: str, actor: str, reason: str = "", **limits: Any) -> tuple[str, Rule]:
+def change(desk: Desk, where: str, actor: str, reason: str = "", **limits: Any) -> tuple[str, Rule]:
     """Set limits of a scope; those not given stay. Return the canonical scope and its rule.
 
     Args:
@@ -30,7 +30,7 @@ def change(desk: Desk[E], where: str, actor: str, reason: str = "", **limits: An
     return canonical, rule
 
 
-def clear(desk: Desk[E], where: str, actor: str, reason: str = "") -> str:
+def clear(desk: Desk, where: str, actor: str, reason: str = "") -> str:
     """Remove all limits of a scope, also a pause. Return the canonical scope. Raises BadInput, or NotFound without limits."""
     with desk.writing() as ledger:
         canonical = _canonical(desk, ledger, where)
@@ -41,7 +41,7 @@ def clear(desk: Desk[E], where: str, actor: str, reason: str = "") -> str:
     return canonical
 
 
-def reset_breaker(desk: Desk[E], name: str, actor: str, reason: str = "") -> list[str]:
+def reset_breaker(desk: Desk, name: str, actor: str, reason: str = "") -> list[str]:
     """Close the circuit breakers of a source or host. Return their keys. Raises NotFound."""
     with desk.writing() as ledger:
         keys = [row.key for row in ledger.pacing.breakers() if name in (row.key, row.key.partition(":")[2])]
@@ -52,14 +52,14 @@ def reset_breaker(desk: Desk[E], name: str, actor: str, reason: str = "") -> lis
     return keys
 
 
-def _retry_now(desk: Desk[E], ledger: Ledger, canonical: str) -> None:
+def _retry_now(desk: Desk, ledger: Ledger, canonical: str) -> None:
     """Start the syncs of a scope that were planned for the end of a limit. A sync plans its next retry itself."""
     scopes = {source.name: (ALL, scope(kind=source.kind), scope(source=source.name)) for source in ledger.sources.all()}
     with suppress(CatchmentError):
         desk.retry_now([name for name, its in scopes.items() if canonical in its])
 
 
-def _canonical(desk: Desk[E], ledger: Ledger, name: str) -> str:
+def _canonical(desk: Desk, ledger: Ledger, name: str) -> str:
     """Return the canonical scope: "all", "kind:KIND" or "source:NAME". Raises BadInput, NotFound."""
     prefix, colon, rest = name.partition(":")
     name = rest if colon else name

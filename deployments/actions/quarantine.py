@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from catchment.actions.desk import Desk, E
 from catchment.errors import BadInput, NotFound, Reason, Refused
 from catchment.ledger import Ledger
+from deployments.actions.desk import Desk
 
 MISSING = "missing at the source; see `catchment quarantine list` and `catchment deletions list`"
 _TOLERANCE = 10
@@ -44,7 +44,7 @@ class Selection:
         return found
 
 
-def retry(desk: Desk[E], which: Selection, actor: str, reason: str = "") -> tuple[int, int]:
+def retry(desk: Desk, which: Selection, actor: str, reason: str = "") -> tuple[int, int]:
     """Queue quarantined items again, to be processed by the next sync of their source.
 
     Return the number of items, and of those that cannot be retried.
@@ -59,7 +59,7 @@ def retry(desk: Desk[E], which: Selection, actor: str, reason: str = "") -> tupl
     return number, len(chosen) - number
 
 
-def discard(desk: Desk[E], which: Selection, actor: str, reason: str = "") -> int:
+def discard(desk: Desk, which: Selection, actor: str, reason: str = "") -> int:
     """Discard quarantined items until they change; their documents stay. Return their number.
 
     Raises NotFound or IllegalTransition, without any change, if a job is not in quarantine; Refused by `Selection`.
@@ -68,7 +68,7 @@ def discard(desk: Desk[E], which: Selection, actor: str, reason: str = "") -> in
         return ledger.quarantine.discard(which.chosen(ledger), actor, reason)
 
 
-def note(desk: Desk[E], which: Selection, text: str, actor: str) -> int:
+def note(desk: Desk, which: Selection, text: str, actor: str) -> int:
     """Add a note to quarantined items. Return their number. Raises NotFound, Refused or BadInput."""
     if not text.strip():
         raise BadInput("note: empty; write a text")
@@ -76,7 +76,7 @@ def note(desk: Desk[E], which: Selection, text: str, actor: str) -> int:
         return ledger.quarantine.note(which.chosen(ledger), text, actor)
 
 
-def purge(desk: Desk[E], older_than: timedelta, actor: str, reason: str = "purged") -> int:
+def purge(desk: Desk, older_than: timedelta, actor: str, reason: str = "purged") -> int:
     """Discard entries whose last failure is older than this, and forget closed ones. Return their number."""
     with desk.writing() as ledger:
         return ledger.quarantine.purge(older_than, actor, reason)

@@ -10,15 +10,17 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from catchment.actions import consents, syncs
-from catchment.actions.desk import Desk, E, Timing, WrittenSource, known
-from catchment.actions.revoke import forget_files
 from catchment.content import copies_in_memory
 from catchment.errors import BadInput, CatchmentError, HomeUnavailable, NoConsent, NotFound, Refused, TryAgain
 from catchment.ledger import ConsentState, Ledger, Source
 from catchment.runtime import atomic_files
 from catchment.sync.kept_raw import forget_raw
 from catchment.sync.preflight import WHOLE, probe, scopes_of
+from catchment.sync.revoke import forget_files
+from deployments.actions import consents, syncs
+from deployments.actions.desk import Desk, known
+from deployments.sources.entries import Timing
+from deployments.sources.sources_file import SourceEntry
 
 _KEPT = ".secret"
 """End of the names of files with typed secrets."""
@@ -43,7 +45,7 @@ class NewSource:
     timing: Timing = field(default_factory=Timing)
     secret: str = field(default="", repr=False)
 
-    def written(self, desk: Desk[E], **references: str) -> E:
+    def written(self, desk: Desk, **references: str) -> SourceEntry:
         """Return the source as the sources file would have it. `references`: to secrets. Raises BadInput."""
         if self.name in ADDRESSES:
             raise BadInput(f"{self.name!r}: an address of the page; choose another name")
@@ -64,7 +66,7 @@ class ChangedSetting:
 
 
 def add(
-    desk: Desk[E],
+    desk: Desk,
     new: NewSource,
     actor: str,
     reason: str = "",
@@ -100,7 +102,7 @@ def add(
     return description
 
 
-def differences(old: WrittenSource, new: WrittenSource) -> list[ChangedSetting]:
+def differences(old: SourceEntry, new: SourceEntry) -> list[ChangedSetting]:
     """Return what differs between two versions of a source: settings, "schedule" and "watch"."""
     before, after = _leaves(old.settings.model_dump(mode="json")), _leaves(new.settings.model_dump(mode="json"))
     identity = old.settings.differing(new.settings)
@@ -116,7 +118,7 @@ def differences(old: WrittenSource, new: WrittenSource) -> list[ChangedSetting]:
     return found
 
 
-def change(desk: Desk[E], entry: E, actor: str, reason: str = "", *, secret: str = "") -> list[ChangedSetting]:
+def change(desk: Desk, entry: SourceEntry, actor: str, reason: str = "", *, secret: str = "") -> list[ChangedSetting]:
     """Give a source the settings, schedules and watching of `entry`. Return what changed. A failure leaves no trace.
 
     `secret`: A new password or token, stored as for a new source; it replaces the one that was typed before.
@@ -144,7 +146,7 @@ def change(desk: Desk[E], entry: E, actor: str, reason: str = "", *, secret: str
 
 
 def allow_hosts(
-    desk: Desk[E],
+    desk: Desk,
     name: str,
     hosts: Collection[str],
     actor: str,
@@ -181,7 +183,7 @@ def require_same_place(name: str, changed: list[ChangedSetting]) -> None:
         )
 
 
-def move(desk: Desk[E], name: str, to: str, actor: str, reason: str = "") -> str:
+def move(desk: Desk, name: str, to: str, actor: str, reason: str = "") -> str:
     """Let a source run on this host, or on any. This host defines it from now on, also if the former one does not answer.
 
     Return the description of its content. Raises NotFound, BadInput, Refused, SourceError or TryAgain.
@@ -196,13 +198,13 @@ def move(desk: Desk[E], name: str, to: str, actor: str, reason: str = "") -> str
     return description
 
 
-def pause(desk: Desk[E], name: str, actor: str, reason: str = "") -> None:
+def pause(desk: Desk, name: str, actor: str, reason: str = "") -> None:
     """Start no more syncs of a source until it is resumed; a running one continues. Raises NotFound or TryAgain."""
     with desk.writing() as ledger, _switched(desk, known(desk, ledger, name), on=False):
         ledger.sources.pause(name, actor, reason)
 
 
-def resume(desk: Desk[E], name: str, actor: str, reason: str = "") -> str | None:
+def resume(desk: Desk, name: str, actor: str, reason: str = "") -> str | None:
     """Resume a source that is paused or held, and sync it.
 
     Return the ID of the run, or None if no sync could start, for example because Catchment is not running. Raises NotFound
@@ -215,7 +217,7 @@ def resume(desk: Desk[E], name: str, actor: str, reason: str = "") -> str | None
     return None
 
 
-def apply_deletions(desk: Desk[E], name: str, actor: str, reason: str = "", *, expected: int | None = None) -> int:
+def apply_deletions(desk: Desk, name: str, actor: str, reason: str = "", *, expected: int | None = None) -> int:
     """Confirm the held deletions of a source, and remove the documents. Return the number of items.
 
     Items that a later sync finds again are restored. `expected`: the number that the operator saw; if it has changed, the
@@ -227,13 +229,13 @@ def apply_deletions(desk: Desk[E], name: str, actor: str, reason: str = "", *, e
         return ledger.intake.apply_hold(_with_deletions(ledger, name, expected), actor, reason)
 
 
-def drop_deletions(desk: Desk[E], name: str, actor: str, reason: str = "") -> int:
+def drop_deletions(desk: Desk, name: str, actor: str, reason: str = "") -> int:
     """Discard the held deletions of a source; the next sync compares again. Return the number of items. Raises NotFound."""
     with desk.writing() as ledger:
         return ledger.intake.drop_hold(_with_deletions(ledger, name, None), actor, reason)
 
 
-def remove(desk: Desk[E], name: str, actor: str, reason: str = "") -> None:
+def remove(desk: Desk, name: str, actor: str, reason: str = "") -> None:
     """Remove a source from the file, the server and the library. Can be repeated after an interruption. Raises NotFound."""
     require(desk, name)
     desk.require_defined_here(name)
@@ -260,7 +262,7 @@ def remove(desk: Desk[E], name: str, actor: str, reason: str = "") -> None:
             forget_raw(desk.home, ledger)
 
 
-def require(desk: Desk[E], name: str) -> None:
+def require(desk: Desk, name: str) -> None:
     """Raise NotFound unless the sources file or the library has the source."""
     if name in desk.entries():
         return
@@ -271,7 +273,7 @@ def require(desk: Desk[E], name: str) -> None:
 
 
 @contextmanager
-def _switched(desk: Desk[E], source: Source, *, on: bool) -> Iterator[None]:
+def _switched(desk: Desk, source: Source, *, on: bool) -> Iterator[None]:
     """Show a pause or its end in the Prefect UI; restore it if the block fails. The ledger decides: every sync checks it."""
     desk.switch(source.kind, source.name, on=on)
     try:
@@ -292,7 +294,7 @@ def _with_deletions(ledger: Ledger, name: str, expected: int | None) -> int:
 
 
 @contextmanager
-def _stored_secret(desk: Desk[E], kind: str, settings: Mapping[str, Any], secret: str) -> Iterator[Mapping[str, str]]:
+def _stored_secret(desk: Desk, kind: str, settings: Mapping[str, Any], secret: str) -> Iterator[Mapping[str, str]]:
     """Store a typed secret in a file; yield the setting that refers to it. A failure of the block removes the file."""
     if not secret:
         yield {}
@@ -314,7 +316,7 @@ def _stored_secret(desk: Desk[E], kind: str, settings: Mapping[str, Any], secret
         raise
 
 
-def _own_secrets(desk: Desk[E], name: str) -> list[Path]:
+def _own_secrets(desk: Desk, name: str) -> list[Path]:
     """Return the files with typed secrets to which this source alone refers."""
     places = {
         entry.name: {Path(str(value).removeprefix("file:")) for value in dict(entry.settings).values()}

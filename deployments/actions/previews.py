@@ -14,8 +14,6 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from catchment.actions.desk import Desk, E, known
-from catchment.actions.sources import NewSource
 from catchment.contracts import Connector, NothingKnown, Watchable
 from catchment.errors import Stopped, TookTooLong, TryAgain
 from catchment.ledger import PlannedAction, Step
@@ -24,6 +22,8 @@ from catchment.sync import prove as proofs
 from catchment.sync.plan import Plan, make_plan
 from catchment.sync.preflight import probe, scopes_of
 from catchment.sync.prove import FolderProof, ProofFinding, Proven
+from deployments.actions.desk import Desk, known
+from deployments.actions.sources import NewSource
 
 SECONDS = 15.0
 """Time limit of a plan or a proof."""
@@ -98,7 +98,7 @@ class ProofPreview:
     index: tuple[str, ...]
 
 
-def new_source(desk: Desk[E], new: NewSource) -> SourcePreview:
+def new_source(desk: Desk, new: NewSource) -> SourcePreview:
     """Return the content of a source. Opens no connection to a host, which needs consent. Raises BadInput or SourceError."""
     setting = desk.secret_setting(new.kind)
     # Some kinds are not valid without a secret. It is typed with the consent, and then read.
@@ -112,7 +112,7 @@ def new_source(desk: Desk[E], new: NewSource) -> SourcePreview:
     return SourcePreview(description, {}, None, tuple(files), is_complete)
 
 
-def sync(desk: Desk[E], name: str, *, deep: bool = False) -> SyncPreview:
+def sync(desk: Desk, name: str, *, deep: bool = False) -> SyncPreview:
     """Return the changes of the next sync of a source. Raises the exceptions of `make_plan`, and TookTooLong."""
     plan: Plan = _in_time(desk, name, "plan", make_plan, deep=deep)
     totals = tuple(PlannedChanges(action, *total) for action, total in plan.totals.items())
@@ -121,7 +121,7 @@ def sync(desk: Desk[E], name: str, *, deep: bool = False) -> SyncPreview:
     )
 
 
-def proof(desk: Desk[E], name: str) -> ProofPreview:
+def proof(desk: Desk, name: str) -> ProofPreview:
     """Compare a source with the library, item by item. Raises the exceptions of `make_plan`, and TookTooLong."""
     found: Proven = _in_time(desk, name, "prove", proofs.prove)
     return ProofPreview(
@@ -129,7 +129,7 @@ def proof(desk: Desk[E], name: str) -> ProofPreview:
     )
 
 
-def _in_time(desk: Desk[E], name: str, command: str, find: Callable[..., T], **options: bool) -> T:
+def _in_time(desk: Desk, name: str, command: str, find: Callable[..., T], **options: bool) -> T:
     entry = desk.entry(name)
     connector = desk.connector_here(entry)
     policy = entry.settings.policy(connector.policy)

@@ -1,6 +1,6 @@
-"""The desk of the operator's actions on this machine: the sources file, the connectors, and Prefect's API over HTTP.
+"""What actions need besides the ledger's rules: the sources file, the connectors, and Prefect's API over HTTP.
 
-Does not import Prefect, so that every process can hand it to `catchment.actions`.
+Does not import Prefect, so that every process can act.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
-from catchment.actions.desk import Timing
 from catchment.errors import BadInput, CatchmentError, NotFound, Refused, did_you_mean
 from catchment.runtime.membership import ANY, Membership, host_for
 from catchment.settings import Home, SecretReference
 from connectors import connector_class, kinds
 from deployments.server.running import require_running, running
-from deployments.sources.entries import prepare, revise
+from deployments.sources.entries import Timing, prepare, revise
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
 if TYPE_CHECKING:
     from catchment.contracts import Connector
-    from catchment.ledger import Ledger
+    from catchment.ledger import Ledger, Source
     from catchment.runtime.server_report import ServerReport
+
+__all__ = ["Desk", "Timing", "known"]
 
 Opening = Callable[[], AbstractContextManager["Ledger"]]
 
 
-class LocalDesk:
-    """The `catchment.actions.desk.Desk` of a home.
+class Desk:
+    """The surroundings of an action. Every method that needs a running system raises TryAgain if it does not respond.
 
     Args:
         reading, writing: Open the ledger; the process decides what it reports, for example a migration.
@@ -41,18 +42,22 @@ class LocalDesk:
 
     @property
     def kinds(self) -> Sequence[str]:
+        """The kinds of source."""
         return kinds()
 
     def entries(self) -> Mapping[str, SourceEntry]:
+        """Return the sources of the sources file, by name. Raises ConfigError."""
         return {entry.name: entry for entry in SourcesFile.load(self.home.sources_file).entries}
 
     def entry(self, name: str) -> SourceEntry:
+        """Return a source of the sources file, or of another host. Raises NotFound with a similar name."""
         known = self.entries()
         if name in known or name in (known := {**self.elsewhere(), **known}):
             return known[name]
         raise NotFound(f"{name!r}: no such source; {did_you_mean(name, known, 'see `catchment sources list`')}")
 
     def draft(self, kind: str, location: str, name: str, settings: Mapping[str, Any], timing: Timing) -> SourceEntry:
+        """Return a new source from typed values, without writing it. Raises BadInput, Refused for another host."""
         entry = prepare(kind, location, name, settings, timing)
         host = Membership.of(self.home)
         if host is None and timing.on:
@@ -60,19 +65,23 @@ class LocalDesk:
         return replace(entry, queue=self._queue(entry, timing.on or "", host)) if host else entry
 
     def revised(self, entry: SourceEntry, settings: Mapping[str, Any], timing: Timing) -> SourceEntry:
+        """Return a source with some settings replaced; None removes one. The file stays as before. Raises BadInput."""
         return revise(entry, settings, timing)
 
     def web_address(self, text: str) -> tuple[str, str]:
+        """Return a web address in its one spelling, and the name of its host for consent. Raises BadInput."""
         from connectors.web.address import host_of, name_of, normalized
 
         address = normalized(text)
         return address, name_of(host_of(address))
 
     def secret_setting(self, kind: str) -> str | None:
+        """Return the setting that refers to the password or token of a kind; None if it needs none. Raises BadInput."""
         fields = connector_class(kind).settings.model_fields
         return next((name for name, field in fields.items() if SecretReference in get_args(field.annotation)), None)
 
     def connector(self, entry: SourceEntry) -> Connector:
+        """Return the connector of a source, able to resolve its secrets."""
         if server := running(self.home):
             from deployments.server.client import read_blocks_of
 
@@ -80,6 +89,7 @@ class LocalDesk:
         return connector_class(entry.kind)(entry.settings)
 
     def connector_here(self, entry: SourceEntry) -> Connector:
+        """Return the connector to read the source now. Raises Refused if only another host has its files or secret."""
         host = Membership.of(self.home)
         if host and entry.queue not in ("", ANY, host.queue):
             # The same path on this machine is another folder.
@@ -88,6 +98,10 @@ class LocalDesk:
 
     @contextmanager
     def adding(self, entry: SourceEntry, *, is_written: bool) -> Iterator[None]:
+        """Write a source to the file, unless `is_written`, and deploy it. A failure of the block removes both again.
+
+        Raises BadInput if the name is taken or invalid.
+        """
         if not is_written:
             with SourcesFile.changing(self.home.sources_file) as file:
                 file.add(entry)
@@ -103,6 +117,7 @@ class LocalDesk:
 
     @contextmanager
     def changing(self, entry: SourceEntry) -> Iterator[None]:
+        """Change a source in the file and its deployment. A failure of the block restores both. Raises ConfigError."""
         self.require_defined_here(entry.name)
         with SourcesFile.changing(self.home.sources_file) as file:
             take_back = file.change(entry)
@@ -118,6 +133,10 @@ class LocalDesk:
 
     @contextmanager
     def moving(self, name: str, to: str) -> Iterator[SourceEntry]:
+        """Yield a source as it will run on this host or `any`; then write and deploy it here, unless the block fails.
+
+        Raises NotFound, BadInput for a source that exists on one machine only, Refused for another host, TryAgain.
+        """
         from deployments.runs import runs
         from deployments.sources.deploy import deploy
         from deployments.sources.placement import source_rows, written
@@ -139,6 +158,7 @@ class LocalDesk:
         runs.drop_waiting(server, entry.kind, name)
 
     def require_defined_here(self, name: str) -> None:
+        """Raise Refused for a source that another host defines."""
         host = Membership.of(self.home)
         if host and (server := running(self.home)):
             from deployments.sources.placement import of_another, other_host_of, source_rows
@@ -166,10 +186,12 @@ class LocalDesk:
             return queue_of(entry, on, host, is_any_taken=any(one.takes_any for one in ledger.hosts.all()))
 
     def remove(self, name: str) -> None:
+        """Remove the deployment of a source, then its entry in the file. Idempotent."""
         self._undeploy(name, takes_over=True)
         self._erase(name)
 
     def switch(self, kind: str, name: str, *, on: bool) -> None:
+        """Show a pause, or its end, in the Prefect UI. No effect without a running system or a deployment."""
         if server := running(self.home):
             from deployments.runs import runs
 
@@ -182,31 +204,37 @@ class LocalDesk:
             switch_later(self.home, kind, name, on=on)
 
     def require_running(self) -> None:
+        """Raise TryAgain if Catchment is not running."""
         require_running(self.home)
 
     def start(
         self, kind: str, name: str, *, deep: bool = False, plan: str | None = None, backfill: int | None = None
     ) -> str:
+        """Start a sync and return the ID of its run. Raises TryAgain if Catchment is not running, NotFound if not deployed."""
         from deployments.runs import runs
 
         return runs.start_sync(require_running(self.home), kind, name, deep=deep, plan=plan, backfill=backfill)
 
     def retry_now(self, names: Collection[str]) -> None:
+        """Start the planned retries of sources now. No effect without a running system. Raises TryAgain."""
         if server := running(self.home):
             from deployments.runs import runs
 
             runs.retry_now(server, names)
 
     def cancel(self, run: str) -> None:
+        """Ask the system to cancel a run. Raises TryAgain if Catchment is not running, NotFound for an unknown run."""
         from deployments.runs import runs
 
         runs.cancel(require_running(self.home), run)
 
     def run_address(self, run: str) -> str | None:
+        """Return the address of a run in the Prefect UI; None if Catchment is not running."""
         server = running(self.home)
         return server.run_url(run) if server else None
 
     def report(self) -> ServerReport | None:
+        """Return the present plans of the server; None if it does not answer."""
         from deployments.server.planned import read_report
 
         server = running(self.home)
@@ -227,3 +255,12 @@ class LocalDesk:
     def _erase(self, name: str) -> None:
         with SourcesFile.changing(self.home.sources_file) as file, suppress(NotFound):
             file.remove(name)
+
+
+def known(desk: Desk, ledger: Ledger, name: str) -> Source:
+    """Return the source from the ledger; add it there if it was written to the sources file by hand."""
+    try:
+        return ledger.sources.get(name)
+    except NotFound:
+        written = desk.entry(name)
+        return ledger.sources.put(name, written.kind, written.settings.priority)

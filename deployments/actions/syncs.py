@@ -5,18 +5,17 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from catchment.actions import consents
-from catchment.actions.desk import Desk, E, known
 from catchment.errors import NotFound, Refused, TryAgain, UserError
 from catchment.sync.plan import load_plan, save_plan
+from deployments.actions import consents
+from deployments.actions.desk import Desk, known
+from deployments.sources.sources_file import SourceEntry
 
 if TYPE_CHECKING:
     from catchment.ledger import Undone
 
 
-def start(
-    desk: Desk[E], name: str, actor: str, reason: str = "", *, deep: bool = False, plan: bytes | None = None
-) -> str:
+def start(desk: Desk, name: str, actor: str, reason: str = "", *, deep: bool = False, plan: bytes | None = None) -> str:
     """Start a sync of a source. Return the ID of its run.
 
     Args:
@@ -38,7 +37,7 @@ def start(
     return run
 
 
-def start_all(desk: Desk[E], actor: str, reason: str = "", *, deep: bool = False) -> dict[str, str | UserError]:
+def start_all(desk: Desk, actor: str, reason: str = "", *, deep: bool = False) -> dict[str, str | UserError]:
     """Start a sync of every source. Return the ID of its run by the source's name, or why it cannot be started.
 
     Raises NotFound if there are no sources.
@@ -54,7 +53,7 @@ def start_all(desk: Desk[E], actor: str, reason: str = "", *, deep: bool = False
     return started
 
 
-def cancel(desk: Desk[E], name: str, actor: str, reason: str = "") -> str:
+def cancel(desk: Desk, name: str, actor: str, reason: str = "") -> str:
     """Cancel the running sync of a source, which stops after its current step. Return the ID of its run.
 
     Raises NotFound if no sync of it is running, or TryAgain if Catchment is not running.
@@ -68,7 +67,7 @@ def cancel(desk: Desk[E], name: str, actor: str, reason: str = "") -> str:
         return last.run
 
 
-def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> Undone:
+def undo(desk: Desk, number: int, actor: str, reason: str = "") -> Undone:
     """Undo the changes of a sync in the library, except where they were overwritten. The source is not changed.
 
     May be repeated to finish an interrupted undo. Raises NotFound if the sync cannot be undone, TryAgain while a sync of the
@@ -78,7 +77,7 @@ def undo(desk: Desk[E], number: int, actor: str, reason: str = "") -> Undone:
         return ledger.undo.undo(number, actor, reason, ledger.alive)
 
 
-def require_runnable(desk: Desk[E], entry: E) -> None:
+def require_runnable(desk: Desk, entry: SourceEntry) -> None:
     """Raise TryAgain if the source is held, Refused if it is paused, NoConsent if it may not be read."""
     source = None
     with suppress(NotFound), desk.reading() as ledger:
