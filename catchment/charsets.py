@@ -38,8 +38,10 @@ _MORE_NAMES = {
     "iso8859_15": "csisolatin9",
     "koi8_r": "koi koi8",
     "koi8_u": "koi8ru",
-    "mac_roman": "csmacintosh mac",
-    "mac_cyrillic": "macukrainian",
+    "mac_greek": "cp10006",
+    "mac_latin2": "cp10029",
+    "mac_roman": "cp10000 csmacintosh mac",
+    "mac_cyrillic": "cp10007 macukrainian",
 }
 
 

@@ -213,7 +213,7 @@ def test_only_pdf_warning_mentions_text_recognition() -> None:
     ("rtf", "text"),
     [
         (rb"first \*\unknown then\par last\par", "first then\n\nlast"),
-        (rb"first {\b\*\unknown then}\par last\par", "first **then**\n\nlast"),
+        (rb"first {\b\*\unknown then}\par last\par", "first then\n\nlast"),
         (rb"first \*\generator then\par last\par", "first then\n\nlast"),
         (rb"first {\*\unknown hidden}then\par last\par", "first then\n\nlast"),
         (rb"first { \*\unknown hidden}then\par last\par", "first then\n\nlast"),

@@ -266,11 +266,8 @@ class _Writer:
         if not address or address.startswith(("#", "javascript:", "data:")) or self._fences:
             return False
         words = "".join(self._line[start:])
-        if not (label := _label(words.rstrip(_BETWEEN_CELLS).strip("^"))):
-            return False
-        ends = words[: len(words) - len(words.lstrip())], words[len(words.rstrip(_BETWEEN_CELLS)) :]
-        self._line[start:] = [f"{ends[0]}[{label}]({_destination(address)}){ends[1]}"]
-        return True
+        self._line[start:] = [linked(words, address)]
+        return self._line[start] != words
 
     def _end_line(self) -> None:
         if self._links:  # a link that spans lines applies to the first line with text
@@ -313,6 +310,14 @@ def _first_nonblank(node: Any) -> Any:
 def _first_number(numbered: Any) -> int:
     start = (numbered.attributes.get("start") or "").strip()
     return int(start) if _NUMBER.match(start) else 1
+
+
+def linked(words: str, address: str) -> str:
+    """Return words as a link, with the spaces around them outside; blank words as they are."""
+    if not (label := _label(words.rstrip(_BETWEEN_CELLS).strip("^"))):
+        return words
+    ends = words[: len(words) - len(words.lstrip())], words[len(words.rstrip(_BETWEEN_CELLS)) :]
+    return f"{ends[0]}[{label}]({_destination(address)}){ends[1]}"
 
 
 def _label(words: str) -> str:

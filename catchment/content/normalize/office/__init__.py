@@ -1,13 +1,12 @@
 """Read text documents, spreadsheets, presentations, PDF, drawings and e-books.
 
 xberg reads most types. The modules here add the parts of a package that it omits, and read workbooks, iWork files, Visio
-drawings and Mobipocket books.
+drawings, Mobipocket books and RTF.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -19,17 +18,11 @@ from catchment.content.normalize.language_detection import declared_language, la
 from catchment.content.normalize.mail.outlook import outlook
 from catchment.content.normalize.office import compound, flat, inline, iwork, mobipocket, pdf, unread, visio, workbooks
 from catchment.content.normalize.office.extraction import CONTROLS, XLSB, Extracted, Metadata, extracted, tidy
+from catchment.content.normalize.office.rtf import RTF, rtf
 from catchment.content.normalize.packages import LOCKED, Package
 from catchment.errors import ParseError, ResourceExhausted
 from catchment.model import Document, time_of
 
-_RTF_PAGE = re.compile(rb"\\ansicpg(\d{3,5})")
-_RTF_BYTE = re.compile(rb"[\x80-\xff]")
-"""Unescaped bytes beyond ASCII, written by some programs in the code page; xberg reads them as UTF-8."""
-_RTF_STAR = re.compile(rb"(?:[^{]|\\\{)\\\*")
-_RTF_LATE_STAR = re.compile(rb"(\\[^*]|\{\s*\\\*)|\\\*\s*(?:\\[A-Za-z]+-?\d* ?)?")
-"""`\\*` and its word inside a group, which is valid only at the start; xberg omits the rest of the group."""
-_RTF_LETTER = re.compile(r"\\u(-?\d{1,6}) ?(?:\\'[0-9A-Fa-f]{2}|[^\\])?|((?:\\'[0-9A-Fa-f]{2})+)")
 _OOXML = "application/vnd.openxmlformats-officedocument"
 _DOCX, _XLSX, _PPTX = (
     f"{_OOXML}.{kind}" for kind in ("wordprocessingml.document", "spreadsheetml.sheet", "presentationml.presentation")
@@ -56,10 +49,6 @@ def office(data: bytes, media_type: str) -> Document:
     lines: list[tuple[str, str]] = []
     if data.startswith(b"PK"):
         archives.refuse_bomb(data)
-    elif media_type == "application/rtf" and b"\\bin" not in data:
-        data = _RTF_BYTE.sub(lambda byte: b"\\'%02x" % byte[0][0], data)
-        if _RTF_STAR.search(data):
-            data = _RTF_LATE_STAR.sub(lambda match: match[1] or b"{}", data)
     elif data.startswith(compound.SIGNATURE):
         data, lines = compound.prepared(data, kind)
     if media_type == "application/vnd.ms-outlook":
@@ -70,26 +59,22 @@ def office(data: bytes, media_type: str) -> Document:
         written = unread.Written(content)
         content = "\n\n".join((content, *(label + line for label, line in lines if not written.has(line))))
     text = tidy(content)
-    words, moment = _words, _moment
     if kind in (_DOCX, _PPTX):
         text = inline.ESCAPED_CONTROLS.sub(" ", text)
         if kind == _DOCX and (private := len(_PRIVATE.findall(text))):
             warnings = [*warnings, f"symbols of unknown fonts: {private}"]
-    if media_type == "application/rtf":
-        words = partial(_rtf_words, data)
-    elif media_type == pdf.MEDIA_TYPE:
-        moment = partial(pdf.moment, data)
+    moment = partial(pdf.moment, data) if media_type == pdf.MEDIA_TYPE else _moment
     if not text:
         warnings = [*warnings, _SCANNED if media_type == pdf.MEDIA_TYPE else _EMPTY]
     return Document(
         text=text,
         media_type=media_type,
-        title=words(metadata.title) or _first_heading(text),
+        title=_words(metadata.title) or _first_heading(text),
         language=declared_language(metadata.language) or language(text),
-        author=words(", ".join(metadata.authors)),
+        author=_words(", ".join(metadata.authors)),
         created=moment(metadata.created),
         modified=moment(metadata.modified),
-        properties=_properties(metadata, words),
+        properties=_properties(metadata),
         warnings=tuple(warnings),
     )
 
@@ -105,6 +90,8 @@ def _content(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
         return text, Metadata(), warnings
     if media_type == pdf.MEDIA_TYPE:
         return pdf.pdf(data)
+    if media_type == RTF:
+        return rtf(data)
     if media_type == mobipocket.MEDIA_TYPE:
         return *mobipocket.text(data), []
     if media_type.startswith(_VISIO):
@@ -177,7 +164,9 @@ def _included(chunks: list[tuple[str, bytes]]) -> tuple[list[str], list[str]]:
                 texts.append(html(data, kind).text)
             elif formats.READERS.get(kind) is formats.Reader.TEXT:
                 texts.append(decode(data).text)
-            elif kind == "application/rtf" or _basic_type(kind) == _DOCX:
+            elif kind == RTF:
+                texts.append(tidy(rtf(data)[0]))
+            elif _basic_type(kind) == _DOCX:
                 if data.startswith(b"PK"):
                     archives.refuse_bomb(data)
                 texts.append(tidy(_of_package(data, _basic_type(kind))[1].content))
@@ -221,28 +210,11 @@ def _moment(text: str | None) -> datetime | None:
     return time_of(text.strip()) if text else None
 
 
-def _rtf_words(data: bytes, text: str | None) -> str | None:
-    """Decode the RTF escapes of characters beyond ASCII, which xberg leaves in metadata."""
-    page = _RTF_PAGE.search(data, 0, 4_096)
-
-    def letter(match: re.Match[str]) -> str:
-        if match[1]:
-            return chr(int(match[1]) % 0x10000)
-        written = bytes.fromhex(match[2].replace("\\'", ""))
-        try:
-            return written.decode(f"cp{page[1].decode()}" if page else "cp1252", "replace")
-        except LookupError:
-            return written.decode("cp1252", "replace")
-
-    read = _RTF_LETTER.sub(letter, text or "")
-    return _words(read.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-
-
-def _properties(metadata: Metadata, words: Callable[[str | None], str | None]) -> dict[str, Any]:
+def _properties(metadata: Metadata) -> dict[str, Any]:
     """Return the descriptive metadata: authors, keywords and subject."""
     values = {
-        "authors": [name for each in metadata.authors if (name := words(each))],
-        "keywords": [word for each in metadata.keywords if (word := words(each))],
-        "subject": words(metadata.subject),
+        "authors": [name for each in metadata.authors if (name := _words(each))],
+        "keywords": [word for each in metadata.keywords if (word := _words(each))],
+        "subject": _words(metadata.subject),
     }
     return {key: value for key, value in values.items() if value}

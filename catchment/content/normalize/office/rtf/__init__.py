@@ -1,0 +1,215 @@
+"""Read Rich Text Format (RTF 1.9.1), and mail in HTML inside it (MS-OXRTFEX). Emphasis, colours and pictures are omitted.
+
+No recursion: open groups are a list of states. `flow` collects text, `fonts` decodes it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from catchment.content.normalize.html import html
+from catchment.content.normalize.office.extraction import Metadata
+from catchment.content.normalize.office.rtf.flow import BREAKS, Flow
+from catchment.content.normalize.office.rtf.fonts import Fonts
+from catchment.errors import ParseError
+
+RTF = "application/rtf"
+_TOKEN = re.compile(
+    rb"\\([A-Za-z]{1,32})(-?[0-9]{1,10})? ?|\\'([0-9A-Fa-f]{2})|\\([^A-Za-z])|([{}])|([^\\{}\r\n]+)|[\r\n]+|\\",
+    re.DOTALL,
+)
+_CHARACTERS = {
+    "~": "\xa0", "_": "\u2011", "\t": "\t", "emdash": "—", "endash": "–", "emspace": " ", "enspace": " ", "qmspace": " ",
+    "bullet": "•", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”", "tab": "\t", "line": "\n", "lbr": "\n",
+    "softline": "\n", "nestcell": " ", "nestrow": " ", "zwj": "\u200d", "zwnj": "\u200c", "ltrmark": "\u200e",
+    "rtlmark": "\u200f",
+}  # fmt: skip
+_TIME = {"yr": "{:04}", "mo": "-{:02}", "dy": "-{:02}", "hr": "T{:02}", "min": ":{:02}"}
+_HIDDEN = frozenset({"v", "deleted", "htmlrtf"})
+_ROLES = {
+    word: role
+    for role, words in {
+        "omitted": "aftncn aftnsep aftnsepc atnauthor atndate atnid colortbl filetbl fonttbl ftncn ftnsep ftnsepc info"
+        " mmathPict nonesttables pict revtbl rxe shprslt sn stylesheet sv tc tcn txe upr xe",
+        "fact": "title author creatim revtim keywords subject",
+        "aside": "annotation dptxbxtext footer footerf footerl footerr footnote header headerf headerl headerr listtext pntext"
+        " shptxt",
+        "code": "fldinst",
+        "text": "do htmltag moMath moMathPara nesttableprops shpinst",
+    }.items()
+    for word in words.split()
+}
+"""What a destination is. Others that are marked as optional (`\\*`) are omitted."""
+_LINK = re.compile(r'HYPERLINK\s+(?:"([^"]+)"|([^\s"\\]\S*))')
+
+
+class _State(NamedTuple):
+    """What a group inherits: where its text goes (None: nowhere), the destination, and the properties of characters."""
+
+    flow: Flow | None
+    kind: str = ""
+    font: int | None = None
+    replaced: int = 1
+    """How many characters after `\\u` are for programs without Unicode (`\\uc`)."""
+    hidden: frozenset[str] = frozenset()
+    link: str = ""
+
+
+def rtf(data: bytes) -> tuple[str, Metadata, list[str]]:
+    """Return text, metadata and warnings. Raises ParseError for data that is not RTF."""
+    if not data.startswith(b"{\\rtf"):
+        raise ParseError("cannot be read as application/rtf; open it in its own program and save it again")
+    return _Reader(data).result()
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._fonts = Fonts()
+        self._body = Flow()
+        self._state = _State(self._body)
+        self._outer: list[_State] = []
+        self._facts: dict[str, str] = {}
+        self._notes: list[str] = []
+        self._written = bytearray()
+        """Text that is not decoded yet: the bytes of a character may be several tokens."""
+        self._is_start = self._is_optional = self._is_html = False
+        self._to_skip = self._objects = 0
+        self._read(data)
+
+    def result(self) -> tuple[str, Metadata, list[str]]:
+        warnings = [f"embedded files not read: {self._objects}"] if self._objects else []
+        if self._outer:
+            warnings.append("the file is truncated; text may be missing")
+        while self._outer:
+            self._leave()
+        if self._is_html:
+            text = html(self._body.source().encode("utf-8", "replace"), encoding="utf-8").text
+        else:
+            text = "\n\n".join((self._body.text(), *self._notes))
+        if "\ufffd" in text:
+            warnings.append("some characters are not valid in their code page")
+        fact = self._facts.get
+        keywords = tuple(re.split(r"\s*[,;]\s*", fact("keywords", "")))
+        authors = tuple(filter(None, (fact("author"),)))
+        return (
+            text,
+            Metadata(fact("title"), authors, fact("creatim"), fact("revtim"), keywords, fact("subject")),
+            warnings,
+        )
+
+    def _read(self, data: bytes) -> None:
+        at = 0
+        while token := _TOKEN.match(data, at):
+            at = token.end()
+            word, number, code, sign, brace, literal = token.groups()
+            if code or literal or (sign and sign in b"\\{}"):
+                self._add_bytes(bytes.fromhex(code.decode()) if code else literal or sign)
+                continue
+            if not (word or sign or brace):
+                continue
+            self._end_bytes()
+            if brace == b"{":
+                self._outer.append(self._state)
+                self._is_start, self._is_optional, self._to_skip = True, False, 0
+            elif brace:
+                self._leave()
+            elif word == b"bin":
+                at += max(0, int(number or 0))
+                self._to_skip = max(0, self._to_skip - 1)
+            elif self._to_skip:
+                self._to_skip -= 1
+            elif sign == b"*":
+                self._is_optional = self._is_start
+            else:
+                self._control((word or sign).decode("latin-1"), None if number is None else int(number))
+                self._is_start = self._is_optional = False
+        self._end_bytes()
+
+    def _add_bytes(self, written: bytes) -> None:
+        skipped = min(self._to_skip, len(written))
+        self._to_skip -= skipped
+        self._is_start = self._is_start and written.isspace()
+        if self._state.flow is not None or self._state.kind == "fonttbl":
+            self._written += written[skipped:]
+
+    def _end_bytes(self) -> None:
+        if self._written:
+            if self._state.kind == "fonttbl":
+                self._fonts.add_name(bytes(self._written))
+            else:
+                self._write(self._fonts.decoded(bytes(self._written), self._state.font))
+            self._written.clear()
+
+    def _write(self, text: str) -> None:
+        if self._state.flow is not None and not self._state.hidden:
+            self._state.flow.write(text, self._state.link)
+
+    def _leave(self) -> None:
+        """End a group; put the text of a destination where it belongs."""
+        if not self._outer:
+            return
+        ended, self._state = self._state, self._outer.pop()
+        self._is_start, self._to_skip = False, 0
+        flow, kind, outer = ended.flow, ended.kind, self._state.flow
+        if flow is None or flow is outer or kind not in _ROLES:
+            return
+        if kind == "fldinst":
+            address = _LINK.search(flow.source())
+            self._state = self._state._replace(link=(address[1] or address[2]) if address else self._state.link)
+        elif not (text := flow.text()):
+            return
+        elif kind == "footnote":
+            self._notes.append(f"[^{len(self._notes) + 1}]: {text}")
+            self._body.write(f"[^{len(self._notes)}]")
+        elif kind in ("listtext", "pntext"):
+            self._body.write(f"{text} " if any(map(str.isalnum, text)) else "- ")
+        elif _ROLES[kind] == "fact":
+            self._facts[kind] = text
+        else:
+            self._body.add_aside(f"Comment: {text}" if kind == "annotation" else text)
+
+    def _control(self, word: str, number: int | None) -> None:
+        state = self._state
+        role = _ROLES.get(word) or ("omitted" if self._is_optional or word.endswith("Pr") else "")
+        if word == "ud" and len(self._outer) > 1:
+            self._state = state._replace(flow=self._outer[-2].flow, kind=word)
+        elif role == "omitted":
+            self._objects += word == "objdata"
+            self._state = state._replace(flow=None, kind=word)
+        elif role == "fact":
+            self._state = _State(Flow(), word)
+        elif (role == "aside" and state.flow is self._body) or (role == "code" and state.flow is not None):
+            self._state = state._replace(flow=Flow(), kind=word, link="")
+        elif not role:
+            self._set(word, number)
+
+    def _set(self, word: str, number: int | None) -> None:
+        """Obey a control word that is no destination."""
+        state, flow = self._state, self._state.flow
+        if word in _HIDDEN:
+            self._state = state._replace(hidden=state.hidden - {word} if number == 0 else state.hidden | {word})
+        elif word == "u" and number is not None:
+            self._write(self._fonts.character(number, state.font))
+            self._to_skip = state.replaced
+        elif word == "uc":
+            self._state = state._replace(replaced=max(0, number or 0))
+        elif word == "fromhtml":
+            self._is_html = True
+        elif word == "plain":
+            self._state = state._replace(font=self._fonts.default, hidden=state.hidden & {"htmlrtf"})
+        elif state.kind == "fonttbl":
+            self._fonts.define(word, number)
+        elif self._fonts.obeys(word, number):
+            return
+        elif (font := self._fonts.chosen(word, number)) is not None:
+            self._state = state._replace(font=font)
+        elif word in _TIME:
+            self._write(_TIME[word].format(number or 0))
+        elif word in _CHARACTERS:
+            self._write(_CHARACTERS[word])
+        elif flow is not None and not state.hidden:
+            if word in BREAKS and self._is_html:
+                flow.write("\n")
+            else:
+                flow.obey(word, number)
