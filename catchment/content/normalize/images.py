@@ -25,8 +25,11 @@ _EXIF_IFD, _TAKEN, _ZONE = 0x8769, 0x9003, 0x9011
 _SVG_TEXT = re.compile(r"<(title|desc)[^<>]*>([^<]*)<")
 _NOTATION = "%Y:%m:%d %H:%M:%S"
 _OFFSET = re.compile(r"[+-]\d\d:\d\d\Z")
-_SVG_WORDS = re.compile(r"<(text|foreignObject)\b[^<>]*(?<!/)>")
-_TAG = re.compile(r"<[^<>]*>")
+_SVG_WORDS = re.compile(r"<(text|flowRoot|foreignObject)\b[^<>]*(?<!/)>")
+_PREFIX = re.compile(r"(?<=<)(/?)svg:")
+_TAG = re.compile(r"</?(?:(?:tspan|textPath|flowSpan|a)\b(?![^<>]*\s(?:x|y|dy)\s*=)[^<>]*()|[^<>]*)>")
+"""A tag in a text; the group is set if it may be within a word."""
+_DIAGRAM = re.compile(r"<svg\b[^<>]*\scontent\s*=\s*(?:\"([^\"<>]*)\"|'([^'<>]*)')")
 _XMP_START, _XMP_END, _MAX_XMP = b"<x:xmpmeta", b"</x:xmpmeta>", 1 << 20
 _PNG_WORDS = {
     "Title": "title",
@@ -53,21 +56,26 @@ def image(data: bytes, media_type: str) -> Document:
     words |= _xmp(data)
     if "keywords" in words:
         properties["keywords"] = words["keywords"].split("\n")
-    texts, warnings = [words.get("description", "")], []
-    if diagram := words.get("diagram"):
-        try:
-            texts.append(diagrams.labels(unquote(diagram).encode("utf-8", "replace")))
-        except (ParseError, ResourceExhausted):
-            warnings.append("the diagram in the picture cannot be read")
+    diagram, warnings = _diagram(words.get("diagram", ""))
     return Document(
-        text="\n\n".join(filter(None, texts)),
+        text="\n\n".join(filter(None, (words.get("description", ""), diagram))),
         media_type=media_type,
         title=words.get("title"),
         author=words.get("author"),
         created=_taken(data),
         properties=properties,
-        warnings=tuple(warnings),
+        warnings=warnings,
     )
+
+
+def _diagram(written: str) -> tuple[str, tuple[str, ...]]:
+    """Return the labels of the diagram that draw.io stores in a picture, and a warning if it is damaged."""
+    if "mxfile" not in written:
+        return "", ()
+    try:
+        return diagrams.labels(unquote(written).encode("utf-8", "replace")), ()
+    except (ParseError, ResourceExhausted):
+        return "", ("the diagram in the picture cannot be read",)
 
 
 def _xmp(data: bytes) -> dict[str, str]:
@@ -126,6 +134,7 @@ def _chunk_text(kind: bytes, content: bytes) -> str:
 
 def _drawing(data: bytes) -> Document:
     text, warnings, _ = decode(data, declared_encoding(data))
+    text = _PREFIX.sub(r"\1", text)
     if not _SVG_SIZE.search(text):
         raise ParseError("the drawing has no svg element; export it again")
     fields: dict[str, str] = {}
@@ -135,10 +144,10 @@ def _drawing(data: bytes) -> Document:
     labels = (
         _label(name, label.partition(f"</{name}")[0]) for name, label in zip(marked[::2], marked[1::2], strict=True)
     )
-    lines = dict.fromkeys(filter(None, (fields.get("desc", ""), *labels)))
-    return Document(
-        text="\n".join(lines), media_type="image/svg+xml", title=fields.get("title") or None, warnings=warnings
-    )
+    content = _DIAGRAM.search(text)
+    diagram, damage = _diagram(unescape(content[1] or content[2])) if content else ("", ())
+    lines = dict.fromkeys(filter(None, (fields.get("desc", ""), *((diagram,) if diagram else labels))))
+    return Document("\n".join(lines), "image/svg+xml", fields.get("title") or None, warnings=(*warnings, *damage))
 
 
 def _without_fallbacks(text: str) -> str:
@@ -153,7 +162,9 @@ def _without_fallbacks(text: str) -> str:
 
 
 def _label(name: str, label: str) -> str:
-    words = unescape(_TAG.sub(" ", label)) if name == "text" else fragment(label)
+    if name == "foreignObject":
+        return " ".join(fragment(label).split())
+    words = unescape(_TAG.sub(lambda tag: " " if tag[1] is None else "", label))
     return " ".join(words.split())
 
 

@@ -34,6 +34,9 @@ _ODF = "application/vnd.oasis.opendocument."
 _IWORK = "application/x-iwork-"
 _EPUB = "application/epub+zip"
 _VISIO = "application/vnd.ms-visio."
+_FICTION = "application/x-fictionbook+xml"
+_EMPHASIS = re.compile(rb"</?(?:emphasis|strong|strikethrough|style|sub|sup|code)\b[^<>]*>")
+"""Tags of FictionBook within words, around which xberg sets spaces."""
 _MAX_CHUNKS = 100
 _PRIVATE = re.compile("[\uf000-\uf0ff]")
 """Characters without a meaning outside of their font."""
@@ -49,6 +52,8 @@ def office(data: bytes, media_type: str) -> Document:
     lines: list[tuple[str, str]] = []
     if data.startswith(b"PK"):
         archives.refuse_bomb(data)
+    elif kind == _FICTION:
+        data = _EMPHASIS.sub(b"", data)
     elif data.startswith(compound.SIGNATURE):
         data, lines = compound.prepared(data, kind)
     if media_type == "application/vnd.ms-outlook":
