@@ -21,10 +21,10 @@ _SUPERSETS = """
     shift_jis cp932, shift_jisx0213 cp932, shift_jis_2004 cp932, euc_jisx0213 euc_jp, euc_jis_2004 euc_jp, big5 big5hkscs,
     iso2022_jp iso2022_jp_2, iso2022_jp_1 iso2022_jp_2, utf_16 utf_16_le, utf_32 utf_32_le"""
 _MORE_NAMES = {
-    "utf_8": "unicode11utf8 unicode20utf8",
+    "utf_8": "unicode11utf8 unicode20utf8 utf8x",
     "utf_16_le": "csunicode iso10646ucs2 ucs2 unicode unicodefeff",
     "utf_16_be": "unicodefffe",
-    "cp1252": "ansi ansix31101983",
+    "cp1252": "ansi ansinew ansix31101983 isolatin1",
     "cp874": "dos874 windows874",
     "cp932": "windows31j",
     "cp949": "windows949 csksc56011987 ksc56011989 isoir149 cseuckr",
@@ -32,15 +32,16 @@ _MORE_NAMES = {
     "big5hkscs": "cnbig5",
     "euc_jp": "cseucpkdfmtjapanese",
     "iso2022_jp_2": "cp50220 cp50221 cp50222",
+    "iso8859_2": "isolatin2",
     "iso8859_6": "csiso88596e csiso88596i iso88596e iso88596i",
     "iso8859_7": "suneugreek",
     "iso8859_8": "csiso88598e csiso88598i iso88598e iso88598i logical visual",
-    "iso8859_15": "csisolatin9",
+    "iso8859_15": "csisolatin9 isolatin9",
     "koi8_r": "koi koi8",
     "koi8_u": "koi8ru",
     "mac_greek": "cp10006",
-    "mac_latin2": "cp10029",
-    "mac_roman": "cp10000 csmacintosh mac",
+    "mac_latin2": "cp10029 macce",
+    "mac_roman": "applemac cp10000 csmacintosh mac",
     "mac_cyrillic": "cp10007 macukrainian",
 }
 

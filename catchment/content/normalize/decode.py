@@ -26,6 +26,7 @@ _DOUBTFUL = 0.2
 """A confidence: below it 10 % of the guesses are wrong, above it less than 1 %."""
 _BLIND = 0.02
 _DOUBT = "the encoding is a guess ({}); if the text is wrong, set `encoding` for the source"
+UNKNOWN_NAME = "the declared encoding is unknown; the encoding was guessed"
 _LATIN = ("cp1250", "cp1252", "cp1254", "cp1257", "cp1258", "iso8859-2", "iso8859-9", "iso8859-15")
 _ANY = (
     *_LATIN, "cp932", "euc-jp", "gb18030", "big5", "euc-kr", "koi8-r", "koi8-u", "cp866", "cp874", "cp1251", "cp1253", "cp1255",
@@ -43,6 +44,21 @@ _CERTAIN = 6
 _XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<\?xml\s[^<>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{2,40})[\"']")
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
 _COOKIE = re.compile(rb"(?:[^\n]{0,200}\n)?[^\n]{0,200}?coding[:=][ \t]*([\w.-]{2,40})")
+_INSIDE = re.compile(
+    rb"\A@charset \"([\w.-]{2,40})\";"
+    rb"|^\"?content-type:[^\n]{0,100}?charset=[\"\\]*([\w.-]{2,40})"
+    rb"|^[^%\n]{0,200}\\(?:usepackage|RequirePackage)\[([\w-]{2,40})\]\{inputenc\}|^\\inputencoding\{([\w-]{2,40})\}"
+    rb"|^%[ \t]*!TEX[ \t]+encoding[ \t]*=[ \t]*([\w.-]{2,40})",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What a style sheet, a catalogue of translations or a TeX file declares in its head."""
+_MODELINE = re.compile(
+    rb"\b(?:vim?|ex):[^\n]{0,100}?\b(?:fileencoding|fenc)=([\w.-]{2,40})"
+    rb"|Local Variables:(?s:.{0,2000}?)\bcoding:[ \t]*([\w.-]{2,40})",
+)
+"""What Vim and Emacs read at the end of a file."""
+_EMACS_LINE_END = re.compile(r"-(?:unix|dos|mac)\Z")
+_TAIL = 3_000
 _ASCII = bytes(range(32, 127)) + b"\t\n\r\f"
 _CONTROLS = bytes(set(range(32)) - {9, 10, 11, 12, 13, 27})
 
@@ -59,11 +75,14 @@ def decode(data: bytes, *declared: str | None) -> Decoded:
     """Return the text without byte order mark and with LF line ends, and warnings. Never fails.
 
     `declared`: names of the encoding, the most reliable first: from the transport, then from the content. Unknown names are
-    ignored. A byte order mark precedes them, and so does UTF-8, if the bytes are valid UTF-8 beyond ASCII by more than chance.
+    ignored, with a warning if the encoding is guessed. A byte order mark precedes them, and so does UTF-8, if the bytes are
+    valid UTF-8 beyond ASCII by more than chance.
     """
     result = _decode(
         data, [name for label in declared if label and (name := codec_of(label)) and _is_possible(name, data)]
     )
+    if "encoding-confidence" in result.properties and any(label and codec_of(label) is None for label in declared):
+        result = result._replace(warnings=(*result.warnings, UNKNOWN_NAME))
     if "\r" in result.text:
         result = result._replace(text=result.text.replace("\r\n", "\n").replace("\r", "\n"))
     if "\x00" in result.text:
@@ -73,9 +92,10 @@ def decode(data: bytes, *declared: str | None) -> Decoded:
 
 
 def declared_encoding(data: bytes) -> str | None:
-    """Return the encoding declared in an XML declaration or in the first two lines (PEP 263), else None."""
-    match = _XML.match(data) or _COOKIE.match(data)
-    return match[1].decode("ascii") if match else None
+    """Return the encoding that a text declares for XML, in the first two lines (PEP 263), for its format or its editor."""
+    matches = _XML.match(data), _COOKIE.match(data), _INSIDE.search(data[:_SAMPLE]), _MODELINE.search(data[-_TAIL:])
+    names = [_EMACS_LINE_END.sub("", match[match.lastindex or 0].decode("ascii")) for match in matches if match]
+    return next(filter(codec_of, names), names[0] if names else None)
 
 
 def charset_of(page: bytes) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from catchment.content.normalize import rst
+from catchment.content.normalize import rst, tex
 from catchment.content.normalize.titles import ASCIIDOC, BRACES, ORG, RST, TEX, words
 from catchment.model import Entity, EntityKind
 
@@ -43,9 +43,13 @@ def as_markdown(text: str, kind: str) -> str:
     """
     pieces, done = [""], 0
     for start, end, written in rst.titles(text) if kind == RST else _parts(text, kind):
-        pieces += _LIKE_MARKDOWN.sub(r"\\", text[done:start]), written
+        pieces += _lines(text[done:start], kind), written
         done = end
-    return "".join((*pieces, _LIKE_MARKDOWN.sub(r"\\", text[done:])))
+    return "".join((*pieces, _lines(text[done:], kind)))
+
+
+def _lines(text: str, kind: str) -> str:
+    return _LIKE_MARKDOWN.sub(r"\\", tex.with_letters(text) if kind == TEX else text)
 
 
 def headings(text: str) -> list[Entity]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from catchment.content.normalize import tex
+
 RST, ORG, ASCIIDOC, TEX = "text/x-rst", "text/x-org", "text/x-asciidoc", "text/x-tex"
 BRACES = r"\s*(?:\[[^\]\n]*\]\s*)?\{(?P<words>(?>(?:[^{}\\]|\\.|\{(?>(?:[^{}\\\n]|\\.|\{[^{}\n]*\})*)\}){0,500}))\}"
 """An argument of TeX, after an optional one."""
@@ -48,7 +50,7 @@ def declared_title(text: str, kind: str) -> str | None:
 def words(written: str, kind: str) -> str:
     """Return the words of a title on one line, without the commands of TeX and the closing marks of AsciiDoc."""
     if kind == TEX:
-        written = _COMMAND.sub("", written).replace("~", " ")
+        written = _COMMAND.sub("", tex.with_letters(written)).replace("~", " ")
     elif kind == ASCIIDOC:
         written = re.sub(r"(?<=\s)[=#]+\s*\Z", "", written)
     return " ".join(written.split())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from catchment.content.normalize.decode import decode
+from catchment.charsets import codec_of
+from catchment.content.normalize.decode import UNKNOWN_NAME, decode
 from catchment.content.normalize.exchange.calendars import invitation
 from catchment.content.normalize.mail.alternatives import united
 from catchment.content.normalize.mail.attachments import is_body
@@ -141,6 +142,8 @@ class _Reader:
         return "\n".join(f"> {line}" if line else ">" for line in lines)
 
     def _leaf(self, part: Part) -> str:
+        if codec_of(part.charset or "") is None and UNKNOWN_NAME in decode(part.content(), part.charset).warnings:
+            self._body.warn(UNKNOWN_NAME)
         if part.media_type in _PAGES:
             if part.stop - part.start > _MAX_TEXT:
                 self._body.warn(f"the text is longer than {_MAX_TEXT >> 20} MB; the rest was omitted")

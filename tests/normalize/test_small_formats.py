@@ -1,0 +1,132 @@
+"""Drawings, e-books and texts that declare their encoding or write their letters in their own way."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from catchment.content.normalize import normalize
+from catchment.content.normalize.decode import declared_encoding
+from catchment.content.normalize.tex import with_letters
+from catchment.model import Document, RawContent
+
+_DIAGRAM = (
+    "&lt;mxfile&gt;&lt;diagram name=&quot;One&quot;&gt;&lt;mxGraphModel&gt;&lt;mxCell value=&quot;Weir&quot;/&gt;"
+    "&lt;mxCell tooltip=&quot;too low&quot;/&gt;&lt;/mxGraphModel&gt;&lt;/diagram&gt;&lt;/mxfile&gt;"
+)
+
+
+def _read(content: str | bytes, name: str, encoding: str = "utf-8") -> Document:
+    return normalize(RawContent(content if isinstance(content, bytes) else content.encode(encoding), name))
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<text>Pum<tspan font-weight='bold'>pe</tspan></text>", "Pumpe"),
+        ("<text>See <a href='x'>we</a>ir</text>", "See weir"),
+        ("<text><tspan x='1' y='2'>one</tspan><tspan x='1' dy='1em'>two</tspan></text>", "one two"),
+        ("<text><title>tip</title>Weir</text>", "tip Weir"),
+        ("<flowRoot><flowPara>one</flowPara><flowPara>t<flowSpan>wo</flowSpan></flowPara></flowRoot>", "one two"),
+    ],
+)
+@pytest.mark.parametrize("prefix", ["", "svg:"])
+def test_words_of_a_drawing_are_whole(markup: str, text: str, prefix: str) -> None:
+    drawing = f"<svg xmlns='http://www.w3.org/2000/svg'>{markup}</svg>"
+    assert (
+        _read(
+            drawing.replace("</", f"</{prefix}").replace("<", f"<{prefix}").replace(f"<{prefix}/", "</"), "a.svg"
+        ).text
+        == text
+    )
+
+
+def test_diagram_in_a_drawing_is_its_text() -> None:
+    drawing = f'<svg xmlns="http://www.w3.org/2000/svg" width="1" content="{_DIAGRAM}"><text>Weir</text></svg>'
+    assert _read(drawing, "a.drawio.svg").text == "## One\n\nWeir\n\ntoo low"
+    damaged = _read(drawing.replace("/diagram", "/diagra"), "a.drawio.svg")
+    assert (damaged.text, damaged.warnings) == ("Weir", ("the diagram in the picture cannot be read",))
+    assert _read(drawing.replace(_DIAGRAM, "x"), "a.svg").text == "Weir"
+
+
+def test_words_of_a_fiction_book_are_whole() -> None:
+    body = "Wasser<emphasis>werk</emphasis>, <strong>F</strong>luss, H<sub>2</sub>O, <style name='x'>a</style>b"
+    book = f'<FictionBook xmlns="http://www.gribuser.ru/xml/fictionbook/2.0"><body><section><p>{body}</p></section></body></FictionBook>'
+    assert _read(book, "a.fb2").text == "Wasserwerk, Fluss, H2O, ab"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tex", "\\documentclass{article}\n\\usepackage[latin2]{inputenc}\n{}"),
+        ("a.sty", "\\RequirePackage[latin2]{inputenc} % {}"),
+        ("a.tex", "\\inputencoding{latin2}\n{}"),
+        ("a.tex", "%!TEX encoding = ISO-8859-2\n{}"),
+        ("a.bib", "% Encoding: ISO8859_2\n{}"),
+        (
+            "a.po",
+            'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=iso-8859-2\\n"\n"Content-Transfer-Encoding: 8bit\\n"\n{}',
+        ),
+        ("a.po", '"Content-Transfer-Encoding: 8bit\\n"\n"Content-Type: text/plain; charset=iso-8859-2\\n"\n{}'),
+        ("a.css", '@charset "iso-8859-2";\n/* {} */'),
+        ("a.py", "#!/usr/bin/python\n# -*- coding: iso-8859-2 -*-\n# {}"),
+        ("a.txt", "{}\nvim: set ts=4 fileencoding=latin2 :\n"),
+        ("a.c", "// {}\n/* vim: fenc=iso-8859-2\n*/\n"),
+        ("a.el", ";; {}\n;; Local Variables:\n;; mode: lisp\n;; coding: iso-latin-2-unix\n;; End:\n"),
+    ],
+)
+def test_encoding_that_a_text_declares_counts(name: str, text: str) -> None:
+    document = _read(text.replace("{}", "Příliš žluťoučký kůň"), name, "iso8859-2")
+    assert "Příliš žluťoučký kůň" in document.text
+    assert (document.warnings, dict(document.properties)) == ((), {})
+
+
+def test_unknown_encoding_is_a_warning() -> None:
+    warning = "the declared encoding is unknown; the encoding was guessed"
+    words = "Schöne Grüße, die Mühle läuft für die Gäste"
+    head = (
+        "From: a@b.example\nDate: Tue, 4 Jun 2019 10:11:12 +0200\n"
+        "MIME-Version: 1.0\nContent-Type: text/{}; charset=x-unknown\n\n"
+    )
+    for kind in ("plain", "html"):
+        assert _read(head.format(kind) + words, "a.eml", "cp1252").warnings == (warning,)
+        assert _read(head.format(kind) + words, "a.eml").warnings == ()
+    assert warning in _read(f"# coding: x-unknown\n# {words}", "a.py", "cp1252").warnings
+
+
+def test_declared_encoding_is_found_in_linear_time() -> None:
+    started = time.process_time()
+    for part in (b"coding", b"\\usepackage[", b"content-type:", b"vim:", b"Local Variables:", b"@charset ", b"%\t"):
+        declared_encoding(part * 100_000)
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (r"Stra\ss e, Ma\ss{} und {\ss}", "Straße, Maß und ß"),
+        (r"\"Uber {\"U}ber \"{u} M{\"u}ller \textbf{\"A}hre", r"Über Über ü Müller \textbf{Ä}hre"),
+        (
+            r"\'etud\'e \`a \^{\i}le na\"\i ve \~n \v{s} \v s \c{c}a \.z \=o \H{o} \r{a} \u{g} \k a \d{s}",
+            "étudé à île naïve ñ š š ça ż ō ő å ğ ą ṣ",
+        ),
+        (r"\o re \O{} \L{}\'od\'z \AE gir \aa \i", "øre Ø Łódź Ægir åı"),
+        (
+            r"\item \'x \\a \\\"u \label{u} \usepackage{c} \"{} \oint",
+            r"\item \'x \\a \\\"u \label{u} \usepackage{c} \"{} \oint",
+        ),
+    ],
+)
+def test_letters_of_tex_are_letters(written: str, text: str) -> None:
+    assert with_letters(written) == text
+
+
+def test_title_of_tex_has_letters_and_code_has_none() -> None:
+    source = '\\title{{\\"U}berlauf}\n\\section{F\\"ur}\nStr\\"ome\n\\begin{verbatim}\nx = "\\"Uh"\n\\end{verbatim}\n'
+    document = _read(source, "a.tex")
+    assert document.title == "Überlauf"
+    assert "# Für" in document.text
+    assert "Ströme" in document.text
+    assert 'x = "\\"Uh"' in document.text
+    assert "Müller" in _read('@book{a, author = {M{\\"u}ller}}', "a.bib").text
