@@ -1,4 +1,4 @@
-"""Drawings, e-books and texts that declare their encoding or write their letters in their own way."""
+"""Small formats and parts of formats: drawings, pages, calendars, contacts, outlines, and what a text declares of itself."""
 
 from __future__ import annotations
 
@@ -130,3 +130,122 @@ def test_title_of_tex_has_letters_and_code_has_none() -> None:
     assert "Ströme" in document.text
     assert 'x = "\\"Uh"' in document.text
     assert "Müller" in _read('@book{a, author = {M{\\"u}ller}}', "a.bib").text
+
+
+_XHTML = '<html xmlns="http://www.w3.org/1999/xhtml"><head>{}</head><body><h1>Weir</h1><p>words</p></body></html>'
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "<title/>",
+        "<title />",
+        '<title>T</title><script src="a.js"/>',
+        "<style type='a/b'/>",
+        '<script src="a.js"/><script>var a = "<title/>";</script>',
+    ],
+)
+def test_element_closed_by_a_slash_hides_no_text_of_a_page(head: str) -> None:
+    page = _XHTML.format(head)
+    for name in ("a.html", "a.xhtml"):
+        assert _read(page, name).text == "# Weir\n\nwords"
+    assert normalize(RawContent(page.encode(), "a.html", address="https://a.example/")).text.endswith("words")
+
+
+def test_text_beside_frames_is_read() -> None:
+    frames = (
+        "<frameset cols='1,2'><frame src='a.htm'><NOFRAMES><body><p>No <b>frames</b></p></body></NOFRAMES></frameset>"
+    )
+    for name in ("a.html", "a.xhtml"):
+        document = _read(f"<html><head><title>T</title></head>{frames}</html>", name)
+        assert (document.title, document.text) == ("T", "No frames")
+
+
+@pytest.mark.parametrize(
+    ("html", "body", "language"),
+    [("lang=de-CH", "", "de"), ("", "lang=DE", "de"), ('xml:lang="it"', "", "it"), ('lang=""', 'xml:lang="fr"', "fr")],
+)
+def test_language_of_a_page_is_that_of_its_root_or_body(html: str, body: str, language: str) -> None:
+    assert (
+        _read(f"<html {html}><head><title>T</title></head><body {body}><p>ok</p></body></html>", "a.html").language
+        == language
+    )
+
+
+def test_outline_has_titles_and_no_markup() -> None:
+    lines = (
+        '<outline title="only title"/><outline text="a" title="a"/><outline text="bold &lt;b&gt;x&lt;/b&gt;"/>'
+        '<outline text="feed" xmlUrl="https://a.example/?a=1&amp;copy=2"/>'
+    )
+    text = _read(f'<opml version="2.0"><head><title>L</title></head><body>{lines}</body></opml>', "a.opml").text
+    assert text == "- only title\n- a\n- bold x\n- feed https://a.example/?a=1&copy=2"
+
+
+def test_labels_of_a_contact_are_read() -> None:
+    card = (
+        "BEGIN:VCARD\nVERSION:3.0\nFN:Ada Larch\nitem1.TEL;TYPE=CELL:1\nitem1.X-ABLabel:Weir\nitem2.X-ABRELATEDNAMES:Bo Weide\n"
+        "item2.X-ABLabel:_$!<Spouse>!$_\nitem3.X-ABDATE:20010203\nX-ABLabel:alone\nX-PHONETIC-FIRST-NAME:Ah-da\n"
+        "X-SPOUSE:Bo\nX-SKYPE:ada.larch\nEND:VCARD\n"
+    )
+    assert _read(card, "a.vcf").text.split("\n")[2:] == [
+        "- Phone: 1 (cell) (Weir)",
+        "- Date: 2001-02-03",
+        "- Related: Bo Weide (Spouse)",
+        "- Spouse: Bo",
+        "- Chat: ada.larch",
+        "- Spoken: Ah-da",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("start", "hour"),
+    [
+        ("DTSTART;TZID=Europe/Berlin:20190708T140000", 12),
+        ("DTSTART;TZID=/Europe/Berlin:20190108T140000", 13),
+        ("DTSTART:20190708T140000Z", 14),
+        ("DTSTART:20190708T140000", 14),
+        ("DTSTART;TZID=../../etc/passwd:20190708T140000", 14),
+        ("DTSTART;TZID=W. Europe Standard Time:20190708T140000", 14),
+        ("DUE;TZID=Asia/Tokyo:20190708T140000", 5),
+        ("DTSTART;VALUE=DATE:20190708", 0),
+    ],
+)
+def test_start_of_an_event_is_in_its_zone(start: str, hour: int) -> None:
+    calendar = f"BEGIN:VCALENDAR\nVERSION:2.0\nBEGIN:VEVENT\nSUMMARY:T\n{start}\nEND:VEVENT\nEND:VCALENDAR\n"
+    created = _read(calendar, "a.ics").created
+    assert created is not None
+    assert created.hour == hour
+
+
+@pytest.mark.parametrize(
+    ("note", "properties", "text"),
+    [
+        ("---\ntitle: P\n...\nx", {"title": "P"}, "x"),
+        ("---\ncode: 0123\nlist: [007, 7, 0, 0.5]\n---\nx", {"code": "0123", "list": ["007", 7, 0, 0.5]}, "x"),
+        ('+++\ntitle = "T"\n+++\nx', {"title": "T"}, "x"),
+        (
+            '+++\ndate = 2024-05-01T10:00:00Z\ntags=["a"]\nn=inf\nbig=9999999999999999999\n[extra]\nday = 2024-05-01\n+++\n',
+            {
+                "big": "9999999999999999999",
+                "date": "2024-05-01 10:00:00+00:00",
+                "extra": {"day": "2024-05-01"},
+                "n": "inf",
+                "tags": ["a"],
+            },
+            "",
+        ),
+        ("+++\n+++\nx", {}, "x"),
+        ("+++ not", {}, "+++ not"),
+        ("---\nwords\n", {}, "---\nwords\n"),
+    ],
+)
+def test_properties_of_a_note_are_read_from_yaml_and_toml(note: str, properties: dict[str, object], text: str) -> None:
+    document = _read(note, "a.md")
+    assert (dict(document.properties), document.text, document.warnings) == (properties, text, ())
+
+
+@pytest.mark.parametrize("block", ["a = ", "a = " + "[" * 50_000, "a = 1\na = 2", "a" * 70_000])
+def test_invalid_toml_stays_text(block: str) -> None:
+    document = _read(f"+++\n{block}\n+++\nx", "a.md")
+    assert document.text.endswith("+++\nx")
+    assert len(document.warnings) == 1

@@ -10,7 +10,7 @@ from typing import Any
 from catchment.content.normalize.decode import charset_of, decode
 from catchment.content.normalize.formats import XHTML
 from catchment.content.normalize.html.elements import BLOCKS, CODE, HEADINGS, LISTS, READINGS, walk
-from catchment.content.normalize.html.nesting import closed, flattened
+from catchment.content.normalize.html.nesting import flattened, readable
 from catchment.content.normalize.html.page_titles import title_of
 from catchment.content.normalize.language_detection import declared_language, language
 from catchment.model import Document, time_of
@@ -67,8 +67,7 @@ def html(data: bytes, media_type: str = "text/html", encoding: str | None = None
 
 def page_of(text: str, media_type: str) -> bytes:
     """Return a page in UTF-8 as HTML."""
-    page = text.encode("utf-8", "replace")
-    return closed(page) if media_type == XHTML else page
+    return readable(text.encode("utf-8", "replace"), is_xml=media_type == XHTML)
 
 
 def tree_of(page: bytes) -> Any:
@@ -351,5 +350,6 @@ def _moment(fields: dict[str, str], keys: tuple[str, ...]) -> datetime | None:
 
 
 def named_language(tree: Any) -> str | None:
-    root = tree.css_first("html")
-    return declared_language(root.attributes.get("lang")) if root else None
+    roots = (element.attributes for element in (tree.css_first("html"), tree.body) if element)
+    names = (root.get(name) for root in roots for name in ("lang", "xml:lang"))
+    return next(filter(None, map(declared_language, names)), None)

@@ -15,7 +15,6 @@ from unicodedata import normalize
 from urllib.parse import urljoin
 
 from catchment.content.normalize.decode import charset_of, decode
-from catchment.content.normalize.formats import XHTML
 from catchment.content.normalize.html import (
     LARGE,
     markdown_of,
@@ -62,15 +61,13 @@ def web_page(data: bytes, address: str, media_type: str = "text/html", encoding:
     """Read the main text of the page at this address. Markup that is no whole page is taken as it is, with absolute links."""
     text, warnings, guess = decode(data, encoding, charset_of(data))
     page = page_of(text, media_type)
-    if media_type == XHTML:
-        text = page.decode()
     tree = tree_of(page)
     base = _made_absolute(tree, address)
     is_large, is_whole = len(page) >= LARGE, bool(_WHOLE.search(page))
     if len(page) > _SELECTED_BYTES:
         text = ""  # free it early
     elif is_whole:
-        text = _for_selection(tree, text)
+        text = _for_selection(tree, page.decode())
     del page
     unseen, selected = _unseen(tree, text) if is_whole else (set[int](), "")
     body = markdown_of(tree, frozenset(unseen)).replace("\xad", "")

@@ -64,11 +64,24 @@ _XML_PARTS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """The parts of XML that the HTML parser reads otherwise, and those that only look like them."""
+_XHTML = b"http://www.w3.org/1999/xhtml"
+_EMPTY_RAW = re.compile(rb"<(?:%s)(?=[\s/])" % b"|".join(_RAW) + _ATTRIBUTES + rb"(?<=/)>", re.IGNORECASE)
+_FRAMES = re.compile(rb"</?(?:frameset|noframes)\b[^<>]*>", re.IGNORECASE)
 
 
 def closed(page: bytes) -> bytes:
     """Return an XHTML page as HTML: an empty element has an end tag, and CDATA is text."""
     return _XML_PARTS.sub(_as_html, page)
+
+
+def readable(page: bytes, *, is_xml: bool) -> bytes:
+    """Return a page as HTML whose text the HTML parser finds, also the text for browsers without frames.
+
+    A page in the namespace of XHTML may close a `title` or `script` by a slash; the rest would be its content.
+    """
+    if is_xml or (_XHTML in page[:_LONGEST_VALUE] and _EMPTY_RAW.search(page)):
+        page = closed(page)
+    return _FRAMES.sub(b"", page)
 
 
 def _as_html(part: re.Match[bytes]) -> bytes:
