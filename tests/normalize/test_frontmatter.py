@@ -79,7 +79,7 @@ def _note(text: str) -> Document:
         ("time: 12:30", {"time": "12:30"}),
         ("done: yes\nreal: true", {"done": "yes", "real": True}),
         ("none:\nalso: null", {"also": None, "none": None}),
-        ("n: 012\nm: 12\nf: 1.50\nh: 0x1F", {"f": 1.5, "h": 31, "m": 12, "n": 12}),
+        ("n: 012\nm: 12\nf: 1.50\nh: 0x1F", {"f": 1.5, "h": 31, "m": 12, "n": "012"}),
         ("big: .inf\nnan: .nan", {"big": ".inf", "nan": ".nan"}),
         ("2: a\nnull: b\ntrue: c", {"2": "a", "null": "b", "true": "c"}),
         ("deep:\n  er:\n    - x: 1", {"deep": {"er": [{"x": 1}]}}),

@@ -1,6 +1,7 @@
 """Read the properties at the start of a note into JSON-compatible values.
 
-Follows the core schema of YAML 1.2, as Obsidian does: `yes` and `12:30` are text, and a date keeps its notation.
+Follows the core schema of YAML 1.2, as Obsidian does: `yes` and `12:30` are text, and a date keeps its notation. So is `0123`:
+most numbers with a zero in front are codes.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import tomllib
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +17,9 @@ import yaml
 
 from catchment.content.foreign_json import with_whole_escapes
 
-_FRONTMATTER = re.compile(r"---[ \t]*\n(?:(.*?)\n)??---[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONTMATTER = re.compile(
+    r"(?:---[ \t]*\n(?:(.*?)\n)??(?:---|\.\.\.)|\+\+\+[ \t]*\n(?:(.*?)\n)??\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL
+)
 _MAX_BLOCK = 64 * 1024
 _MAX_NODES = 10_000
 _MAX_DEPTH = 32
@@ -23,12 +27,13 @@ _BEYOND = 2**63
 """Numbers from this size on stay text: databases and JSON cannot represent them."""
 
 _TOO_DEEP = "frontmatter: nested too deeply; kept as text"
+_TOO_LONG = "frontmatter: longer than 64 KB; kept as text"
 _LONG_LEAD = re.compile(r"[ \t?:-]{32}")
 
 _NULL = re.compile(r"(?:~|null|Null|NULL|)\Z")
 _BOOL = re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")
-_INT = re.compile(r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\Z")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_INT = re.compile(r"(?:[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+)\Z")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
 
 # Most properties are plain lines. A block of plain lines only is read without the YAML parser, which takes ten times as
 # long. Lines with any YAML syntax are left to the parser.
@@ -54,11 +59,12 @@ class PropertiesError(Exception):
 
 
 def split(text: str) -> tuple[str, int] | None:
-    """Return the block between `---` lines at the start and the offset of the body; None if there is no block."""
-    if not text.startswith("---"):
-        return None
-    match = _FRONTMATTER.match(text)
-    return (match[1] or "", match.end()) if match else None
+    """Return the block at the start and the offset of the body; None if there is no block.
+
+    A block of YAML is between `---` lines and may end with `...`, as in Pandoc; TOML is between `+++` lines, as in Hugo.
+    """
+    match = _FRONTMATTER.match(text) if text.startswith(("---", "+++")) else None
+    return (match[1] or match[2] or "", match.end()) if match else None
 
 
 class _NotYamlError(PropertiesError):
@@ -80,6 +86,16 @@ def properties(block: str) -> tuple[dict[str, Any], tuple[str, ...]]:
             if not values:
                 raise
     return dict(sorted(values.items())), warnings
+
+
+def toml_properties(block: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the properties of a block of TOML, sorted by key, and no warnings. Raises PropertiesError."""
+    if len(block) > _MAX_BLOCK:
+        raise PropertiesError(_TOO_LONG)
+    try:
+        return _Plain().mapping(tomllib.loads(block, parse_float=_finite), 0), ()
+    except (tomllib.TOMLDecodeError, RecursionError, _TooMuchError) as error:
+        raise PropertiesError("frontmatter: not valid TOML; kept as text") from error
 
 
 def _simple(block: str) -> dict[str, Any] | None:
@@ -153,7 +169,10 @@ def _number(loader: _Loader, node: yaml.ScalarNode) -> int | str:
 
 
 def _real(loader: _Loader, node: yaml.ScalarNode) -> float | str:
-    text = str(loader.construct_scalar(node))
+    return _finite(str(loader.construct_scalar(node)))
+
+
+def _finite(text: str) -> float | str:
     return number if math.isfinite(number := float(text)) else text
 
 
@@ -175,7 +194,7 @@ def _parsed(block: str, plain: _Plain | None = None) -> dict[str, Any]:
 
 def _loaded(block: str) -> Any:
     if len(block) > _MAX_BLOCK:
-        raise PropertiesError("frontmatter: longer than 64 KB; kept as text")
+        raise PropertiesError(_TOO_LONG)
     try:
         if _looks_deep(block) and _is_deep(block):
             raise PropertiesError(_TOO_DEEP)
@@ -287,7 +306,7 @@ class _Plain:
             return [self._plain(each, depth + 1) for each in members]
         if isinstance(value, str):
             return value.replace("\x00", "\ufffd")
-        if value is None or isinstance(value, bool | int | float):
+        if value is None or (isinstance(value, bool | int | float) and abs(value) < _BEYOND):
             return value
         return value.hex() if isinstance(value, bytes) else str(value)
 

@@ -35,7 +35,8 @@ def note(text: str, media_type: str, warnings: tuple[str, ...] = ()) -> Document
     body = text
     if head := frontmatter.split(text):
         try:
-            fields, flaws = frontmatter.properties(head[0])
+            read = frontmatter.toml_properties if text.startswith("+++") else frontmatter.properties
+            fields, flaws = read(head[0])
             warnings = (*warnings, *flaws)
             if fields or "#" not in head[0]:  # else a heading between two rules, which YAML reads as a comment
                 body = text[head[1] :]
