@@ -59,7 +59,7 @@ def test_calendar_with_one_event_has_its_title_and_dates() -> None:
         "Bring the calibrated gauge and the protocol\nof the last inspection, please."
     )
     assert (document.title, document.author) == ("Weir inspection, spring", "Bergan, Ada <ada@example.org>")
-    assert document.created == datetime(2026, 3, 14, 18, tzinfo=UTC)
+    assert document.created == datetime(2026, 3, 14, 17, tzinfo=UTC)
     assert document.modified == datetime(2026, 3, 2, 10, tzinfo=UTC)
     assert document.warnings == ("attached files not read: 1",)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo
 
 from catchment.content.normalize.exchange.content_lines import Component, Line, components
 from catchment.errors import ParseError
@@ -58,7 +60,7 @@ def calendar(data: bytes, media_type: str) -> Document:
         media_type=media_type,
         title=_first(one, "SUMMARY") or _first(outer, "X-WR-CALNAME") or _first(outer, "NAME") or None,
         author=next((_person(line) for line in one.get("ORGANIZER", ())), None),
-        created=time_of(_first(one, "DTSTART") or _first(one, "DUE")),
+        created=_start(one),
         modified=time_of(_first(one, "LAST-MODIFIED")),
         warnings=tuple(warnings),
     )
@@ -83,6 +85,20 @@ def _entry(method: str, event: Component) -> str:
         elif texts:
             lines += ["", "\n\n".join(texts)]
     return "\n".join(lines).rstrip("\n")
+
+
+def _start(event: Component) -> datetime | None:
+    """Return the start of an event, or when a task is due. A time in an unknown zone counts as UTC."""
+    line = next((event[name][0] for name in ("DTSTART", "DUE") if name in event), None)
+    try:
+        zone: tzinfo = ZoneInfo(line.parameters.get("TZID", "UTC").removeprefix("/")) if line else UTC
+    except (LookupError, ValueError, OSError):
+        zone = UTC
+    return time_of(line.value, lambda text: _in(zone, datetime.fromisoformat(text))) if line else None
+
+
+def _in(zone: tzinfo, moment: datetime) -> datetime:
+    return moment.replace(tzinfo=zone) if moment.tzinfo is None else moment
 
 
 def _first(component: Component, name: str) -> str:

@@ -22,13 +22,22 @@ _LABELS = {
     "X-SOCIALPROFILE": "Profile",
     "BDAY": "Birthday",
     "ANNIVERSARY": "Anniversary",
+    "X-ABDATE": "Date",
     "RELATED": "Related",
+    "X-ABRELATEDNAMES": "Related",
+    **{f"X-{name}": name.capitalize() for name in ("SPOUSE", "MANAGER", "ASSISTANT")},
+    **dict.fromkeys(("X-AIM", "X-ICQ", "X-JABBER", "X-MSN", "X-SKYPE", "X-SKYPE-USERNAME", "X-YAHOO"), "Chat"),
+    "X-PHONETIC-FIRST-NAME": "Spoken",
+    "X-PHONETIC-LAST-NAME": "Spoken",
     "CATEGORIES": "Categories",
     "NOTE": "",
 }
 _STRUCTURED = {"ORG": ", ", "ADR": ", ", "NICKNAME": ", "}
 _DAY = re.compile(r"(\d{4}|--)-?(\d\d)-?(\d\d)(?:T.*)?$")
-_WITH_TYPE = frozenset({"EMAIL", "TEL", "ADR", "IMPP", "URL", "RELATED"})
+_WITH_TYPE = frozenset({"EMAIL", "TEL", "ADR", "IMPP", "URL", "RELATED", "X-SOCIALPROFILE"})
+_OWN_LABEL = "X-ABLABEL"
+_BUILT_IN = re.compile(r"_\$!<(.*)>!\$_\Z")
+"""How Apple writes its own labels, such as Spouse."""
 _NO_TYPE = frozenset({"internet", "pref", "voice", "x-internet"})
 
 
@@ -53,9 +62,12 @@ def contacts(data: bytes, media_type: str) -> Document:
 
 def _contact(contact: Component) -> str:
     lines = [f"## {_name(contact) or 'Contact'}", ""]
+    own = {line.group: _BUILT_IN.sub(r"\1", line.text.strip()) for line in contact.get(_OWN_LABEL, ()) if line.group}
     for name, label in _LABELS.items():
         for line in contact.get(name, ()):
             text = "" if line.is_binary else _text(name, line)
+            if text and line.group in own:
+                text = f"{text} ({own[line.group]})"
             if text:
                 lines += [f"- {label}: {' '.join(text.split())}"] if label else ["", text]
     return "\n".join(lines).rstrip("\n")
@@ -75,7 +87,7 @@ def _name(contact: Component) -> str:
 
 
 def _text(name: str, line: Line) -> str:
-    if name in ("BDAY", "ANNIVERSARY") and (day := _DAY.match(line.value)):
+    if name in ("BDAY", "ANNIVERSARY", "X-ABDATE") and (day := _DAY.match(line.value)):
         return f"{day[1]}-{day[2]}-{day[3]}" if day[1] != "--" else f"--{day[2]}-{day[3]}"
     text = ", ".join(filter(None, map(str.strip, line.fields))) if name in _STRUCTURED else line.text.strip()
     types = (each.strip().lower() for each in line.parameters.get("TYPE", "").split(","))

@@ -18,7 +18,7 @@ _SOFT_BREAK = re.compile(rb"=\r?\n")
 _FOLD = re.compile(rb"(?:\r\n?|\n)[ \t]")
 _OLD = re.compile(rb"^VERSION:(?:1\.0|2\.1)\s", re.MULTILINE)
 """vCalendar 1.0 and vCard 2.1, which fold before a space of the text."""
-_LINE = re.compile(r"(?:[\w-]{1,40}\.)?([A-Za-z0-9-]{1,60})((?>(?:;(?>(?:[^:;\"]++|\"[^\"]*+\")*))*)):(.*)")
+_LINE = re.compile(r"(?:([\w-]{1,40})\.)?([A-Za-z0-9-]{1,60})((?>(?:;(?>(?:[^:;\"]++|\"[^\"]*+\")*))*)):(.*)")
 _PARAMETER = re.compile(r";([\w-]{1,60})(?:=((?>(?:[^;\"]++|\"[^\"]*+\")*)))?")
 _MAX_PARAMETERS = 100
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -29,10 +29,11 @@ _FIELD_END = re.compile(r"(?<!\\);")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A property with its parameters. `value` has its escapes."""
+    """A property with its parameters. `value` has its escapes; properties of the same `group` belong together."""
 
     value: str
     parameters: dict[str, str]
+    group: str = ""
 
     @property
     def is_binary(self) -> bool:
@@ -71,7 +72,7 @@ def components(data: bytes, kinds: Collection[str]) -> Components:
     for written in decode(data).text.split("\n"):
         if (match := _LINE.match(written.strip())) is None:
             continue
-        name, line = match[1].upper(), _line(match[2], match[3].strip())
+        name, line = match[2].upper(), _line(match[1] or "", match[3], match[4].strip())
         if name == "BEGIN" and (depth or line.value.upper() in kinds):
             depth += 1
             if depth == 1:
@@ -83,7 +84,7 @@ def components(data: bytes, kinds: Collection[str]) -> Components:
     return found
 
 
-def _line(written: str, value: str) -> Line:
+def _line(group: str, written: str, value: str) -> Line:
     parameters: dict[str, str] = {}
     for match in islice(_PARAMETER.finditer(written), _MAX_PARAMETERS):
         name, content = match[1], match[2] or ""
@@ -93,7 +94,7 @@ def _line(written: str, value: str) -> Line:
         parameters[key] = f"{parameters[key]},{text}" if key in parameters else text
     if parameters.get("ENCODING", "").upper() == "QUOTED-PRINTABLE":
         value = decode(binascii.a2b_qp(value.encode("utf-8", "replace")), parameters.get("CHARSET")).text
-    return Line(value, parameters)
+    return Line(value, parameters, group)
 
 
 def _unescaped(value: str) -> str:

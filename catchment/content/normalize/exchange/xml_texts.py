@@ -46,7 +46,7 @@ _LAYOUTS = {
     "wordDocument": _WORD,
     "package": _WORD,
 }
-_ATTRIBUTES = ("text", "_note", "htmlUrl", "xmlUrl", "url")
+_ATTRIBUTES = ("text", "title", "_note", "htmlUrl", "xmlUrl", "url")
 
 
 def texts(data: bytes, media_type: str) -> Document:
@@ -79,9 +79,8 @@ def _block(element: Element, depth: int, layout: _Layout) -> str:
     if element.tag == layout.lines[0]:
         parts = ["".join(part.itertext()) for part in element.iter(layout.lines[1])]
         return " | ".join(map(_one_line, parts)) if layout.lines[1] == "Data" else "".join(parts) + "\n"
-    words = (
-        " ".join(filter(None, (_one_line(element.get(name)) for name in _ATTRIBUTES))) if element.tag == _ITEM else ""
-    )
+    values = (_one_line(fragment(element.get(name, ""))) for name in _ATTRIBUTES if element.tag == _ITEM)
+    words = " ".join(filter(None, dict.fromkeys(values)))
     return "   " * min(depth - 1, _DEEPEST) + f"- {words}" if words else ""
 
 
