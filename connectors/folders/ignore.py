@@ -32,7 +32,8 @@ _TEMPORARY = re.compile(
     (?: ~\$ | \.~lock\. | \.\# | \._ | \.nfs | \.fuse_hidden | \.goutputstream- | [.~]syncthing[.~] ) .*
     | ~ .* \.tmp | \# .+ \# | (?:eh)?thumbs\.db | desktop\.ini | \.ds_store
     | .+ (?: ~ | \. (?:
-        crdownload | part | partial | download | opdownload | fdmdownload | aria2 | ytdl | icloud | !ut | !qb | bc!
+        crdownload | part | partial | download | opdownload | fdmdownload | filepart | dtapart | ffs_tmp | aria2 | ytdl | icloud
+        | !ut | !qb | bc! | !bt | jc!
         | (?:kate-)?sw[nop] | sb-[0-9a-f]{8}-\w{6} | [a-z]\w{0,4} \.tmp (?:[.-]?\w+)?
     ))
     """,

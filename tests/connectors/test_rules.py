@@ -79,7 +79,18 @@ TEMPORARY = (
     *(".a.md.swp", "a.md.swp", ".a.md.kate-swp", ".goutputstream-X1Y2Z3", "a.md.tmp.12345", "a.md.tmp"),
     *(".syncthing.a.md.tmp", "~syncthing~a.md.tmp", ".a.md.icloud", "._a.md", ".DS_Store", "Thumbs.db", "desktop.ini"),
     *("a.pdf.crdownload", "Unconfirmed 388.crdownload", "a.docx.part", "a.PARTIAL", "a.aria2", "a.opdownload", "a.!ut"),
-    *("a.bc!", "a.pdf.download", ".nfs0001", ".fuse_hidden0001"),
+    *(
+        "a.pdf.filepart",
+        "a.pdf.dtapart",
+        "a.pdf.ffs_tmp",
+        "a.!qB",
+        "a.!bt",
+        "a.jc!",
+        "a.bc!",
+        "a.pdf.download",
+        ".nfs0001",
+        ".fuse_hidden0001",
+    ),
 )
 
 
