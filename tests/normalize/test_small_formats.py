@@ -249,3 +249,34 @@ def test_invalid_toml_stays_text(block: str) -> None:
     document = _read(f"+++\n{block}\n+++\nx", "a.md")
     assert document.text.endswith("+++\nx")
     assert len(document.warnings) == 1
+
+
+def test_file_in_the_text_of_a_message_is_named() -> None:
+    head = "From: a@b.example\nDate: Tue, 4 Jun 2019 10:11:12 +0200\nSubject: x\nMIME-Version: 1.0\n\n"
+    lines = "M1TE&.#EA`0`!`(```````///___R'Y!`$`````+``````!\n`\n"
+    document = _read(
+        f"{head}See:\n\nbegin 644 my weir.gif\n{lines}end\n\nThe picture shows the weir in the flood of last week.\n",
+        "a.eml",
+    )
+    assert document.text == "See:\n\nmy weir.gif\n\nThe picture shows the weir in the flood of last week."
+    assert document.warnings == ("files in the text (uuencode) were not read; only their names are in the text",)
+    words = "begin 644 days ago\nand\nend"
+    assert (_read(head + words, "a.eml").text, _read(head + words, "a.eml").warnings) == (words, ())
+    started = time.process_time()
+    _read(head + "begin 644 a\n" * 100_000 + lines * 10_000, "a.eml")
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (
+            "From: Ada <ada@example.org>\nTo: Bo\nSubject: Apples\nDate: Tue, 4 Jun 2019 10:11:12 +0200\n\nü",
+            "message/rfc822",
+        ),
+        ("From: Ada\nSubject: Apples\n\nwords", "text/plain"),
+        ("Date: today\nSubject: Apples\n\nFrom: x", "text/plain"),
+    ],
+)
+def test_message_saved_as_text_is_a_message(text: str, kind: str) -> None:
+    assert _read(text, "a.txt").media_type == kind

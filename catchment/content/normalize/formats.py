@@ -103,6 +103,8 @@ _MAILBOX_START = re.compile(r"From [^\n]*\d\d:\d\d[^\n]*\n[!-9;-~]+:")
 _HEADERS = re.compile(r"(?:\d+[ \t]*\r?\n)?(?>(?:[!-9;-~]++:|[ \t])[^\n]*+\n)+")
 _HEADER = re.compile(r"^([!-9;-~]+):", re.MULTILINE)
 _TRANSPORTED = frozenset({"message-id", "received", "return-path", "to"})
+_PRINTED = frozenset({"from", "date", "subject"})
+"""The headers of a message that a mail program saved as text."""
 _SAVED = re.compile(
     r"^(?:snapshot-)?content-location:|^content-type:\s*multipart/related\b", re.IGNORECASE | re.MULTILINE
 )
@@ -195,7 +197,8 @@ def _mail(head: str) -> str | None:
     names = {name.lower() for name in _HEADER.findall(headers[0])} if headers else set()
     if headers and "mime-version" in names and not names & _TRANSPORTED and _SAVED.search(headers[0]):
         return SAVED_PAGE
-    return MAIL if "from" in names and names & {*_TRANSPORTED, "mime-version"} - {"to"} else None
+    is_mail = names >= _PRINTED or ("from" in names and names & {*_TRANSPORTED, "mime-version"} - {"to"})
+    return MAIL if is_mail else None
 
 
 def _is_base64(data: bytes) -> bool:

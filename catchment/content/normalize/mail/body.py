@@ -18,6 +18,8 @@ from catchment.content.normalize.mail.replies import mark_replies
 _MAX_TEXT = 20 * 1024 * 1024
 _MAX_ATTACHED = 5
 _ENRICHED = re.compile(r"<param>(?>(?:[^<]++|<(?!/?param>))*)(?:</param>|\Z)|</?[A-Za-z][^<>]{0,60}>", re.IGNORECASE)
+_UUENCODED = re.compile(r"^begin [0-7]{3,4} (\S[^\n]{0,250})\n(?:[!-`][ -`]{0,90}\n)++end[ \t]*$", re.MULTILINE)
+"""A file in a plain text, as programs wrote it before MIME."""
 _REPORTS = frozenset(
     {
         "message/delivery-status",
@@ -153,6 +155,9 @@ class _Reader:
             return _ENRICHED.sub("", text.replace("<<", "\ue000")).replace("\ue000", "<")
         if part.parameters.get("format", "").lower() == "flowed":
             text = unflowed(text, part.parameters.get("delsp", "").lower() == "yes")
+        text, files = _UUENCODED.subn(r"\1", text)
+        if files:
+            self._body.warn("files in the text (uuencode) were not read; only their names are in the text")
         text, signed, encrypted = unarmored(text)
         self._body.signed = self._body.signed or signed
         if encrypted:
