@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import plistlib
 import time
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from catchment.content.normalize import normalize
 from catchment.content.normalize.decode import declared_encoding
 from catchment.content.normalize.tex import with_letters
+from catchment.errors import ParseError
 from catchment.model import Document, RawContent
 
 _DIAGRAM = (
@@ -280,3 +282,22 @@ def test_file_in_the_text_of_a_message_is_named() -> None:
 )
 def test_message_saved_as_text_is_a_message(text: str, kind: str) -> None:
     assert _read(text, "a.txt").media_type == kind
+
+
+@pytest.mark.parametrize("form", [plistlib.FMT_XML, plistlib.FMT_BINARY])
+def test_address_of_a_bookmark_is_read(form: plistlib.PlistFormat) -> None:
+    assert (
+        _read(plistlib.dumps({"URL": "https://weir.example/?a=1&b=2"}, fmt=form), "a.webloc").text
+        == "https://weir.example/?a=1&b=2"
+    )
+    for values in ({}, [], {"URL": 1}):
+        with pytest.raises(ParseError, match="bookmark"):
+            _read(plistlib.dumps(values, fmt=form), "a.webloc")
+
+
+@pytest.mark.parametrize(
+    "data", [b"bplist00", b"bplist00" + b"\xd1" * 60, b"<plist><dict><string>x</string></dict></plist>", b"words"]
+)
+def test_damaged_bookmark_is_an_error(data: bytes) -> None:
+    with pytest.raises(ParseError, match="bookmark"):
+        _read(data, "a.webloc")

@@ -1,10 +1,10 @@
-"""Read the formats in which programs exchange their data: calendars, contacts, diagrams, routes, outlines, notes, subtitles."""
+"""Read the formats in which programs exchange data: calendars, contacts, bookmarks, diagrams, routes, outlines, notes, subtitles."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from catchment.content.normalize.exchange import calendars, contacts, diagrams, subtitles, xml_texts
+from catchment.content.normalize.exchange import bookmarks, calendars, contacts, diagrams, subtitles, xml_texts
 from catchment.content.normalize.language_detection import language
 from catchment.model import Document
 
@@ -13,6 +13,7 @@ _READERS = {
     "text/vcard": contacts.contacts,
     "text/vtt": subtitles.subtitles,
     "application/x-subrip": subtitles.subtitles,
+    "application/x-webloc": bookmarks.bookmark,
     "application/vnd.jgraph.mxfile": diagrams.diagram,
     "application/vnd.excalidraw+json": diagrams.drawing,
     "application/gliffy+json": diagrams.drawing,

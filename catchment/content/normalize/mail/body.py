@@ -18,7 +18,7 @@ from catchment.content.normalize.mail.replies import mark_replies
 _MAX_TEXT = 20 * 1024 * 1024
 _MAX_ATTACHED = 5
 _ENRICHED = re.compile(r"<param>(?>(?:[^<]++|<(?!/?param>))*)(?:</param>|\Z)|</?[A-Za-z][^<>]{0,60}>", re.IGNORECASE)
-_UUENCODED = re.compile(r"^begin [0-7]{3,4} (\S[^\n]{0,250})\n(?:[!-`][ -`]{0,90}\n)++end[ \t]*$", re.MULTILINE)
+_UUENCODED = re.compile(r"^begin [0-7]{3,4} (\S[^\n]{0,250})\n(?>(?:[!-`][ -`]{0,90}\n)+)end[ \t]*$", re.MULTILINE)
 """A file in a plain text, as programs wrote it before MIME."""
 _REPORTS = frozenset(
     {

@@ -1,0 +1,21 @@
+"""Read the bookmarks of macOS (`.webloc`), property lists in XML or in binary form."""
+
+from __future__ import annotations
+
+import plistlib
+from xml.parsers.expat import ExpatError
+
+from catchment.errors import ParseError
+from catchment.model import Document
+
+
+def bookmark(data: bytes, media_type: str) -> Document:
+    """Return the address. Raises ParseError if there is none."""
+    try:
+        values = plistlib.loads(data)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, ExpatError):
+        values = None  # the library checks the syntax, but not what it consists of
+    address = values.get("URL") if isinstance(values, dict) else None
+    if not isinstance(address, str):
+        raise ParseError("the bookmark is damaged; save it again")
+    return Document(text=address, media_type=media_type)
