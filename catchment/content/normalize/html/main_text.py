@@ -1,7 +1,8 @@
 """Read the main text of a web page, without its navigation, comments and advertisements.
 
 trafilatura selects the text, and `html` writes the selected part of the page as Markdown: trafilatura's own output loses the
-numbers of lists, nested tables and code. Pages without main text are read whole, except for the navigation.
+numbers of lists, nested tables and code. Prose of an article that it drops is put back. Pages without main text
+are read whole, except for the navigation.
 """
 
 from __future__ import annotations
@@ -52,6 +53,11 @@ _GRAM = 4
 """Words. Shorter lines are common in navigation too; they count only between lines of the main text."""
 _LEAST_SHARE = 0.6
 """Share of the word sequences of a line that are in the selected text."""
+_PROSE = 12
+"""Words of a line, most of them outside links, from which it is prose."""
+_LEAST_PROSE, _MOST_LINKS = 0.2, 0.5
+"""Shares of the prose and of the linked words of a page; with less prose or more links, a selection is no main text."""
+_LEADS = ("description", "og:description", "twitter:description")
 _LEAST_WRITTEN = 0.33
 """Share of the selected words below which it is used as it is: it was in elements that `html` omits, such as `noscript`."""
 _LOGIN_CHARACTERS = 500
@@ -69,11 +75,13 @@ def web_page(data: bytes, address: str, media_type: str = "text/html", encoding:
     elif is_whole:
         text = _for_selection(tree, page.decode())
     del page
-    unseen, selected = _unseen(tree, text) if is_whole else (set[int](), "")
+    fields = meta(tree)
+    leads = {"".join(_words(fields.get(key, ""))) for key in _LEADS}
+    unseen, selected = _unseen(tree, text, leads) if is_whole else (set[int](), "")
     body = markdown_of(tree, frozenset(unseen)).replace("\xad", "")
     if selected and len(_words(selected)) * _LEAST_WRITTEN > len(_words(body)):
         body = selected
-    facts = facts_of(tree, meta(tree), base)
+    facts = facts_of(tree, fields, base)
     named = named_language(tree)
     asks_for_login = len(body) < _LOGIN_CHARACTERS and tree.css_first("input[type=password]") is not None
     del tree
@@ -132,24 +140,40 @@ def _for_selection(tree: Any, page: str) -> str:
     return _READINGS.sub("", tree.html) if boxes or controls or tree.css_first("ruby") is not None else page
 
 
-def _unseen(tree: Any, page: str) -> tuple[set[int], str]:
+def _unseen(tree: Any, page: str, leads: set[str]) -> tuple[set[int], str]:
     """Return the `mem_id`s of the nodes outside the main text, and the main text as trafilatura selects it."""
-    selected = ""
+    selected, kept = "", list[bool]()
     if page:
         lines = _Lines()
         walk(tree.body or tree.root, lines)
-        selected = _selected(page) if lines.are_few() else ""
-    unseen = lines.outside(_kept(lines.lines, selected)) if selected else _navigation(tree)
+        if lines.are_few():
+            selected, kept = _selection(lines.lines, page, leads)
+    unseen = lines.outside(kept) if selected else _navigation(tree)
     signs = (link for link in tree.css("a[href^='#']") if not _words(link.text()))  # such as "¶" beside a heading
     return unseen | {link.mem_id for link in signs}, selected
 
 
-def _selected(page: str) -> str:
+def _selection(lines: list[_Line], page: str, leads: set[str]) -> tuple[str, list[bool]]:
+    """Return the main text as trafilatura selects it, and for each line of the page whether it is of the main text.
+
+    If the quick selection is no main text, the one that asks two more algorithms is taken. It takes twice the time, and often
+    adds the next article of the page.
+    """
+    selected, kept = "", list[bool]()
+    for is_quick in (True, False):
+        selected = _selected(page, is_quick)
+        kept = _kept(lines, selected, leads)
+        if _is_main(lines, kept):
+            break
+    return selected, kept
+
+
+def _selected(page: str, is_quick: bool) -> str:
     """Return the main text as trafilatura selects it, or ""."""
     import trafilatura
 
     try:
-        return trafilatura.extract(page, include_comments=False) or ""
+        return trafilatura.extract(page, include_comments=False, fast=is_quick) or ""
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - a page that it cannot read is read whole, whatever it raises
@@ -167,6 +191,14 @@ class _Line:
 
     nodes: list[int] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
+    linked: int = 0
+    """Number of words within links."""
+    place: int = 0
+    """Hash of the names and classes of the blocks around the line, within its article."""
+
+    @property
+    def is_prose(self) -> bool:
+        return len(self.words) >= _PROSE and self.linked * 2 <= len(self.words)
 
 
 class _Lines:
@@ -176,7 +208,8 @@ class _Lines:
         self.lines = [_Line()]
         self.code: list[tuple[int, int, int]] = []
         self._starts: list[int] = []
-        self._readings = 0
+        self._readings = self._links = 0
+        self._places = [0]
 
     def enter(self, node: Any) -> None:
         tag = node.tag
@@ -184,19 +217,27 @@ class _Lines:
             self.lines[-1].nodes.append(node.mem_id)
         if tag in _BREAKS:
             self._end_line()
+            kind = node.mem_id if tag == "article" else node.attributes.get("class")
+            self._places.append(hash((self._places[-1], tag, kind)))
         self._readings += tag in READINGS
+        self._links += tag == "a"
         if tag == "-text" and not self._readings:
-            self.lines[-1].words += _words(node.text_content or "")
+            words, line = _words(node.text_content or ""), self.lines[-1]
+            line.words += words
+            line.linked += len(words) if self._links else 0
+            line.place = self._places[-1]
         elif tag == "pre":
             self._starts.append(len(self.lines) - 1)
 
     def leave(self, node: Any) -> None:
         tag = node.tag
         self._readings -= tag in READINGS
+        self._links -= tag == "a"
         if tag == "pre":
             self.code.append((node.mem_id, self._starts.pop(), len(self.lines)))
         if tag in _BREAKS:
             self._end_line()
+            self._places.pop()
 
     def are_few(self) -> bool:
         nodes = sum(len(line.nodes) for line in self.lines)
@@ -216,8 +257,8 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(normalize("NFC", text))
 
 
-def _kept(lines: list[_Line], selected: str) -> list[bool]:
-    """Tell for each line whether it is of the selected text.
+def _kept(lines: list[_Line], selected: str, leads: set[str]) -> list[bool]:
+    """Tell for each line whether it is of the selected text, or prose that belongs to it.
 
     Lines are aligned with those of the selected text. The remaining text had other line breaks; its lines are found by words.
     """
@@ -237,6 +278,7 @@ def _kept(lines: list[_Line], selected: str) -> list[bool]:
         if not kept[index] and len(words) >= _GRAM:
             own = _grams(words, _GRAM)
             kept[index] = sum(gram in grams for gram in own) >= _LEAST_SHARE * len(own)
+    _add_prose(lines, kept, leads)
     if any(kept):
         first, last = kept.index(True), len(kept) - kept[::-1].index(True)
         for index in worded:
@@ -246,6 +288,27 @@ def _kept(lines: list[_Line], selected: str) -> list[bool]:
         if kept[before] and kept[after]:
             kept[before:after] = [True] * (after - before)
     return kept
+
+
+def _add_prose(lines: list[_Line], kept: list[bool], leads: set[str]) -> None:
+    """Keep the prose that has the place of kept prose, and before it the lead, which the page states as its description.
+
+    trafilatura takes the first of the elements if advertisements divide the body of an article.
+    """
+    prose = [index for index, line in enumerate(lines) if line.is_prose]
+    first = next((index for index in prose if kept[index]), 0)
+    places = {lines[index].place for index in prose if kept[index]}
+    for index in prose:
+        is_lead = index < first and "".join(lines[index].words) in leads
+        kept[index] |= is_lead or lines[index].place in places
+
+
+def _is_main(lines: list[_Line], kept: list[bool]) -> bool:
+    """Tell whether the kept lines are a main text: a good part of the prose, without most of the links."""
+    chosen = [line for line, is_kept in zip(lines, kept, strict=True) if is_kept]
+    prose, all_prose = (sum(len(line.words) for line in part if line.is_prose) for part in (chosen, lines))
+    links, all_links = (sum(line.linked for line in part) for part in (chosen, lines))
+    return prose > _LEAST_PROSE * all_prose and links <= _MOST_LINKS * all_links
 
 
 def _grams(words: list[str], size: int) -> list[tuple[str, ...]]:
