@@ -17,8 +17,8 @@ FINAL = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 ACTIVE = ("PENDING", "RUNNING", "CANCELLING")
 """Types of the states in which the server believes that a process executes the run."""
 
-UNREPORTED = "could not report its end, because the Prefect server did not respond"
-"""The problem of a run whose final state the server refused, for example on a full disk. Prefect's engine calls it failed."""
+UNREPORTED = "could not report its state, because the Prefect server did not respond"
+"""The problem of a run whose state the server refused, for example on a full disk."""
 
 
 @dataclass(frozen=True, slots=True)

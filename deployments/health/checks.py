@@ -28,7 +28,7 @@ from catchment.telemetry.incidents import ReasonCode
 from catchment.views import health
 from catchment.views.health import Finding, SchedulePlan, SourceHealth, Verdict
 from catchment.views.sources import state_of
-from deployments.health import background, logins
+from deployments.health import background, logins, machine
 from deployments.health.announcing import AlertSettings
 from deployments.server.client import Client, api, everything, read_blocks_of
 from deployments.server.environment import POOL
@@ -46,7 +46,8 @@ T = TypeVar("T")
 def examine(home: Home) -> list[Finding]:
     """Run all checks. Takes up to ten seconds if sources do not answer: they are probed in parallel."""
     now = datetime.now(UTC)
-    findings = [health.disk(home.path), health.ledger(home, health.last_check(home), now), *health.raw_content(home)]
+    findings = [*machine.prefect_version(), health.disk(home.path), health.ledger(home, health.last_check(home), now)]
+    findings += health.raw_content(home)
     changes = transition(home)
     state = None if changes else running(home)
     if state and state.is_elsewhere:

@@ -24,7 +24,7 @@ from catchment.runtime.membership import Membership
 from catchment.views.health import Finding, Verdict
 from connectors.local_files import FolderSettings
 from deployments.server.client import api
-from deployments.server.environment import TRIED_PREFECT
+from deployments.server.environment import TRIED_PREFECT, is_tried
 from deployments.server.ports import is_free, kept_port
 from deployments.server.running import Running
 from deployments.sources.sources_file import SourceEntry
@@ -222,12 +222,11 @@ def versions(home: Home) -> list[Finding]:
     except CatchmentError:
         # `catchment health` reports other problems of the ledger.
         pass
-    if not (installed := version("prefect")).startswith(TRIED_PREFECT):
-        problem = f"the worker was tested with Prefect {TRIED_PREFECT}x, but {installed} is installed"
-        remedy = f"{REINSTALL}; or use a work pool of type process, which is slower"
-        found.append(Finding("versions", Verdict.WARN, problem, remedy))
+    found += (of_prefect := prefect_version())
     locked = _locked()
     for name, wanted in _needed().items():
+        if name == "prefect" and of_prefect:
+            continue
         try:
             installed = version(name)
         except PackageNotFoundError:
@@ -239,6 +238,14 @@ def versions(home: Home) -> list[Finding]:
             problem = f"{name} {installed} is installed, but {locked[name]} was tested"
             found.append(Finding("versions", Verdict.WARN, problem, _RENEW))
     return found or [Finding("versions", Verdict.OK, f"Prefect {version('prefect')}, and all other requirements")]
+
+
+def prefect_version() -> list[Finding]:
+    """Report a version of Prefect whose internals were not tested: the server and the worker leave them as they are."""
+    if is_tried(installed := version("prefect")):
+        return []
+    problem = f"Prefect {installed} is installed, but {TRIED_PREFECT} was tested: changes are synced seconds later"
+    return [Finding("versions", Verdict.WARN, problem, _RENEW)]
 
 
 def _needed() -> dict[str, Requirement]:

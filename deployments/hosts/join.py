@@ -27,7 +27,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership, checked_name, own_login
 from deployments.runs.work_pool import ensure_pool
 from deployments.server.client import Client, ServerError, api, checks
-from deployments.server.environment import TRIED_PREFECT, checked_login
+from deployments.server.environment import TRIED_PREFECT, checked_login, is_tried
 from deployments.server.running import Running, kept_down
 
 _SKEW_SECONDS = 2.0
@@ -173,10 +173,10 @@ def _check_server(state: Running) -> float:
         if response.status_code in (401, 403):
             raise LoginFailed("login: refused by the Prefect server; use the user:password that it was started with")
         version = response.json() if response.content[:1] == b'"' else ""
-        if not str(version).startswith(TRIED_PREFECT):
+        if not is_tried(str(version)):
             found = f"Prefect {version}" if version else "no Prefect server"
             raise Refused(
-                f"{state.server}: {found}, but hosts need Prefect {TRIED_PREFECT}x; install that version there"
+                f"{state.server}: {found}, but hosts need Prefect {TRIED_PREFECT}.x; install that version there"
             )
         date = client.get("/health").headers.get("date")
         # The date is cut to whole seconds.

@@ -23,7 +23,7 @@ from uuid import UUID
 import httpx
 import psutil
 from prefect import Flow
-from prefect.client.schemas.objects import FlowRun, State
+from prefect.client.schemas.objects import FlowRun
 from prefect.context import AsyncClientContext
 from prefect.events.worker import EventsWorker
 from prefect.exceptions import Abort, Pause
@@ -119,12 +119,12 @@ class Runner:
         try:
             flow = await asyncio.to_thread(_load, entrypoint)
             ending: Any = run_flow(flow, flow_run=run, return_type="state")
-            state: State[Any] = await ending
-            if state.is_failed() and isinstance(await state.aresult(raise_on_failure=False), httpx.HTTPError):
-                return UNREPORTED
+            await ending
         except (Abort, Pause):
             # The server refused a state, for example because the run was cancelled before it started.
             return ""
+        except httpx.HTTPError:
+            return UNREPORTED
         except asyncio.CancelledError:
             return self._runs[run.id].problem if run.id in self._runs else ""
         except Exception as error:  # noqa: BLE001 - the worker sets the state of a run whose flow could not set it

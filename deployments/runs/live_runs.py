@@ -22,7 +22,7 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import Scheduled
 
 from catchment.errors import CatchmentError
-from tasks.run_states import ACTIVE, AWAITING_RETRY, CANCELLED, CRASHED, INTERRUPTED, QUARANTINED, UNREPORTED, RunState
+from tasks.run_states import ACTIVE, AWAITING_RETRY, CANCELLED, CRASHED, INTERRUPTED, QUARANTINED, RunState
 
 HELD_AFTER = 2
 """Restarts of the runner, without a completed sync in between, after which the source that caused them is held."""
@@ -46,8 +46,7 @@ RunEnd = str | Loss
 class Ending:
     """How a run ended, as its worker saw it. `problem` is empty if the flow set its own final state.
 
-    `state`: the state of a run with a problem. `may_restart`: a run that had not started is scheduled again. `is_unreported`:
-    the server refused the flow's own final state, so a state `Failed` is the engine's.
+    `state`: the state of a run with a problem. `may_restart`: a run that had not started is scheduled again.
     """
 
     problem: str = ""
@@ -55,7 +54,6 @@ class Ending:
     state: RunState = CRASHED
     was_cancelled: bool = False
     may_restart: bool = False
-    is_unreported: bool = False
 
     def state_for(self, run: FlowRun) -> State[Any] | None:
         """Return the state that the run should have; None if its own is right."""
@@ -65,8 +63,7 @@ class Ending:
         was_cancelled = self.was_cancelled or own.type is StateType.CANCELLING
         # The engine calls a cancelled task a crash, without the reason.
         is_unexplained = own.type is StateType.CRASHED and (bool(self.problem) or was_cancelled)
-        is_of_engine = own.type is StateType.FAILED and self.is_unreported
-        if not (own.type in ACTIVE or own.name == AWAITING_RETRY.name or is_unexplained or is_of_engine):
+        if not (own.type in ACTIVE or own.name == AWAITING_RETRY.name or is_unexplained):
             return None
         if was_cancelled:
             return CANCELLED.because(f"Cancelled: {self.problem}" if self.problem else CANCELLED.name)
@@ -154,7 +151,7 @@ class LiveRuns:
         """Return how an executed run ended. After a loss of the runner, none of its runs has an ending before the judgement."""
         if isinstance(end, str):
             problem, was_cancelled = f"the run {end}" if end else "", self._runs[run].was_cancelled
-            return Ending(problem, was_cancelled=was_cancelled, is_unreported=end == UNREPORTED)
+            return Ending(problem, was_cancelled=was_cancelled)
         if self._judgement is None or self._judgement[0] is not end:
             self._judgement = end, asyncio.create_task(self._judge(end))
         verdict = await asyncio.shield(self._judgement[1])

@@ -109,8 +109,7 @@ async def finish(client: PrefectClient, run: UUID, ending: Ending) -> State[Any]
     state = state or flow_run.state
     was_cancelled = ending.was_cancelled or (state is not None and state.type is StateType.CANCELLED)
     if ending.problem or was_cancelled:
-        # The server accepted the final states of the subflows that have one.
-        with_it = replace(ending, was_cancelled=was_cancelled, is_unreported=False)
+        with_it = replace(ending, was_cancelled=was_cancelled)
         for subflow in await _runs(client, {"parent_flow_run_id": {"any_": [run]}}):
             if (corrected := with_it.state_for(subflow)) is not None:
                 await _end(client, subflow, corrected)

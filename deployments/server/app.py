@@ -1,6 +1,6 @@
 """The process of the Prefect server: `python -P -m deployments.server.app FD`, where FD is the listening socket.
 
-Differs from `prefect server start` in ten ways:
+Differs from `prefect server start` in nine ways:
 
 - Every SQLite transaction starts with BEGIN IMMEDIATE. Prefect starts them DEFERRED: a read that becomes a write after
   another connection wrote fails at once, whatever the busy timeout. The API then answers 503, and clients back off for seconds.
@@ -11,9 +11,6 @@ Differs from `prefect server start` in ten ways:
 - A browser signs in by a one-time link (`deployments/server/signin.py`).
 - The runs that the server creates have no random names (`deployments/server/run_names.py`).
 - Block types are registered once per database, not at every start.
-- The application is made once, and the time zones are listed once. Prefect makes the application again for each action of an
-  automation (it finds the first one by a hash of all settings, and sets up the logs anew), and lists the zones for each
-  schedule that it reads. Both take the event loop a tenth of a second or more.
 - Garbage is collected in a thread. An abandoned request leaves an SQLite cursor behind, and collecting it waits until its
   connection is idle. On the event loop this could deadlock with a transaction that waits for the event loop, until SQLite's
   busy timeout of a minute.
@@ -29,13 +26,12 @@ import threading
 import time
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, MutableMapping
-from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
-from deployments.server.environment import TRIED_PREFECT
+from deployments.server.environment import is_tried
 from deployments.server.prefect_database import block_type_settings
 
 if TYPE_CHECKING:
@@ -63,18 +59,17 @@ def main(listening: socket.socket) -> None:
     ):
         os.environ["PREFECT_SERVER_UI_STATIC_DIRECTORY"] = str(Home.default().prefect / "ui")
     # Imported here: Prefect reads the settings when it is imported.
-    import prefect
     import uvicorn
 
-    from deployments.server.run_names import name_runs
     from deployments.server.signin import with_signin
     from deployments.server.ui_acts import note, recorded
 
-    if prefect.__version__.startswith(TRIED_PREFECT):
-        begin_immediately()
-        name_runs()
+    adapt_prefect()
     collect_aside()
-    app = with_signin(recorded(made_once(), note), Home.default().signin_keys, os.environ["PREFECT_API_AUTH_STRING"])
+    from prefect.server.api.server import create_app
+
+    app = recorded(create_app(final=True), note)
+    app = with_signin(app, Home.default().signin_keys, os.environ["PREFECT_API_AUTH_STRING"])
     config = uvicorn.Config(
         refusing_odd_logins(restricted(app, listening.getsockname()[1])),
         log_level="warning",
@@ -84,19 +79,15 @@ def main(listening: socket.socket) -> None:
     uvicorn.Server(config).run(sockets=[listening])
 
 
-def made_once() -> ASGIApp:
-    """Return Prefect's application, also for Prefect's own clients in this process. Its time zones are listed once."""
-    from prefect._internal.schemas import validators
-    from prefect.server.api import server
+def adapt_prefect() -> None:
+    """Change the parts of Prefect that are not public, in this process. Does nothing with a version that was not tested."""
+    from prefect import __version__
 
-    validators.get_timezones = cache(validators.get_timezones)  # type: ignore[attr-defined]
-    app, make = server.create_app(final=True), server.create_app
+    from deployments.server.run_names import name_runs
 
-    def create_app(*given: Any, **named: Any) -> Any:
-        return make(*given, **named) if given or named else app
-
-    server.create_app = create_app
-    return app
+    if is_tried(__version__):
+        begin_immediately()
+        name_runs()
 
 
 def begin_immediately() -> None:

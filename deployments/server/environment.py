@@ -17,8 +17,8 @@ from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
 
 POOL = "catchment"
-TRIED_PREFECT = "3.8."
-"""Prefix of the Prefect versions whose internals the worker and the server were tested with."""
+TRIED_PREFECT = "3.9"
+"""The Prefect version whose internals the worker and the server were tested with, without its last number."""
 
 _ALLOCATOR: Mapping[str, str] = MappingProxyType(
     {
@@ -66,6 +66,11 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "PREFECT_CLI_COLORS": "false",
     }
 )
+
+
+def is_tried(version: str) -> bool:
+    """Whether the worker and the server were tested with this version of Prefect."""
+    return version.startswith(f"{TRIED_PREFECT}.")
 
 
 def child_environment(home: Home, *, port: int, auth: str) -> dict[str, str]:

@@ -29,7 +29,7 @@ from catchment.views import health as probes
 from catchment.views.health import Finding, HealthReport, Verdict
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
-from deployments.health import checks, page
+from deployments.health import checks, machine, page
 from deployments.server import client
 from deployments.server.running import Running, record, running, supervisor_lock
 from deployments.sources.sources_file import SourceEntry, SourcesFile
@@ -86,6 +86,16 @@ def test_system_that_is_starting_or_stopping_is_reported_as_such(cli: Cli, fille
     assert (health.code, server["verdict"], server["said"]) == (0, "warn", f"Catchment is {changes}")
     assert status.out.startswith(f"Catchment is {changes}")
     assert (sync.code, sync.err) == (10, f"catchment: still {changes}; try again in a minute\n")
+
+
+def test_version_of_prefect_that_was_not_tested_is_reported(
+    cli: Cli, server: Standin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = machine.version
+    monkeypatch.setattr(machine, "version", lambda name: "3.10.0" if name == "prefect" else real(name))
+    [found] = [finding for finding in cli("health", "--json").json["findings"] if finding["probe"] == "versions"]
+    assert (found["verdict"], "Prefect 3.10.0" in found["said"]) == ("warn", True)
+    assert "catchment up --detach" in found["remedy"]
 
 
 def test_web_process_that_is_silent_is_reported(cli: Cli, server: Standin, filled: Path) -> None:

@@ -36,7 +36,7 @@ class SharedServer:
 
     port: int
     authority: Path
-    version: str = "3.8.4"
+    version: str = "3.9.4"
     needs_login: bool = True
     refused: list[str] = field(default_factory=list)
     """Paths that are answered with status 500."""
@@ -127,7 +127,7 @@ def test_client_trusts_the_authority_of_the_host_and_no_other(joined: Home, serv
     assert membership is not None
     state = shared_server(joined, membership)
     with api(state) as client:
-        assert client.get("/admin/version").json() == "3.8.4"
+        assert client.get("/admin/version").json() == "3.9.4"
     by_address = replace(state, server=f"https://127.0.0.1:{server.port}")
     refused = r"certificate refused \(IP address mismatch.*--ca FILE"
     with api(by_address) as client, pytest.raises(ServerUnreachable, match=refused):
@@ -183,7 +183,7 @@ def test_join_refuses_a_server_on_which_hosts_cannot_work(home: Home, server: Sh
     error = refusal(home, request)
     assert isinstance(error, TryAgain) and "Redis" in str(error)
     server.version = "3.4.0"
-    assert "Prefect 3.4.0, but hosts need Prefect 3.8.x" in str(refusal(home, request))
+    assert "Prefect 3.4.0, but hosts need Prefect 3.9.x" in str(refusal(home, request))
     server.needs_login = False
     assert "requires no login" in str(refusal(home, request))
 

@@ -80,7 +80,7 @@ class Prefect:
                 return 200 if is_there else 404, {}
             case "GET", _ if path == f"/work_pools/{POOL}":
                 return 404, {}
-        return 200, {"lease_id": "lease"} if "lease" in path else "3.8.4"
+        return 200, {"lease_id": "lease"} if "lease" in path else "3.9.4"
 
 
 @pytest.fixture

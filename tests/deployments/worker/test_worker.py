@@ -67,7 +67,7 @@ def test_run_whose_end_the_server_refused_is_a_crash(pool: Pool) -> None:
     run = pool.run("unreported")
 
     crashed = until(lambda: (found := pool.read(run)) and found["state_type"] == "CRASHED" and found)
-    assert crashed["state"]["message"].startswith("The run could not report its end")
+    assert crashed["state"]["message"].startswith("The run could not report its state")
     of_run = {"flow_runs": {"parent_flow_run_id": {"any_": [run]}}}
     [subflow] = pool.client.post("/flow_runs/filter", json=of_run).raise_for_status().json()
     assert subflow["state_type"] == "FAILED", "its own state was reported"
