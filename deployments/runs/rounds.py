@@ -6,7 +6,6 @@ The functions below the rounds release jobs in the ledger. Each opens the ledger
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator, Set
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import timedelta
@@ -19,6 +18,7 @@ from catchment.errors import CatchmentError, NotFound
 from catchment.ledger import OFF, Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.membership import ANY
+from catchment.runtime.server_report import ServerReport
 from catchment.sync import revoke
 from catchment.telemetry.incidents import ReasonCode
 from connectors import connector_class, kinds
@@ -26,12 +26,13 @@ from deployments.runs import recovery
 from deployments.runs.live_runs import Ending
 from deployments.runs.recovery import Executed
 from deployments.runs.sinks import deploy_sinks
+from deployments.runs.state_tags import mark
 from deployments.server.planned import read_report
-from deployments.server.running import running
+from deployments.server.running import Running, running
 from deployments.sources.sources_file import SourcesFile
 from tasks.coalesce import request_once
 from tasks.embed import request_embedding
-from tasks.run_states import INTERRUPTED
+from tasks.run_states import COALESCED, COMPLETED, INTERRUPTED, SKIPPED
 from tasks.source_events import emit
 
 _SECONDS = 30.0
@@ -41,7 +42,11 @@ _FIRST_SECONDS = 10.0
 """Time for the first round, during which no run starts."""
 _REPORT_SECONDS = 90.0
 """Time between two reports of the server's plans: each can cost it half a second."""
+_SETTLE_SECONDS = 1.0
+"""Time from a change to its report: the server emits an event before it commits, and changes come in bursts."""
 _BEAT_SECONDS = 10.0
+_UNMARKED = (COMPLETED.name, SKIPPED.name, COALESCED.name)
+"""States of runs after which a source without a mark needs none."""
 _LOOK_BACK = timedelta(minutes=10)
 """Maximum age of a crash that is resumed. The first round resumes crashes of any age."""
 
@@ -70,7 +75,8 @@ class RecoveryRounds:
         self._warn = warn
         self._since: timedelta | None = None
         self._has_requested = False
-        self._report_at = 0.0
+        self._changed = asyncio.Event()
+        self._marked: Set[str] = frozenset()
         self._silent: Set[str] = frozenset()
         self._due = asyncio.Event()
 
@@ -85,7 +91,6 @@ class RecoveryRounds:
         while True:
             is_correct = await self._correct(client)
             await self.reclaim()
-            await self._report()
             is_resumed = await self._resume(client)
             if self._executed.host:
                 await self._clear_for_other_hosts()
@@ -99,6 +104,28 @@ class RecoveryRounds:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._due.wait(), _SECONDS if is_correct and is_resumed else _SOON_SECONDS)
             self._due.clear()
+
+    async def follow(self) -> None:
+        """Write what only the server knows to a file, and mark the deployments, until cancelled.
+
+        Every 90 seconds, and at once after `changed` and `ended`. The file is for readers without Prefect, and for the time
+        while the server is down.
+        """
+        while True:
+            self._changed.clear()
+            seconds = _REPORT_SECONDS if await self._report() else _SOON_SECONDS
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), seconds)
+            await asyncio.sleep(_SETTLE_SECONDS)
+
+    def changed(self) -> None:
+        """Note that a deployment was created, changed or deleted."""
+        self._changed.set()
+
+    def ended(self, source: str, state: str | None) -> None:
+        """Note the final state of a run of a source, which may change its mark."""
+        if source in self._marked or state not in _UNMARKED:
+            self._changed.set()
 
     async def beat(self) -> None:
         """Tell the other hosts every ten seconds that this one is at work, until cancelled."""
@@ -192,13 +219,17 @@ class RecoveryRounds:
         except CatchmentError as error:
             self._put_off(error)
 
-    async def _report(self) -> None:
-        """Write what only the server knows to a file, for readers without Prefect and for the time while the server is down."""
-        if time.monotonic() < self._report_at or (state := running(self._home)) is None:
-            return
-        if report := await asyncio.to_thread(read_report, state):
+    async def _report(self) -> bool:
+        """Return whether the server and the ledger responded."""
+        if (state := running(self._home)) is None or (report := await asyncio.to_thread(read_report, state)) is None:
+            return False
+        try:
             await asyncio.to_thread(report.write, self._home)
-            self._report_at = time.monotonic() + _REPORT_SECONDS
+            self._marked = await asyncio.to_thread(mark_deployments, self._home, state, report)
+        except CatchmentError as error:
+            self._put_off(error)
+            return False
+        return True
 
     def _put_off(self, error: Exception) -> None:
         self._warn(f"Recovery postponed ({type(error).__name__}: {error})")
@@ -256,6 +287,12 @@ def clear_for_other_hosts(home: Home) -> None:
     with _opened(home) as ledger:
         if ledger is not None:
             revoke.clear_for_other_hosts(home, ledger)
+
+
+def mark_deployments(home: Home, state: Running, report: ServerReport) -> Set[str]:
+    """Mark the deployments of the sources. Returns the sources with a mark."""
+    with _opened(home) as ledger:
+        return frozenset() if ledger is None else mark(home, ledger, state, report)
 
 
 def sinks_to_supply(home: Home) -> list[str]:

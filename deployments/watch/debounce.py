@@ -81,6 +81,12 @@ class Debounce:
         """Record that any path may have changed: events were lost, or the source was not watched for a while."""
         self._become_due(now)
 
+    def look(self, now: float) -> None:
+        """Let a source that waits for the server read its status now, because a deployment changed there."""
+        if self._due:
+            self._delay = 0.0
+            self._look_at = now
+
     def wake_at(self) -> float:
         """The time of the next call of `needs_status` if no change comes first; infinity if the source is idle."""
         return min(self._trailing_edge(), self._look_at)

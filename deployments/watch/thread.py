@@ -29,6 +29,11 @@ class WatcherThread:
         """Start the thread. Call once."""
         self._thread.start()
 
+    def look(self) -> None:
+        """Read the status of the sources that wait for a deployment again."""
+        if self._watcher is not None:
+            self._watcher.look()
+
     def stop(self) -> None:
         """Stop watching, and wait up to five seconds for the thread."""
         self._stopped.set()

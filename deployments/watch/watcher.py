@@ -29,6 +29,8 @@ _COMPLETE = 60.0
 _FALLBACK = 900.0
 """Seconds between two full syncs of a watched source without a schedule; they find changes that the kernel did not report."""
 _SLEPT = 2.0
+_SERVER = ""
+"""In place of a source's name: an event of the server's deployments."""
 _AT_ONCE = 2_000
 """Events processed before the clock is read again."""
 
@@ -84,6 +86,10 @@ class Watcher:
         """Stop `run` soon. Thread-safe."""
         self._events.put(None)
 
+    def look(self) -> None:
+        """Read the status of the sources that wait for a deployment again, because one has changed. Thread-safe."""
+        self._events.put((_SERVER, ""))
+
     def run(self) -> None:
         """Watch until `stop`."""
         if read(self._home) is None:
@@ -117,6 +123,9 @@ class Watcher:
                 if queued is None:
                     return False
                 name, event = queued
+                if name == _SERVER:
+                    for watched in self._sources.values():
+                        watched.debounce.look(time.monotonic())
                 if source := self._sources.get(name):
                     source.handle(time.monotonic(), event)
                     if isinstance(event, WatchEvent):

@@ -21,6 +21,7 @@ _RUNNABLE = (
     "prefect.flow-run.Resuming",
     "prefect.flow-run.Rescheduled",
 )
+_OF_DEPLOYMENTS = ("prefect.deployment.created", "prefect.deployment.updated", "prefect.deployment.deleted")
 _PAUSE_SECONDS = 2.0
 
 
@@ -63,9 +64,15 @@ class Bell:
         return is_reported
 
 
-async def listen(pool: UUID, bell: Bell, cancel: Callable[[UUID], object], warn: Callable[[str], None]) -> None:
+async def listen(
+    pool: UUID,
+    bell: Bell,
+    cancel: Callable[[UUID], object],
+    deployments_changed: Callable[[], object],
+    warn: Callable[[str], None],
+) -> None:
     """Follow the server's events of a work pool, forever. The slow poll finds runs whose events were lost."""
-    names = EventNameFilter(name=[*_RUNNABLE, CANCELLING])
+    names = EventNameFilter(name=[*_RUNNABLE, *_OF_DEPLOYMENTS, CANCELLING])
     ours = EventAnyResourceFilter(id=[f"prefect.work-pool.{pool}"])
     reachable = True
     while True:
@@ -73,8 +80,12 @@ async def listen(pool: UUID, bell: Bell, cancel: Callable[[UUID], object], warn:
             async with get_events_subscriber(filter=EventFilter(event=names, any_resource=ours)) as events:
                 reachable = True
                 bell.ring()
+                deployments_changed()
                 async for event in events:
-                    _answer(event, bell, cancel)
+                    if event.event in _OF_DEPLOYMENTS:
+                        deployments_changed()
+                    else:
+                        _answer(event, bell, cancel)
         except Exception as error:  # noqa: BLE001 - Prefect raises a bare Exception for a refused login; polling continues
             if reachable:
                 warn(f"The event stream of the server is not available ({type(error).__name__}); polling for runs")

@@ -117,6 +117,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
                 self._duty(self._rounds.beat())
             await self._rounds.first(self.client)
             self._duty(self._rounds.run(self.client))
+            self._duty(self._rounds.follow())
         self._duty(self._look_when_rung())
         self._duty(self._runner.supervise())
         self._duty(self._adapt())
@@ -185,6 +186,8 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
                 self._publish()
                 with anyio.CancelScope(shield=True):
                     state = await self._finish(flow_run, ended)
+                if self._rounds is not None and (source := source_of(flow_run)):
+                    self._rounds.ended(source, state)
         finally:
             self._publish()
             self._bell.ring()
@@ -227,7 +230,9 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
                 return await super().get_and_submit_flow_runs()
             if not self._listening:
                 self._listening = True
-                self._duty(listen(self.work_pool.id, self._bell, self._cancel, self._logger.warning))
+                self._duty(
+                    listen(self.work_pool.id, self._bell, self._cancel, self._deployments_changed, self._logger.warning)
+                )
             self._last_polled_time = datetime.now(UTC)
             found = await self._get_scheduled_flow_runs()
             now = datetime.now(UTC)
@@ -288,6 +293,12 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
         )
         for run in await self.client.read_flow_runs(flow_run_filter=cancelling):
             self._cancel(run.id)
+
+    def _deployments_changed(self) -> None:
+        if self._rounds is not None:
+            self._rounds.changed()
+        if self.watcher is not None:
+            self.watcher.look()
 
     def _cancel(self, run: UUID) -> None:
         if self._live.cancel(run):

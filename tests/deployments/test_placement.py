@@ -44,7 +44,7 @@ def test_deployment_becomes_an_entry_again(tmp_path: Path) -> None:
     row = {
         "name": "mail",
         "entrypoint": "flows.imap.sync_imap",
-        "tags": ["source", "imap", "mine", "host:barn"],
+        "tags": ["source", "imap", "mine", "host:barn", "failing"],
         "parameters": {"name": "mail", "settings": {"host": "example.org", "user": "me", "password": "block:mail"}},
         "schedules": [
             {

@@ -135,6 +135,19 @@ def test_no_event_while_a_run_waits() -> None:
     assert debounce.wake_at() == math.inf
 
 
+def test_paused_source_is_looked_at_when_a_deployment_changes() -> None:
+    debounce, now = Debounce(), 10.0
+    debounce.look(now)
+    assert debounce.wake_at() == math.inf, "nothing has changed"
+    debounce.changed(now)
+    for _ in range(20):
+        now = debounce.wake_at()
+        assert not debounce.should_emit(now, DeploymentStatus("deployment", paused=True))
+    assert debounce.wake_at() > now + 10
+    debounce.look(now + 1)
+    emit(debounce, now + 1)
+
+
 def test_paused_source_is_due_when_resumed() -> None:
     debounce = Debounce()
     debounce.rescan(10.0)

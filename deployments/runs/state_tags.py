@@ -1,0 +1,42 @@
+"""The tags that show the state of a source in Prefect's list of deployments: `held`, `failing` or `paused`.
+
+The sources file does not have them. A deploy, by whatever program, removes them; its event puts them back at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from catchment.ledger import FAILED_OUTCOMES, Ledger, Source
+from catchment.runtime.home import Home
+from catchment.runtime.membership import Membership
+from catchment.runtime.server_report import ServerReport
+from catchment.views.sources import state_of
+from deployments.server.client import api, everything
+from deployments.server.running import Running
+from deployments.sources.placement import MARKS, other_host_of
+
+
+def mark(home: Home, ledger: Ledger, running: Running, report: ServerReport) -> Set[str]:
+    """Give the deployments of sources the tags of their states. Returns the sources that have one. Idempotent.
+
+    A joined host marks those that it has deployed. Raises LedgerError, TryAgain if the server does not respond.
+    """
+    marks = {source.name: found for source in ledger.sources.all() if (found := _mark_of(ledger, source, report))}
+    marked = {"operator": "or_", "name": {"any_": [*marks]}, "tags": {"any_": [*MARKS]}}
+    membership = Membership.of(home)
+    with api(running) as client:
+        for row in everything(client, "deployments", {"deployments": marked}):
+            own = [tag for tag in row["tags"] if tag not in MARKS]
+            tags = [*own, marks[row["name"]]] if row["name"] in marks else own
+            if "source" in own and tags != row["tags"] and not other_host_of(row, membership):
+                client.patch(f"/deployments/{row['id']}", json={"tags": tags}).raise_unless_missing()
+    return marks.keys()
+
+
+def _mark_of(ledger: Ledger, source: Source, report: ServerReport) -> str:
+    state, _ = state_of(source.name, source, report)
+    if state != "active":
+        return state
+    outcomes = (sync.outcome for sync in ledger.syncs.recent(source.id) if not sync.is_undo and sync.outcome)
+    return "failing" if next(outcomes, None) in FAILED_OUTCOMES else ""
