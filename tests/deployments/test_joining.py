@@ -21,7 +21,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership, shipped_name
 from console.main import main
 from deployments.hosts.join import JoinRequest, _protected, join
-from deployments.server.client import ServerUnreachable, api
+from deployments.server.client import ServerUnreachable, api, checks
 from deployments.server.environment import auth_string, child_environment
 from deployments.server.running import shared_server, supervisor_lock
 from tests.connectors.imap.certificates import Certified, authority, certificate
@@ -40,6 +40,8 @@ class SharedServer:
     needs_login: bool = True
     refused: list[str] = field(default_factory=list)
     """Paths that are answered with status 500."""
+    received: list[Any] = field(default_factory=list)
+    """The events that it received."""
 
     @property
     def url(self) -> str:
@@ -59,9 +61,10 @@ def server(ours: Certified, tmp_path: Path) -> Iterator[SharedServer]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             known = self.headers.get("Authorization") == f"Basic {b64encode(LOGIN.encode()).decode()}"
             path = self.path.removeprefix("/api")
+            shared.received += json.loads(content) if path == "/events" else []
             self.send_response(500 if path in shared.refused else 401 if shared.needs_login and not known else 200)
             answer: Any = {"lease_id": "lease"} if "lease" in path else shared.version
             body = json.dumps(answer).encode()
@@ -120,6 +123,14 @@ def test_joined_host_asks_the_shared_server(joined: Home, server: SharedServer) 
     assert environment["PREFECT_API_AUTH_STRING"] == LOGIN
     assert environment["PREFECT_API_SSL_CERT_FILE"] == str(joined.authorities)
     assert not {name for name in environment if name.startswith("PREFECT_SERVER_API")} - {"PREFECT_SERVER_API_HOST"}
+
+
+def test_checks_leave_one_event_in_the_feed(joined: Home, server: SharedServer) -> None:
+    membership = Membership.of(joined)
+    assert membership is not None
+    for _ in range(3):
+        checks(shared_server(joined, membership))["events"]()
+    assert len({event["id"] for event in server.received}) == 1, "Redis and PostgreSQL keep one event of an ID"
 
 
 def test_client_trusts_the_authority_of_the_host_and_no_other(joined: Home, server: SharedServer) -> None:

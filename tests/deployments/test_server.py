@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import stat
+import time
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,7 +26,7 @@ from catchment.runtime.process import pid_of
 from catchment.search.remote import WebAddress
 from catchment.settings import Home
 from deployments.runs import runs
-from deployments.server.client import api
+from deployments.server.client import api, checks
 from deployments.server.environment import auth_string, child_environment, unusable_variables
 from deployments.server.planned import read_report
 from deployments.server.running import Running, record, running, state_file, supervisor_lock, ui_login
@@ -247,6 +248,16 @@ def test_run_continues_after_the_wait_timed_out(server: Running, deploy_standin:
     with pytest.raises(TryAgain, match="still running"):
         runs.wait(server, run, timeout=0)
     assert runs.wait(server, run, timeout=PATIENCE).state_type == "COMPLETED"
+
+
+@pytest.mark.server
+def test_checks_leave_no_event_in_the_feed(server: Running) -> None:
+    for check in checks(server).values():
+        check()
+    with api(server) as client:
+        time.sleep(2)  # the server writes events once a second
+        found = client.post("/events/filter", json={"filter": {"event": {"prefix": ["catchment.probe"]}}}).json()
+    assert found["events"] == []
 
 
 @pytest.mark.server
