@@ -92,7 +92,9 @@ class Deployment(Strict):
         return self
 
 
-class _File(Strict):
+class FileFormat(Strict):
+    """A whole file."""
+
     prefect_version: str | None = Field(None, alias="prefect-version")
     name: str | None = None
     definitions: dict[str, Any] | None = None
@@ -147,9 +149,9 @@ def checked(draft: Outline, *, besides: Collection[str] = ()) -> PrefectFile:
     Raises ConfigError with the line and the remedy.
     """
     try:
-        parsed = _File.model_validate({key: value for key, value in draft.data.items() if key not in besides})
+        parsed = FileFormat.model_validate({key: value for key, value in draft.data.items() if key not in besides})
     except ValidationError as error:
-        raise complaint(draft, error, _File) from error
+        raise complaint(draft, error, FileFormat) from error
     deployments = tuple(parsed.deployments or ())
     seen: dict[str, int] = {}
     for index, deployment in enumerate(deployments):

@@ -32,7 +32,10 @@ from deployments.sources.prefect_file import (
 from deployments.sources.schedules import local_zone, seconds
 from deployments.sources.sources_version import KEY, VERSION, backup, migrated, version_of
 
-_HEADER = """\
+SCHEMA = "sources.schema.json"
+"""Name of the schema for editors in the folder of the file; `deployments/sources/editor_schema.py` writes it."""
+_HEADER = f"""\
+# yaml-language-server: $schema={SCHEMA}
 # The sources of Catchment, in the format of prefect.yaml. `catchment sources add` edits this file, and so may you:
 # check an edit with `catchment config validate`, then apply it with `catchment up`.
 # To deploy them to another Prefect server:

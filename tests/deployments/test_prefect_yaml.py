@@ -115,7 +115,7 @@ def test_a_mistake_is_told_with_its_line(right: str, wrong: str, line: int, reme
         (prefect_file.Schedule, prefect_models.RawScheduleConfig, set()),
         (prefect_file.WorkPool, prefect_models.WorkPoolConfig, set()),
         (prefect_file.ConcurrencyLimit, prefect_models.ConcurrencyLimitSpec, set()),
-        (prefect_file._File, prefect_models.PrefectYamlModel, set()),
+        (prefect_file.FileFormat, prefect_models.PrefectYamlModel, set()),
     ],
 )
 def test_accepted_keys_equal_those_of_prefect(
