@@ -1,4 +1,4 @@
-"""Read the formats in which programs exchange data: calendars, contacts, bookmarks, diagrams, routes, outlines, notes, subtitles."""
+"""Read formats in which programs exchange data: calendars, contacts, bookmarks, diagrams, routes, outlines, subtitles."""
 
 from __future__ import annotations
 
