@@ -124,7 +124,8 @@ def pptx(
         f'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" xmlns:r="{_OFFICE}"'
     )
     shape = (
-        '<p:sp><p:nvSpPr><p:cNvPr id="2" name="Box"/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr/><p:txBody><a:bodyPr/>'
+        '<p:sp><p:nvSpPr><p:cNvPr id="2" name="Box"/><p:cNvSpPr/><p:nvPr><p:ph type="title"/></p:nvPr></p:nvSpPr>'
+        "<p:spPr/><p:txBody><a:bodyPr/>"
         "<a:p><a:r><a:t>{}</a:t></a:r></a:p></p:txBody></p:sp>"
     )
     return opc(

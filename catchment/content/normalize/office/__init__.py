@@ -7,6 +7,7 @@ drawings, Mobipocket books and RTF.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -16,7 +17,18 @@ from catchment.content.normalize.decode import decode
 from catchment.content.normalize.html import html
 from catchment.content.normalize.language_detection import declared_language, language
 from catchment.content.normalize.mail.outlook import outlook
-from catchment.content.normalize.office import compound, flat, inline, iwork, mobipocket, pdf, unread, visio, workbooks
+from catchment.content.normalize.office import (
+    compound,
+    flat,
+    inline,
+    iwork,
+    mobipocket,
+    pdf,
+    slides,
+    unread,
+    visio,
+    workbooks,
+)
 from catchment.content.normalize.office.extraction import CONTROLS, XLSB, Extracted, Metadata, extracted, tidy
 from catchment.content.normalize.office.rtf import RTF, rtf
 from catchment.content.normalize.packages import LOCKED, Package
@@ -27,9 +39,9 @@ _OOXML = "application/vnd.openxmlformats-officedocument"
 _DOCX, _XLSX, _PPTX = (
     f"{_OOXML}.{kind}" for kind in ("wordprocessingml.document", "spreadsheetml.sheet", "presentationml.presentation")
 )
-_MAIN_PARTS = {_DOCX: "word/document.xml", _PPTX: "ppt/presentation.xml"}
-"""The part names under which xberg expects the main parts."""
-_SEARCHES = {_DOCX: unread.of_document, _PPTX: unread.of_slides, XLSB: unread.of_binary_workbook}
+_MAIN_PART = "word/document.xml"
+"""The name under which xberg expects the main part of a Word document."""
+_SEARCHES = {_DOCX: unread.of_document, XLSB: unread.of_binary_workbook}
 _ODF = "application/vnd.oasis.opendocument."
 _IWORK = "application/x-iwork-"
 _EPUB = "application/epub+zip"
@@ -88,8 +100,8 @@ def _content(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
     """Return text, metadata and warnings from the reader of the type."""
     if media_type.startswith((_ODF, _EPUB)) and data.startswith(b"PK") and _is_locked(Package(data)):
         raise ParseError(LOCKED)
-    if media_type == _XLSX:
-        return _workbook(data)
+    if media_type in (_XLSX, _PPTX):
+        return _opc(Package(data), workbooks.text if media_type == _XLSX else _presentation)
     if media_type.startswith(_IWORK):
         text, warnings = iwork.text(data, media_type)
         return text, Metadata(), warnings
@@ -100,9 +112,7 @@ def _content(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
     if media_type == mobipocket.MEDIA_TYPE:
         return *mobipocket.text(data), []
     if media_type.startswith(_VISIO):
-        package = Package(data)
-        text, warnings = visio.text(package)
-        return text, Metadata.of_package(package), warnings
+        return _opc(Package(data), visio.text)
     return _extraction(data, media_type)
 
 
@@ -114,12 +124,15 @@ def _is_locked(package: Package) -> bool:
     return package.has(manifest) and b"encryption-data" in package.read(manifest)
 
 
-def _workbook(data: bytes) -> tuple[str, Metadata, list[str]]:
-    package = Package(data)
-    if package.main_part is None:
-        raise ParseError("cannot be read as a workbook; open it in its own program and save it again")
-    text, warnings = workbooks.text(package)
+def _opc(package: Package, read: Callable[[Package], tuple[str, list[str]]]) -> tuple[str, Metadata, list[str]]:
+    text, warnings = read(package)
     return text, Metadata.of_package(package), warnings
+
+
+def _presentation(package: Package) -> tuple[str, list[str]]:
+    text, warnings = slides.text(package)
+    beside = unread.of_slides(package, text)
+    return "\n\n".join(filter(None, (text, *beside.lines))), [*warnings, *beside.warnings]
 
 
 def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
@@ -139,7 +152,7 @@ def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]
 
 def _of_package(data: bytes, media_type: str) -> tuple[bytes, Extracted]:
     """Read a file and return it as it was read: with inline elements as text, if it can be read so."""
-    plain = inline.with_plain_text(data) if media_type in (_DOCX, _PPTX) or media_type.startswith(_ODF) else data
+    plain = inline.with_plain_text(data) if media_type == _DOCX or media_type.startswith(_ODF) else data
     try:
         return plain, extracted(_arranged(plain, media_type), media_type)
     except (ParseError, ResourceExhausted):
@@ -195,11 +208,12 @@ def _basic_type(media_type: str) -> str:
 
 def _arranged(data: bytes, media_type: str) -> bytes:
     """Return the package with its main part under the name that xberg expects. Other names are valid but rare."""
-    expected = _MAIN_PARTS.get(media_type)
-    if expected is None:
+    if media_type != _DOCX:
         return data
     package = Package(data)
-    return package.with_main_part(expected) if package.main_part and not package.has_main_part_at(expected) else data
+    return (
+        package.with_main_part(_MAIN_PART) if package.main_part and not package.has_main_part_at(_MAIN_PART) else data
+    )
 
 
 def _first_heading(text: str) -> str | None:

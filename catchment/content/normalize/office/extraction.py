@@ -99,17 +99,16 @@ def extracted(data: bytes, media_type: str) -> Extracted:
     if outcome.errors or len(outcome.results) != 1:
         raise ParseError(_DAMAGED.format(media_type))
     result = outcome.results[0]
-    content = _without_marks(result.content, media_type)
-    pages = {page.page_number: _without_marks(page.content, media_type) for page in result.pages or ()}
+    content = _without_marks(result.content)
+    pages = {page.page_number: _without_marks(page.content) for page in result.pages or ()}
     return Extracted(content, result.metadata, pages, _remarks(result))
 
 
-def _without_marks(text: str, media_type: str) -> str:
-    """Remove the escaped marks of underlined and struck text that xberg writes in slides and table cells."""
+def _without_marks(text: str) -> str:
+    """Remove the escaped marks of underlined and struck text that xberg writes in cells of tables."""
     if not (_UNDERLINED.search(text) or _STRUCK.search(text)):
         return text
-    is_slide = "presentation" in media_type or "powerpoint" in media_type
-    return "\n".join(_unmarked(line) if is_slide or line.startswith("|") else line for line in text.split("\n"))
+    return "\n".join(_unmarked(line) if line.startswith("|") else line for line in text.split("\n"))
 
 
 def _unmarked(line: str) -> str:

@@ -2,7 +2,7 @@
 
 Word (ECMA-376 part 1, 17.3.3): breaks, alignment tabs, symbols and computed values become text, text between runs a run. Text
 that was moved away and the pronunciation of a text (ruby) are dropped. OpenDocument (1.3, 6.1): spaces, tabs and breaks become
-a space. PowerPoint: the runs of a word become one.
+a space.
 """
 
 from __future__ import annotations
@@ -22,11 +22,6 @@ _TAG = re.compile(
 
 xberg knows these prefixes only.
 """
-_WITHIN_WORD = re.compile(
-    rb"(?<=[^\s>])</a:t>\s*</a:r>\s*<a:r>\s*(?:<a:rPr\b[^<>]*/>\s*|<a:rPr\b[^<>]*>(?:(?!</a:rPr>).){0,2000}</a:rPr>\s*)?<a:t>(?=[^\s<])",
-    re.DOTALL,
-)
-"""The border of two runs of a slide inside a word, where xberg sets a space."""
 _FONT = re.compile(rb":font\s*=\s*[\"']([^\"']*)")
 _CODE = re.compile(rb":char\s*=\s*[\"'](?!00[01]|[dD][89a-fA-F]|[fF]{3})([0-9A-Fa-f]{4})[\"']")
 ESCAPED_CONTROLS = re.compile(r" ?(?:_x00[01][0-9A-Fa-f]_ ?)+")
@@ -45,7 +40,7 @@ def with_plain_text(data: bytes) -> bytes:
             part = package.read(name)
         except (ParseError, ResourceExhausted):  # `unread` reports it
             continue
-        plain = _WITHIN_WORD.sub(b"", part) if name.startswith("ppt/") else _plain(part)
+        plain = _plain(part)
         if plain is not None and plain != part:
             changed[name] = plain
     return package.with_parts(changed) if changed else data

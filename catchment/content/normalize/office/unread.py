@@ -7,11 +7,11 @@ parts that xberg reads, one of their words must be missing too, because links an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from catchment.content.normalize.office import drawings
+from catchment.content.normalize.office import drawings, slides
 from catchment.content.normalize.office.workbooks import PAGE_WORDS
 from catchment.content.normalize.packages import Package, Relation, local_name
 from catchment.errors import ParseError, ResourceExhausted
@@ -77,14 +77,11 @@ def of_document(package: Package, text: str) -> Unread:
 
 
 def of_slides(package: Package, text: str) -> Unread:
-    """Return the content of a presentation (OOXML) that is missing in the text of xberg."""
+    """Return what stands beside the slides of a presentation (OOXML): notes, comments, charts and diagrams."""
     search = _Search(package, text)
-    main = package.main_part or ""
-    slides = {relation.id: relation.target for relation in search.relations(main) if relation.kind == "slide"}
     related: list[Relation] = []
-    for number, slide in enumerate(search.in_order(main, "sldId", slides), 1):
+    for number, slide in enumerate(slides.in_order(package), 1):
         beside = search.relations(slide)
-        search.add("", slide, is_read=True)
         search.add_all(f"Notes on slide {number}: ", beside, "notesSlide")
         search.add_all(f"Comment on slide {number}: ", beside, "comments")
         search.add_drawings(beside)
@@ -167,13 +164,6 @@ class _Search:
 
     def relations(self, part: str) -> list[Relation]:
         return self._attempt(lambda: self._package.relations(part)) or []
-
-    def in_order(self, part: str, element: str, targets: dict[str, str]) -> Iterator[str]:
-        """Yield the targets in the order in which elements of a part refer to them."""
-        root = self._attempt(lambda: self._package.tree(part))
-        for each in root.iter(element) if root is not None else ():
-            if (target := targets.get(each.get("r:id", ""))) is not None:
-                yield target
 
     def add_all(self, label: str, related: list[Relation], kind: str, *, is_read: bool = False) -> None:
         for relation in related:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from catchment.content.normalize.html import html
 from catchment.content.normalize.office.extraction import Metadata
-from catchment.content.normalize.office.rtf.flow import BREAKS, Flow
+from catchment.content.normalize.office.rtf.flow import BREAKS, RtfFlow
 from catchment.content.normalize.office.rtf.fonts import Fonts
 from catchment.errors import ParseError
 
@@ -47,7 +47,7 @@ _LINK = re.compile(r'HYPERLINK\s+(?:"([^"]+)"|([^\s"\\]\S*))')
 class _State(NamedTuple):
     """What a group inherits: where its text goes (None: nowhere), the destination, and the properties of characters."""
 
-    flow: Flow | None
+    flow: RtfFlow | None
     kind: str = ""
     font: int | None = None
     replaced: int = 1
@@ -66,7 +66,7 @@ def rtf(data: bytes) -> tuple[str, Metadata, list[str]]:
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._fonts = Fonts()
-        self._body = Flow()
+        self._body = RtfFlow()
         self._state = _State(self._body)
         self._outer: list[_State] = []
         self._facts: dict[str, str] = {}
@@ -178,9 +178,9 @@ class _Reader:
             self._objects += word == "objdata"
             self._state = state._replace(flow=None, kind=word)
         elif role == "fact":
-            self._state = _State(Flow(), word)
+            self._state = _State(RtfFlow(), word)
         elif (role == "aside" and state.flow is self._body) or (role == "code" and state.flow is not None):
-            self._state = state._replace(flow=Flow(), kind=word, link="")
+            self._state = state._replace(flow=RtfFlow(), kind=word, link="")
         elif not role:
             self._set(word, number)
 
