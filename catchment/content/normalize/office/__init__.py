@@ -23,6 +23,7 @@ from catchment.content.normalize.office import (
     inline,
     iwork,
     mobipocket,
+    open_document,
     pdf,
     slides,
     unread,
@@ -43,6 +44,7 @@ _MAIN_PART = "word/document.xml"
 """The name under which xberg expects the main part of a Word document."""
 _SEARCHES = {_DOCX: unread.of_document, XLSB: unread.of_binary_workbook}
 _ODF = "application/vnd.oasis.opendocument."
+_ODF_SHEETS = f"{_ODF}spreadsheet"
 _IWORK = "application/x-iwork-"
 _EPUB = "application/epub+zip"
 _VISIO = "application/vnd.ms-visio."
@@ -111,6 +113,8 @@ def _content(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
         return rtf(data)
     if media_type == mobipocket.MEDIA_TYPE:
         return *mobipocket.text(data), []
+    if media_type.startswith(_ODF) and not media_type.startswith(_ODF_SHEETS):
+        return _open_document(Package(data))
     if media_type.startswith(_VISIO):
         return _opc(Package(data), visio.text)
     return _extraction(data, media_type)
@@ -135,6 +139,13 @@ def _presentation(package: Package) -> tuple[str, list[str]]:
     return "\n\n".join(filter(None, (text, *beside.lines))), [*warnings, *beside.warnings]
 
 
+def _open_document(package: Package) -> tuple[str, Metadata, list[str]]:
+    text, warnings = open_document.text(package)
+    beside = unread.of_open_document(package, text)
+    text = "\n\n".join(filter(None, (text, *beside.lines)))
+    return text, open_document.metadata(package), [*warnings, *beside.warnings]
+
+
 def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]:
     is_compound = data.startswith(compound.SIGNATURE)
     if is_compound:
@@ -142,10 +153,15 @@ def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]
     else:
         data, result = _of_package(data, media_type)
     text, metadata, warnings = tidy(result.content), Metadata.of_xberg(result.metadata), result.warnings
-    search = _SEARCHES.get(media_type) or (unread.of_open_document if media_type.startswith(_ODF) else None)
+    search = _SEARCHES.get(media_type) or (
+        partial(unread.of_open_document, has_sheets=True) if media_type.startswith(_ODF) else None
+    )
     if search is None:
         return text, metadata, warnings
-    beside = search(Package(data), text)
+    package = Package(data)
+    if media_type.startswith(_ODF):
+        metadata = open_document.metadata(package)
+    beside = search(package, text)
     included, refused = _included(beside.chunks)
     return "\n\n".join(filter(None, (text, *included, *beside.lines))), metadata, [*beside.warnings, *refused]
 

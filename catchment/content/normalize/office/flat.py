@@ -7,7 +7,8 @@ import re
 import zipfile
 
 _BINARY = re.compile(rb"<office:binary-data>[^<]*</office:binary-data>")
-_PARTS = ("content.xml", "styles.xml", "meta.xml")
+_BODY = re.compile(rb"<office:body\b.*</office:body\s*>", re.DOTALL)
+_BESIDE = re.compile(rb"<office:(meta|master-styles)\b.*?</office:\1\s*>", re.DOTALL)
 _MANIFEST = (
     '<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0">'
     '<manifest:file-entry manifest:full-path="/" manifest:media-type="{0}"/></manifest:manifest>'
@@ -15,12 +16,13 @@ _MANIFEST = (
 
 
 def packaged(data: bytes, media_type: str) -> bytes:
-    """Return a package in which each part is the flat file, without its pictures and embedded files."""
+    """Return a package of the parts of a flat file, without its pictures and embedded files."""
     data = _BINARY.sub(b"", data)
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as package:
         package.writestr(zipfile.ZipInfo("mimetype"), media_type)
         package.writestr(zipfile.ZipInfo("META-INF/manifest.xml"), _MANIFEST.format(media_type))
-        for name in _PARTS:
-            package.writestr(zipfile.ZipInfo(name), data)
+        package.writestr(zipfile.ZipInfo("content.xml"), _BESIDE.sub(b"", data))
+        for name in ("styles.xml", "meta.xml"):
+            package.writestr(zipfile.ZipInfo(name), _BODY.sub(b"", data))
     return out.getvalue()

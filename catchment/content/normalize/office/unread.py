@@ -39,7 +39,6 @@ _SKIPPED = frozenset(
 _FIELDS = frozenset(["page-number", "page-count", "time", "sheet-name", "title", "file-name"])
 _NO_NOTES = frozenset({"sldNum", "hdr", "ftr", "dt", "sldImg"})
 _EMBEDDED = frozenset({"package", "oleObject"})
-_ODF_SHEETS = "application/vnd.oasis.opendocument.spreadsheet"
 _ODF_MARGINS = re.compile(r"(header|footer)(?:-left|-first)?")
 
 
@@ -106,13 +105,14 @@ def of_binary_workbook(package: Package, text: str) -> Unread:
     return unread
 
 
-def of_open_document(package: Package, text: str) -> Unread:
-    """Return the content of an ODF file that is missing in the text of xberg."""
-    search = _Search(package, text, ignores_numbers=(package.declared_type or "").startswith(_ODF_SHEETS))
-    search.add("", "content.xml", is_read=True, is_mixed=True)
-    for name in package.names:
-        if name.endswith("/content.xml"):
-            search.add("", name, is_mixed=True)
+def of_open_document(package: Package, text: str, *, has_sheets: bool = False) -> Unread:
+    """Return the content of an ODF file that is missing in its text. `has_sheets`: xberg read it."""
+    search = _Search(package, text, ignores_numbers=has_sheets)
+    if has_sheets:
+        search.add("", "content.xml", is_read=True, is_mixed=True)
+        for name in package.names:
+            if name.endswith("/content.xml"):
+                search.add("", name, is_mixed=True)
     search.add("", "styles.xml", is_mixed=True, is_margin=True)
     return search.found([])
 
@@ -227,7 +227,7 @@ class _Paragraphs:
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = local_name(tag)
         self._is_text = name in ("t", "text") and not self._is_mixed
-        if self._skipped or self._is_left_out(name):
+        if self._skipped or self._is_left_out(name, tag):
             self._skipped += 1
         elif name in _PARAGRAPHS or (name == "text" and not self._is_mixed):
             self._open.append([])
@@ -262,10 +262,10 @@ class _Paragraphs:
     def doctype(self, _name: str, _public: str | None, _system: str | None) -> None:
         raise ParseError("a part has a document type definition")
 
-    def _is_left_out(self, name: str) -> bool:
+    def _is_left_out(self, name: str, tag: str) -> bool:
         return (
             name in _SKIPPED
-            or (self._is_mixed and name in _FIELDS)
+            or (self._is_mixed and name in _FIELDS and ":chart:" not in tag)
             or (name == "txBody" and self._has_no_notes)
             or (name == "sdtContent" and self._is_placeholder)
         )

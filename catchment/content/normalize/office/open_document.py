@@ -1,0 +1,220 @@
+"""Read texts, presentations and drawings of OpenDocument (ODF 1.3 part 3), with their metadata.
+
+Emphasis is omitted. `unread` adds headers and footers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import count
+from xml.etree.ElementTree import Element
+
+from catchment.content.normalize.office.extraction import Metadata
+from catchment.content.normalize.office.flow import Flow
+from catchment.content.normalize.packages import Package
+from catchment.errors import ParseError, ResourceExhausted
+
+READ = frozenset({"text", "presentation", "drawing"})
+"""The elements of a body that this module reads; spreadsheets have a reader of their own."""
+_OMITTED = frozenset(
+    {"tracked-changes", "note-citation", "ruby-text", "forms", "sequence-decls", "variable-decls", "user-field-decls"}
+    | {"covered-table-cell", "page-number", "page-count", "bibliography-source", "table-of-content-source"}
+)
+_SHAPES = frozenset(
+    {"frame", "custom-shape", "rect", "circle", "ellipse", "line", "polygon", "polyline", "path", "regular-polygon"}
+    | {"caption", "connector", "measure", "g", "page-thumbnail", "scene"}
+)
+_MOST_CELLS = 1_000
+"""Repetitions of an empty cell or row."""
+_MOST_LABELS = 200
+_SPACE = re.compile(r"[ \t\r\n]+")
+
+
+def text(package: Package) -> tuple[str, list[str]]:
+    """Return the text, and warnings."""
+    reader = _Reader(package)
+    return reader.read(), reader.warnings
+
+
+def metadata(package: Package) -> Metadata:
+    """Return the metadata; empty if they are missing or damaged."""
+    try:
+        found = [each for meta in package.tree("meta.xml").iter("meta") for each in meta]
+    except (ParseError, ResourceExhausted):
+        return Metadata()
+    texts = {each.tag: each.text or "" for each in reversed(found)}
+    author = texts.get("initial-creator") or texts.get("creator")
+    return Metadata(
+        texts.get("title"),
+        (author,) if author else (),
+        texts.get("creation-date"),
+        texts.get("date"),
+        tuple(each.text or "" for each in found if each.tag == "keyword"),
+        texts.get("subject"),
+        texts.get("language"),
+    )
+
+
+class _Reader:
+    def __init__(self, package: Package) -> None:
+        self.warnings: list[str] = []
+        self._package = package
+        self._content = package.tree("content.xml")
+        self._numbered = {
+            each.get("name", "")
+            for each in self._content.iter("list-style")
+            if each.find("list-level-style-number") is not None
+        }
+        self._body = Flow()
+        self._notes: list[str] = []
+        self._slides = count(1)
+        self._objects = 0
+
+    def read(self) -> str:
+        for body in self._content.iter("body"):
+            for part in body:
+                self._blocks(self._body, part)
+        if self._objects:
+            self.warnings.append(f"embedded files not read: {self._objects}")
+        return "\n\n".join(filter(None, (self._body.text(), *self._notes)))
+
+    def _blocks(self, flow: Flow, parent: Element, mark: str = "", indent: str = "") -> None:
+        """Write the paragraphs, lists and tables of an element. `mark`: of the first paragraph, `indent`: of the others."""
+        for element in parent:
+            match element.tag:
+                case "p" | "h":
+                    self._runs(flow, element)
+                    is_heading = element.tag == "h" and not mark
+                    flow.end_paragraph("#" * _level(element) + " " if is_heading else mark)
+                    mark = indent
+                case "list":
+                    self._list(flow, element, indent)
+                case "table":
+                    self._table(flow, element)
+                case "page":
+                    self._page(flow, element)
+                case name if name in _SHAPES:
+                    self._shape(flow, element)
+                    flow.end_paragraph()
+                case name if name not in _OMITTED:
+                    self._blocks(flow, element, mark, indent)
+
+    def _list(self, flow: Flow, element: Element, indent: str) -> None:
+        sign = "1. " if element.get("style-name") in self._numbered else "- "
+        for item in element:
+            mark = sign if item.tag == "list-item" else ""
+            self._blocks(flow, item, indent + mark, indent + " " * len(mark))
+
+    def _table(self, flow: Flow, table: Element) -> None:
+        flow.end_paragraph()
+        for row in table.iter("table-row"):
+            for cell in row:
+                if cell.tag not in ("table-cell", "covered-table-cell"):
+                    continue
+                inside = Flow()
+                self._blocks(inside, cell)
+                words = inside.text()
+                for _ in range(min(_number(cell, "number-columns-repeated"), _MOST_CELLS if words else 1)):
+                    flow.write(words)
+                    flow.end_cell()
+            flow.end_row()
+        flow.end_table()
+
+    def _page(self, flow: Flow, page: Element) -> None:
+        """Write a slide, its title first, and its notes."""
+        number = next(self._slides)
+        for shape in sorted(page, key=lambda each: each.get("class") != "title"):
+            if shape.tag == "notes":
+                notes = Flow()
+                for note in shape.iter("text-box"):
+                    self._blocks(notes, note)
+                if words := notes.text():
+                    self._notes.append(f"Notes on slide {number}: {' '.join(words.split())}")
+            elif shape.get("class") == "title":
+                inside = Flow()
+                self._blocks(inside, shape)
+                flow.write(inside.text())
+                flow.end_paragraph("## ")
+            else:
+                self._shape(flow, shape)
+                flow.end_paragraph()
+
+    def _runs(self, flow: Flow, element: Element, address: str = "") -> None:
+        """Write the content of a paragraph."""
+        flow.write(_collapsed(element.text), address)
+        for child in element:
+            match child.tag:
+                case "s" | "tab" | "soft-page-break":
+                    flow.write(" ", address)
+                case "line-break":
+                    flow.write("\n", address)
+                case "a":
+                    self._runs(flow, child, child.get("href", ""))
+                case "note":
+                    self._notes.append("")
+                    number = len(self._notes)
+                    flow.write(f"[^{number}]")
+                    self._notes[number - 1] = f"[^{number}]: {self._inside(child)}"
+                case "annotation":
+                    words = " ".join(self._inside(each) for each in child if each.tag in ("p", "list"))
+                    flow.add_aside(f"Comment: {words}")
+                case name if name in _SHAPES:
+                    self._shape(flow, child)
+                case name if name not in _OMITTED:
+                    self._runs(flow, child, address)
+            flow.write(_collapsed(child.tail), address)
+
+    def _inside(self, element: Element) -> str:
+        """Return the text of a part beside a paragraph."""
+        flow = Flow()
+        if element.tag == "p":
+            self._runs(flow, element)
+        else:
+            self._blocks(flow, element)
+        return flow.text()
+
+    def _shape(self, flow: Flow, shape: Element) -> None:
+        """Write the text of a shape beside the paragraph: its paragraphs, its description, the labels of its chart."""
+        flow.write(" ")
+        described = [each.text or "" for each in shape if each.tag in ("title", "desc")]
+        for part in (*described, self._inside(_without(shape, "title", "desc")), *self._labels(shape)):
+            if part.strip():
+                flow.add_aside(part)
+
+    def _labels(self, shape: Element) -> Iterator[str]:
+        for thing in shape:
+            if thing.tag not in ("object", "object-ole"):
+                continue
+            part = f"{thing.get('href', '').removeprefix('./')}/content.xml"
+            root = next(iter(thing), None) if len(thing) else None
+            try:
+                root = self._package.tree(part) if root is None and self._package.has(part) else root
+            except (ParseError, ResourceExhausted):
+                root = None
+            if root is None:
+                self._objects += 1
+                continue
+            words = (" ".join("".join(each.itertext()).split()) for each in root.iter("p"))
+            labels = [*dict.fromkeys(word for word in words if any(map(str.isalpha, word)))][:_MOST_LABELS]
+            if labels:
+                yield f"Chart: {'; '.join(labels)}"
+
+
+def _collapsed(text: str | None) -> str:
+    return _SPACE.sub(" ", text or "")
+
+
+def _without(element: Element, *tags: str) -> Element:
+    kept = Element(element.tag)
+    kept.extend(each for each in element if each.tag not in tags)
+    return kept
+
+
+def _level(heading: Element) -> int:
+    return min(_number(heading, "outline-level"), 6)
+
+
+def _number(element: Element, attribute: str) -> int:
+    written = element.get(attribute, "1")
+    return max(1, int(written)) if written.isdigit() else 1
