@@ -184,6 +184,12 @@ def test_facts_of_an_rtf_are_properties() -> None:
     assert document.properties == {"authors": ["Ada"], "keywords": ["weir", "dam"], "subject": "Water"}
 
 
+def test_title_of_an_rtf_is_in_the_code_page_of_the_file() -> None:
+    head = rb"\ansi\ansicpg1251\deff0{\fonttbl{\f0\fcharset0 Arial;}{\f1\fcharset204 Arial;}}{\info{\title \'c2\'ee\'e4\'e0}}"
+    document = _read(rb"\'fc{\f1\'c2\'ee\'e4\'e0}", head)
+    assert (document.title, document.text) == ("Вода", "üВода")
+
+
 @pytest.mark.parametrize(
     ("rtf", "warning"),
     [

@@ -1,4 +1,4 @@
-"""Read formats in which programs exchange data: calendars, contacts, bookmarks, diagrams, routes, outlines, subtitles."""
+"""Read what programs exchange: calendars, contacts, bookmarks, diagrams, routes, outlines, notes, subtitles."""
 
 from __future__ import annotations
 

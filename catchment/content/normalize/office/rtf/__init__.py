@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from catchment.content.normalize.html import html
 from catchment.content.normalize.office.extraction import Metadata
-from catchment.content.normalize.office.rtf.flow import BREAKS, RtfFlow
-from catchment.content.normalize.office.rtf.fonts import Fonts
+from catchment.content.normalize.office.rtf.flow import BREAKS, Flow
+from catchment.content.normalize.office.rtf.fonts import NO_FONT, Fonts
 from catchment.errors import ParseError
 
 RTF = "application/rtf"
@@ -178,7 +178,7 @@ class _Reader:
             self._objects += word == "objdata"
             self._state = state._replace(flow=None, kind=word)
         elif role == "fact":
-            self._state = _State(RtfFlow(), word)
+            self._state = _State(Flow(), word, font=NO_FONT)
         elif (role == "aside" and state.flow is self._body) or (role == "code" and state.flow is not None):
             self._state = state._replace(flow=RtfFlow(), kind=word, link="")
         elif not role:
@@ -208,8 +208,7 @@ class _Reader:
             self._write(_TIME[word].format(number or 0))
         elif word in _CHARACTERS:
             self._write(_CHARACTERS[word])
+        elif self._is_html:
+            self._write("\n" if word in BREAKS else "")
         elif flow is not None and not state.hidden:
-            if word in BREAKS and self._is_html:
-                flow.write("\n")
-            else:
-                flow.obey(word, number)
+            flow.obey(word, number)

@@ -12,13 +12,15 @@ _CHARSETS = {
     134: "gb18030", 136: "cp950", 161: "cp1253", 162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257",
     204: "cp1251", 222: "cp874", 238: "cp1250", 254: "cp437", 255: "cp850",
 }  # fmt: skip
+NO_FONT = -1
+"""Text in the code page of the file, such as its title."""
 
 
 class Fonts:
     """The font table and the code page of the file."""
 
     def __init__(self) -> None:
-        self.default: int | None = None
+        self.default = NO_FONT
         self._page = "cp1252"
         self._codecs: dict[int, str] = {}
         self._symbols: dict[int, dict[int, str]] = {}
@@ -42,7 +44,7 @@ class Fonts:
         if word == "ansicpg":
             self._page = codec_of(f"cp{number}") or self._page
         elif word == "deff":
-            self.default = number
+            self.default = number or 0
         elif word in _PAGES:
             self._page = _PAGES[word]
         elif word in ("rtlch", "ltrch"):
@@ -58,12 +60,11 @@ class Fonts:
     def decoded(self, written: bytes, font: int | None) -> str:
         """Return bytes of text as characters."""
         font = self.default if font is None else font
-        if symbols := self._symbols.get(font or 0) if font is not None else None:
-            return "".join(symbols.get(code, chr(code)) for code in written)
-        return written.decode(self._codecs.get(-1 if font is None else font, self._page), "replace")
+        if font in self._symbols:
+            return "".join(self._symbols[font].get(code, chr(code)) for code in written)
+        return written.decode(self._codecs.get(font, self._page), "replace")
 
     def character(self, number: int, font: int | None) -> str:
         """Return the character of `\\u`, a signed number; in a font of symbols of the private area (U+F000)."""
         code = number if 0 <= number < 0x110000 else number % 0x10000
-        is_symbol = 0xF000 <= code <= 0xF0FF and font in self._symbols
-        return self._symbols[font or 0].get(code - 0xF000, chr(code)) if is_symbol else chr(code)
+        return self._symbols.get(self.default if font is None else font, {}).get(code - 0xF000, chr(code))
