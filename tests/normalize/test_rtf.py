@@ -224,3 +224,9 @@ def test_deep_and_long_rtf_takes_linear_time(part: bytes) -> None:
     started = time.process_time()
     _read(part * 50_000)
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("lead", [b"\xef\xbb\xbf", b"\n", b"\xef\xbb\xbf \r\n"])
+def test_mark_or_blank_lines_before_an_rtf_are_ignored(lead: bytes) -> None:
+    document = normalize(RawContent(lead + rb"{\rtf1\ansi Text}", "a.rtf"))
+    assert (document.text, document.warnings) == ("Text", ())

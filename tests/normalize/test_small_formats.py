@@ -30,6 +30,7 @@ def _read(content: str | bytes, name: str, encoding: str = "utf-8") -> Document:
         ("<text>See <a href='x'>we</a>ir</text>", "See weir"),
         ("<text><tspan x='1' y='2'>one</tspan><tspan x='1' dy='1em'>two</tspan></text>", "one two"),
         ("<text><title>tip</title>Weir</text>", "tip Weir"),
+        ("<text><![CDATA[a < b & c]]><!-- no --></text>", "a < b & c"),
         ("<flowRoot><flowPara>one</flowPara><flowPara>t<flowSpan>wo</flowSpan></flowPara></flowRoot>", "one two"),
     ],
 )
@@ -152,6 +153,8 @@ def test_element_closed_by_a_slash_hides_no_text_of_a_page(head: str) -> None:
     for name in ("a.html", "a.xhtml"):
         assert _read(page, name).text == "# Weir\n\nwords"
     assert normalize(RawContent(page.encode(), "a.html", address="https://a.example/")).text.endswith("words")
+    mail = "From: a@b.example\nDate: Tue, 4 Jun 2019 10:11:12 +0200\nMIME-Version: 1.0\nContent-Type: text/html\n\n"
+    assert _read(mail + page, "a.eml").text == "# Weir\n\nwords"
 
 
 def test_text_beside_frames_is_read() -> None:

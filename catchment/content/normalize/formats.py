@@ -66,7 +66,6 @@ _ANY_TEXT = frozenset({"text/plain", "application/xml"})
 _NOT_ONLY_TEXT = (Reader.OFFICE, Reader.IMAGE, Reader.ARCHIVE, Reader.CANVAS, Reader.MAIL, Reader.EXCHANGE)
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"%PDF-", "application/pdf"),
-    (b"{\\rtf", "application/rtf"),
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"II*\x00", "image/tiff"),
@@ -92,6 +91,8 @@ _SHARED_ENDING = re.compile(
     r"application/(?:msword$|rtf$|x-iwork|vnd\.wordperfect$|vnd\.ms-(?:powerpoint|excel|outlook)$)"
 )
 _HEAD = 8_192
+_LEAD = 64
+"""Bytes in which an RTF file starts: some programs write a mark or blank lines before it."""
 _XHTML_NAMESPACE = "http://www.w3.org/1999/xhtml"
 _ROOT = re.compile(
     r"\s*+(?>(?:(?:<\?[^>]*+>|<!--.*?-->)\s*+)*)<(?:!doctype\s++)?([a-z][\w:.-]*+)(?=[\s/>])", re.IGNORECASE | re.DOTALL
@@ -152,6 +153,8 @@ def _signed(data: bytes, claimed: str) -> str | None:
     for signature, kind in _SIGNATURES:
         if data.startswith(signature):
             return kind
+    if data[:_LEAD].lstrip(b"\xef\xbb\xbf\r\n\t ").startswith(b"{\\rtf"):
+        return "application/rtf"
     if data.startswith((_ZIP, _EMPTY_ZIP)):
         return _zipped(data, claimed)
     if data.startswith(_OLE):

@@ -10,7 +10,7 @@ import re
 import zlib
 from collections.abc import Callable
 from datetime import datetime
-from html import unescape
+from html import escape, unescape
 from typing import Any
 from urllib.parse import unquote
 
@@ -26,6 +26,7 @@ _SVG_TEXT = re.compile(r"<(title|desc)[^<>]*>([^<]*)<")
 _NOTATION = "%Y:%m:%d %H:%M:%S"
 _OFFSET = re.compile(r"[+-]\d\d:\d\d\Z")
 _SVG_WORDS = re.compile(r"<(text|flowRoot|foreignObject)\b[^<>]*(?<!/)>")
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _PREFIX = re.compile(r"(?<=<)(/?)svg:")
 _TAG = re.compile(r"</?(?:(?:tspan|textPath|flowSpan|a)\b(?![^<>]*\s(?:x|y|dy)\s*=)[^<>]*()|[^<>]*)>")
 """A tag in a text; the group is set if it may be within a word."""
@@ -134,7 +135,7 @@ def _chunk_text(kind: bytes, content: bytes) -> str:
 
 def _drawing(data: bytes) -> Document:
     text, warnings, _ = decode(data, declared_encoding(data))
-    text = _PREFIX.sub(r"\1", text)
+    text = _CDATA.sub(lambda section: escape(section[1]), _PREFIX.sub(r"\1", text))
     if not _SVG_SIZE.search(text):
         raise ParseError("the drawing has no svg element; export it again")
     fields: dict[str, str] = {}

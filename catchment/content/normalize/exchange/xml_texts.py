@@ -36,7 +36,9 @@ class _Layout:
 
 _WORD = _Layout(lines=("p", "t"))
 _LAYOUTS = {
-    "kml": _Layout("Document/name", headings=("name",), texts=("description", "Snippet", "address", "value")),
+    "kml": _Layout(
+        "Document/name", headings=("name",), texts=("description", "Snippet", "address", "value", "SimpleData")
+    ),
     "gpx": _Layout("metadata/name", "metadata/time", headings=("name",), texts=("desc", "cmt")),
     "opml": _Layout("head/title"),
     "en-export": _Layout(

@@ -7,7 +7,7 @@ from typing import Any
 
 from catchment.content.normalize.decode import charset_of, decode
 from catchment.content.normalize.html import markdown_of
-from catchment.content.normalize.html.nesting import flattened
+from catchment.content.normalize.html.nesting import flattened, readable
 
 _HIDDEN = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|mso-hide\s*:\s*all|opacity\s*:\s*0(?:\.0*)?\s*(?:;|!|$)"
@@ -40,8 +40,8 @@ def all_words(data: bytes, declared: str | None) -> set[str]:
 def _tree(data: bytes, declared: str | None) -> Any:
     from selectolax.lexbor import LexborHTMLParser
 
-    text = decode(data, declared, charset_of(data)).text
-    return LexborHTMLParser(flattened(text.encode("utf-8", "ignore")))
+    page = decode(data, declared, charset_of(data)).text.encode("utf-8", "ignore")
+    return LexborHTMLParser(flattened(readable(page, is_xml=False)))
 
 
 def _is_unseen(node: Any) -> bool:

@@ -6,6 +6,7 @@ No recursion: open groups are a list of states. `flow` collects text, `fonts` de
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from typing import NamedTuple
 
 from catchment.content.normalize.html import html
@@ -58,7 +59,7 @@ class _State(NamedTuple):
 
 def rtf(data: bytes) -> tuple[str, Metadata, list[str]]:
     """Return text, metadata and warnings. Raises ParseError for data that is not RTF."""
-    if not data.startswith(b"{\\rtf"):
+    if b"{\\rtf" not in data[:100]:
         raise ParseError("cannot be read as application/rtf; open it in its own program and save it again")
     return _Reader(data).result()
 
@@ -75,7 +76,7 @@ class _Reader:
         """Text that is not decoded yet: the bytes of a character may be several tokens."""
         self._is_start = self._is_optional = self._is_html = False
         self._to_skip = self._objects = 0
-        self._read(data)
+        self._read(data.removeprefix(BOM_UTF8))
 
     def result(self) -> tuple[str, Metadata, list[str]]:
         warnings = [f"embedded files not read: {self._objects}"] if self._objects else []
