@@ -100,8 +100,8 @@ def declared_encoding(data: bytes) -> str | None:
 
 def charset_of(page: bytes) -> str | None:
     """Return the encoding that a page declares in a meta element or an XML declaration, else None."""
-    match = _META.search(page[:_SAMPLE])
-    return match[1].decode("ascii") if match else declared_encoding(page)
+    match = _META.search(page[:_SAMPLE]) or _XML.match(page)
+    return match[1].decode("ascii") if match else None
 
 
 def encoding_by_mark(data: bytes) -> str:

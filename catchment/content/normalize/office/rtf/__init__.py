@@ -28,12 +28,13 @@ _CHARACTERS = {
 }  # fmt: skip
 _TIME = {"yr": "{:04}", "mo": "-{:02}", "dy": "-{:02}", "hr": "T{:02}", "min": ":{:02}"}
 _HIDDEN = frozenset({"v", "deleted", "htmlrtf"})
+_FACTS = ("title", "author", "creatim", "revtim", "keywords", "subject")
 _ROLES = {
     word: role
     for role, words in {
         "omitted": "aftncn aftnsep aftnsepc atnauthor atndate atnid colortbl filetbl fonttbl ftncn ftnsep ftnsepc info"
         " mmathPict nonesttables pict revtbl rxe shprslt sn stylesheet sv tc tcn txe upr xe",
-        "fact": "title author creatim revtim keywords subject",
+        "fact": " ".join(_FACTS),
         "aside": "annotation dptxbxtext footer footerf footerl footerr footnote header headerf headerl headerr listtext pntext"
         " shptxt",
         "code": "fldinst",
@@ -90,14 +91,10 @@ class _Reader:
             text = "\n\n".join((self._body.text(), *self._notes))
         if "\ufffd" in text:
             warnings.append("some characters are not valid in their code page")
-        fact = self._facts.get
-        keywords = tuple(re.split(r"\s*[,;]\s*", fact("keywords", "")))
-        authors = tuple(filter(None, (fact("author"),)))
-        return (
-            text,
-            Metadata(fact("title"), authors, fact("creatim"), fact("revtim"), keywords, fact("subject")),
-            warnings,
-        )
+        title, author, created, modified, keywords, subject = map(self._facts.get, _FACTS)
+        words = tuple(re.split(r"\s*[,;]\s*", keywords or ""))
+        authors = (author,) if author else ()
+        return text, Metadata(title, authors, created, modified, words, subject), warnings
 
     def _read(self, data: bytes) -> None:
         at = 0
@@ -203,8 +200,8 @@ class _Reader:
             self._fonts.define(word, number)
         elif self._fonts.obeys(word, number):
             return
-        elif (font := self._fonts.chosen(word, number)) is not None:
-            self._state = state._replace(font=font)
+        elif self._fonts.selects(word):
+            self._state = state._replace(font=number)
         elif word in _TIME:
             self._write(_TIME[word].format(number or 0))
         elif word in _CHARACTERS:

@@ -25,7 +25,7 @@ class Fonts:
         self._codecs: dict[int, str] = {}
         self._symbols: dict[int, dict[int, str]] = {}
         self._defined = 0
-        self._is_complex = False
+        self._selecting = frozenset({"f"})
 
     def define(self, word: str, number: int | None) -> None:
         """Obey a control word of the font table."""
@@ -39,6 +39,10 @@ class Fonts:
         if symbols := FONTS.get(written.decode("latin-1").strip(" ;").lower()):
             self._symbols[self._defined] = symbols
 
+    def selects(self, word: str) -> bool:
+        """Return whether the number of a control word is the font of the text: of `\\f`, and after `\\rtlch` also of `\\af`."""
+        return word in self._selecting
+
     def obeys(self, word: str, number: int | None) -> bool:
         """Obey a control word about code pages; return False for other words."""
         if word == "ansicpg":
@@ -48,14 +52,10 @@ class Fonts:
         elif word in _PAGES:
             self._page = _PAGES[word]
         elif word in ("rtlch", "ltrch"):
-            self._is_complex = word == "rtlch"
+            self._selecting = frozenset({"f", "af"} if word == "rtlch" else {"f"})
         else:
             return False
         return True
-
-    def chosen(self, word: str, number: int | None) -> int | None:
-        """Return the font that a control word selects: `\\f`, and after `\\rtlch` also `\\af`."""
-        return number if word == "f" or (word == "af" and self._is_complex) else None
 
     def decoded(self, written: bytes, font: int | None) -> str:
         """Return bytes of text as characters."""
