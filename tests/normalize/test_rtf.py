@@ -50,6 +50,11 @@ def _read(rtf: bytes, head: bytes = rb"\ansi\ansicpg1252\deff0" + _FONTS) -> Doc
             id="nested table",
         ),
         pytest.param(
+            rb"10{\super 2} m{\super 2\super0 .}, {\sub 2}H{\sub 2}O, log 2{\sub 8}, 1{\super st}",
+            "10^2^ m^2^., 2H2O, log 2~8~, 1st",
+            id="raised and lowered",
+        ),
+        pytest.param(
             rb"Water{\i mil}ls, H{\sub 2}O, {\b C}apital\b0 s\par", "Watermills, H2O, Capitals", id="emphasis in words"
         ),
         pytest.param(

@@ -27,6 +27,7 @@ _CHARACTERS = {
     "rtlmark": "\u200f",
 }  # fmt: skip
 _TIME = {"yr": "{:04}", "mo": "-{:02}", "dy": "-{:02}", "hr": "T{:02}", "min": ":{:02}"}
+_RAISED = {"super": "^", "sub": "~", "nosupersub": ""}
 _HIDDEN = frozenset({"v", "deleted", "htmlrtf"})
 _FACTS = ("title", "author", "creatim", "revtim", "keywords", "subject")
 _ROLES = {
@@ -56,6 +57,8 @@ class _State(NamedTuple):
     """How many characters after `\\u` are for programs without Unicode (`\\uc`)."""
     hidden: frozenset[str] = frozenset()
     link: str = ""
+    mark: str = ""
+    """`^` for raised numbers, `~` for lowered ones."""
 
 
 def rtf(data: bytes) -> tuple[str, Metadata, list[str]]:
@@ -141,7 +144,7 @@ class _Reader:
 
     def _write(self, text: str) -> None:
         if self._state.flow is not None and not self._state.hidden:
-            self._state.flow.write(text, self._state.link)
+            self._state.flow.write(text, self._state.link, self._state.mark)
 
     def _leave(self) -> None:
         """End a group; put the text of a destination where it belongs."""
@@ -178,7 +181,7 @@ class _Reader:
         elif role == "fact":
             self._state = _State(Flow(), word, font=NO_FONT)
         elif (role == "aside" and state.flow is self._body) or (role == "code" and state.flow is not None):
-            self._state = state._replace(flow=RtfFlow(), kind=word, link="")
+            self._state = state._replace(flow=Flow(), kind=word, link="", mark="")
         elif not role:
             self._set(word, number)
 
@@ -187,6 +190,8 @@ class _Reader:
         state, flow = self._state, self._state.flow
         if word in _HIDDEN:
             self._state = state._replace(hidden=state.hidden - {word} if number == 0 else state.hidden | {word})
+        elif word in _RAISED:
+            self._state = state._replace(mark="" if number == 0 else _RAISED[word])
         elif word == "u" and number is not None:
             self._write(self._fonts.character(number, state.font))
             self._to_skip = state.replaced
@@ -195,7 +200,7 @@ class _Reader:
         elif word == "fromhtml":
             self._is_html = True
         elif word == "plain":
-            self._state = state._replace(font=self._fonts.default, hidden=state.hidden & {"htmlrtf"})
+            self._state = state._replace(font=self._fonts.default, hidden=state.hidden & {"htmlrtf"}, mark="")
         elif state.kind == "fonttbl":
             self._fonts.define(word, number)
         elif self._fonts.obeys(word, number):

@@ -16,6 +16,20 @@ class RtfFlow(Flow):
         self._is_row = False
         self._level: int | None = None
 
+    def write(self, text: str, address: str = "", mark: str = "") -> None:
+        """Add text to the paragraph. A number gets a mark if it is raised, or lowered behind a number."""
+        if text.isdecimal() and (mark == "^" or (mark and self._pieces and self._pieces[-1][0][-1:].isdecimal())):
+            text = f"{mark}{text}{mark}"
+        self._pieces.append((text, address))
+
+    def add_aside(self, text: str) -> None:
+        """Add a text beside the paragraph: below it, if it has begun."""
+        (self._asides if self._pieces or self._cells or self._rows else self._blocks).append(text)
+
+    def source(self) -> str:
+        """Return the text of the current paragraph as it was written."""
+        return with_whole_characters("".join(text for text, _ in self._pieces))
+
     def text(self) -> str:
         if self._cells:
             self.end_row()
