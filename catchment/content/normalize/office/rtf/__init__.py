@@ -43,22 +43,22 @@ _ROLES = {
     }.items()
     for word in words.split()
 }
-"""What a destination is. Others that are marked as optional (`\\*`) are omitted."""
+"""The role of each destination. Unknown optional destinations (`\\*`) are omitted."""
 _LINK = re.compile(r'HYPERLINK\s+(?:"([^"]+)"|([^\s"\\]\S*))')
 
 
 class _State(NamedTuple):
-    """What a group inherits: where its text goes (None: nowhere), the destination, and the properties of characters."""
+    """The inherited state of a group: flow of its text (None: omitted), destination, and character properties."""
 
     flow: RtfFlow | None
     kind: str = ""
     font: int | None = None
     replaced: int = 1
-    """How many characters after `\\u` are for programs without Unicode (`\\uc`)."""
+    """The number of replacement characters after `\\u`, for programs without Unicode (`\\uc`)."""
     hidden: frozenset[str] = frozenset()
     link: str = ""
     mark: str = ""
-    """`^` for raised numbers, `~` for lowered ones."""
+    """`^` for raised numbers, `~` for lowered numbers."""
 
 
 def rtf(data: bytes) -> tuple[str, Metadata, list[str]]:
@@ -77,7 +77,7 @@ class _Reader:
         self._facts: dict[str, str] = {}
         self._notes: list[str] = []
         self._written = bytearray()
-        """Text that is not decoded yet: the bytes of a character may be several tokens."""
+        """Undecoded text: the bytes of a character may be several tokens."""
         self._is_start = self._is_optional = self._is_html = False
         self._to_skip = self._objects = 0
         self._read(data.removeprefix(BOM_UTF8))
@@ -147,7 +147,7 @@ class _Reader:
             self._state.flow.write(text, self._state.link, self._state.mark)
 
     def _leave(self) -> None:
-        """End a group; put the text of a destination where it belongs."""
+        """End a group and store the text of its destination."""
         if not self._outer:
             return
         ended, self._state = self._state, self._outer.pop()
@@ -186,7 +186,7 @@ class _Reader:
             self._set(word, number)
 
     def _set(self, word: str, number: int | None) -> None:
-        """Obey a control word that is no destination."""
+        """Apply a control word other than a destination."""
         state, flow = self._state, self._state.flow
         if word in _HIDDEN:
             self._state = state._replace(hidden=state.hidden - {word} if number == 0 else state.hidden | {word})

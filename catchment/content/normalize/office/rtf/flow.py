@@ -37,7 +37,7 @@ class RtfFlow(Flow):
         return super().text()
 
     def obey(self, word: str, number: int | None) -> None:
-        """Obey a control word for paragraphs and tables; ignore others."""
+        """Apply a control word for paragraphs and tables; ignore others."""
         match word:
             case "trowd" | "intbl":
                 self._is_row = True
@@ -57,4 +57,23 @@ class RtfFlow(Flow):
 
     def _end(self) -> None:
         level = self._level if self._level is not None and 0 <= self._level < 9 else None
-        self.end_paragraph("" if level is None else "#" * min(level + 1, 6) + " ")
+        if (text := self._paragraph()) and level is not None:
+            text = "#" * min(level + 1, 6) + " " + text.replace("\n", " ")
+        self._blocks += filter(None, (text, *self._asides))
+        self._asides = []
+
+    def _end_table(self) -> None:
+        rows = [cells for cells in self._rows if any(cells)]
+        self._rows = []
+        if rows:
+            width = max(map(len, rows))
+            padded = [f"| {' | '.join(cells + [''] * (width - len(cells)))} |" for cells in rows]
+            self._blocks.append("\n".join((padded[0], "|" + " --- |" * width, *padded[1:])))
+
+    def _paragraph(self) -> str:
+        """End the paragraph and return its stripped lines, with a backslash before a `#` outside headings."""
+        pieces, self._pieces = self._pieces, []
+        texts = (("".join(text for text, _ in part), address) for address, part in groupby(pieces, itemgetter(1)))
+        whole = with_whole_characters("".join(linked(text, address) if address else text for text, address in texts))
+        lines = filter(None, (" ".join(line.split()) for line in whole.split("\n")))
+        return _LIKE_HEADING.sub(r"\\", "\n".join(lines))
