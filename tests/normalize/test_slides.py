@@ -86,6 +86,8 @@ def test_lists_have_their_levels_and_signs() -> None:
         ('<a:r><a:rPr strike="noStrike"/><a:t>a</a:t></a:r>', "a"),
         ('<a:r><a:rPr strike="sngStrike"/><a:t>old </a:t></a:r><a:r><a:t>new</a:t></a:r>', "~~old~~ new"),
         ('<a14:m xmlns:a14="a14"><m:oMath xmlns:m="m"><m:r><m:t>x+y</m:t></m:r></m:oMath></a14:m>', "x+y"),
+        ('<a:r><a:t>10</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>6</a:t></a:r>', "10^6^"),
+        ('<a:r><a:t>H</a:t></a:r><a:r><a:rPr baseline="-25000"/><a:t>2</a:t></a:r>', "H2"),
         ("<a:r><a:t># no heading</a:t></a:r>", "\\# no heading"),
         ("<a:r/><a:r><a:t/></a:r>", ""),
     ],

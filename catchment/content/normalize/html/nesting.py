@@ -66,6 +66,7 @@ _XML_PARTS = re.compile(
 """The parts of XML that the HTML parser reads otherwise, and those that only look like them."""
 _XHTML = b"http://www.w3.org/1999/xhtml"
 _EMPTY_RAW = re.compile(rb"<(?:%s)(?=[\s/])" % b"|".join(_RAW) + _ATTRIBUTES + rb"(?<=/)>", re.IGNORECASE)
+_FRAMESET = re.compile(rb"<frameset\b", re.IGNORECASE)
 _FRAMES = re.compile(rb"</?(?:frameset|noframes)\b[^<>]*>", re.IGNORECASE)
 
 
@@ -81,7 +82,8 @@ def readable(page: bytes, *, is_xml: bool) -> bytes:
     """
     if is_xml or (_XHTML in page[:_LONGEST_VALUE] and _EMPTY_RAW.search(page)):
         page = closed(page)
-    return _FRAMES.sub(b"", page)
+    # Beside frames, and only there, this text is for programs that do not show them.
+    return _FRAMES.sub(b"", page) if _FRAMESET.search(page) else page
 
 
 def _as_html(part: re.Match[bytes]) -> bytes:

@@ -28,8 +28,13 @@ class Flow:
         self._blocks: list[str] = []
         self._asides: list[str] = []
 
-    def write(self, text: str, address: str = "", *, is_struck: bool = False) -> None:
-        """Add text to the paragraph, with the address of its link."""
+    def write(self, text: str, address: str = "", mark: str = "", *, is_struck: bool = False) -> None:
+        """Add text to the paragraph, with the address of its link.
+
+        `mark`: "^" for raised and "~" for lowered text. A number gets it if it is raised, or lowered behind a number.
+        """
+        if text.isdecimal() and (mark == "^" or (mark and self._pieces and self._pieces[-1][0][-1:].isdecimal())):
+            text = f"{mark}{text}{mark}"
         self._pieces.append((text, _Look(address, is_struck)))
 
     def add_aside(self, text: str) -> None:
@@ -81,7 +86,7 @@ class Flow:
             self._blocks.append("\n".join((padded[0], "|" + " --- |" * width, *padded[1:])))
 
     def _paragraph(self) -> str:
-        """End the paragraph and return it, its lines without spaces around and a backslash before what is no heading."""
+        """End the paragraph and return its stripped lines, with a backslash before a `#` outside headings."""
         pieces, self._pieces = self._pieces, []
         whole = "".join(
             _looking("".join(text for text, _ in part), look) for look, part in groupby(pieces, lambda piece: piece[1])

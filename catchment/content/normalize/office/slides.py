@@ -101,7 +101,9 @@ def _write(flow: Flow, paragraph: Element, links: dict[str, str]) -> None:
             look, link = run.find("rPr"), run.find("rPr/hlinkClick")
             is_struck = look is not None and look.get("strike", "noStrike") != "noStrike"
             address = "" if link is None else links.get(link.get("r:id", ""), "")
-            flow.write(run.findtext("t") or "", address, is_struck=is_struck)
+            raised = int(shift) if look is not None and (shift := look.get("baseline", "")).lstrip("-").isdigit() else 0
+            mark = "^" if raised > 0 else "~" if raised < 0 else ""
+            flow.write(run.findtext("t") or "", address, mark, is_struck=is_struck)
         elif run.tag in ("m", "AlternateContent"):
             formula = run if run.tag == "m" else run.find("Choice")
             flow.write("".join(each.text or "" for each in formula.iter("t")) if formula is not None else "")

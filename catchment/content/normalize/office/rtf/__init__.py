@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from catchment.content.normalize.html import html
 from catchment.content.normalize.office.extraction import Metadata
-from catchment.content.normalize.office.rtf.flow import BREAKS, Flow
+from catchment.content.normalize.office.rtf.flow import BREAKS, RtfFlow
 from catchment.content.normalize.office.rtf.fonts import NO_FONT, Fonts
 from catchment.errors import ParseError
 
@@ -179,9 +179,9 @@ class _Reader:
             self._objects += word == "objdata"
             self._state = state._replace(flow=None, kind=word)
         elif role == "fact":
-            self._state = _State(Flow(), word, font=NO_FONT)
+            self._state = _State(RtfFlow(), word, font=NO_FONT)
         elif (role == "aside" and state.flow is self._body) or (role == "code" and state.flow is not None):
-            self._state = state._replace(flow=Flow(), kind=word, link="", mark="")
+            self._state = state._replace(flow=RtfFlow(), kind=word, link="", mark="")
         elif not role:
             self._set(word, number)
 
