@@ -304,3 +304,26 @@ def test_address_of_a_bookmark_is_read(form: plistlib.PlistFormat) -> None:
 def test_damaged_bookmark_is_an_error(data: bytes) -> None:
     with pytest.raises(ParseError, match="bookmark"):
         _read(data, "a.webloc")
+
+
+def test_paragraphs_of_word_in_one_xml_file_have_breaks_and_notes_apart() -> None:
+    word = 'xmlns:w="http://schemas.microsoft.com/office/word/2003/wordml"'
+    body = (
+        "<w:p><w:pPr><w:tabs><w:tab/></w:tabs></w:pPr><w:r><w:t>left</w:t></w:r><w:r><w:tab/></w:r><w:r><w:t>right</w:t>"
+        "<w:br/><w:t>below</w:t></w:r><w:r><w:footnote><w:p><w:r><w:t>a note</w:t></w:r></w:p></w:footnote></w:r></w:p>"
+    )
+    page = f'<?xml version="1.0"?><w:wordDocument {word}><w:body>{body}</w:body></w:wordDocument>'
+    assert _read(page, "a.xml").text.split() == ["left", "right", "below", "a", "note"]
+
+
+def test_export_of_a_wiki_is_the_page_inside() -> None:
+    export = (
+        "Date: Thu, 4 Apr 2019 10:00:00 +0000\nMessage-ID: <1.2.3@host>\nSubject: Exported From Confluence\nMIME-Version: 1.0\n"
+        'Content-Type: multipart/related; \n\tboundary="x"\n\n--x\nContent-Type: text/html; charset=UTF-8\n'
+        "Content-Transfer-Encoding: quoted-printable\nContent-Location: file:///C:/e.html\n\n"
+        "<html><head><title>Pr=C3=BCfplan</title></head><body><p>Schieber =C3=B6ffnen</p></body></html>\n--x--\n"
+    )
+    document = _read(export, "a.doc")
+    assert (document.title, document.text) == ("Prüfplan", "Schieber öffnen")
+    draft = export.replace("Subject:", "From: Ada <ada@weir.example>\nSubject:")
+    assert _read(draft, "a.eml").media_type == "message/rfc822"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 import zipfile
 
@@ -260,3 +261,48 @@ def test_links_boxes_and_charts_of_a_binary_workbook_are_read() -> None:
         "Chart: Flow",
     ]
     assert document.warnings == ("comments of cells were not read; save the file as .xlsx",)
+
+
+def test_words_of_decorated_text_are_read() -> None:
+    drawn = '<v:shape xmlns:v="urn:schemas-microsoft-com:vml"><v:textpath string="Draft of May"/></v:shape>'
+    shape = f"<w:p><w:r><w:pict>{drawn}</w:pict></w:r></w:p>"
+    assert _docx((), {}, _paragraph("The weir") + shape).text == "The weir\n\nDraft of May"
+
+
+@pytest.mark.parametrize(
+    ("body", "marked"),
+    [
+        ("{0}f1 b", "a[^1] b"),
+        ("{0}f2 b f1 c", "a[^1] b [^2] c"),
+        ("{0}e1 b f1", "a[^1] b [^2]"),
+        ("{0}f1 b f1", "a[^1] b [^1]"),
+    ],
+)
+def test_marks_of_notes_lead_to_their_notes_once(body: str, marked: str) -> None:
+    runs = "".join(
+        f'<w:r><w:{"foot" if word[0] == "f" else "end"}noteReference w:id="{word[1]}"/></w:r>'
+        if re.fullmatch("[fe][12]", word)
+        else f'<w:r><w:t xml:space="preserve">{word}</w:t></w:r>'
+        for word in re.split("([fe][12])", body.format("a"))
+    )
+    note = f'<w:{{0}}notes {_WORD}><w:{{0}}note w:id="-1"><w:p/></w:{{0}}note>{{1}}</w:{{0}}notes>'
+    notes = {
+        kind: "".join(
+            f'<w:{kind}note w:id="{n}"><w:p><w:r><w:footnoteRef/></w:r><w:r><w:t>{kind}{n}</w:t></w:r></w:p></w:{kind}note>'
+            for n in (1, 2)
+        )
+        for kind in ("foot", "end")
+    }
+    text = _docx(
+        (("footnotes", "footnotes.xml"), ("endnotes", "endnotes.xml")),
+        {f"word/{kind}notes.xml": note.format(kind, notes[kind]) for kind in notes},
+        f"<w:p>{runs}</w:p>",
+    ).text
+    first, *rest = text.split("\n\n")
+    assert first == marked
+    names = [{"f": "foot", "e": "end"}[word[0]] + word[1] for word in re.findall("[fe][12]", body)]
+    expected = [f"[^{number}]: {name}" for number, name in enumerate(dict.fromkeys(names), 1)]
+    assert rest[: len(expected)] == expected
+    assert sorted(rest[len(expected) :]) == sorted(
+        f"Note: {kind}{n}" for kind in notes for n in (1, 2) if f"{kind}{n}" not in names
+    )

@@ -93,6 +93,8 @@ def _cell(content: str, attributes: str = "", parts: dict[str, str | bytes] | No
         ("<v>45352</v>", 's="1"', "2024-03-01"),
         ("<v>45352.395833333336</v>", 's="1"', "2024-03-01 09:30:00"),
         ("<v>0.5</v>", 's="2"', "12:00:00"),
+        ("<v>1.5</v>", 's="2"', "36:00:00"),
+        ("<v>0.0625</v>", 's="4"', "1:30:00"),
         ("<v>7</v>", 's="3"', "7"),
     ],
 )
@@ -100,7 +102,7 @@ def test_cell_is_written_as_its_value(content: str, attributes: str, expected: s
     parts: dict[str, str | bytes] = {
         "xl/styles.xml": f'<styleSheet {_NAMES}><numFmts><numFmt numFmtId="164" formatCode="[h]:mm"/><numFmt numFmtId="165" '
         'formatCode="0 &quot;days&quot;"/></numFmts><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="164"/>'
-        '<xf numFmtId="165"/></cellXfs></styleSheet>',
+        '<xf numFmtId="165"/><xf numFmtId="46"/></cellXfs></styleSheet>',
         "xl/sharedStrings.xml": f"<sst {_NAMES}><si><t>first</t></si><si><r><t>sec</t></r><r><t>ond</t></r><rPh><t>x</t></rPh>"
         "</si></sst>",
     }

@@ -198,7 +198,9 @@ def _mail(head: str) -> str | None:
         return MAILBOX
     headers = _HEADERS.match(head)
     names = {name.lower() for name in _HEADER.findall(headers[0])} if headers else set()
-    if headers and "mime-version" in names and not names & _TRANSPORTED and _SAVED.search(headers[0]):
+    # Exports of a wiki have the ID of a message, but no sender.
+    is_sent = names & (_TRANSPORTED if "from" in names else _TRANSPORTED - {"message-id"})
+    if headers and "mime-version" in names and not is_sent and _SAVED.search(headers[0]):
         return SAVED_PAGE
     is_mail = names >= _PRINTED or ("from" in names and names & {*_TRANSPORTED, "mime-version"} - {"to"})
     return MAIL if is_mail else None

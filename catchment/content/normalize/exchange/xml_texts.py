@@ -35,6 +35,7 @@ class _Layout:
 
 
 _WORD = _Layout(lines=("p", "t"))
+_BREAKS = ("br", "cr", "tab", "ptab")
 _LAYOUTS = {
     "kml": _Layout(
         "Document/name", headings=("name",), texts=("description", "Snippet", "address", "value", "SimpleData")
@@ -79,11 +80,22 @@ def _block(element: Element, depth: int, layout: _Layout) -> str:
     if element.tag in layout.texts:
         return f"\n{fragment(_ENCRYPTED.sub('', element.text or '')).strip()}\n"
     if element.tag == layout.lines[0]:
-        parts = ["".join(part.itertext()) for part in element.iter(layout.lines[1])]
-        return " | ".join(map(_one_line, parts)) if layout.lines[1] == "Data" else "".join(parts) + "\n"
+        if layout is _WORD:
+            return _paragraph(element) + "\n"
+        return " | ".join(_one_line("".join(part.itertext())) for part in element.iter(layout.lines[1]))
     values = (_one_line(fragment(element.get(name, ""))) for name in _ATTRIBUTES if element.tag == _ITEM)
     words = " ".join(filter(None, dict.fromkeys(values)))
     return "   " * min(depth - 1, _DEEPEST) + f"- {words}" if words else ""
+
+
+def _paragraph(element: Element) -> str:
+    """Return the words of a paragraph of Word, without those of a paragraph inside it, such as a footnote."""
+    words, left = [], [element]
+    while left:
+        part = left.pop()
+        words.append((part.text or "") if part.tag == _WORD.lines[1] else " " if part.tag in _BREAKS else "")
+        left += [inner for inner in reversed(part) if inner.tag not in ("p", "pPr")]
+    return _one_line("".join(words))
 
 
 def _heading(element: Element) -> str:

@@ -23,6 +23,7 @@ from catchment.content.normalize.office import (
     inline,
     iwork,
     mobipocket,
+    notes,
     open_document,
     pdf,
     slides,
@@ -167,14 +168,16 @@ def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]
 
 
 def _of_package(data: bytes, media_type: str) -> tuple[bytes, Extracted]:
-    """Read a file and return it as it was read: with inline elements as text, if it can be read so."""
+    """Read a file and return it as it was read: with inline elements and marks of notes as text, if it can be read so."""
     plain = inline.with_plain_text(data) if media_type == _DOCX or media_type.startswith(_ODF) else data
+    readable, found = notes.marked(plain) if media_type == _DOCX else (plain, {})
     try:
-        return plain, extracted(_arranged(plain, media_type), media_type)
+        result = extracted(_arranged(readable, media_type), media_type)
     except (ParseError, ResourceExhausted):
-        if plain is data:
+        if readable is data:
             raise
         return data, extracted(_arranged(data, media_type), media_type)
+    return plain, result._replace(content=notes.numbered(result.content, found))
 
 
 def _of_compound(data: bytes, media_type: str) -> Extracted:

@@ -239,6 +239,8 @@ class _Paragraphs:
             self._has_no_notes = self._is_placeholder = False
         elif name == "ph":
             self._has_no_notes = attributes.get("type") in _NO_NOTES
+        elif name == "textpath" and (words := attributes.get("string", "").strip()):
+            self.paragraphs.append(("", words))
         elif name == "showingPlcHdr":
             self._is_placeholder = True
 

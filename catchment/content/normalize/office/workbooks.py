@@ -7,6 +7,7 @@ cells do not enlarge a table.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain
@@ -24,6 +25,9 @@ _FULL = f"only the first {MAX_CHARACTERS:,} characters of the cells were read (a
 _DATES = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)}
 """The built-in number formats that are dates and times (ECMA-376 part 1, 18.8.30)."""
 _NO_CODE = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', re.IGNORECASE)
+_DURATION = "46"
+"""The number of the built-in format `[h]:mm:ss`."""
+_DURATION_CODE = re.compile(r"\[[hms]+\]", re.IGNORECASE)
 _DATE_CODE = re.compile(r"[dmyhs]", re.IGNORECASE)
 _LINK_FORMULA = re.compile(r'\s*HYPERLINK\(\s*"([^"]+)"', re.IGNORECASE)
 _MOST_DIGITS = 9
@@ -64,9 +68,9 @@ class _Workbook:
         self._strings = _strings(package, by_kind.get("sharedStrings"))
         self._warnings: list[str] = []
         try:
-            self._are_dates = _date_styles(package, by_kind.get("styles"))
+            self._times = _time_styles(package, by_kind.get("styles"))
         except (ParseError, ResourceExhausted):
-            self._are_dates = []
+            self._times = []
             self._warnings.append("the number formats cannot be read; dates and times are shown as numbers")
         properties = self._root.find(".//workbookPr")
         is_1904 = properties is not None and properties.get("date1904") in ("1", "true")
@@ -139,8 +143,8 @@ class _Workbook:
             number = float(written)
         except ValueError:
             return written
-        if 0 <= style < len(self._are_dates) and self._are_dates[style] and 0 <= number < 2_958_466:
-            return _moment(self._epoch, number)
+        if 0 <= style < len(self._times) and (notation := self._times[style]) and 0 <= number < 2_958_466:
+            return notation(self._epoch, number)
         return f"{number:.15g}" if "." in written or "E" in written.upper() else written
 
     def takes(self, length: int) -> bool:
@@ -301,21 +305,26 @@ class _StringsReader:
         raise ParseError("the strings have a document type definition")
 
 
-def _date_styles(package: Package, part: str | None) -> list[bool]:
-    """Return for each cell style whether its numbers are dates or times."""
+_Notation = Callable[[datetime, float], str]
+
+
+def _time_styles(package: Package, part: str | None) -> list[_Notation | None]:
+    """Return for each cell style how its numbers are written if they are dates, times or durations."""
     if part is None or not package.has(part):
         return []
     root = package.tree(part)
     codes = {each.get("numFmtId"): each.get("formatCode", "") for each in root.iter("numFmt")}
     styles = root.find("cellXfs")
-    return [_is_date(each.get("numFmtId", "0"), codes) for each in (styles if styles is not None else ())]
+    return [_notation(each.get("numFmtId", "0"), codes) for each in (styles if styles is not None else ())]
 
 
-def _is_date(number: str, codes: dict[str | None, str]) -> bool:
+def _notation(number: str, codes: dict[str | None, str]) -> _Notation | None:
     if number in codes:
         code = codes[number].partition(";")[0]
-        return "general" not in code.lower() and _DATE_CODE.search(_NO_CODE.sub("", code)) is not None
-    return _whole(number, -1) in _DATES
+        if _DURATION_CODE.search(code):
+            return _duration
+        return _moment if "general" not in code.lower() and _DATE_CODE.search(_NO_CODE.sub("", code)) else None
+    return _duration if number == _DURATION else _moment if _whole(number, -1) in _DATES else None
 
 
 def _whole(digits: str, otherwise: int) -> int:
@@ -328,6 +337,11 @@ def _moment(epoch: datetime, number: float) -> str:
     if number < 1:
         return moment.strftime("%H:%M:%S")
     return moment.strftime("%Y-%m-%d" if moment.hour == moment.minute == moment.second == 0 else "%Y-%m-%d %H:%M:%S")
+
+
+def _duration(_epoch: datetime, number: float) -> str:
+    minutes, seconds = divmod(round(number * 86_400), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
 def _comments(package: Package, related: list[Relation]) -> list[str]:
