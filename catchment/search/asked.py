@@ -21,7 +21,7 @@ _COMMON, _COMMON_AT_LEAST = 0.25, 20
 """Share and number of passages with a word from which it does not count if a document need not have all words."""
 _COMMON_GRAMMAR = 0.02
 """The same share for the only stop word of a query: if it is rare, it may be a word of another language, or a name."""
-_CORRECTED = 0.5
+_CORRECTED = 0.6
 """How much a correction counts, compared with the word itself."""
 _LONGEST_RUN = 6
 """Characters without a space from which they are a sentence."""

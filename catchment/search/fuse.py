@@ -14,7 +14,7 @@ from catchment.ledger import Ranked
 DEPTH = 200
 """Results by words whose meaning counts. Those below follow in their order by words."""
 
-_WORDS = 0.5
+_WORDS = 0.4
 """Share of the score by words in the sum."""
 
 

@@ -6,10 +6,12 @@ possible. By meaning, the nearest passages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -47,6 +49,8 @@ _QUESTION = 3
 """Words from which a query can be a question. A shorter one may be a name, and nothing is the right answer."""
 _SOME = 100
 """Results with some of the words."""
+_STEP = 150
+"""Half of the characters in which words are near each other, about as many as have a vector."""
 _ASKED = 400
 """Results by meaning that are read to find those that pass the filters."""
 _ALL = 2**31
@@ -184,28 +188,52 @@ def _quoted(query: Query) -> tuple[AnyOf, ...]:
 
 
 def _scaled(ranking: Ranking, coverage: float = 1.0) -> Ranking:
-    """Divide each score by the best one, and multiply it by the square of the share of the query's words that occur."""
+    """Return for each score the root of its share of the best one, times the square of the share of words that occur."""
     best = max((one.score for one in ranking.ranked), default=1.0) or 1.0
-    return ranking._replace(ranked=[replace(one, score=one.score / best * coverage**2) for one in ranking.ranked])
+    # A list without words has times as scores, which are negative before 1970.
+    shares = (max(one.score / best, 0.0) for one in ranking.ranked)
+    scores = (math.sqrt(share) * coverage**2 for share in shares)
+    return ranking._replace(
+        ranked=[replace(one, score=score) for one, score in zip(ranking.ranked, scores, strict=True)]
+    )
 
 
 def _covered(ledger: Ledger, asked: Asked, query: Query, ranking: Ranking) -> Ranking:
-    """Multiply each score by the square of the share of the query's words that the passage and the names have."""
+    """Multiply each score by the square of the share of the query's words near each other in the passage, or in the names."""
     texts, weights = ledger.library.words(ranking.ranked), asked.weights(query.wanted)
+    sought = {term: _written(term) for term in chain.from_iterable(query.wanted)}
 
-    def coverage(one: Ranked) -> float:
-        return asked.coverage(query.wanted, weights, partial(_occurs, text=texts.get(one.content_id, "")))
+    @cache
+    def coverage(terms: frozenset[Term]) -> float:
+        return asked.coverage(query.wanted, weights, terms.__contains__)
 
-    scored = [replace(one, score=one.score * coverage(one) ** 2) for one in ranking.ranked]
+    def best(one: Ranked) -> float:
+        return max(map(coverage, _near_each_other(sought, *texts.get(one.content_id, ("", "")))))
+
+    scored = [replace(one, score=one.score * best(one) ** 2) for one in ranking.ranked]
     scored.sort(key=lambda one: (-one.score, one.content_id))
     placed = [replace(one, lexical_rank=rank) for rank, one in enumerate(scored, 1)]
     return ranking._replace(ranked=placed, total=len(placed))
 
 
-def _occurs(term: Term, text: str) -> bool:
+def _near_each_other(sought: Mapping[Term, str], names: str, passage: str) -> Iterator[frozenset[Term]]:
+    """Yield the terms in each part of a passage, and those in the names with each."""
+    named = frozenset(term for term, text in sought.items() if text in names)
+    yield named
+    steps: defaultdict[int, set[Term]] = defaultdict(set)
+    for term, text in sought.items():
+        place = -1 if term in named else passage.find(text)
+        while place >= 0:
+            steps[place // _STEP].add(term)
+            place = passage.find(text, place + 1)
+    yield from (named | terms | steps.get(step + 1, frozenset()) for step, terms in steps.items())
+
+
+def _written(term: Term) -> str:
+    """Return a term as it is in folded words between spaces."""
     if term.substring is not None:
-        return plain_words(term.substring) in text
-    return f" {term.words}{'' if term.prefix else ' '}" in text
+        return plain_words(term.substring)
+    return f" {term.words}{'' if term.prefix else ' '}"
 
 
 def _by_meaning(

@@ -132,6 +132,30 @@ def test_partial_matches_are_returned_as_a_fallback(world: World) -> None:
     assert ask(world, "putty lacquer").hits == []
 
 
+def test_words_near_each_other_count_more_than_scattered_ones(world: World) -> None:
+    apart = " and then something else" * 15
+    put(world, "scattered.md", f"the spare ladder{apart} the key{apart} a garage")
+    put(world, "together.md", f"where they met{apart}. On the wall of the garage: a spare key.{apart}{apart}")
+    for n in range(5):
+        put(world, f"{n}.md", "a text about other things")
+    first, second = ask(world, "where is the spare key for the garage").hits
+    assert (first.item, second.item) == ("together.md", "scattered.md")
+    assert first.score > 2 * second.score
+
+
+def test_words_of_a_name_are_near_all_words_of_its_text(world: World) -> None:
+    apart = " and then something else" * 15
+    put(world, "Garage.md", f"where they met{apart} behind the mirror hangs a spare one")
+    put(world, "scattered.md", f"the spare{apart} the garage")
+    assert found(world, "where is the spare for the garage") == ["Garage.md", "scattered.md"]
+
+
+def test_date_before_1970_is_listed(world: World) -> None:
+    put(world, "old.md", "valve", created=datetime(1962, 3, 1, tzinfo=UTC))
+    put(world, "new.md", "pump", created=datetime(2026, 3, 1, tzinfo=UTC))
+    assert found(world, "source:notes") == ["new.md", "old.md"]
+
+
 def test_common_words_do_not_count_in_partial_matches(world: World) -> None:
 
     for n in range(25):

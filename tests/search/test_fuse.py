@@ -27,10 +27,10 @@ def contents(ranked: list[Ranked]) -> list[int]:
 def test_scores_are_added_by_their_shares() -> None:
     ranked = fuse(by_words(1, 2, 3), by_meaning(4, 3))
     assert [(one.content_id, one.score) for one in ranked] == [
-        (1, pytest.approx(1 / 2)),
-        (4, pytest.approx(1 / 2)),
-        (3, pytest.approx(1 / 6 + 1 / 4)),
-        (2, pytest.approx(1 / 4)),
+        (4, pytest.approx(0.6)),
+        (3, pytest.approx(0.4 / 3 + 0.6 / 2)),
+        (1, pytest.approx(0.4)),
+        (2, pytest.approx(0.4 / 2)),
     ]
 
 
@@ -43,8 +43,9 @@ def test_near_passage_counts_more_than_the_nearest_of_distant_ones() -> None:
 
 
 def test_equal_ranks_are_ordered_by_content() -> None:
-    assert contents(fuse(by_words(9), by_meaning(4))) == [4, 9]
-    assert contents(fuse(by_words(4), by_meaning(9))) == [4, 9]
+    for word, near in ((9, 4), (4, 9)):
+        without_words = [replace(one, score=0.0) for one in by_words(word)]
+        assert contents(fuse(without_words, by_meaning(near), lambda _: 0.0)) == [4, 9]
 
 
 def test_passage_with_the_words_is_shown() -> None:

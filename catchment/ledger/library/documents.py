@@ -151,8 +151,8 @@ class Library:
         with self._store.read() as reading:
             return matches.tasks(reading, filters)
 
-    def words(self, ranked: Sequence[Ranked]) -> dict[int, str]:
-        """Return the folded words of each ranked content, between spaces: of its names, and of its best chunk and heading."""
+    def words(self, ranked: Sequence[Ranked]) -> dict[int, tuple[str, str]]:
+        """Return the folded words of each ranked content, between spaces: of its names and heading, and of its best chunk."""
         with self._store.read() as reading:
             return matches.words(reading, ranked)
 

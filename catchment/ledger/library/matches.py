@@ -108,17 +108,26 @@ def tasks(reading: Reading, filters: Sequence[Filter]) -> list[Task]:
     ]
 
 
-def words(reading: Reading, ranked: Sequence[Ranked]) -> dict[int, str]:
-    """Return the folded words of each ranked content, between spaces: of its names, and of its best chunk and heading."""
+def words(reading: Reading, ranked: Sequence[Ranked]) -> dict[int, tuple[str, str]]:
+    """Return the folded words of each ranked content, between spaces: of its names and heading, and of its best chunk.
+
+    The parts of identifiers have no place in the chunk, so they are with the names.
+    """
     texts: defaultdict[int, list[str]] = defaultdict(list)
     mine = documents.c.removed_at.is_(None), documents.c.content_id.in_([one.content_id for one in ranked])
     names = select(documents.c.content_id, *(documents.c[name] for name in word_index.NAMES[1:])).where(*mine)
     for content, *its in reading.execute(names):
         texts[content] += its
+    passages: defaultdict[int, str] = defaultdict(str)
     for row in _passages(reading, [one.chunk_id for one in ranked if one.chunk_id is not None]).values():
-        texts[row.content_id] += row.heading, row.text
-    whole = {content: "\n".join(its) for content, its in texts.items()}
-    return {content: f" {plain_words(text)} {word_parts.parts(text)} " for content, text in whole.items()}
+        texts[row.content_id] += (row.heading,)
+        passages[row.content_id] = row.text
+    found = {}
+    for content, its in texts.items():
+        around, passage = "\n".join(its), passages[content]
+        parts = word_parts.parts(f"{around}\n{passage}")
+        found[content] = f" {plain_words(around)} {parts} ", f" {plain_words(passage)} "
+    return found
 
 
 def _passages(reading: Reading, chunk_ids: Collection[int]) -> dict[int, AnyRow]:
