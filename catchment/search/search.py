@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
@@ -201,11 +201,11 @@ def _scaled(ranking: Ranking, coverage: float = 1.0) -> Ranking:
 def _covered(ledger: Ledger, asked: Asked, query: Query, ranking: Ranking) -> Ranking:
     """Multiply each score by the square of the share of the query's words near each other in the passage, or in the names."""
     texts, weights = ledger.library.words(ranking.ranked), asked.weights(query.wanted)
-    sought = {term: _written(term) for term in chain.from_iterable(query.wanted)}
+    sought = frozenset(map(_written, chain.from_iterable(query.wanted)))
 
     @cache
-    def coverage(terms: frozenset[Term]) -> float:
-        return asked.coverage(query.wanted, weights, terms.__contains__)
+    def coverage(found: frozenset[str]) -> float:
+        return asked.coverage(query.wanted, weights, lambda term: _written(term) in found)
 
     def best(one: Ranked) -> float:
         return max(map(coverage, _near_each_other(sought, *texts.get(one.content_id, ("", "")))))
@@ -216,17 +216,17 @@ def _covered(ledger: Ledger, asked: Asked, query: Query, ranking: Ranking) -> Ra
     return ranking._replace(ranked=placed, total=len(placed))
 
 
-def _near_each_other(sought: Mapping[Term, str], names: str, passage: str) -> Iterator[frozenset[Term]]:
-    """Yield the terms in each part of a passage, and those in the names with each."""
-    named = frozenset(term for term, text in sought.items() if text in names)
+def _near_each_other(sought: frozenset[str], names: str, passage: str) -> Iterator[frozenset[str]]:
+    """Yield what occurs in each part of a passage, and what occurs in the names with each."""
+    named = frozenset(text for text in sought if text in names)
     yield named
-    steps: defaultdict[int, set[Term]] = defaultdict(set)
-    for term, text in sought.items():
-        place = -1 if term in named else passage.find(text)
+    steps: defaultdict[int, set[str]] = defaultdict(set)
+    for text in sought - named:
+        place = passage.find(text)
         while place >= 0:
-            steps[place // _STEP].add(term)
+            steps[place // _STEP].add(text)
             place = passage.find(text, place + 1)
-    yield from (named | terms | steps.get(step + 1, frozenset()) for step, terms in steps.items())
+    yield from (named | found | steps.get(step + 1, frozenset()) for step, found in steps.items())
 
 
 def _written(term: Term) -> str:
