@@ -23,7 +23,7 @@ from prefect.server.api.clients import OrchestrationClient
 from prefect.server.api.server import create_app
 from prefect.server.database import provide_database_interface
 from prefect.server.models import deployments, flow_runs
-from prefect.server.schemas.schedules import IntervalSchedule
+from prefect.server.schemas.schedules import CronSchedule, IntervalSchedule
 
 async def statements():
     database, sent = provide_database_interface(), []
@@ -36,6 +36,8 @@ async def statements():
 assert asyncio.run(statements())[0] == "BEGIN IMMEDIATE"
 for function in (deployments._generate_scheduled_flow_runs, flow_runs.create_flow_run):
     assert function.__module__ == run_names.__name__, function
+
+assert [*CronSchedule(cron="0 7 * * *", timezone="Europe/Berlin")._get_dates_generator(n=2)]
 
 app = create_app(final=True)
 assert OrchestrationClient()._http_client._transport.app is app, "the application is made twice"

@@ -26,7 +26,7 @@ def _locked(package: str) -> str:
 def test_image_of_the_servers_has_the_tested_versions() -> None:
     image = compose()["x-prefect"]["build"]["dockerfile_inline"]
     assert f"prefect:{_locked('prefect')}-python3.11\n" in image
-    assert f"prefect-redis=={_locked('prefect-redis')}\n" in image
+    assert f"whenever=={_locked('whenever')} prefect-redis=={_locked('prefect-redis')}\n" in image
 
 
 def test_servers_have_the_settings_of_a_single_machine() -> None:
