@@ -245,7 +245,7 @@ def prefect_version() -> list[Finding]:
     if is_tried(installed := version("prefect")):
         return []
     problem = f"Prefect {installed} is installed, but {TRIED_PREFECT} was tested: changes are synced seconds later"
-    return [Finding("versions", Verdict.WARN, problem, _RENEW)]
+    return [Finding("versions", Verdict.FAIL, problem, _RENEW)]
 
 
 def _needed() -> dict[str, Requirement]:

@@ -29,7 +29,6 @@ from deployments.runs.sinks import deploy_sinks
 from deployments.runs.state_tags import mark
 from deployments.server.planned import read_report
 from deployments.server.running import Running, running
-from deployments.sources import editor_schema
 from deployments.sources.sources_file import SourcesFile
 from tasks.coalesce import request_once
 from tasks.embed import request_embedding
@@ -98,7 +97,6 @@ class RecoveryRounds:
                 await self._recover_silent_hosts(client)
             if is_resumed and not self._has_requested:
                 self._has_requested = True
-                await asyncio.to_thread(editor_schema.write, self._home)
                 await self._request_embeddings()
                 await self._deploy_sinks()
             if is_resumed:

@@ -34,6 +34,7 @@ from deployments.runs.occupancy import READING_SECONDS, Occupancy, due_at, sourc
 from deployments.runs.recovery import Executed
 from deployments.runs.rounds import RecoveryRounds, give_back
 from deployments.runs.work_pool import base_job_template
+from deployments.sources import editor_schema
 from deployments.worker.configuration import WarmJobConfiguration
 from deployments.worker.notifications import Bell, listen
 from deployments.worker.runner_process import RunnerProcess
@@ -118,6 +119,7 @@ class WarmWorker(BaseWorker[WarmJobConfiguration, BaseVariables, WarmWorkerResul
             await self._rounds.first(self.client)
             self._duty(self._rounds.run(self.client))
             self._duty(self._rounds.follow())
+            self._duty(asyncio.to_thread(editor_schema.write, self.home))
         self._duty(self._look_when_rung())
         self._duty(self._runner.supervise())
         self._duty(self._adapt())

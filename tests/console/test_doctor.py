@@ -150,7 +150,7 @@ def test_versions_other_than_those_needed_fail_and_those_not_tested_warn(
     assert of("versions", machine.versions(home)).verdict is WARN
     monkeypatch.setattr(machine, "version", lambda name: "3.10.0" if name == "prefect" else real(name))
     [found] = machine.versions(home)
-    assert (found.verdict, "Prefect 3.10.0" in found.message, "make setup" in found.remedy) == (WARN, True, True)
+    assert (found.verdict, "Prefect 3.10.0" in found.message, "make setup" in found.remedy) == (FAIL, True, True)
 
 
 def test_a_port_that_another_program_took_is_told(home: Home, tmp_path: Path) -> None:

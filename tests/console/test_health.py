@@ -89,13 +89,15 @@ def test_system_that_is_starting_or_stopping_is_reported_as_such(cli: Cli, fille
 
 
 def test_version_of_prefect_that_was_not_tested_is_reported(
-    cli: Cli, server: Standin, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, server: Standin, filled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = machine.version
     monkeypatch.setattr(machine, "version", lambda name: "3.10.0" if name == "prefect" else real(name))
     [found] = [finding for finding in cli("health", "--json").json["findings"] if finding["probe"] == "versions"]
-    assert (found["verdict"], "Prefect 3.10.0" in found["said"]) == ("warn", True)
+    assert (found["verdict"], "Prefect 3.10.0" in found["said"]) == ("fail", True)
     assert "catchment up --detach" in found["remedy"]
+    HealthReport(datetime.now(UTC), tuple(checks.examine(Home(filled)))).write(Home(filled))
+    assert "1 check failed" in cli("status").out
 
 
 def test_web_process_that_is_silent_is_reported(cli: Cli, server: Standin, filled: Path) -> None:
