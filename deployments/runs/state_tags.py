@@ -22,7 +22,7 @@ def mark(home: Home, ledger: Ledger, running: Running, report: ServerReport) -> 
 
     A joined host marks those that it has deployed. Raises LedgerError, TryAgain if the server does not respond.
     """
-    marks = {source.name: found for source in ledger.sources.all() if (found := _mark_of(ledger, source, report))}
+    marks = {source.name: found for source in ledger.sources.all() if (found := tag_of(ledger, source, report))}
     marked = {"operator": "or_", "name": {"any_": [*marks]}, "tags": {"any_": [*MARKS]}}
     membership = Membership.of(home)
     with api(running) as client:
@@ -34,7 +34,8 @@ def mark(home: Home, ledger: Ledger, running: Running, report: ServerReport) -> 
     return marks.keys()
 
 
-def _mark_of(ledger: Ledger, source: Source, report: ServerReport) -> str:
+def tag_of(ledger: Ledger, source: Source, report: ServerReport) -> str:
+    """Return the tag of a source; empty for a good one. While a sync runs, the one before counts."""
     state, _ = state_of(source.name, source, report)
     if state != "active":
         return state

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from catchment.ledger import Ledger
+from catchment.ledger import Ledger, Outcome
 from catchment.model import Priority
+from catchment.runtime.process import identity
 from catchment.runtime.server_report import ServerReport
 from catchment.settings import Home
+from deployments.runs.state_tags import tag_of
 from deployments.server.client import Client, api
 from deployments.server.running import Running
 from deployments.sources.deploy import deploy, undeploy
 from tests.deployments.conftest import STANDIN
 from tests.waiting import until
 
-pytestmark = pytest.mark.server
 NAME = "marked"
 SECONDS = 20.0
 """Much less than the time between two looks of the worker."""
@@ -43,6 +45,7 @@ def tags(client: Client, *wanted: str) -> None:
     until(lambda: row(client)["tags"] == ["source", "mine", *wanted], seconds=SECONDS)
 
 
+@pytest.mark.server
 def test_changes_in_the_ui_are_known_at_once(server_home: Home, server: Running, file: Path) -> None:
     def reports(is_paused: bool) -> bool:
         report = ServerReport.read(server_home)
@@ -56,6 +59,7 @@ def test_changes_in_the_ui_are_known_at_once(server_home: Home, server: Running,
         until(lambda: reports(False), seconds=SECONDS)
 
 
+@pytest.mark.server
 def test_tags_follow_the_state_and_outlast_a_deploy(server_home: Home, server: Running, file: Path) -> None:
     with closing(Ledger.open(server_home)) as ledger, api(server) as client:
         ledger.sources.put(NAME, "local_files", Priority.NORMAL)
@@ -75,3 +79,19 @@ def test_tags_follow_the_state_and_outlast_a_deploy(server_home: Home, server: R
         tags(client, "paused")
         client.patch(f"/deployments/{row(client)['id']}", json={"paused": False}).raise_for_status()
         tags(client)
+
+
+def test_tag_of_a_failed_sync_lasts_until_one_completes(home: Home) -> None:
+    report = ServerReport(datetime.now(UTC))
+    with closing(Ledger.open(home)) as ledger:
+        ledger.sources.put(NAME, "local_files", Priority.NORMAL)
+
+        def tag(outcome: Outcome | None) -> str:
+            source = ledger.sources.get(NAME)
+            sync = ledger.syncs.begin(source.id, run=None, owner=identity(), code_version="1", alive=lambda _: False)
+            if outcome is not None:
+                ledger.syncs.end(sync.id, outcome, {})
+            return tag_of(ledger, ledger.sources.get(NAME), report)
+
+        outcomes: list[Outcome | None] = ["completed", "failed", "yielded", "crashed", None, "cancelled", "quarantined"]
+        assert [tag(outcome) for outcome in outcomes] == ["", "failing", "", "failing", "failing", "", "held"]
