@@ -139,9 +139,22 @@ class Client:
     def delete(self, path: str) -> Response:
         return self.request("DELETE", path)
 
-    def emit(self, event: str, resource: Mapping[str, str], payload: Mapping[str, Any] | None = None) -> Response:
+    def emit(
+        self,
+        event: str,
+        resource: Mapping[str, str],
+        payload: Mapping[str, Any] | None = None,
+        identifier: UUID | None = None,
+    ) -> Response:
         """Emit a Prefect event about a resource, which has `prefect.resource.id`."""
-        return self.post("/events", json=[_event(uuid4(), event, resource, payload)])
+        body = {
+            "id": str(identifier or uuid4()),
+            "occurred": datetime.now(UTC).isoformat(),
+            "event": event,
+            "resource": resource,
+            "payload": payload or {},
+        }
+        return self.post("/events", json=[body])
 
     def request(
         self, method: str, path: str, *, json: Any = None, headers: Mapping[str, str] | None = None
@@ -174,19 +187,6 @@ class Client:
             raise ServerUnreachable(self._server, reason.rstrip(".")) from error
 
 
-def _event(
-    identifier: UUID, event: str, resource: Mapping[str, str], payload: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    occurred = datetime.now(UTC).isoformat()
-    return {
-        "id": str(identifier),
-        "occurred": occurred,
-        "event": event,
-        "resource": resource,
-        "payload": payload or {},
-    }
-
-
 @contextlib.contextmanager
 def api(state: Running, *, timeout: float = 10) -> Iterator[Client]:
     """A client of the Prefect API, closed at the end. Raises TryAgain if the system runs in another container."""
@@ -210,9 +210,11 @@ def checks(state: Running) -> dict[str, Callable[[], None]]:
     def events() -> None:
         # The server says that it is healthy and ready, also if it cannot accept events. One elsewhere has them in Redis, which
         # drops an event with a known ID; PostgreSQL keeps the first. So the feed has one, and not one for each check.
-        probe = [_event(_PROBE_ID, _PROBE, {"prefect.resource.id": _PROBE})] if state.server else []
+        probe = {"prefect.resource.id": _PROBE}
         with api(state, timeout=_PATIENT_SECONDS) as client:
-            _require_success(client.post("/events", json=probe))
+            _require_success(
+                client.emit(_PROBE, probe, identifier=_PROBE_ID) if state.server else client.post("/events", json=[])
+            )
 
     return {"server": server, "events": events}
 
