@@ -146,7 +146,8 @@ def test_slides_have_titles_and_notes() -> None:
 
     body = page("First", _frame("<text:p>one</text:p>")) + page("Second", "", "say it")
     assert _read(body, "presentation").text == "## First\n\none\n\n## Second\n\nNotes on slide 2: say it"
-    assert _read("<draw:page><draw:rect><text:p>box</text:p></draw:rect></draw:page>", "drawing").text == "box"
+    drawing = _read("<draw:page><draw:rect><text:p>box</text:p></draw:rect></draw:page>", "drawing")
+    assert (drawing.text, drawing.media_type) == ("box", "application/vnd.oasis.opendocument.graphics")
 
 
 def test_margins_of_a_flat_file_are_read_once() -> None:
