@@ -22,9 +22,10 @@ from starlette.routing import Route, compile_path
 from starlette.types import Scope
 
 from catchment.errors import CatchmentError, LedgerError, NotFound
-from catchment.runtime import backup_status
 from catchment.runtime.home import Home
-from catchment.runtime.watch_status import read as read_watched
+from catchment.runtime.reports.backup_status import BackupStatus
+from catchment.runtime.server_report import ServerReport
+from catchment.runtime.watch_status import WatchReport
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
 from catchment.views.telemetry.incidents import IncidentView, only, opened
@@ -39,7 +40,7 @@ Data = Mapping[str, Any]
 
 _FRAME = ("tabs", "well", "strip")
 """Blocks of the frame that change."""
-_REPORTS = ("worker.json", "server.json", "watch.json", "health.json", backup_status.FILE)
+_REPORTS = (*(kind.file for kind in (WorkerStatus, ServerReport, WatchReport, BackupStatus)), "health.json")
 _MINUTE = 60.0
 
 
@@ -232,13 +233,13 @@ class Site:
             meaning, troubles = MeaningStatus.read(home, self._library.ledger), self._count(self._library)
         except CatchmentError:
             meaning, troubles = None, len(incidents)
-        watched = read_watched(home) or {}
+        watched = WatchReport.read(home)
         return {
             "troubles": troubles,
             "incidents": incidents,
             "server": server,
             "worker": WorkerStatus.read(home),
-            "watched": len(watched),
+            "watched": len(watched.sources) if watched else 0,
             "meaning": meaning,
         }
 

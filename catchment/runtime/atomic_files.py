@@ -31,13 +31,19 @@ _ANOTHERS_SECONDS = 86_400
 """Age after which leftovers of another machine, a container or an earlier boot are removed, counted from the last write."""
 
 
-def write(path: Path, data: bytes) -> None:
-    """Replace a file atomically, with mode 0600. Raises OSError as `put` does."""
+def write(path: Path, data: bytes, *, flushed: bool = True) -> None:
+    """Replace a file atomically, with mode 0600. Raises OSError as `put` does.
+
+    Not `flushed`: a power cut may leave neither content.
+    """
     fresh = unfinished(path)
     try:
         with open(fresh, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(data)
-        put(fresh, path)
+        if flushed:
+            put(fresh, path)
+        else:
+            fresh.replace(path)
     finally:
         fresh.unlink(missing_ok=True)
 

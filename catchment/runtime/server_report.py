@@ -5,16 +5,13 @@ The worker writes it. Only the server knows the next runs, and the pauses that w
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import ClassVar
 
-from catchment.runtime import atomic_files
-from catchment.runtime.home import Home
+from catchment.runtime.reports import ProcessReport
 
-_FILE = "server.json"
 SWITCHED_OFF = "switched off in Prefect"
 """The reason of a pause that was set in the Prefect UI, not by a command."""
 
@@ -28,7 +25,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerReport:
+class ServerReport(ProcessReport):
     """The answer of the server at the time `at`.
 
     Attributes:
@@ -37,6 +34,7 @@ class ServerReport:
         on: The host on which each source runs, or "any"; empty in a home that runs alone.
     """
 
+    file: ClassVar = "server.json"
     at: datetime
     paused: tuple[str, ...] = ()
     runs: Mapping[str, tuple[PlannedRun, ...]] = field(default_factory=dict)
@@ -45,23 +43,3 @@ class ServerReport:
     def coming(self, source: str, now: datetime) -> list[PlannedRun]:
         """Return the next runs of a source, without those that came due since the report."""
         return [run for run in self.runs.get(source, ()) if run.at > now or run.at <= self.at]
-
-    @classmethod
-    def read(cls, home: Home) -> ServerReport | None:
-        """Return the latest report, of any age; None without one."""
-        try:
-            fields = json.loads((home.run / _FILE).read_bytes())
-            runs = {name: tuple(map(_run, rows)) for name, rows in fields["runs"].items()}
-            return cls(datetime.fromisoformat(fields["at"]), tuple(fields["paused"]), runs, fields["on"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
-            # Written by another version.
-            return None
-
-    def write(self, home: Home) -> None:
-        """Replace the report. A full disk is ignored: the report ages until the next one."""
-        with suppress(OSError):
-            atomic_files.write(home.run / _FILE, json.dumps(asdict(self), default=datetime.isoformat).encode())
-
-
-def _run(fields: Mapping[str, str]) -> PlannedRun:
-    return PlannedRun(datetime.fromisoformat(fields["at"]), fields["why"])

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
+from typing import ClassVar
 
-from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
+from catchment.runtime.reports import ProcessReport
 
 
 class Watching(StrEnum):
@@ -31,27 +30,26 @@ class WatchState:
     folders: int = 0
 
 
-def write(home: Home, sources: Mapping[str, WatchState]) -> None:
-    """Write the report. `sources` are those that this process watches, by name."""
-    report = {"watcher": identity(), "sources": {name: asdict(state) for name, state in sorted(sources.items())}}
-    atomic_files.write(report_file(home), json.dumps(report, indent=1).encode())
+@dataclass(frozen=True, slots=True)
+class WatchReport(ProcessReport):
+    """The identity of the watcher, and how it watches each source, by name."""
+
+    file: ClassVar = "watch.json"
+    watcher: str
+    sources: Mapping[str, WatchState]
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the watcher is alive."""
+        return alive(self.watcher)
 
 
-def read(home: Home) -> dict[str, WatchState] | None:
+def write(home: Home, sources: Mapping[str, WatchState]) -> bool:
+    """Write the report, and return whether the disk took it. `sources` are those that this process watches, by name."""
+    return WatchReport(identity(), dict(sorted(sources.items()))).write(home)
+
+
+def read(home: Home) -> Mapping[str, WatchState] | None:
     """Return how each source is watched, by name; None if no watcher is running."""
-    try:
-        report = json.loads(report_file(home).read_text(encoding="utf-8"))
-        if not alive(report["watcher"]):
-            return None
-        return {
-            name: WatchState(**{**fields, "state": Watching(fields["state"])})
-            for name, fields in report["sources"].items()
-        }
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        # The report is missing, or was written by another version.
-        return None
-
-
-def report_file(home: Home) -> Path:
-    """The path of the report. The watcher updates it while it runs."""
-    return home.run / "watch.json"
+    report = WatchReport.read(home)
+    return report.sources if report else None

@@ -5,20 +5,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import ClassVar
 
-from catchment.runtime.home import Home
 from catchment.runtime.process import alive
+from catchment.runtime.reports import ProcessReport
 
 _STALE = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerStatus:
+class WorkerStatus(ProcessReport):
     """The worker's latest report.
 
     Attributes:
@@ -33,6 +31,7 @@ class WorkerStatus:
         busy_parsers: Number of parser processes that work.
     """
 
+    file: ClassVar = "worker.json"
     worker: str
     at: datetime
     limit: int
@@ -54,29 +53,7 @@ class WorkerStatus:
         """Return whether the report is recent. The worker writes one every ten seconds unless the disk is full."""
         return abs(now - self.at) < _STALE
 
-    @classmethod
-    def read(cls, home: Home) -> WorkerStatus | None:
-        """Return the latest report, or None if no worker is alive. Takes 0.1 ms."""
-        try:
-            fields = json.loads(_path(home).read_bytes())
-            status = cls(**{**fields, "at": datetime.fromisoformat(fields["at"]), "runs": tuple(fields["runs"])})
-            return status if alive(status.worker) else None
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
-            # Written by another version, or truncated by a power cut.
-            return None
-
-    def write(self, home: Home) -> None:
-        """Replace the report atomically. Not flushed to disk."""
-        path = _path(home)
-        temporary = path.with_suffix(".new")
-        with open(temporary, "w", encoding="utf-8", opener=_private) as file:
-            json.dump(asdict(self) | {"at": self.at.astimezone(UTC).isoformat()}, file)
-        temporary.replace(path)
-
-
-def _path(home: Home) -> Path:
-    return home.run / "worker.json"
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    @property
+    def is_valid(self) -> bool:
+        """Whether the worker is alive."""
+        return alive(self.worker)

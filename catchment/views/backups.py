@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from catchment.runtime.backup_status import BackupStatus
 from catchment.runtime.home import Home
+from catchment.runtime.reports.backup_status import BackupStatus
 
 
 @dataclass(frozen=True, slots=True)

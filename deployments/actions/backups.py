@@ -13,9 +13,9 @@ from catchment.audit.signing import kept
 from catchment.errors import BadInput, CatchmentError, Refused
 from catchment.ledger import Ledger, SavedFiles
 from catchment.runtime import process
-from catchment.runtime.backup_status import BackupStatus
 from catchment.runtime.home import Home, expanded
 from deployments.actions.desk import Desk
+from catchment.runtime.reports.backup_status import BackupStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from typing import Any
 
 import psutil
 
-from catchment.runtime import watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership, executes
+from catchment.runtime.watch_status import WatchReport
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.views.health import Finding, Verdict
 from deployments.server.client import Client, api, everything
@@ -60,8 +60,7 @@ def _stale(home: Home) -> list[Path]:
         return []
     recorded = {
         state_file(home): running(home),
-        watch_status.report_file(home): watch_status.read(home),
-        home.run / "worker.json": WorkerStatus.read(home),
+        **{kind.path(home): kind.read(home) for kind in (WatchReport, WorkerStatus)},
     }
     return [path for path, state in recorded.items() if state is None and path.exists()]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -157,11 +156,10 @@ class Occupancy:
             self._problem,
             self._busy_parsers,
         )
-        if self._published is None or _differ(status, self._published):
-            # The disk may be full; the next reading, two seconds later, tries again.
-            with suppress(OSError):
-                status.write(self._home)
-                self._published = status
+        # The disk may be full; the next reading, two seconds later, tries again.
+        is_news = self._published is None or _differ(status, self._published)
+        if is_news and status.write(self._home):
+            self._published = status
 
 
 def source_of(run: FlowRun) -> str | None:

@@ -7,7 +7,7 @@ from logging import Logger
 
 from catchment.runtime.child_process import RestartPause
 from catchment.runtime.home import Home
-from catchment.runtime.watch_status import Watching, WatchState, read, report_file, write
+from catchment.runtime.watch_status import Watching, WatchReport, WatchState, read, write
 from deployments.watch.changes import ChangedPaths
 from deployments.watch.watcher import Watcher
 
@@ -57,13 +57,10 @@ class WatcherThread:
                 self._log.error("The watcher crashed; it restarts in %.0f s", pause.died(), exc_info=error)
                 self._report_crash(error)
                 self._stopped.wait(pause.left)
-        report_file(self._home).unlink(missing_ok=True)
+        WatchReport.path(self._home).unlink(missing_ok=True)
 
     def _report_crash(self, error: Exception) -> None:
         remedy = "it restarts automatically, see `catchment logs worker`; until then the schedule finds changes"
         state = WatchState(Watching.LIMITED, f"the watcher crashed ({type(error).__name__})", remedy)
-        try:
-            write(self._home, dict.fromkeys(read(self._home) or {}, state))
-        except OSError:
-            # The disk is full, or the home was removed. The log has the crash.
-            return
+        # The log has the crash, too, if the disk is full or the home was removed.
+        write(self._home, dict.fromkeys(read(self._home) or {}, state))

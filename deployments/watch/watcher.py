@@ -242,9 +242,7 @@ class Watcher:
         states = {name: source.state() for name, source in self._sources.items()} | self._unwatchable
         if states == self._reported:
             return
-        try:
-            write(self._home, states)
-        except OSError:
+        if not write(self._home, states):
             # The disk is full, or the home is being removed. The next round writes the report.
             return
         for name, state in states.items():

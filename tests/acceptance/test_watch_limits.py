@@ -13,7 +13,7 @@ import pytest
 
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
-from catchment.runtime.watch_status import report_file
+from catchment.runtime.watch_status import WatchReport
 from tests.acceptance import document
 from tests.acceptance.accidents import FREQUENT_CHECKS
 from tests.acceptance.person import COMMAND, PROJECT, Person, upright
@@ -70,7 +70,7 @@ def raising(person: Person, folder: Path) -> dict[str, str]:
     (folder / "bin").mkdir()
     sudo = folder / "bin" / "sudo"
     inside = f"nsenter --user --preserve-credentials --target {person.running.pid}"
-    seen = f"while grep -q limited {shlex.quote(str(report_file(Home(person.home))))}; do sleep 1; done"
+    seen = f"while grep -q limited {shlex.quote(str(WatchReport.path(Home(person.home))))}; do sleep 1; done"
     sudo.write_text(f"#!/bin/sh\n{inside} sh -c '{allow(10_000)}'\n{seen}\n")
     sudo.chmod(0o700)
     path = os.pathsep.join([str(sudo.parent), str(COMMAND.parent), os.environ["PATH"]])

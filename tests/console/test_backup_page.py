@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 
 from catchment.ledger import Ledger
 from catchment.runtime import own_secrets
-from catchment.runtime.backup_status import BackupStatus
 from catchment.runtime.home import Home
 from catchment.runtime.process import identity
+from catchment.runtime.reports.backup_status import BackupStatus
 from catchment.views.backups import backups
 from tests.console.test_page_actions import HOST, PORT, TOKEN, post, shown
 from tests.waiting import until

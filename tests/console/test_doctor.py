@@ -16,9 +16,9 @@ import pytest
 
 from catchment.ledger import Ledger
 from catchment.model import Item, Priority, Upsert
-from catchment.runtime import watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
+from catchment.runtime.watch_status import WatchReport
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.views.health import Finding, Verdict
 from deployments.health import doctor, leftovers, machine
@@ -173,7 +173,7 @@ def test_a_port_that_another_program_took_is_told(home: Home, tmp_path: Path) ->
 def test_files_of_dead_processes_are_found_and_removed(cli: Cli, home: Home) -> None:
     record(home, Running(1, 1, datetime.now(UTC), 1, 1, ""))
     WorkerStatus(DEAD, datetime.now(UTC), 1, 1, 0, 0, 0).write(home)
-    watch_status.report_file(home).write_text('{"watcher": "00000000:1:1", "sources": {}}')
+    WatchReport.path(home).write_text('{"watcher": "00000000:1:1", "sources": {}}')
     found = leftovers.files(home)
     assert (found.verdict, found.remedy) == (WARN, "catchment doctor --mend")
     assert {name for name in ("up.json", "watch.json", "worker.json") if name in found.message} == {
