@@ -16,7 +16,7 @@ from assistant import answers
 from assistant.sharing import Sharing
 from assistant.untrusted import short
 from catchment.content import copies_in_memory
-from catchment.errors import MeaningOff, NoConsent, NotFound, ReadOnly, Refused
+from catchment.errors import NoConsent, NotFound, PageSilent, ReadOnly, Refused
 from catchment.model import PART, JobState
 from catchment.runtime.home import Home
 from catchment.views import resolver
@@ -233,8 +233,8 @@ class AssistantLibrary:
         now, limit, offset = datetime.now().astimezone(), given.limit, given.offset
         try:
             return remote.search(self._home, given.query, now, limit=limit, offset=offset, only=only)
-        except MeaningOff as off:
-            return search_without_meaning(ledger, given.query, now, str(off), limit=limit, offset=offset)
+        except PageSilent as silent:
+            return search_without_meaning(ledger, given.query, now, str(silent), limit=limit, offset=offset)
 
     def _hit(self, hit: Hit, entry: SourceEntry) -> answers.FoundDocument:
         from catchment.search.language import STATES
@@ -265,7 +265,7 @@ class AssistantLibrary:
 
         In a folder, that of an attachment is its message.
         """
-        from catchment.search.remote import WebAddress
+        from catchment.runtime.web_process import WebAddress
         from connectors.folders.file import to_path
 
         if isinstance(url, str) and urlsplit(url).scheme in ("http", "https"):

@@ -9,6 +9,7 @@
     │   │   └── NoConsent         5   no consent to read the source
     │   └── TryAgain             10   temporarily busy or down
     │       ├── NotNow           10   the source is paused, held or throttled
+    │       ├── PageSilent       10   the page does not answer
     │       └── MeaningOff       10   search by meaning is off, or its model cannot be used
     │           └── ModelChanged 10   another model was chosen meanwhile, or none
     ├── SourceError               the source as a whole: its sync cannot continue
@@ -163,6 +164,10 @@ class NotNow(TryAgain):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class PageSilent(TryAgain):
+    """The page does not answer, or its program has another version. What it shows can be read from the ledger."""
 
 
 class MeaningOff(TryAgain):

@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 
 import typer
 
-from catchment.errors import CatchmentError, MeaningOff
+from catchment.errors import CatchmentError, PageSilent
 from catchment.runtime.home import Home
 
 _SPECIAL = re.compile(r"([^\w@%+=:,./-])")
@@ -48,11 +48,11 @@ def _values(name: Iterable[str], start: str) -> list[str]:
 
 
 def _words(kind: str, start: str) -> list[str]:
-    from catchment.search import remote
+    from catchment.runtime import web_process
 
     home = Home.default()
-    with suppress(MeaningOff):
-        words: list[str] = remote.fetch(home, "/completions", name=kind, start=start)
+    with suppress(PageSilent):
+        words: list[str] = web_process.fetch(home, "/completions", name=kind, start=start)
         return words
     from catchment.ledger import Ledger
     from catchment.search.completions import completions

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from catchment.ledger import Ledger, ListPage, QuarantineEntry
 from catchment.runtime.home import Home
-from catchment.search.remote import page_address
+from catchment.runtime.web_process import page_address
 from catchment.views.sources import SourceStanding, standings
 from catchment.views.trouble import problem_and_remedy
 

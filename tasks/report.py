@@ -20,7 +20,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.runtime import deployment, flow_run
 
 from catchment.errors import SourceError
-from catchment.search.remote import page_address
+from catchment.runtime.web_process import page_address
 from catchment.settings import Home
 from catchment.sync.progress import NOTHING_TO_DO
 from catchment.sync.source_sync import SourceSync

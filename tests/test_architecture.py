@@ -278,7 +278,7 @@ def test_search_reaches_the_ledger_through_its_facade() -> None:
 
 def test_results_of_another_process_are_shown_without_a_database() -> None:
     """`catchment search` shows what the web process found, and has to start quickly."""
-    loaded = "import sys, catchment.search.remote; print(*sys.modules)"
+    loaded = "import sys, catchment.search.remote, catchment.runtime.web_process; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout.split()
     assert {"catchment.ledger", "sqlalchemy", "numpy", "pydantic"}.isdisjoint(modules)
 

@@ -12,8 +12,8 @@ from catchment.errors import NotFound
 from catchment.ledger import Ledger
 from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
+from catchment.runtime.web_process import WebAddress, token
 from catchment.search.meaning import meaning_status
-from catchment.search.remote import WebAddress, token
 from catchment.settings import SourceSettings
 from catchment.views.telemetry.incidents import IncidentWatch
 from deployments.actions.desk import Desk

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, compile_path
 
 from catchment.errors import BadInput, CatchmentError, IllegalTransition, LedgerCorrupt, NotFound, Refused, TookTooLong
-from catchment.search.remote import TOO_LONG
+from catchment.runtime.web_process import TOO_LONG
 from catchment.search.results import Hit, Results
 from web.guard import QUERY_BYTES, error
 from web.warm_library import RelatedRequest, SearchRequest, WarmLibrary

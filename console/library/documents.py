@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import MeaningOff
+from catchment.errors import PageSilent
 from console import arguments, completion, render, session
 from console.library import message
 
@@ -140,7 +140,7 @@ def _near(ledger: Ledger, shown: Shown) -> list[Hit]:
 
     try:
         return remote.related(session.home(), shown.document, _NEAREST)
-    except MeaningOff:
+    except PageSilent:
         from catchment.search.meaning.index import MeaningIndex
         from catchment.search.related import related
 

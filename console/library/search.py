@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import BadInput, MeaningOff, NotFound
+from catchment.errors import BadInput, NotFound, PageSilent
 from console import arguments, completion, render, session
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _open(found: Results, number: int) -> None:
 def find(
     query: str, source: str | None, lanes: str, *, limit: int, offset: int = 0, by_conversation: bool = False
 ) -> Results:
-    """Search by the running system, or in this process if none runs or the query has an error."""
+    """Search by the running system, or in this process if it does not answer."""
     from catchment.search import remote
 
     now, page = datetime.now().astimezone(), {"limit": limit, "offset": offset, "by_conversation": by_conversation}
@@ -111,11 +111,16 @@ def find(
         return remote.search(
             session.home(), query, now, lanes=lanes, limit=limit, offset=offset, by_conversation=by_conversation
         )
-    except MeaningOff as off:
+    except BadInput:
+        if source:
+            with session.reading() as ledger:
+                ledger.sources.get(source)
+        raise
+    except PageSilent as silent:
         with session.reading() as ledger:
             if source:
                 ledger.sources.get(source)
-            return _find_here(ledger, query, now, lanes, str(off), page)
+            return _find_here(ledger, query, now, lanes, str(silent), page)
 
 
 def _find_here(ledger: Ledger, query: str, now: datetime, lanes: str, reason: str, page: dict[str, Any]) -> Results:

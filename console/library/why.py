@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import MeaningOff, NoConsent, NotFound
+from catchment.errors import NoConsent, NotFound, PageSilent
+from catchment.runtime import web_process
 from catchment.runtime.home import expanded
-from catchment.search import remote
 from console import arguments, completion, render, session
 from console.trouble import jobs
 
@@ -71,8 +71,8 @@ def _known(path: str, source: str | None) -> list[dict[str, Any]]:
     # The web process has another working directory.
     item = str(file.absolute()) if path.startswith((".", "~")) or os.path.lexists(file) else path
     try:
-        return [_json(found) for found in remote.fetch(session.home(), "/why", item=item, source=source or "")]
-    except MeaningOff:
+        return [_json(found) for found in web_process.fetch(session.home(), "/why", item=item, source=source or "")]
+    except PageSilent:
         return []
 
 

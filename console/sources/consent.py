@@ -124,8 +124,8 @@ def revoke(
     Example: catchment consent revoke mail --scope attachments
     """
     from catchment.content import copies_in_memory
+    from catchment.runtime.web_process import WebAddress
     from catchment.runtime.worker_status import WorkerStatus
-    from catchment.search.remote import WebAddress
     from deployments.actions import consents
 
     desk = session.desk()

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from catchment.errors import BadInput, CatchmentError, MeaningOff, NotFound, Refused, TryAgain
+from catchment.errors import BadInput, CatchmentError, NotFound, PageSilent, Refused, TryAgain
+from catchment.runtime import web_process
 from catchment.runtime.home import expanded
-from catchment.search import remote
 from console import arguments, render, session
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def _start(name: str, reason: str, deep: bool, plan: bytes | None) -> str:
     """Start a sync and return the ID of its run: by the web process, or here if it refuses or does not answer."""
     if plan is None:
         # A refusal is repeated here, with its class. A run that was requested without an answer includes the second one.
-        with suppress(MeaningOff):
-            return str(remote.act(session.home(), "syncs.start", {"name": name, "deep": deep, "reason": reason}))
+        with suppress(PageSilent):
+            return str(web_process.act(session.home(), "syncs.start", {"name": name, "deep": deep, "reason": reason}))
     from deployments.actions import syncs
 
     return syncs.start(session.desk(), name, session.operator(), reason, deep=deep, plan=plan)
@@ -157,8 +157,8 @@ def _read_plan(file: Path, name: str) -> bytes:
 def _standing(name: str) -> Mapping[str, Any] | None:
     """Return a source as `status --json` shows it, by the web process or read here; None if it was never synced."""
     try:
-        found = [line["standing"] for line in remote.fetch(session.home(), "/sources")]
-    except MeaningOff:
+        found = [line["standing"] for line in web_process.fetch(session.home(), "/sources")]
+    except PageSilent:
         from catchment.views import sources
 
         try:
@@ -206,8 +206,8 @@ def _report(name: str, view: RunView, started: datetime, publish: Publish | None
 def _earlier(name: str, last: Mapping[str, Any], started: datetime) -> str:
     """Return what a sync shortly before did, for example that of the watcher, if the last one found nothing to do."""
     if arguments.summary(last["summary"]) == arguments.NOTHING:
-        with suppress(MeaningOff):
-            for row in remote.fetch(session.home(), "/syncs", source=name)["page"]["rows"]:
+        with suppress(PageSilent):
+            for row in web_process.fetch(session.home(), "/syncs", source=name)["page"]["rows"]:
                 is_recent = row["ended"] is not None and row["ended"] > started - _RECENT
                 if is_recent and (done := arguments.summary(row["summary"])) != arguments.NOTHING:
                     return f"; {done} by the sync {render.when(row['ended'])}"

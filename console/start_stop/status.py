@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.errors import BadInput, MeaningOff, NotFound
+from catchment.errors import BadInput, NotFound, PageSilent
+from catchment.runtime import web_process
 from catchment.runtime.membership import Membership
-from catchment.search import remote
 from console import arguments, render, session
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ def _is_well(as_json: bool) -> bool:
 
 def _overview(server: Running | None) -> Fields:
     """Return the fields of `Overview`: from the web process, or read here if it does not answer."""
-    with suppress(MeaningOff):
-        overview: Fields = remote.fetch(session.home(), "/overview")
+    with suppress(PageSilent):
+        overview: Fields = web_process.fetch(session.home(), "/overview")
         return overview
     from catchment.views import library
     from deployments.server.planned import read_report
@@ -99,7 +99,7 @@ def _overview(server: Running | None) -> Fields:
 
 def _sentence(server: Running, found: Fields) -> str:
     """Return whether all is well, and if not, what, since when and what helps."""
-    if not found["incidents"] and remote.WebAddress.read(session.home()) is None:
+    if not found["incidents"] and web_process.WebAddress.read(session.home()) is None:
         if datetime.now(UTC) - server.started < _WEB_START:
             return "Starting: incidents are judged in a moment."
         text = "Incidents are not judged: the web process is down; it restarts within a minute (`catchment logs web`)."

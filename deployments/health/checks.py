@@ -21,8 +21,8 @@ from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
 from catchment.runtime.server_report import ServerReport
 from catchment.runtime.watch_status import Watching, WatchState
+from catchment.runtime.web_process import WebAddress, is_live, last_start
 from catchment.runtime.worker_status import WorkerStatus
-from catchment.search.remote import WebAddress, is_live, last_start
 from catchment.sync.preflight import scopes_of
 from catchment.telemetry.incidents import ReasonCode
 from catchment.views import health

@@ -20,8 +20,8 @@ from catchment.runtime.home import Home
 from catchment.runtime.installation import FILES
 from catchment.runtime.membership import Membership, shipped_name
 from catchment.runtime.process import alive, is_local, pid_of
+from catchment.runtime.web_process import is_live
 from catchment.runtime.worker_status import WorkerStatus
-from catchment.search.remote import is_live
 from deployments.runs.work_pool import ensure_pool, follow_clock, replan, worker_online
 from deployments.server.client import api
 from deployments.server.environment import auth_string, authorities, child_environment, unusable_variables

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.notes import generate
 from catchment.runtime.home import Home
-from catchment.search.remote import is_live
+from catchment.runtime.web_process import is_live
 from tests.acceptance.person import PROJECT, Person, upright, without_meaning
 from tests.waiting import until
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import pytest
 
+from catchment.runtime import web_process
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
-from catchment.search import remote
 from catchment.views.items import ItemWhy
 from catchment.views.library import Overview
 from catchment.views.sources import SourceLine
@@ -43,7 +43,7 @@ def server(filled: Path) -> Iterator[Standin]:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of successful requests to the web process."""
     paths: list[str] = []
-    request = remote._request
+    request = web_process._request
 
     def recording(home: Home, method: str, path: str, *more: Any) -> tuple[int, bytes]:
         status, content = request(home, method, path, *more)
@@ -51,7 +51,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             paths.append(path.partition("?")[0])
         return status, content
 
-    monkeypatch.setattr(remote, "_request", recording)
+    monkeypatch.setattr(web_process, "_request", recording)
     return paths
 
 
@@ -69,7 +69,7 @@ def _times(kind: Any, seen: set[Any]) -> Iterator[str]:
 
 @pytest.mark.parametrize("view", [Overview, SourceLine, ItemWhy])
 def test_each_time_of_a_fetched_view_is_read_as_time(view: type) -> None:
-    assert set(_times(view, set())) <= remote._TIMES
+    assert set(_times(view, set())) <= web_process._TIMES
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_commands_by_the_web_process_load_no_library(filled: Path, process: Cli)
     )
     home = Home(filled)
     with answering_http(answer) as port:
-        remote.token(home)
-        remote.WebAddress.record(home, port)
+        web_process.token(home)
+        web_process.WebAddress.record(home, port)
         for words in (["status", "--json"], ["sync", "notes", "--json"]):
             assert process(*words, script=script, CATCHMENT_HOME=os.fspath(filled)).out.splitlines()[-1] == "loaded: []"

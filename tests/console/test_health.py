@@ -19,11 +19,10 @@ import pytest
 import sinks
 from catchment.errors import TryAgain
 from catchment.ledger import Ledger
-from catchment.runtime import secret_references, watch_status
+from catchment.runtime import secret_references, watch_status, web_process
 from catchment.runtime.home import Home
 from catchment.runtime.watch_status import Watching, WatchState
-from catchment.search import remote
-from catchment.search.remote import WebAddress
+from catchment.runtime.web_process import WebAddress
 from catchment.sync import supply
 from catchment.views import health as probes
 from catchment.views.health import Finding, HealthReport, Verdict
@@ -102,7 +101,7 @@ def test_version_of_prefect_that_was_not_tested_is_reported(
 
 def test_web_process_that_is_silent_is_reported(cli: Cli, server: Standin, filled: Path) -> None:
     home = Home(filled)
-    remote.token(home)
+    web_process.token(home)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         WebAddress.record(home, silent.getsockname()[1])
         [web] = [finding for finding in cli("health", "--json").json["findings"] if finding["probe"] == "web"]

@@ -43,9 +43,7 @@ def test_meaning_alone_loads_the_model(embedded: Path, cli: Cli) -> None:
 def test_without_the_running_system_words_answer(embedded: Path, cli: Cli) -> None:
     response = cli("search", "swarm")
     assert response.out.startswith("Swarm  ")
-    assert response.err == (
-        "searched by words only; search by meaning: not running; start Catchment with `catchment up --detach`\n"
-    )
+    assert response.err == ("searched by words only; page: not running; start Catchment with `catchment up --detach`\n")
     assert cli("search", "swarm", "--words").err == ""
 
 

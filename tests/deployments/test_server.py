@@ -23,7 +23,7 @@ from websockets.typing import Subprotocol
 
 from catchment.errors import ConfigError, NotFound, TryAgain
 from catchment.runtime.process import pid_of
-from catchment.search.remote import WebAddress
+from catchment.runtime.web_process import WebAddress
 from catchment.settings import Home
 from deployments.runs import runs
 from deployments.server.client import api, checks

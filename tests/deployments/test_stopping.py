@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from catchment.search.remote import WebAddress
+from catchment.runtime.web_process import WebAddress
 from catchment.settings import Home
 from deployments.runs import runs
 from deployments.server.client import api

@@ -17,12 +17,11 @@ import pytest
 
 from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL
-from catchment.runtime import own_secrets
+from catchment.runtime import own_secrets, web_process
 from catchment.runtime.home import Home
-from catchment.search import remote
+from catchment.runtime.web_process import WebAddress
 from catchment.search.meaning.choice import load
 from catchment.search.meaning.fill import fill as embed
-from catchment.search.remote import WebAddress
 from deployments.server.running import Running, record, supervisor_lock
 from tests.ledger.conftest import new_postgres, postgres
 from tests.ledger.world import Clock, World, note
@@ -75,7 +74,7 @@ def _process(home: Home, environment: Mapping[str, str]) -> Iterator[int]:
 
 def connected(home: Home, port: int) -> httpx.Client:
     """Return a client with the token of the home."""
-    headers = {"Authorization": f"Bearer {remote.token(home)}"}
+    headers = {"Authorization": f"Bearer {web_process.token(home)}"}
     return httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False, timeout=60)
 
 

@@ -17,7 +17,7 @@ import pytest
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, pid_of
-from catchment.search.remote import WebAddress
+from catchment.runtime.web_process import WebAddress
 from tests.ledger.world import Clock, World, delivered, note
 from tests.waiting import until
 from tests.web.conftest import served, signed_in

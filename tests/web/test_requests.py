@@ -17,9 +17,10 @@ import httpx
 import psutil
 import pytest
 
-from catchment.errors import MeaningOff
+from catchment.errors import PageSilent
 from catchment.ledger import Ledger
 from catchment.ledger.library.embeddings import DEFAULT_MODEL, OFF
+from catchment.runtime import web_process
 from catchment.runtime.home import Home
 from catchment.search import remote
 from catchment.search.meaning.index import MeaningIndex
@@ -124,7 +125,7 @@ def test_any_query_is_answered_as_in_this_process(library_home: Home, client: ht
     "header", [None, "", "Bearer", "Bearer wrong", "Basic {}", "{}", "Bearer {}x", "Bearer é", "Bearer  {}"]
 )
 def test_request_without_the_token_is_refused(library_home: Home, port: int, header: str | None) -> None:
-    headers = {} if header is None else {b"Authorization": header.format(remote.token(library_home)).encode()}
+    headers = {} if header is None else {b"Authorization": header.format(web_process.token(library_home)).encode()}
     for path in ("/api/v1/search?text=girder", "/api/v1/related", "/api/v1/nowhere", "/api/"):
         response = httpx.get(f"http://127.0.0.1:{port}{path}", headers=headers, trust_env=False)
         assert response.status_code == 401
@@ -217,7 +218,8 @@ def test_connections_without_a_request_are_closed(client: httpx.Client, port: in
 
 
 def test_request_that_arrives_slowly_is_closed(library_home: Home, client: httpx.Client, port: int) -> None:
-    head = f"POST /api/v1/search HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: Bearer {remote.token(library_home)}\r\n"
+    token = web_process.token(library_home)
+    head = f"POST /api/v1/search HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: Bearer {token}\r\n"
     live = head.replace("POST /api/v1/search", "GET /live") + "\r\n"
     body = f"{head}Content-Length: 1000\r\n\r\n"
     chunked = f"{head}Transfer-Encoding: chunked\r\n\r\n"
@@ -268,7 +270,7 @@ def test_process_listens_on_loopback_only_and_its_files_are_private(library_home
     assert listening == {"127.0.0.1"}
     for file in (library_home.path / "web-token", library_home.run / "web.json"):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert remote.token(library_home) not in (library_home.run / "web.json").read_text()
+    assert web_process.token(library_home) not in (library_home.run / "web.json").read_text()
 
 
 def test_readiness_names_the_part_that_fails(library_home: Home, client: httpx.Client) -> None:
@@ -307,7 +309,7 @@ def test_damaged_ledger_is_reported_and_stops_nothing(home: Home) -> None:
         assert response.status_code == 500
         assert "catchment restore FILE" in response.json()["error"]
         assert not client.get("/ready").json()["parts"]["ledger"]["ok"]
-        with pytest.raises(MeaningOff):
+        with pytest.raises(PageSilent):
             remote.search(home, SECRET, NOW)
         assert client.get("/live").status_code == 200
     assert SECRET not in (home.logs / "web.log").read_text()

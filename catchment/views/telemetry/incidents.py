@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from catchment.errors import CatchmentError, MeaningOff, NotFound
+from catchment.errors import CatchmentError, NotFound, PageSilent
 from catchment.ledger import FAILED_OUTCOMES, Incident, Ledger, ListPage, Moment, QuarantineEntry, SyncRow
 from catchment.pacing.boot_clock import boot_clock
+from catchment.runtime import web_process
 from catchment.runtime.home import Home
-from catchment.search import remote
 from catchment.telemetry.incidents import Condition, Judge, Key, ReasonCode
 from catchment.views.telemetry import conditions
 
@@ -99,8 +99,8 @@ def opened(ledger: Ledger, unsaved: Sequence[Incident] = ()) -> tuple[IncidentVi
 def current(home: Home, ledger: Ledger) -> tuple[IncidentView, ...]:
     """Return the open incidents as the web process knows them, or as they are stored if it does not respond."""
     try:
-        return tuple(map(_of_json, remote.fetch(home, "/incidents")["open"]))
-    except (MeaningOff, KeyError, TypeError, ValueError):  # It is not running, or has another version.
+        return tuple(map(_of_json, web_process.fetch(home, "/incidents")["open"]))
+    except (PageSilent, KeyError, TypeError, ValueError):  # It is not running, or has another version.
         return opened(ledger)
 
 

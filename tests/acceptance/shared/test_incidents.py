@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from catchment.runtime import web_process
 from catchment.runtime.home import Home
-from catchment.search import remote
 from tests.acceptance.incidents import events, letters, rows
 from tests.acceptance.person import Person
 from tests.waiting import until
@@ -49,4 +49,4 @@ def test_stopped_mail_server_is_an_incident_until_it_is_back(person: Person) -> 
 
 def _on_page(person: Person, path: str, part: str) -> list[dict[str, Any]]:
     """Return the entries of a part of a page that are about the source."""
-    return [entry for entry in remote.fetch(Home(person.home), path)[part] if "letters" in str(entry)]
+    return [entry for entry in web_process.fetch(Home(person.home), path)[part] if "letters" in str(entry)]
