@@ -1,4 +1,7 @@
-"""A circuit breaker without clock or storage: opens for a minute after five consecutive failures, then admits one probe."""
+"""A circuit breaker without clock or storage: opens after five consecutive failures, then admits one probe.
+
+It stays open for a minute, and twice as long after each failed probe, at most a day.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from catchment.pacing.bucket import TOKEN
 
 FAILURES = 5
 REST = 60 * TOKEN
-"""Time that a breaker stays open, in microseconds."""
+"""Time that a breaker stays open at first, in microseconds."""
+_LONGEST = 86_400 * TOKEN
 
 
 class Position(StrEnum):
@@ -37,11 +41,18 @@ class Breaker:
     locked: bool = False
     prober: str | None = None
 
+    @property
+    def until(self) -> int | None:
+        """When it permits a probe; None if it is closed or must be reset."""
+        if self.opened is None or self.locked:
+            return None
+        return self.opened + min(REST << min(max(0, self.failures - FAILURES), 11), _LONGEST)
+
     def position(self, now: int) -> Position:
         """Return the position at the given time."""
         if self.opened is None:
             return Position.CLOSED
-        return Position.OPEN if self.locked or now < self.opened + REST else Position.HALF_OPEN
+        return Position.OPEN if self.until is None or now < self.until else Position.HALF_OPEN
 
     def ask(self, now: int, who: str, alive: Callable[[str], bool]) -> tuple[Breaker, int | None]:
         """Return the new state, and None if `who` may pass, else the time for the next attempt. Idempotent."""
@@ -49,7 +60,7 @@ class Breaker:
             case Position.CLOSED:
                 return self, None
             case Position.OPEN:
-                return self, (self.opened or now) + REST if not self.locked else now + REST
+                return self, self.until or now + REST
             case Position.HALF_OPEN:
                 if self.prober is None or self.prober == who or not alive(self.prober):
                     return replace(self, prober=who), None
@@ -60,7 +71,7 @@ class Breaker:
         failures = self.failures + 1
         if self.opened is not None and self.position(now) is Position.OPEN and not login:
             # The request was admitted before the breaker opened, so it adds no information.
-            return replace(self, failures=failures)
+            return self
         opens = login or failures >= FAILURES or self.opened is not None
         return Breaker(failures, now if opens else None, self.locked or login)
 

@@ -1,6 +1,7 @@
 """Requests to many hosts at once: each host one request at a time, at its own pace, under its robots.txt.
 
-A host that refuses, throttles or is gone is left alone until later, ever longer. The others go on.
+A listing leaves a host alone that refuses, throttles or is gone, and goes on with the others. The pace, which all sources
+share, knows when the host may be asked again.
 """
 
 from __future__ import annotations
@@ -45,10 +46,11 @@ from connectors.web.store import ResponseStore, StoredResponse
 
 _AT_ONCE = 32
 _TRIES = 3
-"""Failures in a row after which a host is left alone. A host that does not answer in time gets no second try."""
+"""Failures in a row after which a listing leaves a host. One that is silent or backed off gets no second try."""
 _SHORT_WAIT = 120.0
-"""Seconds that a listing waits for a host. A longer wait is left to a later one."""
-_LEAST, _LONGEST = timedelta(minutes=15), timedelta(days=1)
+"""Seconds that a listing waits for a host that asks for it. A longer wait is left to a later one."""
+_ROBOTS_AGAIN = 1_800.0
+"""Seconds after which a robots.txt that cannot be read is asked for again."""
 _REFRESH = re.compile(rb"http-equiv\s*=\s*[\"']?\s*refresh", re.IGNORECASE)
 _HEAD_BYTES = 1 << 16
 _ROBOTS = "/robots.txt"
@@ -76,7 +78,7 @@ class PageRequest(NamedTuple):
 
 
 class HostAway(FetchFailed):
-    """The host was left alone, and the address was not requested or had no answer. `failing` since that time."""
+    """The host is left alone, and the address was not requested or had no answer. `failing` since that time."""
 
     def __init__(self, host: str, failing: datetime) -> None:
         super().__init__(host, failing)
@@ -99,30 +101,6 @@ class NoSuchAddress(FetchFailed):
 
 Outcome = tuple[str, WebResponse | ItemError]
 """An address, and what became of the request."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deferral:
-    """A host that is left alone until `until`, after so many failures since `since`."""
-
-    failures: int
-    since: datetime
-    until: datetime
-
-    @classmethod
-    def of(cls, mark: str) -> Deferral:
-        failures, since, until = orjson.loads(mark)
-        return cls(failures, datetime.fromisoformat(since), datetime.fromisoformat(until))
-
-    def mark(self) -> str:
-        return orjson.dumps([self.failures, self.since, self.until]).decode()
-
-    @classmethod
-    def after(cls, before: Deferral | None, now: datetime, wanted: float | None) -> Deferral:
-        """Return the next one, twice as long. `wanted`: the seconds that the host asked for."""
-        failures = before.failures + 1 if before else 1
-        wait = min(_LEAST * 2 ** min(failures - 1, 10), _LONGEST)
-        return cls(failures, before.since if before else now, now + max(wait, timedelta(seconds=wanted or 0)))
 
 
 @dataclass
@@ -192,7 +170,7 @@ class Hosts:
             try:
                 found = self._parse()(verdict, robots, address)
             except ItemError:
-                raise SourceUnavailable(f"{host_of(address)}: its robots.txt cannot be read") from None
+                raise SourceUnavailable(f"{host_of(address)}: its robots.txt cannot be read", _ROBOTS_AGAIN) from None
             self._delays[place] = found.delay or 0
             if not found.allows:
                 raise RobotsForbid
@@ -219,9 +197,8 @@ class Hosts:
         except (AccessDenied, HostNotAllowed):
             return b""
         except ItemError:
-            raise SourceUnavailable(
-                f"{host_of(place)}: its robots.txt cannot be read; it is asked again later"
-            ) from None
+            problem = f"{host_of(place)}: its robots.txt cannot be read; it is asked again later"
+            raise SourceUnavailable(problem, _ROBOTS_AGAIN) from None
         return response.body if response.status == 200 else b""
 
 
@@ -229,15 +206,15 @@ class HostQueues:
     """The requests of one listing, a line for each host.
 
     Args:
-        marks: The marks of the source, with those of hosts that are left alone.
+        marks: The marks of the source, with those of hosts that do not answer.
         is_over: Returns whether no further request may be sent.
     """
 
     def __init__(
         self, hosts: Hosts, marks: WebMarks, clock: Callable[[], datetime], is_over: Callable[[], bool]
     ) -> None:
-        self.deferred = {host: Deferral.of(mark) for host, mark in marks.begin_with(HOST)}
-        """The hosts that are left alone."""
+        self.left: dict[str, datetime] = {}
+        """The hosts that this listing leaves alone, and when they may be asked again."""
         self._marks = marks
         self._hosts = hosts
         self._clock = clock
@@ -245,7 +222,7 @@ class HostQueues:
         self._lines: dict[str, _Line] = {}
         self._heap: list[tuple[float, int, _Line]] = []
         self._number = 0
-        self._left: list[tuple[PageRequest, HostAway]] = []
+        self._unsent: list[tuple[PageRequest, HostAway]] = []
         self._running = 0
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="web")
         self._done: queue.SimpleQueue[tuple[_Line, PageRequest, WebResponse | CatchmentError]] = queue.SimpleQueue()
@@ -253,9 +230,8 @@ class HostQueues:
     def add(self, request: PageRequest) -> None:
         """Append a request to the line of its host. May be called while `outcomes` runs."""
         host = host_of(request.address)
-        deferral = self.deferred.get(host)
-        if deferral is not None and deferral.until > self._clock():
-            self._left.append((request, HostAway(host, deferral.since)))
+        if host in self.left:
+            self._unsent.append((request, self._away(host)))
             return
         if host not in self._lines:
             self._lines[host] = _Line(host)
@@ -267,9 +243,9 @@ class HostQueues:
 
         Requests that are left when the time is over have no outcome.
         """
-        while self._running or self._left or any(line.requests for line in self._lines.values()):
-            while self._left:
-                request, away = self._left.pop()
+        while self._running or self._unsent or any(line.requests for line in self._lines.values()):
+            while self._unsent:
+                request, away = self._unsent.pop()
                 yield request.address, away
             self._begin_due()
             if not self._running and self._is_over():
@@ -321,21 +297,29 @@ class HostQueues:
             if not isinstance(result, WebResponse | ItemError):
                 raise result
             line.failures = 0
-            if not isinstance(result, Skipped) and line.host in self.deferred:
-                del self.deferred[line.host]
+            if not isinstance(result, Skipped):
                 self._marks.set(HOST + line.host, None)
             self._push(line, line.begun + self._hosts.every(request.address) - time.monotonic())
             return result
         line.failures += 1
         wait = result.retry_after or 0
-        if line.failures < _TRIES and wait <= _SHORT_WAIT and not isinstance(result, HostSilent):
+        is_short = wait <= _SHORT_WAIT if isinstance(result, RateLimited) else not wait
+        if line.failures < _TRIES and is_short and not isinstance(result, HostSilent):
             line.requests.append(request)
             self._push(line, max(wait, self._hosts.every(request.address)))
             return None
-        deferral = Deferral.after(self.deferred.get(line.host), self._clock(), wait)
-        self.deferred[line.host] = deferral
-        self._marks.set(HOST + line.host, deferral.mark())
-        away = HostAway(line.host, deferral.since)
-        self._left += [(one, away) for one in line.requests]
+        self.left[line.host] = self._clock() + timedelta(seconds=wait)
+        away = self._away(line.host)
+        self._unsent += [(one, away) for one in line.requests]
         del self._lines[line.host]
         return away
+
+    def _away(self, host: str) -> HostAway:
+        since = failing_since(self._marks.get(HOST + host) or self._clock().isoformat())
+        self._marks.set(HOST + host, since.isoformat())
+        return HostAway(host, since)
+
+
+def failing_since(mark: str) -> datetime:
+    """Return the time in the mark of a host. Earlier versions kept it between a number and another time."""
+    return datetime.fromisoformat(orjson.loads(mark)[1] if mark.startswith("[") else mark)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 HOST = "host:"
-"""Begin of the marks of hosts that are left alone."""
+"""Begin of the marks of hosts that do not answer, with the time since."""
 GONE = "gone:"
 """Begin of the marks of addresses that were deleted, with the time of the next look."""
 READ = "read:"

@@ -118,7 +118,7 @@ class WebListing:
         if not self._is_cut:
             self._forget()
         now = self._run.clock()
-        moments = [self._pages.next, *(one.until for one in self._queues.deferred.values())]
+        moments = [self._pages.next, *self._queues.left.values()]
         again = max(min(filter(None, moments)), now + _AGAIN) if any(moments) else None
         is_due = self._is_cut or self._seeds.is_due or (self._pages.next is not None and self._pages.next <= now)
         yield Checkpoint(self._marks.take(), again=now if is_due else again)

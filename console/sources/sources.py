@@ -345,14 +345,19 @@ def _states(report: ServerReport | None) -> dict[str, str]:
 
 
 def _away(name: str) -> list[str]:
-    """Return the hosts of a web source that do not answer, with the time of the next attempt."""
-    from connectors.web.hosts import Deferral
+    """Return the hosts of a web source that do not answer, with the time of the next attempt or else of the first failure."""
+    from connectors.web.hosts import failing_since
     from connectors.web.marks import HOST, WebMarks
 
     with session.reading() as ledger:
         marks = WebMarks(ledger.intake.known(ledger.sources.get(name).id).marks())
-    waits = ((host, Deferral.of(mark)) for host, mark in marks.begin_with(HOST))
-    return [f"{host} until {render.clock(wait.until)}" for host, wait in waits]
+        until = {row.key.removeprefix("host:"): row.until for row in ledger.pacing.breakers()}
+    return [
+        f"{host} until {render.clock(end)}"
+        if (end := until.get(host))
+        else f"{host} since {failing_since(mark):%Y-%m-%d}"
+        for host, mark in marks.begin_with(HOST)
+    ]
 
 
 def _recent(name: str) -> list[SyncRow]:

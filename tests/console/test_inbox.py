@@ -12,15 +12,17 @@ import pytest
 from catchment.errors import SkipReason
 from catchment.ledger import Ledger
 from catchment.model import Item, Skip
+from catchment.pacing import HostLimits
 from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
-from connectors.web.hosts import Deferral
 from connectors.web.seeds import MOST_ADDRESSES
 from deployments.actions import inbox
 from tests.console.conftest import Cli
 from web.__main__ import desk_of
 
 PAGE = "https://example.org/article"
+_FORMER = '[1,"2026-03-01T09:00:00+00:00","2026-03-01T09:15:00+00:00"]'
+"""What earlier versions kept about a host that does not answer."""
 
 
 def hosts(cli: Cli, name: str = "inbox") -> list[str]:
@@ -84,14 +86,16 @@ def test_hosts_without_consent_are_listed_with_their_addresses(cli: Cli, state: 
             ledger.sources.get("inbox").id, run=None, owner=identity(), code_version="1", alive=alive
         )
         skips = [Skip(Item(place, "", "v1"), SkipReason.EXCLUDED) for place in places]
-        ledger.intake.record(sync.id, skips, {"host:c.example": Deferral.after(None, ledger.now(), None).mark()})
+        for _ in range(5):
+            ledger.pacing.failed(HostLimits("d.example"), None, login=False)
+        ledger.intake.record(sync.id, skips, {"host:c.example": "2026-03-02T09:00:00+00:00", "host:d.example": _FORMER})
     shown = cli("consent", "show", "inbox").out.splitlines()
     start = next(number for number, line in enumerate(shown) if line.split() == ["HOST", "ADDRESSES"])
     assert [line.split() for line in shown[start + 1 : start + 3]] == [["a.example", "2"], ["b.example", "1"]]
     assert shown[start + 3] == "To read them: catchment consent give inbox --allow-host a.example"
     source = cli("sources", "show", "inbox").out
     assert "Not read without consent: 2 hosts (3 addresses); see `catchment consent show inbox`" in source
-    assert "Waits for 1 host: c.example until " in source
+    assert "Waits for 2 hosts: c.example since 2026-03-02, d.example until " in source
     cli("consent", "give", "inbox", "--allow-host", "a.example", "--allow-host", "b.example")
     assert "HOST" not in cli("consent", "show", "inbox").out
 

@@ -124,10 +124,13 @@ class OneByOne:
     def position(self, now: int) -> Position:
         if self.opened < 0:
             return Position.CLOSED
-        return Position.OPEN if self.locked or now - self.opened < REST else Position.HALF_OPEN
+        rest = min(REST * 2 ** max(0, self.failures - FAILURES), 24 * HOUR)
+        return Position.OPEN if self.locked or now - self.opened < rest else Position.HALF_OPEN
 
     def failed(self, now: int, login: bool) -> None:
         position = self.position(now)
+        if position is Position.OPEN and not login:
+            return
         self.failures += 1
         self.locked = self.locked or login
         if login or position is Position.HALF_OPEN or (position is Position.CLOSED and self.failures >= FAILURES):
@@ -138,7 +141,9 @@ class OneByOne:
             self.__init__()  # type: ignore[misc]
 
 
-@given(st.lists(st.tuples(st.sampled_from(["fail", "fail", "fail", "login", "ok"]), st.integers(0, REST)), max_size=60))
+@given(
+    st.lists(st.tuples(st.sampled_from(["fail", "fail", "fail", "login", "ok"]), st.integers(0, 3 * REST)), max_size=60)
+)
 def test_breaker_matches_its_model(happened: list[tuple[str, int]]) -> None:
     breaker, model, now = Breaker(), OneByOne(), 0
     for what, pause in happened:
@@ -162,6 +167,18 @@ def test_half_open_breaker_admits_one_trial_and_replaces_a_dead_one() -> None:
     assert breaker.ask(REST, "first", _alive)[1] is None
     breaker, wait = breaker.ask(REST, "second", lambda who: who != "first")
     assert wait is None and breaker.prober == "second"
+
+
+def test_rest_of_a_breaker_doubles_up_to_a_day() -> None:
+    breaker, now, rests = Breaker(), 0, []
+    for _ in range(FAILURES + 13):
+        breaker = breaker.failed(now)
+        if breaker.until is not None:
+            rests.append((breaker.until - now) // REST)
+            assert breaker.failed(now) == breaker
+            now = breaker.until
+    assert rests == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1440, 1440, 1440]
+    assert breaker.succeeded(now) == Breaker()
 
 
 def test_a_refused_login_opens_a_breaker_for_good() -> None:

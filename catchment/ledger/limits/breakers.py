@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, delete, insert, select
 from catchment.ledger.db.database import Reading, Writing, among, from_micros
 from catchment.ledger.db.monotonic_clock import MonotonicClock
 from catchment.ledger.db.schema import breakers, sources
-from catchment.pacing.breaker import REST, Breaker, Position
+from catchment.pacing.breaker import Breaker, Position
 
 _ALL = select(breakers.c.key, breakers.c.failures, breakers.c.opened, breakers.c.locked, breakers.c.prober)
 # Built once, because each request executes it.
@@ -98,9 +98,7 @@ def every(reading: Reading, now: int, monotonic: MonotonicClock) -> list[Breaker
             breaker.failures,
             from_micros(monotonic.wall(breaker.opened, reading)) if breaker.opened is not None else None,
             breaker.locked,
-            from_micros(monotonic.wall(breaker.opened + REST, reading))
-            if breaker.opened is not None and not breaker.locked
-            else None,
+            from_micros(monotonic.wall(breaker.until, reading)) if breaker.until is not None else None,
         )
         for key, breaker in sorted(_load(reading).items())
     ]

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from catchment.errors import RateLimited, SourceUnavailable
 from catchment.model import Upsert
+from catchment.pacing import HostLimits, Pace
+from catchment.pacing.breaker import Breaker
+from catchment.pacing.bucket import TOKEN
+from catchment.pacing.pace import Transfer
 from connectors.web import connector
 from connectors.web.connector import WebConnector
 from connectors.web.settings import WebSettings
@@ -32,6 +38,35 @@ class Clock:
         self.now += timedelta(**length)
 
 
+class Backoff(Pace):
+    """A pace that keeps to breakers and long pauses, by a clock of tests, as the one of the ledger does for all sources."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.breakers: dict[str, Breaker] = {}
+        self._paused: dict[str, float] = {}
+
+    @contextmanager
+    def transfer(self, cost: int = 1, at: HostLimits | None = None) -> Iterator[Transfer]:
+        assert at is not None
+        now, breaker = self._clock.now.timestamp(), self.breakers.get(at.host, Breaker())
+        if (wait := self._paused.get(at.host, now) - now) > 0:
+            raise RateLimited(at.host, wait)
+        _, until = breaker.ask(int(now * TOKEN), "", lambda _: True)
+        if until is not None:
+            raise SourceUnavailable("backed off", until / TOKEN - now)
+        try:
+            yield Transfer(cost)
+        except RateLimited as error:
+            if (wanted := error.retry_after or 0) > 120:
+                self._paused[at.host] = now + wanted
+            raise
+        except SourceUnavailable:
+            self.breakers[at.host] = breaker.failed(int(now * TOKEN))
+            raise
+        self.breakers.pop(at.host, None)
+
+
 @dataclass
 class Reader:
     """A web source with its ledger. `folder`: what it keeps on disk."""
@@ -40,11 +75,16 @@ class Reader:
     clock: Clock
     folder: Path
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    pace: Backoff = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pace = Backoff(self.clock)
 
     def connector(self, *addresses: str, **settings: object) -> WebConnector:
         given = {"addresses": addresses, "every_seconds": 0.01, **settings}
         made = WebConnector(WebSettings.model_validate(given))
         made.folder = self.folder
+        made.pace = self.pace
         return made
 
     def sync(self, source: WebConnector, *, deep: bool = False, cut: int | None = None, fetch: bool = True) -> Report:

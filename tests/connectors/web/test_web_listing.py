@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from unittest.mock import ANY
@@ -198,6 +200,43 @@ def test_hosts_that_are_dead_refuse_or_throttle_defer_only_their_addresses(reade
     assert {type(error) for error in failed.values()} == {HostAway}
     assert set(failed) == {dead.address(f"/{number}") for number in range(20)}
     assert [key for key in reader.ledger.marks if key.startswith("host:")] == [f"host:{dead.name}"]
+    assert list(reader.pace.breakers) == [dead.name]
+
+
+def test_host_left_by_an_earlier_version_is_asked_and_keeps_its_first_failure(
+    small_web: SmallWeb, reader: Reader, clock: Clock
+) -> None:
+    good, dead = small_web.hosts[0], small_web.dead()
+    since = clock.now - timedelta(days=3)
+    reader.ledger.marks[f"host:{dead.name}"] = json.dumps([7, since.isoformat(), "2026-03-03T09:00:00+00:00"])
+    source = reader.connector(put_list(good, good.put("/a", page("a")), dead.address("/b")), hosts=[dead.name])
+    report = reader.sync(source)
+    assert {type(error) for error in report.failed.values()} == {HostAway}
+    assert f"since {since:%Y-%m-%d}" in str(report.failed[dead.address("/b")])
+    assert reader.ledger.marks[f"host:{dead.name}"] == since.isoformat()
+
+
+def test_dead_host_is_asked_ever_more_seldom_and_again_when_it_lives(
+    small_web: SmallWeb, reader: Reader, clock: Clock
+) -> None:
+    good, down = small_web.hosts
+    down.always = Page(status=503)
+    address = down.address("/a")
+    source = reader.connector(put_list(good, address), hosts=[down.name])
+    asked = []
+    for _ in range(48 * 4):
+        before = len(down.requests)
+        reader.sync(source)
+        asked.append(len(down.requests) - before)
+        clock.wait(minutes=30)
+    days = [sum(asked[48 * day : 48 * day + 48]) for day in range(4)]
+    assert asked[:3] == [3, 2, 1]
+    assert days[0] <= 16 and days[2:] == [1, 1]
+    down.always = None
+    down.put("/a", page("back"))
+    clock.wait(days=1)
+    assert address in reader.sync(source).fetched
+    assert (reader.ledger.marks.get(f"host:{down.name}"), reader.pace.breakers) == (None, {})
 
 
 def test_silent_host_costs_one_time_limit(small_web: SmallWeb, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
