@@ -96,6 +96,22 @@ def duration(text: str) -> timedelta | None:
     return timedelta(seconds=int(match[1]) * _SECONDS[match[2]]) if match else None
 
 
+def in_words(seconds: float, *, exact: bool = False) -> str:
+    """Return a duration in its largest unit, rounded down: "24 min"; `exact`: in the largest that it is a multiple of."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds % size == 0 if exact else seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{seconds:g} s" if exact else f"{int(seconds)} s"
+
+
+def leaves(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return settings by dotted key."""
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        found |= leaves(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+    return found
+
+
 def fingerprint(version: str) -> str:
     """Return the version without the suffix after a plus sign."""
     return version.partition("+")[0]

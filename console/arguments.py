@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from catchment.errors import BadInput
-from catchment.model import duration
+from catchment.model import duration, leaves
 from catchment.runtime.home import expanded
 from deployments.actions.typed_settings import pair
 
@@ -100,15 +100,13 @@ def summary(counts: Mapping[str, int], *, is_complete: bool = True) -> str:
     return ", ".join(parts) or (NOTHING if is_complete else "")
 
 
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings in the form of `--set`: one value per dotted key, without unset ones."""
-    result: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            result |= flat(value, f"{prefix}{key}.")
-        elif value is not None:
-            result[prefix + key] = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
-    return result
+    return {
+        key: ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+        for key, value in leaves(settings).items()
+        if value is not None
+    }
 
 
 def timing(schedules: Sequence[Schedule], watch: bool, quiet: float | None = None) -> str:

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final, TextIO
 
+from catchment.model import in_words
 from catchment.runtime import heartbeat
 
 _HARMFUL: Final = re.compile(
@@ -131,7 +132,7 @@ class _Progress:
             return
         self._written = now
         seconds = (now - self._since) * (total - done) / max(1, done)
-        text = f"{done / total:.0%}, {span(seconds)} left" if done else "…"
+        text = f"{done / total:.0%}, {in_words(seconds)} left" if done else "…"
         if can_rewrite():
             self._is_on_screen = True
             rewrite(f"{step} {bar(done / total)} {text}")
@@ -262,7 +263,7 @@ def when(moment: datetime | None, now: datetime | None = None) -> str:
     seconds = ((now or datetime.now(UTC)) - moment).total_seconds()
     if abs(seconds) < 1:
         return "now"
-    return f"{span(seconds)} ago" if seconds > 0 else f"in {span(-seconds)}"
+    return f"{in_words(seconds)} ago" if seconds > 0 else f"in {in_words(-seconds)}"
 
 
 def local(moment: datetime) -> str:
@@ -274,14 +275,6 @@ def clock(moment: datetime, now: datetime | None = None) -> str:
     """Return the local time of day, "14:20", with the date unless it is today."""
     shown, today = _to_local(moment), _to_local(now or datetime.now(UTC)).date()
     return f"{shown:%H:%M}" if shown.date() == today else f"{shown:%Y-%m-%d %H:%M}"
-
-
-def span(seconds: float) -> str:
-    """Return a duration in its largest unit, rounded down."""
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length:
-            return f"{int(seconds // length)} {unit}"
-    return f"{int(seconds)} s"
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

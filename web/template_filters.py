@@ -11,10 +11,10 @@ from urllib.parse import urlencode
 from markupsafe import Markup, escape
 
 from catchment.audit.verify import visible
+from catchment.model import in_words
 from catchment.search.language import type_of
 
 _MARKED = re.compile(r"\[([^\[\]]+)\]")
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _KINDS = {"local_files": "folder", "obsidian": "Obsidian", "imap": "mail", "github": "GitHub", "web": "web"}
 _PLAIN_TYPE = "text"
 _DID = {
@@ -32,13 +32,8 @@ def ago(moment: datetime | None) -> str:
     if moment is None:
         return "never"
     seconds = (datetime.now(UTC) - moment).total_seconds()
-    length = span(abs(seconds))
+    length = in_words(abs(seconds))
     return f"{length} ago" if seconds >= 0 else f"in {length}"
-
-
-def span(seconds: float) -> str:
-    """Return a duration in its largest unit: "24 min"."""
-    return next((f"{int(seconds // size)} {unit}" for unit, size in _UNITS if seconds >= size), "0 s")
 
 
 def day(moment: datetime) -> str:
@@ -146,7 +141,7 @@ def _local(moment: datetime) -> datetime:
 def seconds(length: timedelta) -> str:
     """Return a short duration: "0.5 s", "12 s", "3 min"."""
     total = length.total_seconds()
-    return f"{total:.1f} s" if total < 10 else span(total)
+    return f"{total:.1f} s" if total < 10 else in_words(total)
 
 
 FILTERS = {
@@ -169,7 +164,7 @@ FILTERS = {
         seconds,
         sentence,
         size,
-        span,
+        in_words,
         type_name,
         visible,
     )

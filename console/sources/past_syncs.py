@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from catchment.model import in_words
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 
@@ -109,7 +110,7 @@ def _changes(ledger: Ledger, sync: int, kind: ChangeKind, limit: int) -> list[Pa
 
 
 def _took(row: SyncRow) -> str:
-    return render.span((row.ended - row.began).total_seconds()) if row.ended else ""
+    return in_words((row.ended - row.began).total_seconds()) if row.ended else ""
 
 
 def _result(row: SyncRow) -> str:

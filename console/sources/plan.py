@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catchment.errors import BadInput
+from catchment.model import in_words
 from catchment.runtime.home import expanded
 from console import arguments, render, session
 
@@ -84,7 +85,7 @@ def _estimate(preview: Plan) -> str:
         reads_data = preview.reads or preview.waiting
         return "Duration: unknown before the first sync." if reads_data else "No data would be read."
     requests = f", with about {render.count(preview.requests, 'request')}" if preview.requests else ""
-    return f"Estimated duration: {render.span(max(1.0, preview.seconds))}{requests}."
+    return f"Estimated duration: {in_words(max(1.0, preview.seconds))}{requests}."
 
 
 def _write(file: Path, content: object) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catchment.errors import BadInput, Reason
+from catchment.model import in_words
 from console import arguments, render, session
 from console.help_pages import CommandGroup
 
@@ -219,7 +220,7 @@ def _preview(entries: list[QuarantineEntry], done: str) -> None:
 
 
 def _retries(row: RetryRow) -> tuple[object, ...]:
-    delay = None if row.delay is None else render.span(row.delay)
+    delay = None if row.delay is None else in_words(row.delay)
     share = None if row.share is None else f"{row.share:.0%}"
     return row.kind, row.reason, row.failed, delay, row.recovered, row.quarantined, share
 

@@ -13,6 +13,7 @@ from typing import Any
 from catchment.content import copies_in_memory
 from catchment.errors import BadInput, CatchmentError, HomeUnavailable, NoConsent, NotFound, Refused, TryAgain
 from catchment.ledger import ConsentState, Ledger, Source
+from catchment.model import leaves
 from catchment.runtime import atomic_files
 from catchment.sync.kept_raw import forget_raw
 from catchment.sync.preflight import WHOLE, probe, scopes_of
@@ -104,7 +105,7 @@ def add(
 
 def differences(old: SourceEntry, new: SourceEntry) -> list[ChangedSetting]:
     """Return what differs between two versions of a source: settings, "schedule" and "watch"."""
-    before, after = _leaves(old.settings.model_dump(mode="json")), _leaves(new.settings.model_dump(mode="json"))
+    before, after = leaves(old.settings.model_dump(mode="json")), leaves(new.settings.model_dump(mode="json"))
     identity = old.settings.differing(new.settings)
     found = [
         ChangedSetting(key, before.get(key), after.get(key), key.partition(".")[0] in identity)
@@ -331,14 +332,3 @@ def _refuse_during_removal(ledger: Ledger, name: str) -> None:
     if ledger.sources.is_being_removed(name):
         remedy = f"wait, or finish an interrupted removal with `catchment sources remove {name}`"
         raise Refused(f"{name}: being removed; {remedy}")
-
-
-def _leaves(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return settings by dotted key."""
-    result: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            result |= _leaves(value, f"{prefix}{key}.")
-        else:
-            result[prefix + key] = value
-    return result

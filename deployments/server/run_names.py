@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from catchment.model import in_words
+
 
 def name_runs() -> None:
     """Name planned runs after their deployment and schedule, and those of automations after their automation."""
@@ -38,14 +40,8 @@ def name_runs() -> None:
 def _timing(schedule: Any) -> str:
     """Return one of Prefect's schedules as the sources file has it."""
     if hasattr(schedule, "interval"):
-        return f"every {in_words(schedule.interval.total_seconds())}"
+        return f"every {in_words(schedule.interval.total_seconds(), exact=True)}"
     if hasattr(schedule, "cron"):
         return f"cron {schedule.cron}"
     # Prefect stores the start of a rule in a line before it.
     return f"rrule {schedule.rrule.splitlines()[-1].removeprefix('RRULE:')}"
-
-
-def in_words(length: float) -> str:
-    """Return a duration in the largest unit that it is a multiple of: "90 min"."""
-    units = (("d", 86_400), ("h", 3_600), ("min", 60))
-    return next((f"{int(length // size)} {unit}" for unit, size in units if length % size == 0), f"{length:g} s")

@@ -15,8 +15,8 @@ import yaml
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from catchment.errors import ConfigError, did_you_mean
+from catchment.model import in_words
 from catchment.settings import Strict, explain
-from deployments.server.run_names import in_words
 from deployments.sources.schedules import LONGEST, SHORTEST, check_cron, check_rrule, check_zone
 
 Location = tuple[int | str, ...]
@@ -45,7 +45,7 @@ class Schedule(Strict):
 
     def __str__(self) -> str:
         if self.interval:
-            return f"every {in_words(self.interval.total_seconds())}"
+            return f"every {in_words(self.interval.total_seconds(), exact=True)}"
         return f"cron {self.cron}" if self.cron else f"rrule {self.rrule}"
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from catchment.errors import BadInput
-from deployments.server.run_names import in_words
+from catchment.model import in_words
 from deployments.sources.schedules import check_cron, local_zone, seconds
 from deployments.sources.sources_file import schedule_of
 
@@ -139,4 +139,4 @@ def test_time_zone_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -
 
 def test_interval_is_named_exactly() -> None:
     lengths = {"90 s": 90, "15 min": 900, "90 min": 5_400, "2 h": 7_200, "36 h": 129_600, "1 d": 86_400}
-    assert [in_words(length) for length in lengths.values()] == list(lengths)
+    assert [in_words(length, exact=True) for length in lengths.values()] == list(lengths)
