@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+from contextlib import suppress
 
 import typer
 
-from catchment.errors import CatchmentError, PageSilent
+from catchment.errors import PageSilent
 from catchment.runtime.home import Home
 
 _SPECIAL = re.compile(r"([^\w@%+=:,./-])")
@@ -57,9 +57,7 @@ def _words(kind: str, start: str) -> list[str]:
     from catchment.ledger import Ledger
     from catchment.search.completions import completions
 
-    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        return completions(ledger, kind, start)
-    return []
+    return Ledger.ask(home, lambda ledger: completions(ledger, kind, start), [])
 
 
 class _Offered(str):

@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from catchment.errors import Refused
+from catchment.errors import CatchmentError, Refused
 from catchment.ledger.admin import opening
 from catchment.ledger.admin.check import check, pages
 from catchment.ledger.admin.migrations import Migrated
@@ -95,6 +95,8 @@ from catchment.ledger.measures.rollups import Measures, Point
 from catchment.ledger.sinks.outbox import LAST_ID, Outbox, SinkRow, SinkState, compare_all
 from catchment.pacing.boot_clock import ClockReading
 from catchment.runtime.home import Home
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from catchment.ledger.admin.backup import Restored, SavedFiles
@@ -214,6 +216,15 @@ class Ledger:
         """
         options: dict[str, Any] = {"fixed": fixed, "seconds": seconds, "read_only": read_only, "only": only}
         return cls._opened(at, clock, opening.require_current, **options)
+
+    @classmethod
+    def ask(cls, home: Home, question: Callable[[Ledger], T], otherwise: T) -> T:
+        """Return the answer of an existing ledger, or `otherwise` if it cannot be read, which `catchment health` reports."""
+        try:
+            with closing(cls.inspect(home)) as ledger:
+                return question(ledger)
+        except CatchmentError:
+            return otherwise
 
     @classmethod
     def _opened(

@@ -5,9 +5,6 @@ A module of its own, because both `health` and `doctor` report it.
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
-
-from catchment.errors import CatchmentError
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.search.meaning.meaning_status import MeaningStatus
@@ -28,11 +25,12 @@ def examine(home: Home, state: Running | None = None) -> list[Finding]:
         with api(state) as client:
             embed, upkeep = _failure(client, home, "embed"), _failure(client, home, "upkeep")
     findings = [health.upkeep(upkeep)] if upkeep else []
-    # Another check reports a ledger that cannot be read.
-    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        findings.append(health.embeddings(MeaningStatus.read(home, ledger), embed))
-        findings += [health.sink(sink, ledger.now()) for sink in ledger.outbox.all()]
-    return findings
+
+    def of_ledger(ledger: Ledger) -> list[Finding]:
+        sinks = [health.sink(sink, ledger.now()) for sink in ledger.outbox.all()]
+        return [health.embeddings(MeaningStatus.read(home, ledger), embed), *sinks]
+
+    return findings + Ledger.ask(home, of_ledger, list[Finding]())
 
 
 def _failure(client: Client, home: Home, tag: str) -> str:

@@ -5,7 +5,6 @@ The verdicts and their wording are in `catchment.views.health`. Rarer problems a
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import time
@@ -139,11 +138,12 @@ def _standings(
     unset = {entry.name: variable for entry in entries if elsewhere and (variable := _unset(entry))}
     probers = {entry.name: _prober(entry) for entry in entries if entry.name not in unset}
     reached = dict[str, CatchmentError | None].fromkeys(unset) | within(PROBE_SECONDS, probers)
-    # Another check reports a ledger that cannot be read.
-    with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home)) as ledger:
-        known = {source.name: source for source in ledger.sources.all()}
+
+    def standings(ledger: Ledger | None) -> list[SourceHealth]:
+        known = {source.name: source for source in ledger.sources.all()} if ledger else {}
         return [_standing(entry, known.get(entry.name), ledger, reached, watched, report, unset) for entry in entries]
-    return [_standing(entry, None, None, reached, watched, report, unset) for entry in entries]
+
+    return Ledger.ask(home, standings, None) or standings(None)
 
 
 def _unset(entry: SourceEntry) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
 from datetime import UTC, datetime
 
 from catchment.content.parsing import CODE
@@ -24,9 +23,11 @@ def examine(home: Home) -> list[Finding]:
     """Check the machine, this home and, if the server is running, its runs and slots. Changes nothing."""
     state = running(home)
     entries, findings = _entries(home)
-    findings += [_inotify(home, entries), *machine.disks(home, entries), *_consents(home), *_jobs(home)]
-    if not any(finding.probe == "sources" for finding in findings):
-        findings += _sources(home, entries) + _switched_off(home)
+    is_readable = not findings
+    findings += [_inotify(home, entries), *machine.disks(home, entries)]
+    findings += Ledger.ask(
+        home, lambda ledger: _of_ledger(home, ledger, entries if is_readable else None), list[Finding]()
+    )
     findings += logins.examine(home, entries, state)
     homes = leftovers.by_home()
     mine = homes.pop(home.path, [])
@@ -64,38 +65,23 @@ def _entries(home: Home) -> tuple[tuple[SourceEntry, ...], list[Finding]]:
         return (), [Finding("sources", Verdict.FAIL, problem, remedy or "catchment config validate")]
 
 
-def _sources(home: Home, entries: tuple[SourceEntry, ...]) -> list[Finding]:
-    """Whether sources.yaml and the library have the same sources. Commands change one after the other."""
-    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        if ledger.is_restore_unfinished:
-            return [health.unfinished_restore()]
+def _of_ledger(home: Home, ledger: Ledger, entries: tuple[SourceEntry, ...] | None) -> list[Finding]:
+    """Check consents, jobs and the state of the sources. `entries`: of sources.yaml, if it can be read."""
+    found = health.consents(ledger.consents.all(), datetime.now(UTC))
+    found += health.released(ledger.queue.released(health.RELEASED_OFTEN)) + health.outdated(ledger, CODE)
+    if entries is None:
+        return found
+    sources = ledger.sources.all()
+    if ledger.is_restore_unfinished:
+        found.append(health.unfinished_restore())
+    else:
+        # Commands change sources.yaml and the library one after the other.
         report, written = ServerReport.read(home), {entry.name: entry.kind for entry in entries}
         others = (report.on.keys() if report else set()) - written.keys()
-        known = [source for source in ledger.sources.all() if source.name not in others]
-        return health.differences(written, known)
-    return []
-
-
-def _switched_off(home: Home) -> list[Finding]:
-    """Report the sources that are active in the library, but paused in Prefect."""
-    report = latest_report(home)
-    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        sources = {source.name: source for source in ledger.sources.all()}
-        return health.switched_off(name for name in sources if state_of(name, sources[name], report)[1] == SWITCHED_OFF)
-    return []
-
-
-def _consents(home: Home) -> list[Finding]:
-    # `catchment health` reports a ledger that is missing or cannot be read.
-    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        return health.consents(ledger.consents.all(), datetime.now(UTC))
-    return []
-
-
-def _jobs(home: Home) -> list[Finding]:
-    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        return health.released(ledger.queue.released(health.RELEASED_OFTEN)) + health.outdated(ledger, CODE)
-    return []
+        found += health.differences(written, [source for source in sources if source.name not in others])
+    latest = latest_report(home)
+    off = (source.name for source in sources if state_of(source.name, source, latest)[1] == SWITCHED_OFF)
+    return found + health.switched_off(off)
 
 
 def _inotify(home: Home, entries: tuple[SourceEntry, ...]) -> Finding:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 
 from catchment.errors import CatchmentError
@@ -79,10 +78,9 @@ def _finding(name: str, ends: datetime | None, soon: timedelta, remedy: str) -> 
 
 def _marks(home: Home, names: Container[str]) -> dict[str, str]:
     """The state of each source's login that its last sync recorded."""
-    found = {}
-    # `catchment health` reports an unreadable ledger. Without a ledger, no source was synced yet.
-    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        for source in ledger.sources.all():
-            if source.name in names:
-                found[source.name] = ledger.intake.known(source.id).marks().get(MARK, "")
-    return found
+
+    def read(ledger: Ledger) -> dict[str, str]:
+        mine = [source for source in ledger.sources.all() if source.name in names]
+        return {source.name: ledger.intake.known(source.id).marks().get(MARK, "") for source in mine}
+
+    return Ledger.ask(home, read, {})

@@ -17,7 +17,7 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from catchment.errors import CatchmentError, SchemaMismatch, TryAgain
-from catchment.ledger import Ledger
+from catchment.ledger import Ledger, SyncRow
 from catchment.runtime.home import Home
 from catchment.runtime.installation import FILES, REINSTALL
 from catchment.runtime.membership import Membership
@@ -163,14 +163,8 @@ def _server_skew(state: Running) -> float:
 
 def _ahead(home: Home) -> float:
     """Seconds from now until the start of the newest sync; negative if it started in the past."""
-    with contextlib.suppress(CatchmentError):
-        ledger = Ledger.inspect(home)
-        try:
-            for sync in ledger.syncs.recent(limit=1):
-                return (sync.began - datetime.now(UTC)).total_seconds()
-        finally:
-            ledger.close()
-    return 0.0
+    latest = Ledger.ask(home, lambda ledger: ledger.syncs.recent(limit=1), list[SyncRow]())
+    return max(((sync.began - datetime.now(UTC)).total_seconds() for sync in latest), default=0.0)
 
 
 def growth(home: Home) -> list[Finding]:

@@ -59,10 +59,8 @@ def _look_at_sinks(home: Home) -> None:
     """Notice idle sinks that are away or were put back from a copy. Takes up to ten seconds."""
     if state := running(home):
         read_blocks_of(state)
-    # The findings report a ledger that cannot be read.
-    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        names = [sink.name for sink in ledger.outbox.all() if sink.is_idle]
-        within(PROBE_SECONDS, {name: partial(_look_at, home, name) for name in names})
+    names = Ledger.ask(home, lambda ledger: [sink.name for sink in ledger.outbox.all() if sink.is_idle], list[str]())
+    within(PROBE_SECONDS, {name: partial(_look_at, home, name) for name in names})
 
 
 def _look_at(home: Home, name: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 
 from catchment.errors import CatchmentError, LoginFailed
 from catchment.ledger import Ledger
@@ -130,6 +130,4 @@ class WatchedMailbox:
 
     def _consented(self) -> bool:
         """Whether consent to read the account is given; False if the ledger cannot be read."""
-        with suppress(CatchmentError), closing(Ledger.inspect(self._home)) as ledger:
-            return ledger.consents.agreed(self.entry.name)
-        return False
+        return Ledger.ask(self._home, lambda ledger: ledger.consents.agreed(self.entry.name), False)
