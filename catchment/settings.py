@@ -196,30 +196,12 @@ class LimitChanges(_Changes, title="Own limits"):
     max_mb: ItemSize[float | None] = None
 
 
-Cores = Annotated[N, Field(title="Cores", description="Accepted, and without effect", ge=0, le=64)]
-SyncMemory = Annotated[N, Field(title="Memory, MB", description="Accepted, and without effect", ge=64, le=65_536)]
-AtOnce = Annotated[
-    N, Field(title="Concurrent syncs", description="Concurrent syncs of sources of this kind", ge=1, le=64)
-]
+class ResourceChanges(Strict, title="Own resources"):
+    """What the syncs of a source may take of the machine; None: as its kind."""
 
-
-class Resources(Strict):
-    """Resources used by one sync: its weight in admission, and the memory at which it is terminated.
-
-    Parsers are limited per item (`Limits.memory_mb`) and not counted here.
-    """
-
-    cores: Cores[float] = 0.5
-    memory_mb: SyncMemory[int] = 512
-    at_once: AtOnce[int] = 2
-
-
-class ResourceChanges(_Changes, title="Own resources"):
-    """Overrides of a connector's `Resources`."""
-
-    cores: Cores[float | None] = None
-    memory_mb: SyncMemory[int | None] = None
-    at_once: AtOnce[int | None] = None
+    at_once: int | None = Field(
+        None, title="Concurrent syncs", description="Concurrent syncs of sources of this kind", ge=1, le=64
+    )
 
 
 class Preset(StrEnum):
@@ -238,13 +220,14 @@ class Policy(Strict):
     """Retry, caching and resource policy of a connector. A source may override each part.
 
     `parsers` is the number of parallel processes, capped by the number of cores. `batch` is the maximum number of jobs per
-    claim and per delivery transaction; larger batches make other processes wait longer. `keep_raw` as in `SourceSettings`.
+    claim and per delivery transaction; larger batches make other processes wait longer. `at_once` is the number of
+    concurrent syncs of the kind. `keep_raw` as in `SourceSettings`.
     """
 
     retry: RetryPolicy = RetryPolicy()
     cache: CachePolicy = CachePolicy()
     limits: Limits = Limits()
-    resources: Resources = Resources()
+    at_once: int = 2
     keep_raw: bool | None = None
     parsers: int = 2
     batch: int = 1_000
@@ -346,7 +329,7 @@ class SourceSettings(Strict):
             retry=self.retry or default.retry,
             cache=self.cache or default.cache,
             limits=(self.limits or LimitChanges()).on(default.limits),
-            resources=(self.resources or ResourceChanges()).on(default.resources),
+            at_once=(self.resources and self.resources.at_once) or default.at_once,
             keep_raw=self.keep_raw,
             parsers=parsers,
             batch=batch,

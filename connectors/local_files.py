@@ -11,16 +11,14 @@ from pydantic import Field, field_validator
 from catchment.contracts import Known
 from catchment.errors import BadInput
 from catchment.model import Change, Item, RawContent
-from catchment.settings import FullPath, Home, Policy, Resources, RetryPolicy, SourceSettings, TextEncoding, expanded
+from catchment.settings import FullPath, Home, Policy, RetryPolicy, SourceSettings, TextEncoding, expanded
 from connectors.folders import diff, path_diff
 from connectors.folders.file import to_locator
 from connectors.folders.ignore import IgnoreRules
 from connectors.folders.tree import FolderTree
 
 # File errors usually end within seconds: the file is being written, or a disk hiccups. With 30 s, a second run would be needed.
-FOLDER_POLICY = Policy(
-    retry=RetryPolicy(attempts=3, initial=5, maximum=60), resources=Resources(cores=0.3, memory_mb=512, at_once=8)
-)
+FOLDER_POLICY = Policy(retry=RetryPolicy(attempts=3, initial=5, maximum=60), at_once=8)
 _MEGABYTE = 1_000_000
 
 

@@ -14,14 +14,14 @@ from typing import ClassVar
 from catchment.contracts import Known
 from catchment.errors import SourceInvalid, SourceUnavailable
 from catchment.model import Change, Item, RawContent
-from catchment.settings import Policy, Resources, SourceSettings
+from catchment.settings import Policy, SourceSettings
 from connectors.folders import diff, path_diff
 from connectors.folders.ignore import IgnoreRules
 from connectors.folders.tree import FolderTree
 from connectors.local_files import FOLDER_POLICY, FolderSettings, max_bytes
 
 _MARKER = ".obsidian"
-_POLICY = FOLDER_POLICY.model_copy(update={"resources": Resources(cores=0.4, memory_mb=512, at_once=8)})
+_POLICY = FOLDER_POLICY.model_copy(update={"at_once": 8})
 # Obsidian shows these files without their suffix, other files with it.
 _CALLED_BY_STEM = frozenset({".md", ".canvas", ".base"})
 

@@ -93,7 +93,7 @@ class SourceSync:
         self._working_since: float | None = None
         self._in_two_seconds = sys.maxsize
         priority = source.priority if backfill is None else Priority.LOW
-        self._share = fair_share.QUEUE.join(source.kind, bench.policy.resources.at_once, priority)
+        self._share = fair_share.QUEUE.join(source.kind, bench.policy.at_once, priority)
         self.backfill = backfill
         """The backfill that this sync works for, as it was at the start; None for an ordinary sync."""
         self._bench = bench

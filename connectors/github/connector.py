@@ -17,7 +17,7 @@ from catchment.errors import SkipReason
 from catchment.model import Change, Checkpoint, Failure, Item, RawContent, Root, Tombstone
 from catchment.pacing import HostLimits, Pace
 from catchment.runtime.secret_references import resolve
-from catchment.settings import Limits, Policy, Resources, RetryPolicy, SourceSettings
+from catchment.settings import Limits, Policy, RetryPolicy, SourceSettings
 from connectors.folders.excluded import now_excluded
 from connectors.github.api.host import is_mark
 from connectors.github.api.repositories import Api, FoundRepositories
@@ -43,7 +43,7 @@ class GitHub:
     policy: ClassVar[Policy] = Policy(
         retry=RetryPolicy(attempts=5, initial=300, maximum=3_600),
         limits=Limits(max_mb=10),
-        resources=Resources(cores=0.5, memory_mb=512, at_once=4),
+        at_once=4,
     )
     fetch_in_parser: ClassVar[bool] = False
 

@@ -10,7 +10,7 @@ from catchment.contracts import Known
 from catchment.errors import FetchFailed, SourceUnavailable
 from catchment.model import Change, Item, RawContent
 from catchment.pacing import HostLimits, Pace, RateProfile
-from catchment.settings import Policy, Resources, RetryPolicy, SourceSettings
+from catchment.settings import Policy, RetryPolicy, SourceSettings
 from connectors.imap.account_listing import Changes
 from connectors.imap.connection import ImapSession
 from connectors.imap.connection_pool import MOST, Pool
@@ -33,7 +33,7 @@ class Imap:
     settings: ClassVar[type[SourceSettings]] = ImapSettings
     policy: ClassVar[Policy] = Policy(
         retry=RetryPolicy(attempts=5, initial=120, maximum=1_800),
-        resources=Resources(cores=0.5, memory_mb=512, at_once=4),
+        at_once=4,
     )
     fetch_in_parser: ClassVar[bool] = False
 

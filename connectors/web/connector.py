@@ -23,7 +23,7 @@ from catchment.errors import (
 )
 from catchment.model import Change, Item, RawContent
 from catchment.pacing import Pace
-from catchment.settings import Limits, Policy, Resources, RetryPolicy, SourceSettings
+from catchment.settings import Limits, Policy, RetryPolicy, SourceSettings
 from connectors.web import looks
 from connectors.web.address import MOST_BYTES, host_of
 from connectors.web.feeds import FeedEntry
@@ -58,7 +58,7 @@ class WebConnector:
     policy: ClassVar[Policy] = Policy(
         retry=RetryPolicy(attempts=3, initial=3_600, maximum=86_400, multiplier=5),
         limits=Limits(max_mb=MOST_BYTES // 1_000_000),
-        resources=Resources(cores=0.5, memory_mb=512, at_once=4),
+        at_once=4,
     )
     fetch_in_parser: ClassVar[bool] = False
 

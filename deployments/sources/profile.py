@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from catchment.model import Priority
-from catchment.settings import ResourceChanges, Resources, SourceSettings
+from catchment.settings import ResourceChanges, SourceSettings
 from connectors import connector_class, kinds
 
 _SYNC = "sync-"
@@ -33,34 +33,28 @@ def profile(flow: str, parameters: Mapping[str, Any], variables: Mapping[str, An
         return Profile(flow, 1, Priority.LOW, is_background=True)
     kind = flow.removeprefix(_SYNC)
     if not flow.startswith(_SYNC) or kind not in kinds():
-        return Profile(flow, _changes(variables).at_once)
+        return Profile(flow, _at_once(variables))
     settings = parameters.get("settings")
     settings = settings if isinstance(settings, Mapping) else {}
-    resources = _resources(kind, variables, settings.get("resources"))
     priority = settings.get("priority")
     return Profile(
         kind,
-        resources.at_once,
+        _at_once(settings.get("resources")) or _at_once(variables) or connector_class(kind).policy.at_once,
         Priority(priority) if priority in list(Priority) else Priority.NORMAL,
     )
 
 
 def job_variables(kind: str, settings: SourceSettings, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the job variables of a source's deployment: the given ones, and its effective resources."""
-    of_source = settings.resources.model_dump() if settings.resources else None
-    return {**given, **_resources(kind, given, of_source).model_dump()}
+    """Return the job variables of a source's deployment: the given ones, and how many syncs of its kind may run at once."""
+    wanted = profile(f"{_SYNC}{kind}", {"settings": settings.model_dump(mode="json")}, given)
+    return {**given, "at_once": wanted.at_once}
 
 
-def _resources(kind: str, variables: Mapping[str, Any], of_source: object) -> Resources:
-    return _changes(of_source).on(_changes(variables).on(connector_class(kind).policy.resources))
-
-
-def _changes(given: object) -> ResourceChanges:
-    """Return the resource changes among the values; none if they are invalid."""
-    if not isinstance(given, Mapping):
-        return ResourceChanges()
+def _at_once(given: object) -> int | None:
+    """Return the setting among the values; None if it is missing or invalid."""
+    found = given.get("at_once") if isinstance(given, Mapping) else None
     try:
-        return ResourceChanges.model_validate({name: given.get(name) for name in ResourceChanges.model_fields})
+        return ResourceChanges.model_validate({"at_once": found}).at_once
     except ValidationError:
         # The run validates its parameters, and the server validates the variables; they report the error.
-        return ResourceChanges()
+        return None

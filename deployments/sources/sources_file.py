@@ -43,7 +43,7 @@ _HEADER = f"""\
 #   prefect deploy --all --prefect-file sources.yaml
 
 # The version of the format; a newer Catchment migrates the file and keeps a copy.
-version: 1
+version: 2
 
 # Runs use the installed program; there is no code to fetch.
 pull: []

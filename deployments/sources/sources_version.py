@@ -6,16 +6,24 @@ result is used only if it parses to the expected values.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from catchment.errors import ConfigError
-from deployments.sources.prefect_file import Outline, outline
+from deployments.sources.edits import with_value
+from deployments.sources.prefect_file import Outline, find, outline
 
 KEY = "version"
-VERSION = 1
+VERSION = 2
 """The version of this program; a file without a version has version 0."""
+
+_RESOURCES = ("parameters", "settings", "resources")
+_WITHOUT_EFFECT = frozenset(("cores", "memory_mb"))
 
 Step = Callable[[Outline], tuple[str, Mapping[str, Any]]]
 """From a file of the previous version to its text in the next version, and the values expected there."""
@@ -84,4 +92,27 @@ def _named(file: Outline) -> tuple[str, Mapping[str, Any]]:
     return f"{head}{line}{' ' * column}{KEY}: 1\n{tail}", {KEY: 1, **file.data}
 
 
-_STEPS: tuple[Step, ...] = (_named,)
+def _with_effective_resources(file: Outline) -> tuple[str, Mapping[str, Any]]:
+    """From 1 to 2: remove `cores` and `memory_mb` from the resources of sources, because they have no effect."""
+    expected = {**deepcopy(file.data), KEY: 2}
+    listed = expected.get("deployments")
+    for index, deployment in enumerate(listed if isinstance(listed, list) else ()):
+        location, found = ("deployments", index, *_RESOURCES), deployment
+        for part in _RESOURCES:
+            found = found.get(part) if isinstance(found, dict) else None
+        if not isinstance(found, dict) or _WITHOUT_EFFECT.isdisjoint(found):
+            continue
+        for name in _WITHOUT_EFFECT:
+            found.pop(name, None)
+        _, node = find(file.root, location)
+        if isinstance(node, yaml.MappingNode) and node.flow_style:
+            written = yaml.safe_dump(found, default_flow_style=True, width=math.inf).strip()
+            text = file.text[: node.start_mark.index] + written + file.text[node.end_mark.index :]
+        else:
+            text = with_value(file, location, found)
+        file = _read(text, file.name) or file
+    _, version = find(file.root, (KEY,))
+    return f"{file.text[: version.start_mark.index]}2{file.text[version.end_mark.index :]}", expected
+
+
+_STEPS: tuple[Step, ...] = (_named, _with_effective_resources)

@@ -177,11 +177,11 @@ def test_a_file_of_a_newer_version_is_refused_in_one_line_and_changed_by_no_comm
     filled: Path, cli: Cli, words: tuple[str, ...]
 ) -> None:
     file = filled / "sources.yaml"
-    file.write_text(file.read_text().replace("version: 1", "version: 2"))
+    file.write_text(file.read_text().replace("version: 2", "version: 3"))
     before = file.read_bytes()
     said = cli(*words)
     assert (said.code, said.err.count("\n")) == (2, 1)
-    assert "the file has version 2" in said.err and "install a newer Catchment" in said.err
+    assert "the file has version 3" in said.err and "install a newer Catchment" in said.err
     assert file.read_bytes() == before
     assert list(filled.glob("sources.yaml?*")) == []
 

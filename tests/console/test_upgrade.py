@@ -32,7 +32,7 @@ def test_home_of_an_earlier_revision_keeps_documents_history_and_sources(
         file.unlink()
     kept(revision, state)
     file = state / "sources.yaml"
-    first = file.read_text().replace("version: 1\n", "")
+    first = file.read_text().replace("version: 2\n", "")
     file.write_text(first)
     before = _history(state / "ledger.db")
     assert "migrate it with" in cli("status").err

@@ -40,7 +40,7 @@ _OF_THIS_DEPLOY = {"id", "created", "updated", "deployment_id", "concurrency_lim
 
 _ANCHOR = "2026-01-01T"
 _SOURCES = """\
-version: 1
+version: 2
 pull: []
 deployments:
   - name: same-notes
@@ -123,9 +123,7 @@ def test_sources_file_gives_the_deployments_of_prefect_deploy(
             undeploy(server_home, server, name)
     (first, update, again), (our_first, our_update, our_again) = made["prefect"], made["ours"]
     # Prefect does not know the resources of a source.
-    assert our_first["same-notes"].pop("job_variables") == connector_class("obsidian").policy.resources.model_dump() | {
-        "at_once": 2
-    }
+    assert our_first["same-notes"].pop("job_variables") == {"at_once": 2}
     assert first["same-notes"].pop("job_variables") == {"at_once": 2}
     assert _without(our_first, "job_variables") == _without(first, "job_variables")
     # Prefect resumes a paused deployment, and keeps schedules that left the file.
@@ -228,11 +226,11 @@ def test_sources_file_is_deployed_and_removed_sources_are_deleted(
         deploy(server_home, server)
         again = client.get("/deployments/name/sync-obsidian/my-notes").json()
         assert again["updated"] == found["updated"], "an unchanged file was deployed again"
-        older = server_home.sources_file.read_text().replace("version: 1\n", "")
+        older = server_home.sources_file.read_text().replace("version: 2\n", "")
         server_home.sources_file.write_text(older)
         deploy(server_home, server)
         assert client.get("/deployments/name/sync-obsidian/my-notes").is_success
-        assert server_home.sources_file.read_text() == f"{older}version: 1\n"
+        assert server_home.sources_file.read_text() == f"{older}version: 2\n"
         assert server_home.sources_file.with_name("sources.yaml.version-0").read_text() == older
         file.remove("my-notes")
         file.save()
@@ -258,15 +256,14 @@ def test_up_deploys_the_edited_file_of_a_running_system(
 
 def test_deployment_shows_the_resources_of_its_settings(server_home: Home, server: Running, sources_file: Path) -> None:
     shown = []
-    for resources in (ResourceChanges(memory_mb=900), ResourceChanges(at_once=1)):
+    for resources in (ResourceChanges(), ResourceChanges(at_once=1)):
         sources_file.unlink(missing_ok=True)
         with SourcesFile.changing(sources_file) as file:
             settings = ObsidianSettings(root=Path("/srv"), resources=resources)
             file.add(SourceEntry("shows-resources", "obsidian", settings, paused=True))
         deploy(server_home, server, ["shows-resources"])
         shown.append(_deployment(server, "shows-resources", "sync-obsidian")["job_variables"])
-    default = connector_class("obsidian").policy.resources.model_dump()
-    assert shown == [default | {"memory_mb": 900}, default | {"at_once": 1}]
+    assert shown == [{"at_once": connector_class("obsidian").policy.at_once}, {"at_once": 1}]
 
 
 def test_refused_file_is_reported_in_one_line(server_home: Home, server: Running, tmp_path: Path) -> None:

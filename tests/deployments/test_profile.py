@@ -16,7 +16,7 @@ from deployments.runs.work_pool import base_job_template
 from deployments.sources.profile import Profile, job_variables, profile
 from deployments.worker.worker import WarmWorker
 
-_DEFAULT = connector_class("obsidian").policy.resources
+_DEFAULT = connector_class("obsidian").policy.at_once
 
 
 def _of_vault(settings: dict[str, Any], variables: dict[str, Any] | None = None) -> int | None:
@@ -32,7 +32,7 @@ def test_every_kind_has_its_own_limit(kind: str) -> None:
 
 
 def test_settings_override_job_variables_and_those_the_connector() -> None:
-    assert _of_vault({}) == _DEFAULT.at_once
+    assert _of_vault({}) == _DEFAULT
     assert _of_vault({}, {"at_once": 3, "env": {}}) == 3
     assert _of_vault({"resources": {"at_once": 2}}, {"memory_mb": 900, "at_once": 1}) == 2
 
@@ -60,11 +60,12 @@ def test_embeddings_are_made_in_the_background() -> None:
 
 
 def test_job_variables_show_the_resources_of_a_source() -> None:
-    settings = ObsidianSettings(root=Path("/vault"), resources=ResourceChanges(memory_mb=1_024))
+    settings = ObsidianSettings(root=Path("/vault"), resources=ResourceChanges(at_once=2))
 
-    variables = job_variables("obsidian", settings, {"env": {"A": "1"}, "memory_mb": 700, "at_once": 1})
-
-    assert variables == {"env": {"A": "1"}, "cores": _DEFAULT.cores, "memory_mb": 1_024, "at_once": 1}
+    assert job_variables("obsidian", settings, {"env": {"A": "1"}, "at_once": 1}) == {"env": {"A": "1"}, "at_once": 2}
+    plain = ObsidianSettings(root=Path("/vault"))
+    assert job_variables("obsidian", plain, {"at_once": 1}) == {"at_once": 1}
+    assert job_variables("obsidian", plain, {}) == {"at_once": _DEFAULT}
 
 
 def test_pool_declares_the_resources_of_a_run() -> None:

@@ -13,9 +13,12 @@ import pytest
 import yaml
 
 from catchment.errors import BadInput, ConfigError, NotFound
+from catchment.settings import ResourceChanges
 from connectors.local_files import LocalFilesSettings
 from connectors.obsidian import ObsidianSettings
+from deployments.sources import sources_version
 from deployments.sources.entries import Timing, revise
+from deployments.sources.prefect_file import outline
 from deployments.sources.sources_file import SourceEntry, SourcesFile, schedule_of
 
 _GOOD = """\
@@ -108,10 +111,10 @@ def test_adding_and_removing_keeps_the_rest_of_the_text(path: Path) -> None:
     file.add(_entry("new"))
     file.save()
     assert path.read_text().startswith(_GOOD.removesuffix("# the end\n"))
-    assert path.read_text().endswith("# the end\nversion: 1\n")
+    assert path.read_text().endswith("# the end\nversion: 2\n")
     file.remove("new")
     file.save()
-    assert path.read_text() == f"{_GOOD}version: 1\n"
+    assert path.read_text() == f"{_GOOD}version: 2\n"
     file.remove("notes")
     file.save()
     assert "# what I read" in path.read_text()
@@ -141,7 +144,7 @@ def test_source_can_be_added_to_any_empty_file(path: Path, text: str) -> None:
 
 
 def test_adding_to_a_current_file_keeps_the_rest_and_no_copy(path: Path) -> None:
-    text = f"# mine\nversion: 1\n{_GOOD}"
+    text = f"# mine\nversion: 2\n{_GOOD}"
     file = _load(path, text)
     assert not file.is_older
     file.add(_entry("new"))
@@ -174,16 +177,53 @@ def test_file_without_version_is_migrated_with_a_copy(path: Path, text: str) -> 
     assert path.with_name("sources.yaml.version-0").read_bytes() == text.encode()
     led = SourcesFile.load(path)
     assert (led.is_older, led.entries) == (False, file.entries)
-    assert yaml.safe_load(path.read_text()) == {"version": 1, **(yaml.safe_load(text) or {})}
+    assert yaml.safe_load(path.read_text()) == {"version": 2, **(yaml.safe_load(text) or {})}
     assert [line for line in path.read_text().splitlines() if "#" in line] == [
         line for line in text.splitlines() if "#" in line
     ]
 
 
 @pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("resources: {cores: 2, at_once: 3, memory_mb: 900}", "resources: {at_once: 3}"),
+        ("resources: {cores: 2}  # mine", "resources: {}  # mine"),
+        ("resources:\n          cores: 2\n          at_once: 3", "resources:\n          at_once: 3"),
+        ("resources: {at_once: 3}", "resources: {at_once: 3}"),
+        ("resources:", "resources:"),
+        ("resources: 5", "resources: 5"),
+        ("limits: {memory_mb: 900}", "limits: {memory_mb: 900}"),
+    ],
+)
+@pytest.mark.parametrize("version", ["version: 1\n", ""])
+def test_resources_without_effect_are_removed_with_a_copy(path: Path, before: str, after: str, version: str) -> None:
+    text = _GOOD.replace("root: /vault ", f"{before}\n        root: /vault ") + version
+    migrated = sources_version.migrated(outline(text, "sources.yaml"))
+    assert migrated.text == _GOOD.replace("root: /vault ", f"{after}\n        root: /vault ") + "version: 2\n"
+    if not before.endswith((":", "5")):
+        file = _load(path, text)
+        at_once = 3 if "at_once" in after else None
+        assert next(entry.settings.resources for entry in file.entries if entry.name == "notes") in (
+            None,
+            ResourceChanges(at_once=at_once),
+        )
+        file.save()
+        assert path.with_name(f"sources.yaml.version-{int(bool(version))}").read_text() == text
+        assert SourcesFile.load(path).entries == file.entries
+
+
+def test_entry_in_one_line_loses_its_resources_without_effect(path: Path) -> None:
+    settings = "{root: /vault, resources: {memory_mb: 64, cores: 1}}"
+    pool, flow = "work_pool: {name: catchment}", "entrypoint: flows.obsidian.sync_obsidian"
+    entry = f"{{name: notes, {flow}, {pool}, parameters: {{name: notes, settings: {settings}}}}}"
+    file = _load(path, f"{{version: 1, pull: [], deployments: [{entry}]}}")
+    assert [one.settings.resources for one in file.entries] == [ResourceChanges()]
+
+
+@pytest.mark.parametrize(
     ("version", "said"),
     [
-        ("2", "version 2, but this program supports only up to 1"),
+        ("3", "version 3, but this program supports only up to 2"),
         ("one", "invalid version"),
         ("true", "write"),
         ("-1", "write"),
@@ -196,7 +236,7 @@ def test_unknown_version_is_refused(path: Path, version: str, said: str) -> None
 
 
 def test_killed_migration_leaves_the_old_or_the_new_file(path: Path) -> None:
-    new = f"{_GOOD}version: 1\n"
+    new = f"{_GOOD}version: 2\n"
     seen = set()
     for at in itertools.count(1):
         for left in path.parent.iterdir():
@@ -270,7 +310,7 @@ _SPELLINGS = {
 @pytest.mark.parametrize("spelling", _SPELLINGS)
 @pytest.mark.parametrize("name", ["notes", "papers"])
 def test_changed_source_keeps_the_rest_of_the_text(path: Path, spelling: str, name: str) -> None:
-    path.write_bytes(f"version: 1\n{_SPELLINGS[spelling]}".encode())
+    path.write_bytes(f"version: 2\n{_SPELLINGS[spelling]}".encode())
     text = path.read_text()
     entries = {entry.name: entry for entry in SourcesFile.load(path).entries}
     given = {"encoding": "shift_jis", "exclude": ["*.tmp"], "limits": {"max_mb": 20}}

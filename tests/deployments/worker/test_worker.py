@@ -267,7 +267,7 @@ def test_process_worker_of_prefect_runs_the_same_deployment(other_pool: Pool) ->
     other_pool.await_state(run, "COMPLETED")
     other_pool.stop_worker()
 
-    again = other_pool.run_with("answer", {"memory_mb": 256, "cores": 0.4, "at_once": 3})
+    again = other_pool.run_with("answer", {"at_once": 3})
     stock = other_pool.prefect("worker", "start", "--pool", other_pool.name, "--type", "process", "--run-once")
 
     assert stock.wait(PATIENCE) == 0
