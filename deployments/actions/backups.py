@@ -14,8 +14,8 @@ from catchment.errors import BadInput, CatchmentError, Refused
 from catchment.ledger import Ledger, SavedFiles
 from catchment.runtime import process
 from catchment.runtime.home import Home, expanded
-from deployments.actions.desk import Desk
 from catchment.runtime.reports.backup_status import BackupStatus
+from deployments.actions.desk import Desk
 
 
 @dataclass(frozen=True, slots=True)
