@@ -15,8 +15,8 @@ from catchment.runtime.home import Home
 from catchment.search.meaning import meaning_status
 from catchment.search.remote import WebAddress, token
 from catchment.settings import SourceSettings
-from catchment.views.telemetry.incidents import IncidentWatch
 from deployments.health.announcing import Announcer
+from deployments.health.incident_watch import IncidentWatch
 from deployments.runs.desk import LocalDesk
 from deployments.server.client import checks
 from deployments.server.running import running

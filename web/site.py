@@ -27,7 +27,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.watch_status import read as read_watched
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
-from catchment.views.telemetry.incidents import IncidentView, only, opened
+from catchment.views.telemetry.incidents import IncidentView, loud, opened
 from web import template_filters
 from web.live import viewed
 from web.readiness import Readiness
@@ -213,7 +213,7 @@ class Site:
         try:
             return opened(self._library.ledger, self._library.unsaved())
         except CatchmentError:
-            return only(self._library.unsaved())
+            return opened(None, self._library.unsaved())
 
     async def _frame_values(self) -> Data:
         """Return the values that each page shows: open problems, and what runs."""
@@ -235,7 +235,7 @@ class Site:
         watched = read_watched(home) or {}
         return {
             "troubles": troubles,
-            "incidents": incidents,
+            "incidents": loud(incidents),
             "server": server,
             "worker": WorkerStatus.read(home),
             "watched": len(watched),

@@ -12,8 +12,8 @@ from catchment.actions.desk import Desk, E, Timing, known
 from catchment.actions.revoke import Extent, PurgeProof
 from catchment.contracts import Guarded
 from catchment.errors import BadInput, NotFound
-from catchment.ledger import Ledger
-from catchment.sync.preflight import WHOLE, consented, scopes_of
+from catchment.ledger import WHOLE, Ledger
+from catchment.sync.preflight import consented, scopes_of
 
 MOST_NAMED = 10
 """Number of scopes that a message or a question names."""

@@ -15,10 +15,10 @@ from catchment.actions.desk import Desk, E, Timing, WrittenSource, known
 from catchment.actions.revoke import forget_files
 from catchment.content import copies_in_memory
 from catchment.errors import BadInput, CatchmentError, HomeUnavailable, NoConsent, NotFound, Refused, TryAgain
-from catchment.ledger import ConsentState, Ledger, Source
+from catchment.ledger import WHOLE, ConsentState, Ledger, Source
 from catchment.runtime import atomic_files
 from catchment.sync.kept_raw import forget_raw
-from catchment.sync.preflight import WHOLE, probe, scopes_of
+from catchment.sync.preflight import probe, scopes_of
 
 _KEPT = ".secret"
 """End of the names of files with typed secrets."""

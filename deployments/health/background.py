@@ -11,8 +11,8 @@ from catchment.errors import CatchmentError
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.search.meaning.meaning_status import MeaningStatus
+from catchment.telemetry.incidents import Condition
 from catchment.views import health
-from catchment.views.health import Finding
 from deployments.server.client import Client, api
 from deployments.server.environment import POOL
 from deployments.server.planned import own_queues
@@ -21,7 +21,7 @@ from deployments.server.running import Running
 _ENDED = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 
 
-def examine(home: Home, state: Running | None = None) -> list[Finding]:
+def examine(home: Home, state: Running | None = None) -> list[Condition]:
     """Check the embeddings, the sinks and, if the server runs, the last runs of `embed` and `upkeep`. Raises TryAgain."""
     embed = upkeep = ""
     if state is not None:

@@ -24,9 +24,9 @@ from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.remote import WebAddress, is_live, last_start
 from catchment.sync.preflight import scopes_of
-from catchment.telemetry.incidents import ReasonCode
+from catchment.telemetry.incidents import OK, WARN, Condition, ReasonCode
 from catchment.views import health
-from catchment.views.health import Finding, SchedulePlan, SourceHealth, Verdict
+from catchment.views.health import SchedulePlan, SourceHealth
 from catchment.views.sources import state_of
 from deployments.health import background, logins
 from deployments.health.announcing import AlertSettings
@@ -43,14 +43,15 @@ _VARIABLE = "env:"
 T = TypeVar("T")
 
 
-def examine(home: Home) -> list[Finding]:
+def examine(home: Home) -> list[Condition]:
     """Run all checks. Takes up to ten seconds if sources do not answer: they are probed in parallel."""
     now = datetime.now(UTC)
-    findings = [health.disk(home.path), health.ledger(home, health.last_check(home), now), *health.raw_content(home)]
+    ledger = health.ledger(health.opened(home), health.last_check(home), now)
+    findings = [health.disk(home.path), ledger, *health.raw_content(home)]
     changes = transition(home)
     state = None if changes else running(home)
     if state and state.is_elsewhere:
-        findings += [Finding("server", Verdict.WARN, ELSEWHERE, "run the command there"), *background.examine(home)]
+        findings += [Condition("server", WARN, ELSEWHERE, "run the command there"), *background.examine(home)]
         state = None
     elif state:
         findings += _served(home, state, now)
@@ -62,25 +63,26 @@ def examine(home: Home) -> list[Finding]:
     try:
         entries = SourcesFile.load(home.sources_file).entries
     except CatchmentError as error:
-        problem, _, remedy = str(error).partition("; ")
-        remedy = remedy or "catchment config validate"
-        return [*findings, Finding("sources", Verdict.FAIL, problem, remedy, ReasonCode.SETTINGS_INVALID)]
+        return [*findings, _invalid("sources", error)]
     try:
         AlertSettings.load(home)
     except CatchmentError as error:
-        problem, _, remedy = str(error).partition("; ")
-        findings.append(Finding("alerts", Verdict.FAIL, problem, remedy, ReasonCode.SETTINGS_INVALID))
+        findings.append(_invalid("alerts", error))
     watched = watch_status.read(home) if state else None
     if state:
         findings.append(health.watcher(sum(entry.watch for entry in entries), watched is not None))
         read_blocks_of(state)
-    findings += [each for each in logins.examine(home, entries, state) if each.verdict is not Verdict.OK]
+    findings += [each for each in logins.examine(home, entries, state) if each.verdict is not OK]
     elsewhere = changes is not None or (state is not None and state.pid != os.getpid())
     standings = _standings(home, entries, watched, latest_report(home), elsewhere=elsewhere)
     return findings + [health.source(standing, now) for standing in standings]
 
 
-def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
+def _invalid(probe: str, error: CatchmentError) -> Condition:
+    return Condition.of_error(probe, error, "catchment config validate", ReasonCode.SETTINGS_INVALID)
+
+
+def _served(home: Home, state: Running, now: datetime) -> list[Condition]:
     """The checks that need the server's answers."""
     try:
         with api(state, timeout=5) as client:

@@ -11,8 +11,8 @@ from catchment.ledger import Ledger
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF, ServerReport
+from catchment.telemetry.incidents import FAIL, OK, WARN, Condition
 from catchment.views import health
-from catchment.views.health import Finding, Verdict
 from catchment.views.sources import state_of
 from deployments.health import background, leftovers, logins, machine
 from deployments.server.planned import latest_report
@@ -20,7 +20,7 @@ from deployments.server.running import ELSEWHERE, running
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
 
-def examine(home: Home) -> list[Finding]:
+def examine(home: Home) -> list[Condition]:
     """Check the machine, this home and, if the server is running, its runs and slots. Changes nothing."""
     state = running(home)
     entries, findings = _entries(home)
@@ -34,10 +34,10 @@ def examine(home: Home) -> list[Finding]:
     findings += [machine.clocks(home, state), *machine.growth(home), *machine.versions(home)]
     if state and state.listen:
         text = f"the page listens on {state.listen} for {state.host}; what it sends there is not encrypted"
-        findings.append(Finding("address", Verdict.OK, text))
+        findings.append(Condition("address", OK, text))
     findings += health.raw_content(home, deep=True)
     if state and state.is_elsewhere:
-        findings += [Finding("runs", Verdict.WARN, ELSEWHERE, "run the command there"), *background.examine(home)]
+        findings += [Condition("runs", WARN, ELSEWHERE, "run the command there"), *background.examine(home)]
     elif state is None:
         findings += background.examine(home)
     else:
@@ -45,7 +45,7 @@ def examine(home: Home) -> list[Finding]:
             findings += leftovers.in_prefect(home, state) + background.examine(home, state)
         except TryAgain:
             problem = "the Prefect server does not respond"
-            findings.append(Finding("runs", Verdict.FAIL, problem, "see `catchment health`"))
+            findings.append(Condition("runs", FAIL, problem, "see `catchment health`"))
     return findings
 
 
@@ -56,15 +56,14 @@ def mend(home: Home) -> None:
         leftovers.release_slots(state)
 
 
-def _entries(home: Home) -> tuple[tuple[SourceEntry, ...], list[Finding]]:
+def _entries(home: Home) -> tuple[tuple[SourceEntry, ...], list[Condition]]:
     try:
         return SourcesFile.load(home.sources_file).entries, []
     except CatchmentError as error:
-        problem, _, remedy = str(error).partition("; ")
-        return (), [Finding("sources", Verdict.FAIL, problem, remedy or "catchment config validate")]
+        return (), [Condition.of_error("sources", error, "catchment config validate")]
 
 
-def _sources(home: Home, entries: tuple[SourceEntry, ...]) -> list[Finding]:
+def _sources(home: Home, entries: tuple[SourceEntry, ...]) -> list[Condition]:
     """Whether sources.yaml and the library have the same sources. Commands change one after the other."""
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
         if ledger.is_restore_unfinished:
@@ -76,7 +75,7 @@ def _sources(home: Home, entries: tuple[SourceEntry, ...]) -> list[Finding]:
     return []
 
 
-def _switched_off(home: Home) -> list[Finding]:
+def _switched_off(home: Home) -> list[Condition]:
     """Report the sources that are active in the library, but paused in Prefect."""
     report = latest_report(home)
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
@@ -85,20 +84,20 @@ def _switched_off(home: Home) -> list[Finding]:
     return []
 
 
-def _consents(home: Home) -> list[Finding]:
+def _consents(home: Home) -> list[Condition]:
     # `catchment health` reports a ledger that is missing or cannot be read.
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
         return health.consents(ledger.consents.all(), datetime.now(UTC))
     return []
 
 
-def _jobs(home: Home) -> list[Finding]:
+def _jobs(home: Home) -> list[Condition]:
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
         return health.released(ledger.queue.released(health.RELEASED_OFTEN)) + health.outdated(ledger, CODE)
     return []
 
 
-def _inotify(home: Home, entries: tuple[SourceEntry, ...]) -> Finding:
+def _inotify(home: Home, entries: tuple[SourceEntry, ...]) -> Condition:
     watched = watch_status.read(home) or {}
     ours = sum(state.folders for state in watched.values())
     used, instances = machine.inotify_used()

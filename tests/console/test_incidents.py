@@ -126,7 +126,7 @@ def test_closed_incident_is_kept_in_the_list(client: TestClient, desk: LocalDesk
     an_incident(desk)
     with desk.writing() as ledger:
         (found,) = ledger.incidents.open()
-        ledger.incidents.save([replace(found, closed=datetime.now(UTC))])
+        ledger.incidents.save([replace(found, closed_at=datetime.now(UTC))])
     assert "Closed in the last 24 hours" in client.get("/trouble").text
     assert 'href="/incidents/1"' in client.get("/trouble").text
     assert "1 closed incident" in client.get("/incidents").text
