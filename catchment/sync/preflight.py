@@ -158,8 +158,8 @@ def gate(ledger: Ledger, source: Source, limits: HostLimits | None) -> NotNow | 
     Idempotent. If a circuit breaker is half open, this process becomes the one that probes.
     """
     name = source.name
-    if source.state != "active":
-        return NotNow(f"{name}: {source.state}; resume with `catchment sources resume {name}`")
+    if source.refusal:
+        return NotNow(source.refusal)
     if (throttled := ledger.throttles.blocked(name)) is not None:
         ledger.measures.tally.add(LIMITED, 1, source.id, limit="rule")
         ledger.measures.flush()

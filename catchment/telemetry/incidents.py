@@ -194,6 +194,7 @@ UNREAD = {
 _SLOW = {*_OF_SYSTEM, ReasonCode.SYNC_STUCK, ReasonCode.HOST_THROTTLED}
 _CAUSES: Mapping[ReasonCode, Collection[ReasonCode]] = {
     ReasonCode.LEDGER_UNWRITABLE: {ReasonCode.DISK_FULL},
+    ReasonCode.SOURCE_UNREACHABLE: {ReasonCode.SOURCE_HELD},
     ReasonCode.SYNC_FAILED: _OF_SYSTEM,
     ReasonCode.SYNC_STUCK: _OF_SYSTEM,
     ReasonCode.OBJECTIVE_BURNING: {*_SLOW, *UNREAD, ReasonCode.SYNC_FAILED, ReasonCode.BACKLOG_GROWING},

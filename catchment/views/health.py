@@ -97,7 +97,7 @@ class SourceHealth:
 
     Attributes:
         trouble: Error that currently prevents reading the source.
-        watch, remedy: Problem with watching the source, and its remedy.
+        known: The problem of its last sync, or of its watch.
         unset: Environment variable of the secret, if it is not set in this process; the secret was not read then.
         is_read: Whether the check reads the source. Only syncs read those of hosts.
     """
@@ -107,9 +107,7 @@ class SourceHealth:
     reason: str | None
     trouble: CatchmentError | None
     last_good: datetime | None
-    failed: str | None
-    watch: str = ""
-    remedy: str = ""
+    known: Condition | None = None
     unset: str | None = None
     is_read: bool = True
 
@@ -251,13 +249,14 @@ def web(up_since: datetime, started: datetime | None, is_alive: bool, responds: 
 def embeddings(meaning: MeaningStatus, failure: str) -> Condition:
     """Check that there is a model, and that the passages are embedded. `failure`: why the last run of `embed` failed, or ""."""
     text = f"{meaning.done:,} of {meaning.total:,} passages embedded"
-    if meaning.reason:
-        problem, _, remedy = meaning.reason.partition("; ")
-        return Condition("embeddings", WARN, f"{text}; {problem}", remedy, ReasonCode.MEANING_STALLED)
-    if meaning.setting == OFF or meaning.done >= meaning.total or not failure:
+    remedy = ""
+    if problem := meaning.reason:
+        problem, _, remedy = problem.partition("; ")
+    elif meaning.setting != OFF and meaning.done < meaning.total and failure:
+        problem = failure.partition("; ")[0]
+        remedy = f"a new run continues; to start it now: catchment model {meaning.setting}"
+    if not problem:
         return Condition("embeddings", OK, text)
-    remedy = f"a new run continues; to start it now: catchment model {meaning.setting}"
-    problem = failure.partition("; ")[0]
     return Condition("embeddings", WARN, f"{text}; {problem}", remedy, ReasonCode.MEANING_STALLED)
 
 
@@ -308,29 +307,17 @@ def source(health: SourceHealth, now: datetime) -> Condition:
         return Condition(probe, OK, f"paused; {good}", again)
     if health.trouble is not None:
         found = Condition.of_error(probe, health.trouble, f"catchment sources test {health.name}")
-        message = f"{found.message}; {good}"
-        return replace(found, message=message, reason=reason_of(health.trouble), subject=f"source:{health.name}")
-    if health.state == "held":
-        # The ledger tells at once when it is resumed, so this is no incident.
-        found = held(health.name, health.reason)
-        return replace(found, message=f"{found.message}; {good}", reason=None, subject="")
+        found = replace(found, reason=reason_of(health.trouble), subject=f"source:{health.name}")
+        return replace(found, message=f"{found.message}; {good}")
     subject = f"source:{health.name}" if health.is_read else ""
-    if health.failed:
-        remedy = f"catchment sync {health.name} --wait"
-        return Condition(probe, WARN, f"last sync failed ({health.failed}); {good}", remedy, subject=subject)
-    if health.watch:
-        return Condition(probe, WARN, f"{good}; {health.watch}", health.remedy, subject=subject)
+    if health.known:
+        # The ledger tells sooner when it is over, so that this is no incident.
+        text = f"{health.known.message}; {good}"
+        return Condition(probe, health.known.verdict, text, health.known.remedy, subject=subject)
     if health.unset:
         # The source's own syncs report whether the variable is set where they run.
         good = f"login not checked, because {health.unset} is not set here; {good}"
     return Condition(probe, OK, f"can be read; {good}" if health.is_read else good, subject=subject)
-
-
-def held(name: str, why: str | None, reason: ReasonCode = ReasonCode.SOURCE_HELD) -> Condition:
-    """Return the condition of a source that is not read until an operator resumes it."""
-    text = f"held: {(why or 'repeated failures').partition('; ')[0]}"
-    remedy = f"correct the cause, then: catchment sources resume {name}"
-    return Condition(f"source {name}", FAIL, text, remedy, reason, f"source:{name}")
 
 
 def switched_off(names: Iterable[str]) -> list[Condition]:
@@ -346,20 +333,19 @@ def unfinished_restore() -> Condition:
 
 def differences(written: Mapping[str, str], known: Iterable[Source]) -> list[Condition]:
     """Compare sources.yaml (the kind of each source, by name) with the sources of the library."""
-    findings = []
-    kinds = {source.name: source.kind for source in known}
-    for name, kind in kinds.items():
-        remove = f"catchment sources remove {name}"
-        if name not in written:
+    found, kinds = [], {source.name: source.kind for source in known}
+    for name in sorted({**kinds, **written}):
+        probe, remove = f"source {name}", f"catchment sources remove {name}"
+        if name not in kinds:
+            remedy = f"catchment up --detach, then: catchment sync {name} --wait"
+            found.append(Condition(probe, WARN, "in sources.yaml, but never synced", remedy))
+        elif name not in written:
             text = "in the library, but not in sources.yaml, so it is never synced"
-            findings.append(Condition(f"source {name}", FAIL, text, f"add it to sources.yaml again, or: {remove}"))
-        elif written[name] != kind:
-            text = f"{kind} in the library, but {written[name]} in sources.yaml, so it is never synced"
-            findings.append(Condition(f"source {name}", FAIL, text, f"rename it in sources.yaml, or: {remove}"))
-    for name in written.keys() - kinds.keys():
-        remedy = f"catchment up --detach, then: catchment sync {name} --wait"
-        findings.append(Condition(f"source {name}", WARN, "in sources.yaml, but never synced", remedy))
-    return findings
+            found.append(Condition(probe, FAIL, text, f"add it to sources.yaml again, or: {remove}"))
+        elif written[name] != kinds[name]:
+            text = f"{kinds[name]} in the library, but {written[name]} in sources.yaml, so it is never synced"
+            found.append(Condition(probe, FAIL, text, f"rename it in sources.yaml, or: {remove}"))
+    return found
 
 
 def consents(found: Iterable[Consent], now: datetime) -> list[Condition]:

@@ -6,13 +6,14 @@ Pauses and blackout windows are listed last. They are intended, so the badge doe
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from catchment.errors import NotFound, Reason
 from catchment.ledger import (
     Cluster,
+    Event,
     HeldFolder,
     HeldItem,
     Hold,
@@ -273,34 +274,25 @@ def _intended(ledger: Ledger, home: Home, sources: Iterable[Source]) -> Iterator
     for source in sources:
         if source.state == "paused":
             decision = next(iter(ledger.history.decisions(["paused"], 1, source.id)), None)
-            yield TroubleRow(
-                TroubleKind.PAUSED,
-                source.name,
-                source.state_reason or "paused by an operator",
-                "resume it",
-                since=decision.at if decision else None,
-                who=decision.actor if decision else None,
-                why=decision.reason if decision else None,
-                needs_person=False,
-            )
+            title = source.state_reason or "paused by an operator"
+            yield _pause(TroubleKind.PAUSED, source.name, title, "resume it", decision)
         elif report and source.state == "active" and source.name in report.paused:
-            yield TroubleRow(TroubleKind.PAUSED, source.name, SWITCHED_OFF, "resume it", needs_person=False)
+            yield _pause(TroubleKind.PAUSED, source.name, SWITCHED_OFF, "resume it", None)
     rules, now = ledger.throttles.all(), ledger.now()
     decisions = ledger.history.decisions(["paused", "throttle set"], _DECISIONS) if rules else []
     for row in rules:
         until = blocked_until(windows_of(row.rule), now)
         if not row.rule.paused and until is None:
             continue
-        kind = TroubleKind.PAUSED if row.rule.paused else TroubleKind.BLACKOUT
         latest = [one for one in decisions if (one.reason or "").startswith(f"{row.scope}: ")][-1:]
-        yield TroubleRow(
-            kind,
-            row.scope,
-            "paused by an operator" if row.rule.paused else "blackout window",
-            "resume it" if row.rule.paused else "wait, or clear the rule",
-            since=row.changed,
-            until=None if row.rule.paused else until,
-            who=latest[0].actor if latest else None,
-            why=latest[0].reason if latest else None,
-            needs_person=False,
-        )
+        decision = latest[0] if latest else None
+        if row.rule.paused:
+            found = _pause(TroubleKind.PAUSED, row.scope, "paused by an operator", "resume it", decision)
+        else:
+            found = _pause(TroubleKind.BLACKOUT, row.scope, "blackout window", "wait, or clear the rule", decision)
+        yield replace(found, since=row.changed, until=None if row.rule.paused else until)
+
+
+def _pause(kind: TroubleKind, subject: str, title: str, remedy: str, decision: Event | None) -> TroubleRow:
+    since, who, why = (decision.at, decision.actor, decision.reason) if decision else (None, None, None)
+    return TroubleRow(kind, subject, title, remedy, since=since, who=who, why=why, needs_person=False)

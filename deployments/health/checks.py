@@ -20,7 +20,6 @@ from catchment.runtime import secret_references, watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
 from catchment.runtime.server_report import ServerReport
-from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.remote import WebAddress, is_live, last_start
 from catchment.sync.preflight import scopes_of
@@ -28,6 +27,7 @@ from catchment.telemetry.incidents import OK, WARN, Condition, ReasonCode
 from catchment.views import health
 from catchment.views.health import SchedulePlan, SourceHealth
 from catchment.views.sources import state_of
+from catchment.views.telemetry import conditions
 from deployments.health import background, logins
 from deployments.health.announcing import AlertSettings
 from deployments.server.client import Client, api, everything, read_blocks_of
@@ -68,13 +68,13 @@ def examine(home: Home) -> list[Condition]:
         AlertSettings.load(home)
     except CatchmentError as error:
         findings.append(_invalid("alerts", error))
-    watched = watch_status.read(home) if state else None
     if state:
-        findings.append(health.watcher(sum(entry.watch for entry in entries), watched is not None))
+        is_watched = watch_status.read(home) is not None
+        findings.append(health.watcher(sum(entry.watch for entry in entries), is_watched))
         read_blocks_of(state)
     findings += [each for each in logins.examine(home, entries, state) if each.verdict is not OK]
     elsewhere = changes is not None or (state is not None and state.pid != os.getpid())
-    standings = _standings(home, entries, watched, latest_report(home), elsewhere=elsewhere)
+    standings = _standings(home, entries, latest_report(home), elsewhere=elsewhere)
     return findings + [health.source(standing, now) for standing in standings]
 
 
@@ -131,7 +131,6 @@ def _moment(text: str | None) -> datetime | None:
 def _standings(
     home: Home,
     entries: tuple[SourceEntry, ...],
-    watched: Mapping[str, WatchState] | None,
     report: ServerReport | None,
     *,
     elsewhere: bool,
@@ -140,11 +139,32 @@ def _standings(
     unset = {entry.name: variable for entry in entries if elsewhere and (variable := _unset(entry))}
     probers = {entry.name: _prober(entry) for entry in entries if entry.name not in unset}
     reached = dict[str, CatchmentError | None].fromkeys(unset) | within(PROBE_SECONDS, probers)
+    silent = SourceUnavailable(f"no answer within {PROBE_SECONDS:.0f} s; check that its disk is connected")
+    known: dict[str, Source] = {}
+    problems: dict[str, Condition] = {}
+    good: dict[str, datetime | None] = {}
     # Another check reports a ledger that cannot be read.
     with contextlib.suppress(CatchmentError), contextlib.closing(Ledger.inspect(home)) as ledger:
         known = {source.name: source for source in ledger.sources.all()}
-        return [_standing(entry, known.get(entry.name), ledger, reached, watched, report, unset) for entry in entries]
-    return [_standing(entry, None, None, reached, watched, report, unset) for entry in entries]
+        problems = {one.probe: one for one in conditions.present(ledger, home)}
+        good = {name: last.ended for name, one in known.items() if (last := ledger.syncs.last_good(one.id))}
+    found = []
+    for entry in entries:
+        name = entry.name
+        state, reason = state_of(name, known.get(name), report)
+        found.append(
+            SourceHealth(
+                name,
+                "paused" if name not in known and entry.paused else state,
+                reason,
+                reached.get(name, silent),
+                good.get(name),
+                problems.get(f"source {name}") or problems.get(f"watch {name}"),
+                unset.get(name),
+                is_read=_is_here(_connector(entry)),
+            )
+        )
+    return found
 
 
 def _unset(entry: SourceEntry) -> str | None:
@@ -155,39 +175,6 @@ def _unset(entry: SourceEntry) -> str | None:
 
 def _secrets(entry: SourceEntry) -> list[str]:
     return [row.value for row in entry.settings.rows() if row.is_secret and row.value]
-
-
-def _standing(
-    entry: SourceEntry,
-    source: Source | None,
-    ledger: Ledger | None,
-    reached: Mapping[str, CatchmentError | None],
-    watched: Mapping[str, WatchState] | None,
-    report: ServerReport | None,
-    unset: Mapping[str, str],
-) -> SourceHealth:
-    recent = ledger.syncs.recent(source.id, limit=_PAGE) if ledger and source else []
-    syncs = [sync for sync in recent if not sync.is_undo]
-    last_good = next((sync.ended for sync in syncs if sync.outcome == "completed"), None)
-    ended = next((sync for sync in syncs if sync.outcome is not None), None)
-    fine = ended is None or ended.outcome in ("completed", "yielded", "cancelled")
-    failed = None if ended is None or fine else ended.error or ended.outcome
-    watch = watched.get(entry.name) if watched and entry.watch else None
-    badly = watch is not None and watch.state is not Watching.WATCHING
-    standing, reason = state_of(entry.name, source, report)
-    silent = SourceUnavailable(f"no answer within {PROBE_SECONDS:.0f} s; check that its disk is connected")
-    return SourceHealth(
-        entry.name,
-        "paused" if source is None and entry.paused else standing,
-        reason,
-        reached.get(entry.name, silent),
-        last_good,
-        failed,
-        watch.reason if watch and badly else "",
-        watch.remedy if watch and badly else "",
-        unset.get(entry.name),
-        is_read=_is_here(_connector(entry)),
-    )
 
 
 def _prober(entry: SourceEntry) -> Callable[[], CatchmentError | None]:

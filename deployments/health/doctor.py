@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 
@@ -24,9 +25,8 @@ def examine(home: Home) -> list[Condition]:
     """Check the machine, this home and, if the server is running, its runs and slots. Changes nothing."""
     state = running(home)
     entries, findings = _entries(home)
-    findings += [_inotify(home, entries), *machine.disks(home, entries), *_consents(home), *_jobs(home)]
-    if not any(finding.probe == "sources" for finding in findings):
-        findings += _sources(home, entries) + _switched_off(home)
+    written = None if findings else {entry.name: entry.kind for entry in entries}
+    findings += [_inotify(home, entries), *machine.disks(home, entries), *_of_ledger(home, written)]
     findings += logins.examine(home, entries, state)
     homes = leftovers.by_home()
     mine = homes.pop(home.path, [])
@@ -63,37 +63,25 @@ def _entries(home: Home) -> tuple[tuple[SourceEntry, ...], list[Condition]]:
         return (), [Condition.of_error("sources", error, "catchment config validate")]
 
 
-def _sources(home: Home, entries: tuple[SourceEntry, ...]) -> list[Condition]:
-    """Whether sources.yaml and the library have the same sources. Commands change one after the other."""
+def _of_ledger(home: Home, written: Mapping[str, str] | None) -> list[Condition]:
+    """Check consents and jobs, and compare the library with sources.yaml: the kind of each source; None with errors.
+
+    `catchment health` reports a ledger that is missing or cannot be read.
+    """
     with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
+        found = health.consents(ledger.consents.all(), datetime.now(UTC))
+        found += health.released(ledger.queue.released(health.RELEASED_OFTEN)) + health.outdated(ledger, CODE)
         if ledger.is_restore_unfinished:
-            return [health.unfinished_restore()]
-        report, written = ServerReport.read(home), {entry.name: entry.kind for entry in entries}
-        others = (report.on.keys() if report else set()) - written.keys()
-        known = [source for source in ledger.sources.all() if source.name not in others]
-        return health.differences(written, known)
-    return []
-
-
-def _switched_off(home: Home) -> list[Condition]:
-    """Report the sources that are active in the library, but paused in Prefect."""
-    report = latest_report(home)
-    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        sources = {source.name: source for source in ledger.sources.all()}
-        return health.switched_off(name for name in sources if state_of(name, sources[name], report)[1] == SWITCHED_OFF)
-    return []
-
-
-def _consents(home: Home) -> list[Condition]:
-    # `catchment health` reports a ledger that is missing or cannot be read.
-    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        return health.consents(ledger.consents.all(), datetime.now(UTC))
-    return []
-
-
-def _jobs(home: Home) -> list[Condition]:
-    with suppress(CatchmentError), closing(Ledger.inspect(home)) as ledger:
-        return health.released(ledger.queue.released(health.RELEASED_OFTEN)) + health.outdated(ledger, CODE)
+            found.append(health.unfinished_restore())
+        elif written is not None:
+            # Commands change one after the other.
+            report, sources, latest = ServerReport.read(home), ledger.sources.all(), latest_report(home)
+            others = (report.on.keys() if report else set()) - written.keys()
+            found += health.differences(written, [one for one in sources if one.name not in others])
+            found += health.switched_off(
+                one.name for one in sources if state_of(one.name, one, latest)[1] == SWITCHED_OFF
+            )
+        return found
     return []
 
 

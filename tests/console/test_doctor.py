@@ -118,9 +118,9 @@ def test_doctor_names_jobs_that_are_released_again_and_again(home: Home) -> None
         ledger.intake.record(sync.id, [Upsert(item) for item in items], {})
         for _ in range(5):
             ledger.queue.release(ledger.queue.claim(source.id, 10, owner=identity()).token)
-        assert doctor._jobs(home) == []
+        assert doctor._of_ledger(home, None) == []
         ledger.queue.release(ledger.queue.claim(source.id, 10, owner=identity()).token)
-    [finding] = doctor._jobs(home)
+    [finding] = doctor._of_ledger(home, None)
     assert (finding.probe, finding.verdict) == ("jobs notes", WARN)
     assert finding.message == "7 jobs were claimed at least 6 times without finishing (jobs 1, 2, 3, 4, 5, …)"
     assert finding.remedy == "see catchment jobs show 1; then: catchment sync notes --wait"

@@ -130,7 +130,7 @@ def test_missing_watcher_matters_only_to_watched_sources(wanted: int, alive: boo
 
 def standing(**more: object) -> SourceHealth:
     fields = {"name": "notes", "state": "active", "reason": None, "trouble": None, "last_good": ago(minutes=3)}
-    return SourceHealth(**{"failed": None, **fields, **more})  # type: ignore[arg-type]
+    return SourceHealth(**{**fields, **more})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -175,28 +175,19 @@ def standing(**more: object) -> SourceHealth:
             ),
         ),
         (
-            standing(state="held", reason="five syncs failed"),
+            standing(state="held", known=Condition("source notes", FAIL, "held: it crashed", "resume it")),
             Condition(
                 "source notes",
                 FAIL,
-                "held: five syncs failed; last good sync 3 min ago",
-                "correct the cause, then: catchment sources resume notes",
-            ),
-        ),
-        (
-            standing(failed="crashed"),
-            Condition(
-                "source notes",
-                WARN,
-                "last sync failed (crashed); last good sync 3 min ago",
-                "catchment sync notes --wait",
+                "held: it crashed; last good sync 3 min ago",
+                "resume it",
                 subject="source:notes",
             ),
         ),
         (
-            standing(watch="on NFS", remedy="add a schedule"),
+            standing(known=Condition("watch notes", WARN, "on NFS", "add a schedule", ReasonCode.WATCH_LIMITED)),
             Condition(
-                "source notes", WARN, "last good sync 3 min ago; on NFS", "add a schedule", subject="source:notes"
+                "source notes", WARN, "on NFS; last good sync 3 min ago", "add a schedule", subject="source:notes"
             ),
         ),
     ],

@@ -100,7 +100,7 @@ def test_failed_sync_is_known_by_the_class_of_its_error(world: World, home: Home
     synced(world, "failed", GONE)
     (condition,) = found(world, home).values()
     assert condition == Condition(
-        "source notes", FAIL, "mail: no answer", "check its address", ReasonCode.SOURCE_UNREACHABLE, "source:notes"
+        "source notes", WARN, "mail: no answer", "check its address", ReasonCode.SOURCE_UNREACHABLE, "source:notes"
     )
     synced(world, "completed", succeeded=1)
     assert found(world, home) == {}

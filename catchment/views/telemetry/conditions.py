@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate
 
@@ -142,9 +143,9 @@ def _read(ledger: Ledger) -> list[Source]:
 
 def _watched(home: Home) -> Iterator[Condition]:
     for name, state in (watch_status.read(home) or {}).items():
-        if state.state is Watching.LIMITED:
-            subject = f"source:{name}"
-            yield Condition(f"watch {name}", WARN, state.reason, state.remedy, ReasonCode.WATCH_LIMITED, subject)
+        if state.state is not Watching.WATCHING:
+            code = ReasonCode.SOURCE_UNREACHABLE if state.state is Watching.GONE else ReasonCode.WATCH_LIMITED
+            yield Condition(f"watch {name}", WARN, state.reason, state.remedy, code, f"source:{name}")
 
 
 def _last_sync(source: Source, syncs: Sequence[SyncRow], report: HealthReport | None) -> Iterator[Condition]:
@@ -152,20 +153,26 @@ def _last_sync(source: Source, syncs: Sequence[SyncRow], report: HealthReport | 
     last = next((sync for sync in syncs if sync.outcome not in (None, "cancelled")), None)
     if last is None or last.outcome not in FAILED_OUTCOMES:
         if source.state == "held":
-            yield health.held(source.name, source.state_reason)
+            yield _held(source, source.state_reason, ReasonCode.SOURCE_HELD)
         elif last and report and (last.ended or last.began) > report.at:
             yield Condition(f"source {source.name}", OK, "read by its last sync")
         return
     code = ReasonCode(last.cause) if last.cause in UNREAD else ReasonCode.SYNC_FAILED
     problem = last.error or "the process of the sync ended"
     if source.state == "held":
-        yield health.held(source.name, problem, ReasonCode.SOURCE_HELD if code is ReasonCode.SYNC_FAILED else code)
+        yield _held(source, problem, ReasonCode.SOURCE_HELD if code is ReasonCode.SYNC_FAILED else code)
         return
     is_read_again = code in UNREAD and report and report.at > (last.ended or last.began) and report.reads(source.name)
     is_resumed = last.cause is None and syncs[0].outcome is None
     if not is_read_again and not is_resumed:
         remedy = f"catchment sources test {source.name}"
-        yield Condition.of_error(f"source {source.name}", problem, remedy, code, f"source:{source.name}")
+        found = Condition.of_error(f"source {source.name}", problem, remedy, code, f"source:{source.name}")
+        yield replace(found, verdict=WARN)
+
+
+def _held(source: Source, why: str | None, code: ReasonCode) -> Condition:
+    text = f"held: {(why or 'repeated failures').partition('; ')[0]}"
+    return _of_source("source", source.name, text, f"correct the cause, then: {source.resume}", code)
 
 
 def _of_source(probe: str, name: str, text: str, remedy: str, code: ReasonCode) -> Condition:
