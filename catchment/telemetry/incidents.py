@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from catchment.errors import (
     CatchmentError,
@@ -205,13 +204,6 @@ _CAUSES: Mapping[ReasonCode, Collection[ReasonCode]] = {
 """The problems of which each is a consequence."""
 
 
-class Judgement(NamedTuple):
-    """The conditions that open an incident, and the keys of the incidents that close."""
-
-    opened: tuple[Condition, ...]
-    closed: tuple[Key, ...]
-
-
 class Judge:
     """Decides when a condition opens an incident, and when its absence closes it.
 
@@ -226,8 +218,10 @@ class Judge:
 
     def judge(
         self, conditions: Iterable[Condition], is_open: Collection[Key], now: float, *, is_partial: bool = False
-    ) -> Judgement:
-        """Compare the conditions with the open incidents. `now`: seconds of a clock that includes sleep.
+    ) -> tuple[list[Condition], list[Key]]:
+        """Return the conditions that open an incident, and the keys of the incidents that close.
+
+        `now`: seconds of a clock that includes sleep.
 
         `is_partial`: not all conditions could be read, so no incident closes.
         """
@@ -241,7 +235,7 @@ class Judge:
         closed = [key for key in is_open if key in turning and self._lasts(key, now, _GONE_SECONDS)]
         for key in (*(one.key for one in opened), *closed):
             del self._turning[key]
-        return Judgement(tuple(opened), tuple(closed))
+        return opened, closed
 
     def _lasts(self, key: Key, now: float, seconds: float) -> bool:
         return now - self._turning[key] >= seconds

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -79,37 +79,6 @@ class HealthReport:
         """Replace the report. A full disk is ignored: the report ages until the next one."""
         with suppress(OSError):
             atomic_files.write(_report_file(home), json.dumps(asdict(self), default=datetime.isoformat).encode())
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulePlan:
-    """The scheduler's workload: active schedules, planned runs, the next run, and the due times of late runs."""
-
-    schedules: int
-    planned: int
-    next: datetime | None
-    late: tuple[datetime, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SourceHealth:
-    """Health of one source.
-
-    Attributes:
-        trouble: Error that currently prevents reading the source.
-        known: The problem of its last sync, or of its watch.
-        unset: Environment variable of the secret, if it is not set in this process; the secret was not read then.
-        is_read: Whether the check reads the source. Only syncs read those of hosts.
-    """
-
-    name: str
-    state: str
-    reason: str | None
-    trouble: CatchmentError | None
-    last_good: datetime | None
-    known: Condition | None = None
-    unset: str | None = None
-    is_read: bool = True
 
 
 def disk(path: Path) -> Condition:
@@ -187,47 +156,46 @@ def server(running: bool, answers: bool, transition: str | None = None, at: str 
     """
     if transition:
         return Condition("server", WARN, f"Catchment is {transition}", "check again in a minute")
-    if not running:
-        remedy = "catchment up --detach"
-        return Condition("server", FAIL, "Catchment is not running", remedy, ReasonCode.SERVER_SILENT)
-    if not answers:
-        text = "the Prefect server does not respond"
+    if running and answers:
+        return Condition("server", OK, "the Prefect server responds")
+    text, remedy = "Catchment is not running", "catchment up --detach"
+    if running:
+        text, remedy = "the Prefect server does not respond", f"syncs wait for it; restart it on its machine: {at}"
+    if running and not at:
         remedy = f"it restarts automatically; if this persists for a minute: {RESTART}"
-        if at:
-            remedy = f"syncs wait for it; restart it on its machine: {at}"
-        return Condition("server", FAIL, text, remedy, ReasonCode.SERVER_SILENT)
-    return Condition("server", OK, "the Prefect server responds")
+    return Condition("server", FAIL, text, remedy, ReasonCode.SERVER_SILENT)
 
 
-def scheduler(plan: SchedulePlan, now: datetime) -> Condition:
-    """Check that runs are planned and start on time."""
-    late = sorted(moment for moment in plan.late if now - moment > _LATE)
+def scheduler(schedules: int, planned: int, due: Sequence[datetime], now: datetime) -> Condition:
+    """Check that runs are planned and start on time. `schedules`: the active ones. `due`: the times of planned runs."""
+    coming, late = (moment for moment in due if moment > now), [moment for moment in due if now - moment > _LATE]
     if late:
         runs = "run is" if len(late) == 1 else "runs are"
-        text = f"{len(late)} {runs} late, the oldest by {_span(now - late[0])}"
+        text = f"{len(late)} {runs} late, the oldest by {_span(now - min(late))}"
         return Condition("scheduler", WARN, text, "see the load of the worker: catchment status")
-    if plan.schedules and not plan.planned:
-        text = f"active schedules: {plan.schedules}, but no run is planned"
+    if schedules and not planned:
+        text = f"active schedules: {schedules}, but no run is planned"
         return Condition("scheduler", WARN, text, f"if this persists for a minute: {RESTART}")
-    if plan.next is None:
-        return Condition("scheduler", OK, "on time; no run planned")
-    return Condition("scheduler", OK, f"on time; next run in {_span(plan.next - now)}")
+    following = min(coming, default=None)
+    text = "no run planned" if following is None else f"next run in {_span(following - now)}"
+    return Condition("scheduler", OK, f"on time; {text}")
 
 
 def worker(last_seen: datetime | None, status: WorkerStatus | None, now: datetime) -> Condition:
     """Check that a worker is online, and report its load."""
-    if last_seen is None or now - last_seen > _SILENT:
-        text = (
-            "no worker is online" if last_seen is None else f"last heartbeat of the worker {_span(now - last_seen)} ago"
-        )
-        remedy = f"it restarts automatically; if this persists, see `catchment logs worker`, then: {RESTART}"
+    text = remedy = ""
+    if last_seen is None:
+        text, remedy = "no worker is online", "it restarts automatically; if this persists, "
+    elif now - last_seen > _SILENT:
+        text = f"no heartbeat of the worker; the last one {_span(now - last_seen)} ago"
+        remedy = "it restarts automatically; if this persists, "
+    elif status and status.problem:
+        text = f"{status.problem} several times in a row; it restarts after growing pauses"
+    if text:
+        remedy += f"see `catchment logs worker`, then: {RESTART}"
         return Condition("worker", FAIL, text, remedy, ReasonCode.WORKER_SILENT)
     if status is None:
         return Condition("worker", OK, "online")
-    if status.problem:
-        text = f"{status.problem} several times in a row; it restarts after growing pauses"
-        remedy = f"see `catchment logs worker`, then: {RESTART}"
-        return Condition("worker", FAIL, text, remedy, ReasonCode.WORKER_SILENT)
     text = f"online; {status.running} running, {status.waiting} waiting, at most {status.limit} at once"
     if status.limit < status.cap:
         text += f" (reduced from {status.cap}: processor {status.cpu:.0%}, memory {status.memory:.0%} in use)"
@@ -295,29 +263,44 @@ def watcher(wanted: int, alive: bool) -> Condition:
     return Condition("watcher", OK, f"watches {wanted} source" + ("" if wanted == 1 else "s"))
 
 
-def source(health: SourceHealth, now: datetime) -> Condition:
-    """Check that a source can be read, is synced, and is watched as configured."""
-    probe = f"source {health.name}"
-    good = "never synced" if health.last_good is None else f"last good sync {_span(now - health.last_good)} ago"
-    again = f"catchment sources resume {health.name}"
-    if health.state == "paused" and health.reason == SWITCHED_OFF:
-        # A pause by a command has a reason and is in the history; this one may be an accident.
-        return Condition(probe, WARN, f"paused ({SWITCHED_OFF}); {good}", again)
-    if health.state == "paused":
-        return Condition(probe, OK, f"paused; {good}", again)
-    if health.trouble is not None:
-        found = Condition.of_error(probe, health.trouble, f"catchment sources test {health.name}")
-        found = replace(found, reason=reason_of(health.trouble), subject=f"source:{health.name}")
+def source(
+    name: str,
+    state: str,
+    reason: str | None,
+    trouble: CatchmentError | None,
+    last_good: datetime | None,
+    now: datetime,
+    *,
+    known: Condition | None = None,
+    unset: str | None = None,
+    is_read: bool = True,
+) -> Condition:
+    """Check that a source can be read, is synced, and is watched as configured.
+
+    Args:
+        trouble: Error that currently prevents reading the source.
+        known: The problem of its last sync, or of its watch.
+        unset: Environment variable of the secret, if it is not set in this process; the secret was not read then.
+        is_read: Whether the check reads the source. Only syncs read those of hosts.
+    """
+    probe, subject = f"source {name}", f"source:{name}"
+    good = "never synced" if last_good is None else f"last good sync {_span(now - last_good)} ago"
+    if state == "paused":
+        # A pause by a command has a reason and is in the history; one by a switch may be an accident.
+        is_switched = reason == SWITCHED_OFF
+        text, remedy = f"paused ({SWITCHED_OFF})" if is_switched else "paused", f"catchment sources resume {name}"
+        return Condition(probe, WARN if is_switched else OK, f"{text}; {good}", remedy)
+    if trouble is not None:
+        found = Condition.of_error(probe, trouble, f"catchment sources test {name}", reason_of(trouble), subject)
         return replace(found, message=f"{found.message}; {good}")
-    subject = f"source:{health.name}" if health.is_read else ""
-    if health.known:
+    subject = subject if is_read else ""
+    if known:
         # The ledger tells sooner when it is over, so that this is no incident.
-        text = f"{health.known.message}; {good}"
-        return Condition(probe, health.known.verdict, text, health.known.remedy, subject=subject)
-    if health.unset:
+        return Condition(probe, known.verdict, f"{known.message}; {good}", known.remedy, subject=subject)
+    if unset:
         # The source's own syncs report whether the variable is set where they run.
-        good = f"login not checked, because {health.unset} is not set here; {good}"
-    return Condition(probe, OK, f"can be read; {good}" if health.is_read else good, subject=subject)
+        good = f"login not checked, because {unset} is not set here; {good}"
+    return Condition(probe, OK, f"can be read; {good}" if is_read else good, subject=subject)
 
 
 def switched_off(names: Iterable[str]) -> list[Condition]:
@@ -372,22 +355,18 @@ def consents(found: Iterable[Consent], now: datetime) -> list[Condition]:
 
 
 def released(found: Iterable[tuple[str, int]]) -> list[Condition]:
-    """Return one finding per source with jobs, given as (source, job), that were repeatedly claimed and released."""
+    """Return one condition per source with jobs, given as (source, job), that were repeatedly claimed and released."""
     by_source: dict[str, list[int]] = {}
     for source, job in found:
         by_source.setdefault(source, []).append(job)
-    return [_released(source, jobs) for source, jobs in by_source.items()]
-
-
-def _released(source: str, jobs: list[int]) -> Condition:
-    numbers = ", ".join(map(str, jobs[:_JOBS_NAMED])) + (", …" if len(jobs) > _JOBS_NAMED else "")
-    one = len(jobs) == 1
-    text = (
-        f"{'1 job was' if one else f'{len(jobs)} jobs were'} claimed at least {RELEASED_OFTEN} times without finishing"
-        f" ({'job' if one else 'jobs'} {numbers})"
-    )
-    remedy = f"see catchment jobs show {jobs[0]}; then: catchment sync {source} --wait"
-    return Condition(f"jobs {source}", WARN, text, remedy)
+    conditions = []
+    for source, jobs in by_source.items():
+        numbers = ", ".join(map(str, jobs[:_JOBS_NAMED])) + (", …" if len(jobs) > _JOBS_NAMED else "")
+        were, which = ("1 job was", "job") if len(jobs) == 1 else (f"{len(jobs)} jobs were", "jobs")
+        text = f"{were} claimed at least {RELEASED_OFTEN} times without finishing ({which} {numbers})"
+        remedy = f"see catchment jobs show {jobs[0]}; then: catchment sync {source} --wait"
+        conditions.append(Condition(f"jobs {source}", WARN, text, remedy))
+    return conditions
 
 
 def last_check(home: Home) -> LastCheck | None:

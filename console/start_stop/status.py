@@ -144,13 +144,12 @@ def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -
     else:
         render.say("Catchment is not running; start it with `catchment up --detach`")
     if worker:
-        line = f"Worker: {worker.running} running, {worker.waiting} waiting, at most {worker.limit} at once"
-        if worker.limit < worker.cap:
-            line += f" (reduced from {worker.cap}: processor {worker.cpu:.0%}, memory {worker.memory:.0%} in use)"
-        render.say(line)
-        if worker.problem:
-            text = f"Worker: {worker.problem} several times in a row; runs wait, see `catchment logs worker`"
-            render.say(render.paint(render.clean(text), "yellow"))
+        from catchment.views import health
+
+        now = datetime.now(UTC)
+        load = health.worker(now, worker, now)
+        text = "; ".join(filter(None, (f"Worker: {load.message}", load.remedy)))
+        render.say(render.paint(render.clean(text), "yellow") if load.remedy else text)
     if found["meaning"] and found["meaning"]["total"]:
         text = render.clean(found["meaning_text"])
         render.say(f"{text[0].upper()}{text[1:]}")

@@ -25,7 +25,6 @@ from catchment.search.remote import WebAddress, is_live, last_start
 from catchment.sync.preflight import scopes_of
 from catchment.telemetry.incidents import OK, WARN, Condition, ReasonCode
 from catchment.views import health
-from catchment.views.health import SchedulePlan, SourceHealth
 from catchment.views.sources import state_of
 from catchment.views.telemetry import conditions
 from deployments.health import background, logins
@@ -74,8 +73,7 @@ def examine(home: Home) -> list[Condition]:
         read_blocks_of(state)
     findings += [each for each in logins.examine(home, entries, state) if each.verdict is not OK]
     elsewhere = changes is not None or (state is not None and state.pid != os.getpid())
-    standings = _standings(home, entries, latest_report(home), elsewhere=elsewhere)
-    return findings + [health.source(standing, now) for standing in standings]
+    return findings + _sources(home, entries, latest_report(home), now, elsewhere=elsewhere)
 
 
 def _invalid(probe: str, error: CatchmentError) -> Condition:
@@ -91,10 +89,10 @@ def _served(home: Home, state: Running, now: datetime) -> list[Condition]:
     except TryAgain:
         return [health.server(True, False, at=state.server), *background.examine(home)]
     online = health.worker(heard, WorkerStatus.read(home), now)
-    return [health.server(True, True), health.scheduler(plan, now), online, *behind]
+    return [health.server(True, True), plan, online, *behind]
 
 
-def _plan(client: Client, queues: dict[str, Any], now: datetime) -> SchedulePlan:
+def _plan(client: Client, queues: dict[str, Any], now: datetime) -> Condition:
     deployments = everything(client, "deployments", queues)
     schedules = [s for one in deployments if not one["paused"] for s in one["schedules"] if s["active"]]
     query = {
@@ -107,9 +105,7 @@ def _plan(client: Client, queues: dict[str, Any], now: datetime) -> SchedulePlan
     runs = _filter(client, "flow_runs", query)
     # A second run of a source waits for the first (AwaitingConcurrencySlot). That run is not late.
     due = [_moment(run["next_scheduled_start_time"]) for run in runs if run["state_name"] in ("Scheduled", "Late")]
-    moments = [moment for moment in due if moment is not None]
-    coming = [moment for moment in moments if moment > now]
-    return SchedulePlan(len(schedules), len(runs), min(coming, default=None), tuple(m for m in moments if m <= now))
+    return health.scheduler(len(schedules), len(runs), [moment for moment in due if moment is not None], now)
 
 
 def _heard(client: Client, home: Home) -> datetime | None:
@@ -128,13 +124,9 @@ def _moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _standings(
-    home: Home,
-    entries: tuple[SourceEntry, ...],
-    report: ServerReport | None,
-    *,
-    elsewhere: bool,
-) -> list[SourceHealth]:
+def _sources(
+    home: Home, entries: tuple[SourceEntry, ...], report: ServerReport | None, now: datetime, *, elsewhere: bool
+) -> list[Condition]:
     # A variable that is set for `up` may be unset for this caller, such as a cron job.
     unset = {entry.name: variable for entry in entries if elsewhere and (variable := _unset(entry))}
     probers = {entry.name: _prober(entry) for entry in entries if entry.name not in unset}
@@ -153,14 +145,15 @@ def _standings(
         name = entry.name
         state, reason = state_of(name, known.get(name), report)
         found.append(
-            SourceHealth(
+            health.source(
                 name,
                 "paused" if name not in known and entry.paused else state,
                 reason,
                 reached.get(name, silent),
                 good.get(name),
-                problems.get(f"source {name}") or problems.get(f"watch {name}"),
-                unset.get(name),
+                now,
+                known=problems.get(f"source {name}") or problems.get(f"watch {name}"),
+                unset=unset.get(name),
                 is_read=_is_here(_connector(entry)),
             )
         )

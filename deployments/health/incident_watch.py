@@ -150,15 +150,15 @@ class IncidentWatch:
         if self._judge is None:
             self._start(())
         assert self._judge is not None
-        judgement = self._judge.judge(found, self._open, steady, is_partial=is_partial)
+        opened, closed = self._judge.judge(found, self._open, steady, is_partial=is_partial)
         texts = {one.key: {"message": one.problem, "remedy": one.remedy} for one in found}
         changed = []
         for key, one in self._open.items():
-            if key in judgement.closed:
+            if key in closed:
                 changed.append(_continued(one, now, "closed", closed_at=now))
             elif key in texts and texts[key] != {"message": one.message, "remedy": one.remedy}:
                 changed.append(_continued(one, now, "changed", texts[key]["message"], **texts[key]))
-        for new in judgement.opened:
+        for new in opened:
             moment = Moment(now, "opened", new.problem)
             changed.append(Incident(0, *new.key, now, None, new.problem, new.remedy, (moment,)))
         for one in changed:

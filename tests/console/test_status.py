@@ -79,7 +79,7 @@ def test_status_says_how_many_runs_the_worker_lets_live(cli: Cli, server: Standi
         "memory": 0.4,
         "problem": None,
     }
-    said = "Worker: 1 running, 3 waiting, at most 1 at once (reduced from 4: processor 91%, memory 40% in use)"
+    said = "Worker: online; 1 running, 3 waiting, at most 1 at once (reduced from 4: processor 91%, memory 40% in use)"
     assert said in cli("status").out
 
 
