@@ -171,8 +171,9 @@ def _last_sync(source: Source, syncs: Sequence[SyncRow], report: HealthReport | 
 
 
 def _held(source: Source, why: str | None, code: ReasonCode) -> Condition:
-    text = f"held: {(why or 'repeated failures').partition('; ')[0]}"
-    return _of_source("source", source.name, text, f"correct the cause, then: {source.resume}", code)
+    problem, _, remedy = (why or "repeated failures").partition("; ")
+    remedy = f"{remedy or 'correct the cause'}, then: {source.resume}"
+    return _of_source("source", source.name, f"held: {problem}", remedy, code)
 
 
 def _of_source(probe: str, name: str, text: str, remedy: str, code: ReasonCode) -> Condition:
