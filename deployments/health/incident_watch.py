@@ -160,7 +160,8 @@ class IncidentWatch:
                 changed.append(_continued(one, now, "changed", texts[key]["message"], **texts[key]))
         for new in opened:
             moment = Moment(now, "opened", new.problem)
-            changed.append(Incident(0, *new.key, now, None, new.problem, new.remedy, (moment,)))
+            code = new.key[0].value
+            changed.append(Incident(0, code, new.subject, now, None, new.problem, new.remedy, (moment,)))
         for one in changed:
             self._keep(one)
         return changed
