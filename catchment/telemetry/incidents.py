@@ -198,7 +198,7 @@ _CAUSES: Mapping[ReasonCode, Collection[ReasonCode]] = {
     ReasonCode.SYNC_STUCK: _OF_SYSTEM,
     ReasonCode.OBJECTIVE_BURNING: {*_SLOW, *UNREAD, ReasonCode.SYNC_FAILED, ReasonCode.BACKLOG_GROWING},
     ReasonCode.BACKLOG_GROWING: _SLOW,
-    ReasonCode.WATCH_LIMITED: {*UNREAD, ReasonCode.CONSENT_ENDING},
+    ReasonCode.WATCH_LIMITED: UNREAD,
     ReasonCode.UPKEEP_FAILED: _OF_SYSTEM,
 }
 """The problems of which each is a consequence."""

@@ -112,7 +112,7 @@ def of(code: ReasonCode, subject: str = "", verdict: Verdict = FAIL) -> Conditio
             of(ReasonCode.DISK_FULL),
             [of(ReasonCode.LEDGER_UNWRITABLE), of(ReasonCode.SYNC_FAILED, "source:mail"), of(ReasonCode.UPKEEP_FAILED)],
         ),
-        (of(ReasonCode.CONSENT_ENDING, "source:mail"), [of(ReasonCode.WATCH_LIMITED, "source:mail")]),
+        (of(ReasonCode.SOURCE_HELD, "source:mail"), [of(ReasonCode.SOURCE_UNREACHABLE, "source:mail")]),
     ],
 )
 def test_consequences_fold_into_their_cause(cause: Condition, consequences: list[Condition]) -> None:
