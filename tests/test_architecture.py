@@ -76,6 +76,7 @@ MAY_IMPORT = {
 COMPOSITION = {
     ("catchment/__main__.py", "console.main.main"),
     ("web/__main__.py", "deployments.health.announcing.Announcer"),
+    ("web/__main__.py", "deployments.health.incident_watch.IncidentWatch"),
     ("web/__main__.py", "deployments.server.client.checks"),
     ("web/__main__.py", "deployments.server.running.running"),
 }

@@ -15,9 +15,9 @@ from catchment.runtime.home import Home
 from catchment.runtime.web_process import WebAddress, token
 from catchment.search.meaning import meaning_status
 from catchment.settings import SourceSettings
-from catchment.views.telemetry.incidents import IncidentWatch
 from deployments.actions.desk import Desk
 from deployments.health.announcing import Announcer
+from deployments.health.incident_watch import IncidentWatch
 from deployments.server.client import checks
 from deployments.server.running import running
 from web.app import application

@@ -37,7 +37,7 @@ class _Part:
 
     check: Callable[[], None]
     fresh: float = _FRESH_SECONDS
-    error: Exception | None = None
+    error: CatchmentError | None = None
     checked: float | None = None
     running: asyncio.Task[None] | None = None
 
@@ -58,19 +58,17 @@ class _Part:
             await asyncio.to_thread(self.check)
             self.error = None
         except Exception as error:  # noqa: BLE001 - any error means that the part does not work
-            self.error = error
+            # The text of another error may name a file or a source.
+            self.error = error if isinstance(error, CatchmentError) else TryAgain(type(error).__name__)
         # A ledger that is missing is looked for again at once: it is created with the first source.
         self.checked = None if isinstance(self.error, NotFound) else time.monotonic()
 
     def state(self) -> dict[str, Any]:
         """Return the result and its age in seconds."""
         age = None if self.checked is None else round(time.monotonic() - self.checked, 1)
-        return {"ok": self.error is None, "reason": self._reason(), "age": age}
-
-    def _reason(self) -> str | None:
-        # The text of another error may name a file or a source, and a probe needs no token.
-        is_ours = isinstance(self.error, TryAgain)
-        return None if self.error is None else str(self.error) if is_ours else type(self.error).__name__
+        # Those of ours that are no `TryAgain` may do so, too, and a probe needs no token.
+        reason = str(self.error) if isinstance(self.error, TryAgain) else type(self.error).__name__
+        return {"ok": self.error is None, "reason": None if self.error is None else reason, "age": age}
 
 
 class Readiness:
@@ -107,11 +105,7 @@ class Readiness:
 
     def errors(self) -> Mapping[str, CatchmentError]:
         """Return why parts did not work when they were last checked."""
-        found = {name: part.error for name, part in self._parts.items() if part.error is not None}
-        return {
-            name: error if isinstance(error, CatchmentError) else TryAgain(type(error).__name__)
-            for name, error in found.items()
-        }
+        return {name: part.error for name, part in self._parts.items() if part.error is not None}
 
     async def state(self) -> dict[str, Any]:
         """Return whether the ledger and the server work, and the state of each part. Meaning is not required."""

@@ -28,7 +28,7 @@ from catchment.runtime.server_report import ServerReport
 from catchment.runtime.watch_status import WatchReport
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
-from catchment.views.telemetry.incidents import IncidentView, only, opened
+from catchment.views.telemetry.incidents import IncidentView, loud, opened
 from web import template_filters
 from web.live import viewed
 from web.readiness import Readiness
@@ -214,7 +214,7 @@ class Site:
         try:
             return opened(self._library.ledger, self._library.unsaved())
         except CatchmentError:
-            return only(self._library.unsaved())
+            return opened(None, self._library.unsaved())
 
     async def _frame_values(self) -> Data:
         """Return the values that each page shows: open problems, and what runs."""
@@ -236,7 +236,7 @@ class Site:
         watched = WatchReport.read(home)
         return {
             "troubles": troubles,
-            "incidents": incidents,
+            "incidents": loud(incidents),
             "server": server,
             "worker": WorkerStatus.read(home),
             "watched": len(watched.sources) if watched else 0,

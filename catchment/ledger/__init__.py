@@ -56,7 +56,7 @@ from catchment.ledger.db.records import (
     SyncRow,
     Waiting,
 )
-from catchment.ledger.items.consents import Consent, Consents, ConsentState
+from catchment.ledger.items.consents import WHOLE, Consent, Consents, ConsentState
 from catchment.ledger.items.deletion_guard import HeldFolder, HeldItem
 from catchment.ledger.items.intake import Intake
 from catchment.ledger.items.purge import Holdings, Purging, items_in_copy

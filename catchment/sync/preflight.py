@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from catchment import __version__
 from catchment.contracts import Connected, Connector, Guarded, Keeping, Paced, Parsing
 from catchment.errors import NoConsent, NotNow, Reason, Stopped
 from catchment.ledger import (
+    WHOLE,
     Backfill,
     Circumstances,
     ConsentState,
@@ -39,10 +40,6 @@ _FILL_SECONDS = 5.0
 """Time for which their number is used."""
 _LIST_SECONDS = 20.0
 """Time to parse a feed or list of a stranger. One of 20 MB takes two."""
-
-
-WHOLE = "content"
-"""The only scope of a source without scopes of its own."""
 
 
 def scopes_of(connector: Connector) -> Mapping[str, str]:
@@ -135,30 +132,11 @@ def consented(ledger: Ledger, source: Source, connector: Connector) -> Permit:
         ledger.consents.ask(source.id, needed)
     permit = Permit(ledger, source, needed)
     if not permit.holds():
-        states = {scope: consents[scope].state if scope in consents else ConsentState.ASKED for scope in sorted(needed)}
-        raise NoConsent(
-            _unread(source.name, states, next((each.hosts for each in consents.values() if each.hosts), ()))
-        )
+        found = ledger.consents.all(source.name)
+        # If all scopes are given by now, the consent expired in between.
+        one = next((each for each in found if each.problem), replace(found[0], state=ConsentState.EXPIRED))
+        raise NoConsent(f"{source.name}{one.suffix}: {one.problem}; run: {one.remedy}")
     return permit
-
-
-def _unread(name: str, states: Mapping[str, ConsentState], hosts: Sequence[str]) -> str:
-    """Describe the first scope without valid consent. `hosts`: those that have not deleted their data."""
-    # If all scopes are given by now, the consent expired in between.
-    unread = ((scope, state) for scope, state in states.items() if state is not ConsentState.GIVEN)
-    scope, state = next(unread, (next(iter(states)), ConsentState.EXPIRED))
-    subject = name if scope == WHOLE else f"{name} ({scope})"
-    if state is ConsentState.PURGING:
-        on = f" on {', '.join(hosts)}" if hosts else ""
-        return (
-            f"{subject}: deletion of revoked data is incomplete{on}; finish it with `catchment consent revoke {name}`"
-        )
-    problem = {
-        ConsentState.ASKED: "no consent given",
-        ConsentState.EXPIRED: "consent expired",
-        ConsentState.WITHDRAWN: "consent withdrawn",
-    }[state]
-    return f"{subject}: {problem}; run: catchment consent give {name}"
 
 
 def limits_of(connector: Connector) -> HostLimits | None:
@@ -180,8 +158,8 @@ def gate(ledger: Ledger, source: Source, limits: HostLimits | None) -> NotNow | 
     Idempotent. If a circuit breaker is half open, this process becomes the one that probes.
     """
     name = source.name
-    if source.state != "active":
-        return NotNow(f"{name}: {source.state}; resume with `catchment sources resume {name}`")
+    if source.refusal:
+        return NotNow(source.refusal)
     if (throttled := ledger.throttles.blocked(name)) is not None:
         ledger.measures.tally.add(LIMITED, 1, source.id, limit="rule")
         ledger.measures.flush()

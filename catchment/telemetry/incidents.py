@@ -1,8 +1,8 @@
-"""Incidents: the reason codes, and the rules by which conditions open, change and close incidents."""
+"""Conditions: what is wrong or well now, the reason codes, and the rules by which conditions open and close incidents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -97,38 +97,111 @@ def reason_of(error: CatchmentError | None) -> ReasonCode:
     return next((code for kind, code in _OF_ERRORS.items() if isinstance(error, kind)), ReasonCode.SYNC_FAILED)
 
 
+class Verdict(StrEnum):
+    """How bad a condition is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+OK, WARN, FAIL = Verdict
+Key = tuple[ReasonCode, str]
+"""The identity of an incident while it is open: reason code and subject."""
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A present problem.
+    """The present state of a component: a problem, or with the verdict ok that a check found none.
 
     Attributes:
-        subject: "source:NAME", "host:NAME" of a source, "sink:NAME", "machine:NAME" of a host that shares the ledger, or "" for
-            the whole system.
-        message: The problem, without values that change by themselves, such as an age.
-        remedy: The way to solve it.
+        probe: The component, as `catchment health` names it.
+        message: The state in words. What changes by itself, such as an age, comes after "; ".
+        remedy: The way to solve it; "" if no action is needed. Neither text contains a path.
+        reason: The code of the incident that it is unless it is ok; None if it is none.
+        subject: "source:NAME", "host:NAME" of a source, "sink:NAME", "machine:NAME" of a host that shares the ledger,
+            "objective:NAME", or "" for the whole system.
     """
 
-    reason: ReasonCode
-    subject: str
+    probe: str
+    verdict: Verdict
     message: str
-    remedy: str
+    remedy: str = ""
+    reason: ReasonCode | None = None
+    subject: str = ""
+
+    @classmethod
+    def of_error(
+        cls, probe: str, error: object, remedy: str = "", reason: ReasonCode | None = None, subject: str = ""
+    ) -> Condition:
+        """Return the failure that an error tells of. `remedy`: for an error that names none."""
+        problem, _, own = str(error).partition("; ")
+        return cls(probe, FAIL, problem, own or remedy, reason, subject)
+
+    @property
+    def problem(self) -> str:
+        """The message without what changes by itself."""
+        return self.message.partition("; ")[0]
 
     @property
     def key(self) -> Key:
-        """The identity of an incident while it is open."""
+        """The identity of the incident that it is."""
+        assert self.reason is not None
         return self.reason, self.subject
 
 
-Key = tuple[ReasonCode, str]
+def worst(conditions: Iterable[Condition]) -> Verdict:
+    """Return the most severe verdict."""
+    return max((one.verdict for one in conditions), key=[*Verdict].index, default=OK)
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """The conditions that open an incident, change its message, and close one."""
+def rank(reason: str) -> int:
+    """Return the place of a reason code in the order "worst first". Those of another version are last."""
+    return _RANKS.get(reason, len(_RANKS))
 
-    opened: tuple[Condition, ...]
-    changed: tuple[Condition, ...]
-    closed: tuple[Condition, ...]
+
+def problems(conditions: Iterable[Condition]) -> list[Condition]:
+    """Return the conditions that are incidents and that no other explains, worst first."""
+    found = {one.key: one for one in conditions if one.reason and one.verdict is not OK}
+    causes = [key for key in found if not any(explains(other, key) for other in found)]
+    return [found[key] for key in sorted(causes, key=lambda key: (rank(key[0]), key[1]))]
+
+
+def explains(cause: tuple[str, str], key: Key) -> bool:
+    """Return whether a problem is only the consequence of another one. Two sources never explain each other."""
+    about = {cause[1], key[1]}
+    return cause[0] in _CAUSES.get(key[0], ()) and (
+        len(about) == 1 or not all(one.startswith("source:") for one in about)
+    )
+
+
+_RANKS = {code.value: number for number, code in enumerate(ReasonCode)}
+_OF_SYSTEM = {
+    ReasonCode.DISK_FULL,
+    ReasonCode.LEDGER_DAMAGED,
+    ReasonCode.LEDGER_UNWRITABLE,
+    ReasonCode.SERVER_SILENT,
+    ReasonCode.WORKER_SILENT,
+}
+UNREAD = {
+    ReasonCode.LOGIN_REFUSED,
+    ReasonCode.SOURCE_UNREACHABLE,
+    ReasonCode.SOURCE_INVALID,
+    ReasonCode.SOURCE_HELD,
+}
+"""Why nothing is read from a source."""
+_SLOW = {*_OF_SYSTEM, ReasonCode.SYNC_STUCK, ReasonCode.HOST_THROTTLED}
+_CAUSES: Mapping[ReasonCode, Collection[ReasonCode]] = {
+    ReasonCode.LEDGER_UNWRITABLE: {ReasonCode.DISK_FULL},
+    ReasonCode.SOURCE_UNREACHABLE: {ReasonCode.SOURCE_HELD},
+    ReasonCode.SYNC_FAILED: _OF_SYSTEM,
+    ReasonCode.SYNC_STUCK: _OF_SYSTEM,
+    ReasonCode.OBJECTIVE_BURNING: {*_SLOW, *UNREAD, ReasonCode.SYNC_FAILED, ReasonCode.BACKLOG_GROWING},
+    ReasonCode.BACKLOG_GROWING: _SLOW,
+    ReasonCode.WATCH_LIMITED: UNREAD,
+    ReasonCode.UPKEEP_FAILED: _OF_SYSTEM,
+}
+"""The problems of which each is a consequence."""
 
 
 class Judge:
@@ -138,14 +211,17 @@ class Judge:
     the machine, because all reports were written before.
     """
 
-    def __init__(self, opened: Iterable[Condition]) -> None:
-        self._open = {condition.key: condition for condition in opened}
+    def __init__(self) -> None:
         self._turning: dict[Key, float] = {}
         """Since when a condition holds without an incident, or an incident has no condition."""
         self._judged: float | None = None
 
-    def judge(self, conditions: Iterable[Condition], now: float, *, is_partial: bool = False) -> Judgement:
-        """Compare the conditions with the open incidents. `now`: seconds of a clock that includes sleep.
+    def judge(
+        self, conditions: Iterable[Condition], is_open: Collection[Key], now: float, *, is_partial: bool = False
+    ) -> tuple[list[Condition], list[Key]]:
+        """Return the conditions that open an incident, and the keys of the incidents that close.
+
+        `now`: seconds of a clock that includes sleep.
 
         `is_partial`: not all conditions could be read, so no incident closes.
         """
@@ -153,17 +229,13 @@ class Judge:
             self._turning.clear()
         self._judged = now
         present = {condition.key: condition for condition in conditions}
-        turning = {key for key in present.keys() ^ self._open.keys() if key in present or not is_partial}
+        turning = {key for key in present.keys() ^ set(is_open) if key in present or not is_partial}
         self._turning = {key: self._turning.get(key, now) for key in turning}
-        opened = [present[key] for key in present if key in turning and self._lasts(key, now, key[0].wait)]
-        closed = [self._open[key] for key in self._open if key in turning and self._lasts(key, now, _GONE_SECONDS)]
-        changed = [present[key] for key in self._open.keys() & present.keys() if present[key] != self._open[key]]
-        for condition in (*opened, *closed):
-            del self._turning[condition.key]
-        for condition in closed:
-            del self._open[condition.key]
-        self._open |= {condition.key: condition for condition in (*opened, *changed)}
-        return Judgement(tuple(opened), tuple(changed), tuple(closed))
+        opened = [one for key, one in present.items() if key in turning and self._lasts(key, now, key[0].wait)]
+        closed = [key for key in is_open if key in turning and self._lasts(key, now, _GONE_SECONDS)]
+        for key in (*(one.key for one in opened), *closed):
+            del self._turning[key]
+        return opened, closed
 
     def _lasts(self, key: Key, now: float, seconds: float) -> bool:
         return now - self._turning[key] >= seconds

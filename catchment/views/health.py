@@ -1,4 +1,4 @@
-"""The checks of `catchment health`. Each produces a verdict of ok, warn or fail, one line of text and a remedy.
+"""The checks of `catchment health`. Each returns the condition of a component.
 
 They evaluate the data passed in. `deployments.health.checks` queries the server, the worker and the watcher.
 """
@@ -8,21 +8,21 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from catchment.content.disposable_file import file_size, is_damaged
 from catchment.errors import CatchmentError, NotFound
-from catchment.ledger import OFF, Consent, Ledger, SinkRow, SinkState, Source
+from catchment.ledger import OFF, Consent, ConsentState, Ledger, SinkRow, SinkState, Source
 from catchment.runtime import atomic_files
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.search.meaning.meaning_status import MeaningStatus
-from catchment.telemetry.incidents import ReasonCode, reason_of
+from catchment.telemetry.incidents import FAIL, OK, WARN, Condition, ReasonCode, Verdict, reason_of, worst
 
 _LITTLE = 5_000_000_000
 DISK_FULL_BYTES = 100_000_000
@@ -41,34 +41,6 @@ _JOBS_NAMED = 5
 RESTART = "catchment down && catchment up --detach"
 
 
-class Verdict(StrEnum):
-    """Result of a check."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Outcome of one check. `remedy` is "" if no action is needed. Neither text contains a path.
-
-    `reason`: the code of the incident that it is while it is not ok; "" if it is none. `source`: the source that it is about.
-    """
-
-    probe: str
-    verdict: Verdict
-    message: str
-    remedy: str = ""
-    reason: str = ""
-    source: str = ""
-
-    @property
-    def subject(self) -> str:
-        """The subject of its incident."""
-        return f"source:{self.source}" if self.source else ""
-
-
 @dataclass(frozen=True, slots=True)
 class LastCheck:
     """Time of the last check of the ledger (aware), the violated invariants, and the differences from its signed history."""
@@ -80,34 +52,28 @@ class LastCheck:
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """The findings of the last check in the background, and its time (aware). It takes up to ten seconds, so it is kept."""
+    """The conditions of the last check in the background, and its time (aware). It takes up to ten seconds, so it is kept."""
 
     at: datetime
-    findings: tuple[Finding, ...]
+    findings: tuple[Condition, ...]
 
     @classmethod
     def read(cls, home: Home) -> HealthReport | None:
         """Return the last report, of any age; None without one."""
         try:
             fields = json.loads(_report_file(home).read_bytes())
-            rows = ({**row, "verdict": Verdict(row["verdict"])} for row in fields["findings"])
-            return cls(datetime.fromisoformat(fields["at"]), tuple(Finding(**row) for row in rows))
+            return cls(datetime.fromisoformat(fields["at"]), tuple(map(_of_json, fields["findings"])))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             # Written by another version.
             return None
 
-    def current(self, now: datetime) -> tuple[Finding, ...]:
-        """Return the findings; none if the report is older than the interval of the checks."""
+    def current(self, now: datetime) -> tuple[Condition, ...]:
+        """Return the conditions; none if the report is older than the interval of the checks."""
         return () if now - self.at > _RECENT else self.findings
-
-    def failures(self, now: datetime) -> tuple[Finding, ...]:
-        """Return the failed checks; none if the report is older than the interval of the checks."""
-        return tuple(finding for finding in self.current(now) if finding.verdict is Verdict.FAIL)
 
     def reads(self, source: str) -> bool:
         """Whether the check has read a source."""
-        mine = (finding for finding in self.findings if finding.probe == f"source {source}" and finding.source)
-        return any(finding.verdict is not Verdict.FAIL for finding in mine)
+        return any(one.probe == f"source {source}" and one.subject and one.verdict is not FAIL for one in self.findings)
 
     def write(self, home: Home) -> None:
         """Replace the report. A full disk is ignored: the report ages until the next one."""
@@ -115,334 +81,292 @@ class HealthReport:
             atomic_files.write(_report_file(home), json.dumps(asdict(self), default=datetime.isoformat).encode())
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulePlan:
-    """The scheduler's workload: active schedules, planned runs, the next run, and the due times of late runs."""
-
-    schedules: int
-    planned: int
-    next: datetime | None
-    late: tuple[datetime, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SourceHealth:
-    """Health of one source.
-
-    Attributes:
-        trouble: Error that currently prevents reading the source.
-        watch, remedy: Problem with watching the source, and its remedy.
-        unset: Environment variable of the secret, if it is not set in this process; the secret was not read then.
-        is_read: Whether the check reads the source. Only syncs read those of hosts.
-    """
-
-    name: str
-    state: str
-    reason: str | None
-    trouble: CatchmentError | None
-    last_good: datetime | None
-    failed: str | None
-    watch: str = ""
-    remedy: str = ""
-    unset: str | None = None
-    is_read: bool = True
-
-
-def worst(findings: Iterable[Finding]) -> Verdict:
-    """Return the most severe verdict."""
-    order = list(Verdict)
-    return max((finding.verdict for finding in findings), key=order.index, default=Verdict.OK)
-
-
-def disk(path: Path) -> Finding:
+def disk(path: Path) -> Condition:
     """Check the free space on the disk that holds the state."""
     try:
         free = shutil.disk_usage(path).free
     except FileNotFoundError:
         remedy = "create it with catchment up --detach; if it existed before, mount its disk first"
-        return Finding("disk", Verdict.FAIL, "home folder not found", remedy)
+        return Condition("disk", FAIL, "home folder not found", remedy)
     except OSError as error:
-        return Finding("disk", Verdict.FAIL, f"home folder not readable: {error.strerror}", "mount its disk")
-    text = f"{free / 1e9:.1f} GB free on the disk of the home folder"
+        return Condition("disk", FAIL, f"home folder not readable: {error.strerror}", "mount its disk")
     if free < DISK_FULL_BYTES:
-        return Finding("disk", Verdict.FAIL, text, "make room; nothing can be written", ReasonCode.DISK_FULL)
+        text = f"the disk of the home folder is full; {free / 1e9:.1f} GB free"
+        return Condition("disk", FAIL, text, "make room; `catchment doctor` lists large files", ReasonCode.DISK_FULL)
+    text = f"{free / 1e9:.1f} GB free on the disk of the home folder"
     if free < _LITTLE:
-        return Finding("disk", Verdict.WARN, text, "make room before it is full; `catchment doctor` lists large files")
-    return Finding("disk", Verdict.OK, text)
+        return Condition("disk", WARN, text, "make room before it is full; `catchment doctor` lists large files")
+    return Condition("disk", OK, text)
 
 
-def outdated(ledger: Ledger, code: str) -> list[Finding]:
+def outdated(ledger: Ledger, code: str) -> list[Condition]:
     """Report the documents that an earlier version of the code read. `code`: the present one."""
     if not (number := sum(ledger.backfills.outdated(code).values())):
         return []
     text = f"an earlier version read {number:,} documents; newer code may read them better"
-    return [Finding("replay", Verdict.WARN, text, "catchment replay --all --dry-run")]
+    return [Condition("replay", WARN, text, "catchment replay --all --dry-run")]
 
 
-def raw_content(home: Home, *, deep: bool = False) -> list[Finding]:
+def raw_content(home: Home, *, deep: bool = False) -> list[Condition]:
     """Check the file with raw content, if there is one. `deep`: read all of it."""
     if not home.raw.exists():
         return []
     if is_damaged(home.raw, deep=deep):
         text = "damaged, so items are fetched again when they are needed; the daily clean-up starts an empty file"
-        return [Finding("raw content", Verdict.WARN, text, "to do it now, run `upkeep` in the Prefect UI")]
+        return [Condition("raw content", WARN, text, "to do it now, run `upkeep` in the Prefect UI")]
     megabytes = f"{file_size(home.raw) / 1e6:,.1f} MB kept, at most {home.raw_bytes / 1e6:,.0f} MB"
-    return [Finding("raw content", Verdict.OK, megabytes)]
+    return [Condition("raw content", OK, megabytes)]
 
 
-def ledger(home: Home, checked: LastCheck | None, now: datetime) -> Finding:
-    """Check that the ledger opens, has this program's revision, belongs to this home, and passed its last check."""
+def opened(home: Home) -> CatchmentError | None:
+    """Open the ledger and return why it does not open, has another revision, or belongs to another home."""
     try:
-        opened = Ledger.inspect(home)
-        try:
-            opened.require_owner()
-            opened.sources.all()
-        finally:
-            opened.close()
-    except NotFound:
-        return Finding("ledger", Verdict.OK, "none yet; created with the first source")
+        with closing(Ledger.inspect(home)) as found:
+            found.require_owner()
+            found.sources.all()
     except CatchmentError as error:
-        text, _, remedy = str(error).partition("; ")
-        return Finding("ledger", Verdict.FAIL, text, remedy, reason_of_ledger(error))
+        return error
+    return None
+
+
+def ledger(error: CatchmentError | None, checked: LastCheck | None, now: datetime) -> Condition:
+    """Check that the ledger can be used, and passed its last check. `error`: why it cannot."""
+    if isinstance(error, NotFound):
+        return Condition("ledger", OK, "none yet; created with the first source")
+    if error is not None:
+        is_damaged = reason_of(error) is ReasonCode.LEDGER_DAMAGED
+        code = ReasonCode.LEDGER_DAMAGED if is_damaged else ReasonCode.LEDGER_UNWRITABLE
+        return Condition.of_error("ledger", error, "see `catchment health`", code)
     if checked is None:
-        return Finding("ledger", Verdict.OK, "OK; integrity check runs daily (none yet)")
+        return Condition("ledger", OK, "OK; integrity check runs daily (none yet)")
     ago = f"{_span(now - checked.at)} ago"
     if checked.broken:
-        text = f"{checked.broken} invariants violated {ago}"
-        remedy = "catchment ledger check --deep"
-        return Finding("ledger", Verdict.FAIL, text, remedy, ReasonCode.LEDGER_DAMAGED)
-    if checked.differences:
-        text = f"the history differed from what was signed {ago}"
-        return Finding("ledger", Verdict.FAIL, text, "catchment audit verify", ReasonCode.LEDGER_DAMAGED)
-    return Finding("ledger", Verdict.OK, f"OK; integrity check passed {ago}")
+        text, remedy = f"{checked.broken} invariants violated; {ago}", "catchment ledger check --deep"
+    elif checked.differences:
+        text, remedy = f"the history differed from what was signed; {ago}", "catchment audit verify"
+    else:
+        return Condition("ledger", OK, f"OK; integrity check passed {ago}")
+    return Condition("ledger", FAIL, text, remedy, ReasonCode.LEDGER_DAMAGED)
 
 
-def reason_of_ledger(error: CatchmentError) -> ReasonCode:
-    """Return the code of an error of the ledger."""
-    is_damaged = reason_of(error) is ReasonCode.LEDGER_DAMAGED
-    return ReasonCode.LEDGER_DAMAGED if is_damaged else ReasonCode.LEDGER_UNWRITABLE
-
-
-def server(running: bool, answers: bool, transition: str | None = None, at: str = "") -> Finding:
+def server(running: bool, answers: bool, transition: str | None = None, at: str = "") -> Condition:
     """Check that the Prefect server runs and responds. `transition` is "starting" or "stopping" if applicable.
 
     `at`: the address of the server of a joined host.
     """
     if transition:
-        return Finding("server", Verdict.WARN, f"Catchment is {transition}", "check again in a minute")
-    if not running:
-        remedy = "catchment up --detach"
-        return Finding("server", Verdict.FAIL, "Catchment is not running", remedy, ReasonCode.SERVER_SILENT)
-    if not answers:
-        text = "the Prefect server does not respond"
+        return Condition("server", WARN, f"Catchment is {transition}", "check again in a minute")
+    if running and answers:
+        return Condition("server", OK, "the Prefect server responds")
+    text, remedy = "Catchment is not running", "catchment up --detach"
+    if running:
+        text, remedy = "the Prefect server does not respond", f"syncs wait for it; restart it on its machine: {at}"
+    if running and not at:
         remedy = f"it restarts automatically; if this persists for a minute: {RESTART}"
-        if at:
-            remedy = f"syncs wait for it; restart it on its machine: {at}"
-        return Finding("server", Verdict.FAIL, text, remedy, ReasonCode.SERVER_SILENT)
-    return Finding("server", Verdict.OK, "the Prefect server responds")
+    return Condition("server", FAIL, text, remedy, ReasonCode.SERVER_SILENT)
 
 
-def scheduler(plan: SchedulePlan, now: datetime) -> Finding:
-    """Check that runs are planned and start on time."""
-    late = sorted(moment for moment in plan.late if now - moment > _LATE)
+def scheduler(schedules: int, planned: int, due: Sequence[datetime], now: datetime) -> Condition:
+    """Check that runs are planned and start on time. `schedules`: the active ones. `due`: the times of planned runs."""
+    coming, late = (moment for moment in due if moment > now), [moment for moment in due if now - moment > _LATE]
     if late:
         runs = "run is" if len(late) == 1 else "runs are"
-        text = f"{len(late)} {runs} late, the oldest by {_span(now - late[0])}"
-        return Finding("scheduler", Verdict.WARN, text, "see the load of the worker: catchment status")
-    if plan.schedules and not plan.planned:
-        text = f"active schedules: {plan.schedules}, but no run is planned"
-        return Finding("scheduler", Verdict.WARN, text, f"if this persists for a minute: {RESTART}")
-    if plan.next is None:
-        return Finding("scheduler", Verdict.OK, "on time; no run planned")
-    return Finding("scheduler", Verdict.OK, f"on time; next run in {_span(plan.next - now)}")
+        text = f"{len(late)} {runs} late, the oldest by {_span(now - min(late))}"
+        return Condition("scheduler", WARN, text, "see the load of the worker: catchment status")
+    if schedules and not planned:
+        text = f"active schedules: {schedules}, but no run is planned"
+        return Condition("scheduler", WARN, text, f"if this persists for a minute: {RESTART}")
+    following = min(coming, default=None)
+    text = "no run planned" if following is None else f"next run in {_span(following - now)}"
+    return Condition("scheduler", OK, f"on time; {text}")
 
 
-def worker(last_seen: datetime | None, status: WorkerStatus | None, now: datetime) -> Finding:
+def worker(last_seen: datetime | None, status: WorkerStatus | None, now: datetime) -> Condition:
     """Check that a worker is online, and report its load."""
-    if last_seen is None or now - last_seen > _SILENT:
-        text = (
-            "no worker is online" if last_seen is None else f"last heartbeat of the worker {_span(now - last_seen)} ago"
-        )
-        remedy = f"it restarts automatically; if this persists, see `catchment logs worker`, then: {RESTART}"
-        return Finding("worker", Verdict.FAIL, text, remedy, ReasonCode.WORKER_SILENT)
-    if status is None:
-        return Finding("worker", Verdict.OK, "online")
-    if status.problem:
+    text = remedy = ""
+    if last_seen is None:
+        text, remedy = "no worker is online", "it restarts automatically; if this persists, "
+    elif now - last_seen > _SILENT:
+        text = f"no heartbeat of the worker; the last one {_span(now - last_seen)} ago"
+        remedy = "it restarts automatically; if this persists, "
+    elif status and status.problem:
         text = f"{status.problem} several times in a row; it restarts after growing pauses"
-        remedy = f"see `catchment logs worker`, then: {RESTART}"
-        return Finding("worker", Verdict.FAIL, text, remedy, ReasonCode.WORKER_SILENT)
+    if text:
+        remedy += f"see `catchment logs worker`, then: {RESTART}"
+        return Condition("worker", FAIL, text, remedy, ReasonCode.WORKER_SILENT)
+    if status is None:
+        return Condition("worker", OK, "online")
     text = f"online; {status.running} running, {status.waiting} waiting, at most {status.limit} at once"
     if status.limit < status.cap:
         text += f" (reduced from {status.cap}: processor {status.cpu:.0%}, memory {status.memory:.0%} in use)"
-    return Finding("worker", Verdict.OK, text)
+    return Condition("worker", OK, text)
 
 
-def web(up_since: datetime, started: datetime | None, is_alive: bool, responds: bool, now: datetime) -> Finding:
+def web(up_since: datetime, started: datetime | None, is_alive: bool, responds: bool, now: datetime) -> Condition:
     """Check that the web process responds, without which searches use words only. `started`: its last start."""
     if responds:
         if started is None or started - up_since < _WEB_START:
-            return Finding("web", Verdict.OK, "responds")
-        return Finding("web", Verdict.OK, f"responds; restarted {_span(now - started)} ago", "catchment logs web")
+            return Condition("web", OK, "responds")
+        return Condition("web", OK, f"responds; restarted {_span(now - started)} ago", "catchment logs web")
     if not is_alive and (started is None or started < up_since) and now - up_since < _WEB_START:
-        return Finding("web", Verdict.OK, "starting; until then, searches use words only")
+        return Condition("web", OK, "starting; until then, searches use words only")
     text = f"{'does not respond' if is_alive else 'not running'}; searches use words only"
-    return Finding("web", Verdict.WARN, text, "it restarts within a minute; if this persists, see `catchment logs web`")
+    return Condition("web", WARN, text, "it restarts within a minute; if this persists, see `catchment logs web`")
 
 
-def embeddings(meaning: MeaningStatus, failure: str) -> Finding:
+def embeddings(meaning: MeaningStatus, failure: str) -> Condition:
     """Check that there is a model, and that the passages are embedded. `failure`: why the last run of `embed` failed, or ""."""
     text = f"{meaning.done:,} of {meaning.total:,} passages embedded"
-    if meaning.reason:
-        problem, _, remedy = meaning.reason.partition("; ")
-        return Finding("embeddings", Verdict.WARN, f"{text}; {problem}", remedy, ReasonCode.MEANING_STALLED)
-    if meaning.setting == OFF or meaning.done >= meaning.total or not failure:
-        return Finding("embeddings", Verdict.OK, text)
-    remedy = f"a new run continues; to start it now: catchment model {meaning.setting}"
-    problem = failure.partition("; ")[0]
-    return Finding("embeddings", Verdict.WARN, f"{text}; {problem}", remedy, ReasonCode.MEANING_STALLED)
+    remedy = ""
+    if problem := meaning.reason:
+        problem, _, remedy = problem.partition("; ")
+    elif meaning.setting != OFF and meaning.done < meaning.total and failure:
+        problem = failure.partition("; ")[0]
+        remedy = f"a new run continues; to start it now: catchment model {meaning.setting}"
+    if not problem:
+        return Condition("embeddings", OK, text)
+    return Condition("embeddings", WARN, f"{text}; {problem}", remedy, ReasonCode.MEANING_STALLED)
 
 
-def sink(found: SinkRow, now: datetime) -> Finding:
+def sink(found: SinkRow, now: datetime) -> Condition:
     """Check that a sink receives what changes."""
     parts = [f"{found.waiting:,} documents wait"] if found.waiting else [] if found.error else ["up to date"]
     if found.current is not None:
         parts.append(f"complete {_span(now - found.current)} ago")
     if found.refused:
         parts.append(f"{found.refused:,} refused")
-    text = "; ".join(parts)
     probe, again = f"sink {found.name}", f"catchment sinks resume {found.name}"
     if found.state is SinkState.PAUSED:
-        return Finding(probe, Verdict.OK, "; ".join(["paused", *parts]), again)
+        return Condition(probe, OK, "; ".join(["paused", *parts]), again)
     if found.error:
         problem, _, remedy = found.error.partition("; ")
-        return Finding(probe, Verdict.WARN, "; ".join([problem, *parts]), remedy or again)
-    if found.refused:
-        return Finding(probe, Verdict.WARN, text, f"catchment sinks show {found.name}")
-    return Finding(probe, Verdict.OK, text)
+        text, remedy = "; ".join([problem, *parts]), remedy or f"correct the cause, then: {again}"
+        return Condition(probe, WARN, text, remedy, ReasonCode.SINK_FAILING, f"sink:{found.name}")
+    remedy = f"catchment sinks show {found.name}" if found.refused else ""
+    return Condition(probe, WARN if found.refused else OK, "; ".join(parts), remedy)
 
 
-def upkeep(failure: str) -> Finding:
+def upkeep(failure: str) -> Condition:
     """Report why the last daily clean-up failed."""
     text = f"the last clean-up failed: {failure.partition('; ')[0]}"
     remedy = "a new run continues; see `catchment logs worker`"
-    return Finding("upkeep", Verdict.WARN, text, remedy, ReasonCode.UPKEEP_FAILED)
+    return Condition("upkeep", WARN, text, remedy, ReasonCode.UPKEEP_FAILED)
 
 
-def watcher(wanted: int, alive: bool) -> Finding:
+def watcher(wanted: int, alive: bool) -> Condition:
     """Check that a watcher runs if any source needs one. `source` reports the state of watching for each source."""
     if not wanted:
-        return Finding("watcher", Verdict.OK, "no source is watched")
+        return Condition("watcher", OK, "no source is watched")
     if not alive:
         remedy = "it restarts with the worker; if this persists, see `catchment logs worker`. Schedules still run"
-        return Finding("watcher", Verdict.WARN, "no watcher is running", remedy)
-    return Finding("watcher", Verdict.OK, f"watches {wanted} source" + ("" if wanted == 1 else "s"))
+        return Condition("watcher", WARN, "no watcher is running", remedy)
+    return Condition("watcher", OK, f"watches {wanted} source" + ("" if wanted == 1 else "s"))
 
 
-def source(health: SourceHealth, now: datetime) -> Finding:
-    """Check that a source can be read, is synced, and is watched as configured."""
-    probe = f"source {health.name}"
-    good = "never synced" if health.last_good is None else f"last good sync {_span(now - health.last_good)} ago"
-    again = f"catchment sources resume {health.name}"
-    if health.state == "paused" and health.reason == SWITCHED_OFF:
-        # A pause by a command has a reason and is in the history; this one may be an accident.
-        return Finding(probe, Verdict.WARN, f"paused ({SWITCHED_OFF}); {good}", again)
-    if health.state == "paused":
-        return Finding(probe, Verdict.OK, f"paused; {good}", again)
-    if health.trouble is not None:
-        text, _, remedy = str(health.trouble).partition("; ")
-        remedy = remedy or f"catchment sources test {health.name}"
-        return Finding(probe, Verdict.FAIL, f"{text}; {good}", remedy, reason_of(health.trouble), health.name)
-    if health.state == "held":
-        return Finding(probe, Verdict.FAIL, f"held: {health.reason or 'repeated failures'}; {good}", again)
-    name = health.name if health.is_read else ""
-    if health.failed:
-        remedy = f"catchment sync {health.name} --wait"
-        return Finding(probe, Verdict.WARN, f"last sync failed ({health.failed}); {good}", remedy, source=name)
-    if health.watch:
-        return Finding(probe, Verdict.WARN, f"{good}; {health.watch}", health.remedy, source=name)
-    if health.unset:
+def source(
+    name: str,
+    state: str,
+    reason: str | None,
+    trouble: CatchmentError | None,
+    last_good: datetime | None,
+    now: datetime,
+    *,
+    known: Condition | None = None,
+    unset: str | None = None,
+    is_read: bool = True,
+) -> Condition:
+    """Check that a source can be read, is synced, and is watched as configured.
+
+    Args:
+        trouble: Error that currently prevents reading the source.
+        known: The problem of its last sync, or of its watch.
+        unset: Environment variable of the secret, if it is not set in this process; the secret was not read then.
+        is_read: Whether the check reads the source. Only syncs read those of hosts.
+    """
+    probe, subject = f"source {name}", f"source:{name}"
+    good = "never synced" if last_good is None else f"last good sync {_span(now - last_good)} ago"
+    if state == "paused":
+        # A pause by a command has a reason and is in the history; one by a switch may be an accident.
+        is_switched = reason == SWITCHED_OFF
+        text, remedy = f"paused ({SWITCHED_OFF})" if is_switched else "paused", f"catchment sources resume {name}"
+        return Condition(probe, WARN if is_switched else OK, f"{text}; {good}", remedy)
+    if trouble is not None:
+        found = Condition.of_error(probe, trouble, f"catchment sources test {name}", reason_of(trouble), subject)
+        return replace(found, message=f"{found.message}; {good}")
+    subject = subject if is_read else ""
+    if known:
+        # The ledger tells sooner when it is over, so that this is no incident.
+        return Condition(probe, known.verdict, f"{known.message}; {good}", known.remedy, subject=subject)
+    if unset:
         # The source's own syncs report whether the variable is set where they run.
-        good = f"login not checked, because {health.unset} is not set here; {good}"
-    return Finding(probe, Verdict.OK, f"can be read; {good}" if health.is_read else good, source=name)
+        good = f"login not checked, because {unset} is not set here; {good}"
+    return Condition(probe, OK, f"can be read; {good}" if is_read else good, subject=subject)
 
 
-def switched_off(names: Iterable[str]) -> list[Finding]:
+def switched_off(names: Iterable[str]) -> list[Condition]:
     """Report the sources that are paused in Prefect, although no command paused them."""
     text = f"paused ({SWITCHED_OFF}), so it is not synced"
-    return [Finding(f"source {name}", Verdict.WARN, text, f"catchment sources resume {name}") for name in names]
+    return [Condition(f"source {name}", WARN, text, f"catchment sources resume {name}") for name in names]
 
 
-def unfinished_restore() -> Finding:
+def unfinished_restore() -> Condition:
     """Report a restore that was killed between the ledger and the settings."""
-    return Finding("restore", Verdict.FAIL, "interrupted; the settings are not restored yet", "catchment up --detach")
+    return Condition("restore", FAIL, "interrupted; the settings are not restored yet", "catchment up --detach")
 
 
-def differences(written: Mapping[str, str], known: Iterable[Source]) -> list[Finding]:
+def differences(written: Mapping[str, str], known: Iterable[Source]) -> list[Condition]:
     """Compare sources.yaml (the kind of each source, by name) with the sources of the library."""
-    findings = []
-    kinds = {source.name: source.kind for source in known}
-    for name, kind in kinds.items():
-        remove = f"catchment sources remove {name}"
-        if name not in written:
+    found, kinds = [], {source.name: source.kind for source in known}
+    for name in sorted({**kinds, **written}):
+        probe, remove = f"source {name}", f"catchment sources remove {name}"
+        if name not in kinds:
+            remedy = f"catchment up --detach, then: catchment sync {name} --wait"
+            found.append(Condition(probe, WARN, "in sources.yaml, but never synced", remedy))
+        elif name not in written:
             text = "in the library, but not in sources.yaml, so it is never synced"
-            findings.append(
-                Finding(f"source {name}", Verdict.FAIL, text, f"add it to sources.yaml again, or: {remove}")
-            )
-        elif written[name] != kind:
-            text = f"{kind} in the library, but {written[name]} in sources.yaml, so it is never synced"
-            findings.append(Finding(f"source {name}", Verdict.FAIL, text, f"rename it in sources.yaml, or: {remove}"))
-    for name in written.keys() - kinds.keys():
-        remedy = f"catchment up --detach, then: catchment sync {name} --wait"
-        findings.append(Finding(f"source {name}", Verdict.WARN, "in sources.yaml, but never synced", remedy))
-    return findings
+            found.append(Condition(probe, FAIL, text, f"add it to sources.yaml again, or: {remove}"))
+        elif written[name] != kinds[name]:
+            text = f"{kinds[name]} in the library, but {written[name]} in sources.yaml, so it is never synced"
+            found.append(Condition(probe, FAIL, text, f"rename it in sources.yaml, or: {remove}"))
+    return found
 
 
-def consents(found: Iterable[Consent], now: datetime) -> list[Finding]:
-    """Check that consents are given and not about to expire. Sources without a relevant consent yield no finding."""
-    findings: dict[str, Finding] = {}
-    for consent in found:
-        probe, give = f"consent {consent.source}", f"catchment consent give {consent.source}"
-        text = {
-            "asked": (Verdict.WARN, f"no consent to read {consent.scope}", give),
-            "expired": (Verdict.WARN, f"expired for {consent.scope}; not read", give),
-            "withdrawn": (Verdict.OK, f"withdrawn for {consent.scope}; data deleted", ""),
-            "purging": (
-                Verdict.FAIL,
-                f"withdrawn for {consent.scope}; deletion incomplete{_on(consent.hosts)}",
-                f"catchment consent revoke {consent.source}",
-            ),
-        }.get(consent.state)
-        if text is None and consent.expires is not None:
-            left = consent.expires - now
-            soon = left < _SOON
-            text = (Verdict.WARN if soon else Verdict.OK, f"expires in {_span(left)}", give if soon else "")
-        if text is not None:
-            finding = Finding(probe, *text)
-            findings[probe] = max(findings.get(probe, finding), finding, key=lambda f: list(Verdict).index(f.verdict))
-    return list(findings.values())
+def consents(found: Iterable[Consent], now: datetime) -> list[Condition]:
+    """Check that consents are given and not about to expire: the worst of each source, if one of its scopes needs attention."""
+    conditions: dict[str, Condition] = {}
+    for one in found:
+        verdict, text, remedy = WARN, one.problem, one.remedy
+        if one.state is ConsentState.WITHDRAWN:
+            verdict, remedy = OK, ""
+        elif one.state is ConsentState.PURGING:
+            verdict = FAIL
+        elif not text and one.expires is None:
+            continue
+        elif not text and one.expires:
+            soon = one.expires - now < _SOON
+            verdict, remedy = (WARN, remedy) if soon else (OK, "")
+            text = f"consent expires on {one.expires:%Y-%m-%d}"
+        subject = f"source:{one.source}"
+        condition = Condition(f"consent {one.source}", verdict, text, remedy, ReasonCode.CONSENT_ENDING, subject)
+        before = conditions.setdefault(one.source, condition)
+        if worst((before, condition)) is not before.verdict:
+            conditions[one.source] = condition
+    return [*conditions.values()]
 
 
-def _on(hosts: Sequence[str]) -> str:
-    return f" on {', '.join(hosts)}" if hosts else ""
-
-
-def released(found: Iterable[tuple[str, int]]) -> list[Finding]:
-    """Return one finding per source with jobs, given as (source, job), that were repeatedly claimed and released."""
+def released(found: Iterable[tuple[str, int]]) -> list[Condition]:
+    """Return one condition per source with jobs, given as (source, job), that were repeatedly claimed and released."""
     by_source: dict[str, list[int]] = {}
     for source, job in found:
         by_source.setdefault(source, []).append(job)
-    return [_released(source, jobs) for source, jobs in by_source.items()]
-
-
-def _released(source: str, jobs: list[int]) -> Finding:
-    numbers = ", ".join(map(str, jobs[:_JOBS_NAMED])) + (", …" if len(jobs) > _JOBS_NAMED else "")
-    one = len(jobs) == 1
-    text = (
-        f"{'1 job was' if one else f'{len(jobs)} jobs were'} claimed at least {RELEASED_OFTEN} times without finishing"
-        f" ({'job' if one else 'jobs'} {numbers})"
-    )
-    remedy = f"see catchment jobs show {jobs[0]}; then: catchment sync {source} --wait"
-    return Finding(f"jobs {source}", Verdict.WARN, text, remedy)
+    conditions = []
+    for source, jobs in by_source.items():
+        numbers = ", ".join(map(str, jobs[:_JOBS_NAMED])) + (", …" if len(jobs) > _JOBS_NAMED else "")
+        were, which = ("1 job was", "job") if len(jobs) == 1 else (f"{len(jobs)} jobs were", "jobs")
+        text = f"{were} claimed at least {RELEASED_OFTEN} times without finishing ({which} {numbers})"
+        remedy = f"see catchment jobs show {jobs[0]}; then: catchment sync {source} --wait"
+        conditions.append(Condition(f"jobs {source}", WARN, text, remedy))
+    return conditions
 
 
 def last_check(home: Home) -> LastCheck | None:
@@ -459,6 +383,11 @@ def record_check(home: Home, broken: int, differences: int = 0) -> None:
     file = _checked(home)
     text = json.dumps({"at": datetime.now(UTC).isoformat(), "broken": broken, "differences": differences})
     atomic_files.write(file, text.encode())
+
+
+def _of_json(row: Mapping[str, Any]) -> Condition:
+    reason = row["reason"] and ReasonCode(row["reason"])
+    return Condition(**{**row, "verdict": Verdict(row["verdict"]), "reason": reason})
 
 
 def _report_file(home: Home) -> Path:

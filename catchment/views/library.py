@@ -12,12 +12,13 @@ from catchment.ledger import Incident, LatestDocument, Ledger, ListPage, SinkRow
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import ServerReport
 from catchment.search.meaning.meaning_status import MeaningStatus
+from catchment.telemetry.incidents import FAIL, Condition
 from catchment.views import hosts as joined
 from catchment.views import sources, throttling, trouble
 from catchment.views.health import HealthReport
 from catchment.views.hosts import HostStanding
 from catchment.views.sources import SourceStanding
-from catchment.views.telemetry import incidents
+from catchment.views.telemetry import conditions, incidents
 from catchment.views.telemetry.incidents import IncidentView
 from catchment.views.throttling import HostStatus
 
@@ -42,6 +43,7 @@ class Overview:
         failed_checks, checked: Number of checks that failed when they last ran in the background, and when that was.
         sentence: Whether all is well, or the worst incident.
         meaning, meaning_text: How far the embeddings are, also in words. None before the first source, as the fields below.
+        problems: What is wrong with sources, hosts and sinks now, worst first; also while nothing runs and judges incidents.
         raw_bytes: Size of the raw content that is kept.
         backfills: Those that run or are paused.
         machines: The hosts that share the ledger; none if this home runs alone. `hosts` are those of the sources.
@@ -57,6 +59,7 @@ class Overview:
     hosts: tuple[HostStatus, ...] = ()
     sinks: tuple[SinkRow, ...] = ()
     incidents: tuple[IncidentView, ...] = ()
+    problems: tuple[Condition, ...] = ()
     is_restore_unfinished: bool = False
     raw_bytes: int = 0
     backfills: tuple[BackfillProgress, ...] = ()
@@ -80,20 +83,21 @@ def overview(
     `report`: the present one of the server; None if it does not answer.
     """
     checks = HealthReport.read(home)
-    failed = len(checks.failures(datetime.now(UTC))) if checks else 0
+    failed = sum(one.verdict is FAIL for one in checks.current(datetime.now(UTC))) if checks else 0
     head = Overview(report is not None, failed, checks.at if checks else None, incidents.sentence(()))
     if ledger is None:
         return head
     opened, meaning = incidents.opened(ledger, unsaved), MeaningStatus.read(home, ledger)
     return replace(
         head,
-        sentence=incidents.sentence(opened, trouble.number(ledger, home, unsaved)),
+        sentence=incidents.sentence(opened, trouble.number(ledger, unsaved)),
         meaning=meaning,
         meaning_text=str(meaning),
         sources=tuple(sources.standings(ledger, home, report)),
         hosts=tuple(throttling.hosts(ledger)),
         sinks=tuple(ledger.outbox.all()),
         incidents=opened,
+        problems=tuple(conditions.present(ledger, home)),
         is_restore_unfinished=ledger.is_restore_unfinished,
         raw_bytes=file_size(home.raw),
         backfills=tuple(

@@ -1,19 +1,19 @@
-"""Problems that need a person, worst first: incidents, failed checks, held sources, open breakers, held deletions, quarantine.
+"""What needs a person: the open incidents, worst first, and the causes of the quarantine.
 
 Pauses and blackout windows are listed last. They are intended, so the badge does not count them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
 
 from catchment.errors import NotFound, Reason
 from catchment.ledger import (
     Cluster,
+    Event,
     HeldFolder,
     HeldItem,
     Hold,
@@ -28,10 +28,9 @@ from catchment.pacing.operator_rules import windows_of
 from catchment.pacing.windows import blocked_until
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF, ServerReport
-from catchment.telemetry.incidents import ReasonCode
-from catchment.views.health import Finding, HealthReport
-from catchment.views.telemetry.incidents import IncidentView, closed_since, opened
-from catchment.views.throttling import OpenBreaker, open_breakers
+from catchment.telemetry.incidents import UNREAD, ReasonCode
+from catchment.views.health import HealthReport
+from catchment.views.telemetry.incidents import OF_ITEMS, IncidentView, opened
 
 _OPENING = 2_000
 """Characters of the last good version that are shown beside an error."""
@@ -39,16 +38,6 @@ _DECISIONS = 200
 _DAY = timedelta(days=1)
 _CLOSED = 20
 _CLOSING = ("resumed", "breaker reset", "hold applied", "hold dropped")
-_OF_ITEMS = (ReasonCode.PARSER_BROKEN, ReasonCode.FAILURES_RISING)
-_OF_SOURCES = (
-    ReasonCode.SOURCE_HELD,
-    ReasonCode.SOURCE_UNREACHABLE,
-    ReasonCode.SOURCE_INVALID,
-    ReasonCode.LOGIN_REFUSED,
-    ReasonCode.SYNC_FAILED,
-)
-_Keys = set[tuple[str, str]]
-"""Reason codes and subjects of incidents."""
 _HELP = {
     Reason.PARSE_ERROR: "open the file in its own program and save it again; an update with another parser retries it",
     Reason.PERMISSION_DENIED: "grant access to the item, then retry",
@@ -63,18 +52,14 @@ _HELP = {
 
 
 class TroubleKind(StrEnum):
-    """Kind of a trouble, worst first. `subject` identifies the trouble within its kind."""
+    """Kind of a trouble. `subject` identifies the trouble within its kind."""
 
     INCIDENT = "incident"
-    """An open incident that none of the others explains; the subject is its number."""
-    CHECK = "check"
-    """A failed check; the subject is its probe."""
+    """An open incident; the subject is its number."""
     HELD = "held"
-    """A source that is held."""
-    BREAKER = "breaker"
-    """An open circuit breaker of a host, or of a source that is not held; the subject is its key."""
+    """An open incident: a source is held."""
     DELETIONS = "deletions"
-    """Held deletions of a source."""
+    """An open incident: deletions of a source are held."""
     CLUSTER = "cluster"
     """Quarantined items with the same cause."""
     PAUSED = "paused"
@@ -85,16 +70,16 @@ class TroubleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TroubleRow:
-    """A problem, or an intended pause.
+    """A line of the list: an open incident, a cluster, or an intended pause.
 
     Attributes:
         subject: Identifies it within its kind.
         title: The problem in one line.
-        count: Number of items, deletions or failures; 0 where none are counted.
-        who, why: The actor of the decision, and the reason that was given, as the history has them.
+        count: Number of items or deletions; 0 where none are counted.
+        who, why: The actor of the decision to pause, and the reason that was given, as the history has them.
         help: The remedy.
         needs_person: Whether the badge counts it.
-        incident, reason: Number and reason code of the incident that it is, if it is one.
+        incident, reason: Number and reason code of the incident.
     """
 
     kind: TroubleKind
@@ -185,14 +170,12 @@ class DeletionsView:
 
 def trouble(ledger: Ledger, home: Home, unsaved: Sequence[Incident] = ()) -> TroubleView:
     """Return all problems and pauses. `unsaved`: as for `incidents.opened`."""
-    facts, open_now = _facts(ledger, home), opened(ledger, unsaved)
-    clusters = [(_cluster(one), _keys(_OF_ITEMS, one.by_source)) for one in ledger.quarantine.clusters()]
-    rows = [*_rows(ledger, facts), *clusters]
-    urgent = [
-        *(_incident(one) for one in open_now if not any(_key(one) in keys for _, keys in rows)),
-        *(_marked(row, next((one for one in open_now if _key(one) in keys), None)) for row, keys in rows),
-    ]
-    return TroubleView((*urgent, *_intended(ledger, home, facts.sources)), len(urgent), facts.checked)
+    report, sources = HealthReport.read(home), ledger.sources.all()
+    held = {f"source:{source.name}" for source in sources if source.state == "held"}
+    deletions = {f"source:{hold.source}": hold.count for hold in ledger.intake.holds()}
+    urgent = [_incident(one, held, deletions) for one in _incidents(ledger, unsaved)]
+    urgent += [_cluster(one) for one in ledger.quarantine.clusters()]
+    return TroubleView((*urgent, *_intended(ledger, home, sources)), len(urgent), report.at if report else None)
 
 
 def closed(ledger: Ledger) -> tuple[ClosedTrouble, ...]:
@@ -209,18 +192,15 @@ def closed(ledger: Ledger) -> tuple[ClosedTrouble, ...]:
     ]
     incidents = [
         ClosedTrouble(f"{one.about}: {one.message}", "is over", one.closed_at, incident=one.id)
-        for one in closed_since(ledger, since, _CLOSED)
-        if one.closed_at
+        for one in ledger.incidents.closed(limit=_CLOSED).rows
+        if one.closed_at and one.closed_at >= since
     ]
     return tuple(sorted([*decided, *items, *incidents], key=lambda one: one.at, reverse=True)[:_CLOSED])
 
 
-def number(ledger: Ledger, home: Home, unsaved: Sequence[Incident] = ()) -> int:
+def number(ledger: Ledger, unsaved: Sequence[Incident] = ()) -> int:
     """Return the number of troubles that need a person. Cheap."""
-    rows, causes = [*_rows(ledger, _facts(ledger, home))], ledger.quarantine.causes()
-    explained = {key for _, keys in rows for key in keys}
-    rest = [one for one in opened(ledger, unsaved) if _key(one) not in explained]
-    return len(rows) + causes + sum(not (causes and one.reason in _OF_ITEMS) for one in rest)
+    return len(_incidents(ledger, unsaved)) + ledger.quarantine.causes()
 
 
 def cluster(
@@ -266,99 +246,21 @@ def problem_and_remedy(message: str, reason: Reason) -> tuple[str, str]:
     return problem, remedy or _HELP[reason]
 
 
-class _Facts(NamedTuple):
-    sources: list[Source]
-    checked: datetime | None
-    failed: list[Finding]
-    held: list[Source]
-    breakers: list[OpenBreaker]
-    holds: list[Hold]
+def _incidents(ledger: Ledger, unsaved: Sequence[Incident]) -> list[IncidentView]:
+    """Return the open incidents. That many items of a source fail is told by the causes of its quarantine."""
+    stats = ledger.quarantine.stats()
+    return [one for one in opened(ledger, unsaved) if not (one.reason in OF_ITEMS and stats.get(one.about))]
 
 
-def _facts(ledger: Ledger, home: Home) -> _Facts:
-    """Return each problem once, without the quarantine: a held source explains its breaker and its failed check."""
-    report = HealthReport.read(home)
-    sources = ledger.sources.all()
-    held = [source for source in sources if source.state == "held"]
-    explained = {f"source:{source.name}" for source in held}
-    breakers = [one for one in open_breakers(ledger) if one.key not in explained]
-    explained |= {one.key for one in breakers}
-    failed = report.failures(ledger.now()) if report else ()
-    return _Facts(
-        sources,
-        report.at if report else None,
-        [finding for finding in failed if finding.probe.replace(" ", ":", 1) not in explained],
-        held,
-        breakers,
-        ledger.intake.holds(),
-    )
-
-
-def _rows(ledger: Ledger, facts: _Facts) -> Iterator[tuple[TroubleRow, _Keys]]:
-    """Yield each problem but the quarantine, with the incidents that it may be."""
-    for one in facts.failed:
-        row = TroubleRow(TroubleKind.CHECK, one.probe, one.message, one.remedy, since=facts.checked)
-        yield row, {(one.reason, one.subject)}
-    for source in facts.held:
-        yield _stopped(ledger, source, TroubleKind.HELD), _keys(_OF_SOURCES, [source.name])
-    for breaker in facts.breakers:
-        kind, _, name = breaker.key.partition(":")
-        yield _breaker(breaker), _keys(_OF_SOURCES, [name] if kind == "source" else [])
-    for hold in facts.holds:
-        yield _deletions(hold), _keys((ReasonCode.DELETIONS_HELD,), [hold.source])
-
-
-def _keys(reasons: Iterable[ReasonCode], sources: Iterable[str]) -> _Keys:
-    names = [*sources]
-    return {(reason.value, f"source:{name}") for reason in reasons for name in names}
-
-
-def _key(one: IncidentView) -> tuple[str, str]:
-    return one.reason, one.subject
-
-
-def _marked(row: TroubleRow, one: IncidentView | None) -> TroubleRow:
-    return row if one is None else replace(row, incident=one.id or None, reason=one.reason, since=one.opened_at)
-
-
-def _incident(one: IncidentView) -> TroubleRow:
-    text = f"{one.about}: {one.message}"
-    return _marked(TroubleRow(TroubleKind.INCIDENT, str(one.id), text, one.remedy), one)
-
-
-def _stopped(ledger: Ledger, source: Source, kind: TroubleKind) -> TroubleRow:
-    """Return a source that is held or paused, with the decision."""
-    decision = next(iter(ledger.history.decisions([source.state], 1, source.id)), None)
+def _incident(one: IncidentView, held: Container[str], deletions: Mapping[str, int]) -> TroubleRow:
+    kind, subject, title, count = TroubleKind.INCIDENT, str(one.id), f"{one.about}: {one.message}", 0
+    if one.reason in UNREAD and one.subject in held:
+        kind, subject, title = TroubleKind.HELD, one.about, one.message
+    elif one.reason == ReasonCode.DELETIONS_HELD:
+        kind, subject, title, count = TroubleKind.DELETIONS, one.about, one.message, deletions.get(one.subject, 0)
     return TroubleRow(
-        kind,
-        source.name,
-        source.state_reason or ("repeated failures" if kind is TroubleKind.HELD else "paused by an operator"),
-        "correct the cause, then resume it" if kind is TroubleKind.HELD else "resume it",
-        source.failures if kind is TroubleKind.HELD else 0,
-        since=decision.at if decision else None,
-        who=decision.actor if decision else None,
-        why=decision.reason if decision else None,
-        needs_person=kind is TroubleKind.HELD,
+        kind, subject, title, one.remedy, count, one.opened_at, incident=one.id or None, reason=one.reason
     )
-
-
-def _breaker(found: OpenBreaker) -> TroubleRow:
-    name = found.key.partition(":")[2]
-    again = "it is tried again by itself" if found.until else "nothing is read until it is reset"
-    return TroubleRow(
-        TroubleKind.BREAKER,
-        found.key,
-        f"{name}: {found.why}",
-        f"check its address and login; {again}",
-        found.failures,
-        since=found.opened,
-        until=found.until,
-    )
-
-
-def _deletions(hold: Hold) -> TroubleRow:
-    text = "look at what is gone, then delete the documents or keep them"
-    return TroubleRow(TroubleKind.DELETIONS, hold.source, hold.reason, text, hold.count, since=hold.held)
 
 
 def _cluster(found: Cluster) -> TroubleRow:
@@ -371,25 +273,26 @@ def _intended(ledger: Ledger, home: Home, sources: Iterable[Source]) -> Iterator
     report = ServerReport.read(home)
     for source in sources:
         if source.state == "paused":
-            yield _stopped(ledger, source, TroubleKind.PAUSED)
+            decision = next(iter(ledger.history.decisions(["paused"], 1, source.id)), None)
+            title = source.state_reason or "paused by an operator"
+            yield _pause(TroubleKind.PAUSED, source.name, title, "resume it", decision)
         elif report and source.state == "active" and source.name in report.paused:
-            yield TroubleRow(TroubleKind.PAUSED, source.name, SWITCHED_OFF, "resume it", needs_person=False)
+            yield _pause(TroubleKind.PAUSED, source.name, SWITCHED_OFF, "resume it", None)
     rules, now = ledger.throttles.all(), ledger.now()
     decisions = ledger.history.decisions(["paused", "throttle set"], _DECISIONS) if rules else []
     for row in rules:
         until = blocked_until(windows_of(row.rule), now)
         if not row.rule.paused and until is None:
             continue
-        kind = TroubleKind.PAUSED if row.rule.paused else TroubleKind.BLACKOUT
         latest = [one for one in decisions if (one.reason or "").startswith(f"{row.scope}: ")][-1:]
-        yield TroubleRow(
-            kind,
-            row.scope,
-            "paused by an operator" if row.rule.paused else "blackout window",
-            "resume it" if row.rule.paused else "wait, or clear the rule",
-            since=row.changed,
-            until=None if row.rule.paused else until,
-            who=latest[0].actor if latest else None,
-            why=latest[0].reason if latest else None,
-            needs_person=False,
-        )
+        decision = latest[0] if latest else None
+        if row.rule.paused:
+            found = _pause(TroubleKind.PAUSED, row.scope, "paused by an operator", "resume it", decision)
+        else:
+            found = _pause(TroubleKind.BLACKOUT, row.scope, "blackout window", "wait, or clear the rule", decision)
+        yield replace(found, since=row.changed, until=None if row.rule.paused else until)
+
+
+def _pause(kind: TroubleKind, subject: str, title: str, remedy: str, decision: Event | None) -> TroubleRow:
+    since, who, why = (decision.at, decision.actor, decision.reason) if decision else (None, None, None)
+    return TroubleRow(kind, subject, title, remedy, since=since, who=who, why=why, needs_person=False)

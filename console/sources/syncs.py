@@ -217,7 +217,7 @@ def _earlier(name: str, last: Mapping[str, Any], started: datetime) -> str:
 def _disk_is_nearly_full() -> bool:
     from catchment.views import health
 
-    return health.disk(session.home().path).verdict is health.Verdict.FAIL
+    return health.disk(session.home().path).verdict == "fail"
 
 
 class _Progress:

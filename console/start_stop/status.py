@@ -25,7 +25,6 @@ Fields = Mapping[str, Any]
 """The fields of a view."""
 
 _SHOWN = "meaning", "sources", "hosts", "machines", "sinks", "raw_bytes", "backfills"
-_SOON_DAYS = 7
 _WATCH_SECONDS = 2.0
 _WEB_START = timedelta(minutes=2)
 """Time for the start of the web process, which starts last."""
@@ -145,21 +144,15 @@ def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -
     else:
         render.say("Catchment is not running; start it with `catchment up --detach`")
     if worker:
-        line = f"Worker: {worker.running} running, {worker.waiting} waiting, at most {worker.limit} at once"
-        if worker.limit < worker.cap:
-            line += f" (reduced from {worker.cap}: processor {worker.cpu:.0%}, memory {worker.memory:.0%} in use)"
-        render.say(line)
-        if worker.problem:
-            text = f"Worker: {worker.problem} several times in a row; runs wait, see `catchment logs worker`"
-            render.say(render.paint(render.clean(text), "yellow"))
+        from catchment.views import health
+
+        now = datetime.now(UTC)
+        load = health.worker(now, worker, now)
+        text = "; ".join(filter(None, (f"Worker: {load.message}", load.remedy)))
+        render.say(render.paint(render.clean(text), "yellow") if load.remedy else text)
     if found["meaning"] and found["meaning"]["total"]:
         text = render.clean(found["meaning_text"])
         render.say(f"{text[0].upper()}{text[1:]}")
-    for host in found["machines"]:
-        if host["problem"]:
-            since = f" (last beat {render.when(host['last_beat'])})" if host["state"] == "silent" else ""
-            text = f"Host {host['name']}: {host['problem']}{since}; see `catchment hosts`"
-            render.say(render.paint(text, "yellow"))
     if found["raw_bytes"]:
         render.say(f"Raw content: {render.size(found['raw_bytes'])}")
     if server and (failed := found["failed_checks"]):
@@ -180,13 +173,10 @@ def _print(server: Running | None, found: Fields, worker: WorkerStatus | None) -
         progress = f"{one['done']:,} of {one['total']:,} done"
         render.say(f"{one['source']}: backfill {one['id']} {one['state']}, {progress}")
     for sink in found["sinks"]:
-        if sink["error"]:
-            text = f"Sink {sink['name']}: {render.clean(sink['error'])}"
-            render.say(render.paint(text, "yellow"))
-        elif sink["state"] == "paused" or sink["waiting"]:
+        if not sink["error"] and (sink["state"] == "paused" or sink["waiting"]):
             render.say(f"Sink {sink['name']}: {sink['state']}, {render.count(sink['waiting'], 'document')} waiting")
-    for warning in _warnings(found["sources"]):
-        render.say(render.paint(warning, "yellow"))
+    for warning in _warnings(found):
+        render.say(render.paint(render.clean(warning), "yellow"))
 
 
 def _row(source: Fields) -> tuple[object, ...]:
@@ -240,37 +230,13 @@ def _until(moment: datetime | None) -> str:
     return f" until {render.clock(moment)}" if moment else ""
 
 
-def _consent(name: str, consent: Fields) -> str:
-    """Return a line about consent that is missing or expires soon, or an empty text."""
-    command = f"`catchment consent give {name}`"
-    match consent["state"]:
-        case "given":
-            ends = consent["until"]
-            soon = ends is not None and (ends - datetime.now(UTC)).days < _SOON_DAYS
-            return f"{name}: consent expires {render.when(ends)}; renew it with {command}" if soon else ""
-        case "purging":
-            return f"{name}: deletion of revoked data is incomplete; finish it with `catchment consent revoke {name}`"
-        case state:
-            problems = {"asked": "no consent given", "expired": "consent expired"}
-            return f"{name}: {problems.get(state, 'consent withdrawn')}; give it with {command}"
-
-
-def _warnings(sources: Iterable[Fields]) -> Iterator[str]:
-    for source in sources:
-        name, state, reason, watch = source["name"], source["state"], source["state_reason"], source["watch"]
-        if source["consent"] and (consent := _consent(name, source["consent"])):
-            yield consent
-        if state in ("held", "paused"):
-            details = f" ({render.clean(reason)})" if reason else ""
-            yield f"{name}: {state}{details}; resume with `catchment sources resume {name}`"
-        # Then the error of the last sync and the state of the folder are the same fact.
-        is_told = state == "held" and reason
-        if source["last_sync"] and (error := source["last_sync"]["error"]) and not is_told:
-            yield f"{name}: last sync failed: {render.clean(error)}"
-        if watch and watch["reason"] and not is_told:
-            yield f"{name}: {render.clean(watch['reason'])}; {watch['remedy']}"
-        if held := source["held_deletions"]:
-            deletions = render.count(held, "deletion")
-            yield f"{name}: {deletions} held for confirmation; see `catchment deletions list {name}`"
+def _warnings(found: Fields) -> Iterator[str]:
+    for one in found["problems"]:
+        if one["reason"] != "host.throttled":  # The line about the limit also has its end.
+            yield f"{one['subject'].partition(':')[2]}: {one['message']}; {one['remedy']}"
+    for source in found["sources"]:
+        name, details = source["name"], f" ({source['state_reason']})" if source["state_reason"] else ""
+        if source["state"] == "paused":
+            yield f"{name}: paused{details}; resume with `catchment sources resume {name}`"
         if quarantined := source["jobs"].get("quarantined", 0):
             yield f"{name}: {quarantined} in quarantine; see `catchment quarantine list --source {name}`"

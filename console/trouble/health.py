@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from console import arguments, render, session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catchment.views.health import Finding
+    from catchment.telemetry.incidents import Condition
 
 
 def health(as_json: arguments.Json = False) -> int:
@@ -25,26 +25,15 @@ def health(as_json: arguments.Json = False) -> int:
     return show(examine(session.home()), as_json)
 
 
-def show(findings: Sequence[Finding], as_json: bool) -> int:
-    """Print findings with their remedies. Return the exit code."""
-    from catchment.views.health import Verdict, worst
+def show(found: Sequence[Condition], as_json: bool) -> int:
+    """Print conditions with their remedies. Return the exit code."""
+    from catchment.telemetry.incidents import worst
 
-    verdict = worst(findings)
+    verdict = worst(found)
     if as_json:
-        render.show_json({"verdict": verdict, "findings": [_plain(finding) for finding in findings]})
-        return int(verdict is Verdict.FAIL)
-    rows = [
-        (finding.probe, finding.verdict.value, finding.message + (f" → {finding.remedy}" if finding.remedy else ""))
-        for finding in findings
-    ]
-    render.show_table(("PROBE", "VERDICT", "FINDING"), rows, states={"VERDICT"})
-    return int(verdict is Verdict.FAIL)
-
-
-def _plain(finding: Finding) -> dict[str, Any]:
-    return {
-        "probe": finding.probe,
-        "verdict": finding.verdict,
-        "said": finding.message,
-        "remedy": finding.remedy,
-    }
+        findings = [render.picked(one, "probe", "verdict", "remedy") | {"said": one.message} for one in found]
+        render.show_json({"verdict": verdict, "findings": findings})
+    else:
+        rows = [(one.probe, one.verdict, one.message + (f" → {one.remedy}" if one.remedy else "")) for one in found]
+        render.show_table(("PROBE", "VERDICT", "FINDING"), rows, states={"VERDICT"})
+    return int(verdict == "fail")

@@ -9,9 +9,9 @@ from datetime import datetime
 
 from catchment.contracts import Guarded
 from catchment.errors import BadInput, NotFound
-from catchment.ledger import Ledger
+from catchment.ledger import WHOLE, Ledger
 from catchment.sync import revoke as purge
-from catchment.sync.preflight import WHOLE, consented, scopes_of
+from catchment.sync.preflight import consented, scopes_of
 from catchment.sync.revoke import Extent, PurgeProof
 from deployments.actions.desk import Desk, known
 from deployments.sources.entries import Timing

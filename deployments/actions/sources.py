@@ -12,11 +12,11 @@ from typing import Any
 
 from catchment.content import copies_in_memory
 from catchment.errors import BadInput, CatchmentError, HomeUnavailable, NoConsent, NotFound, Refused, TryAgain
-from catchment.ledger import ConsentState, Ledger, Source
+from catchment.ledger import WHOLE, ConsentState, Ledger, Source
 from catchment.model import leaves
 from catchment.runtime import atomic_files
 from catchment.sync.kept_raw import forget_raw
-from catchment.sync.preflight import WHOLE, probe, scopes_of
+from catchment.sync.preflight import probe, scopes_of
 from catchment.sync.revoke import forget_files
 from deployments.actions import consents, syncs
 from deployments.actions.desk import Desk, known

@@ -82,8 +82,6 @@ def require_runnable(desk: Desk, entry: SourceEntry) -> None:
     source = None
     with suppress(NotFound), desk.reading() as ledger:
         source = ledger.sources.get(entry.name)
-    if source is not None and source.state in ("held", "paused"):
-        details = f" ({source.state_reason})" if source.state_reason else ""
-        error = TryAgain if source.state == "held" else Refused
-        raise error(f"{entry.name}: {source.state}{details}; resume with `catchment sources resume {entry.name}`")
+    if source is not None and source.refusal:
+        raise (TryAgain if source.state == "held" else Refused)(source.refusal)
     consents.require(desk, entry)

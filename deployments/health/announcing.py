@@ -133,7 +133,7 @@ class Announcer:
     def announce(self, incident: Incident) -> None:
         """Announce that an incident opened or closed."""
         with self._changed:
-            if incident.closed is not None:
+            if incident.closed_at is not None:
                 self._closed.add(incident.identity)
             self._add("event", incident)
             try:
@@ -171,8 +171,8 @@ class Announcer:
 
     def _concerns(self, settings: AlertSettings, incident: Incident) -> bool:
         """Whether to send messages: of these reasons, and not again within the cooldown."""
-        if incident.reason not in settings.reasons or incident.closed is not None:
-            return incident.closed is not None
+        if incident.reason not in settings.reasons or incident.closed_at is not None:
+            return incident.closed_at is not None
         key, now = (incident.reason, incident.subject), self._clock()
         if now - self._announced.get(key, -settings.cooldown) < settings.cooldown:
             return False
@@ -182,7 +182,7 @@ class Announcer:
     def _is_pointless(self, delivery: _Delivery) -> bool:
         """Whether an incident closed before its start could be sent: then its end is not sent, either."""
         identity = delivery.incident.identity
-        if delivery.incident.closed is None:
+        if delivery.incident.closed_at is None:
             return identity in self._closed
         return (delivery.channel, identity) not in self._sent
 
@@ -223,11 +223,11 @@ class Announcer:
     def _emit(self, incident: Incident) -> None:
         """Emit an event with the reason code and the number, and no private data."""
         resource = {
-            "prefect.resource.id": f"{EVENT}.{incident.number}",
-            "prefect.resource.name": f"incident {incident.number}",
+            "prefect.resource.id": f"{EVENT}.{incident.id}",
+            "prefect.resource.name": f"incident {incident.id}",
             "catchment.reason": incident.reason,
         }
-        facts = {"reason": incident.reason, "number": incident.number}
+        facts = {"reason": incident.reason, "number": incident.id}
         with api(require_running(self._home)) as client:
             client.emit(f"{EVENT}.{_verb(incident)}", resource, facts).raise_for_status()
 
@@ -269,21 +269,20 @@ def _connected(settings: MailSettings, context: ssl.SSLContext | None) -> smtpli
 
 
 def _verb(incident: Incident) -> str:
-    return "opened" if incident.closed is None else "closed"
+    return "opened" if incident.closed_at is None else "closed"
 
 
 def _title(incident: Incident) -> str:
-    about = incident.subject.partition(":")[2] or "Catchment"
-    return " ".join(f"{about}: {'' if incident.closed is None else 'solved: '}{incident.message}".split())
+    return " ".join(f"{incident.about}: {'' if incident.closed_at is None else 'solved: '}{incident.message}".split())
 
 
 def _text(incident: Incident) -> str:
-    lines = [f"{_title(incident)}.", "", f"Since: {incident.opened.astimezone():%Y-%m-%d %H:%M}"]
-    if incident.closed is None:
+    lines = [f"{_title(incident)}.", "", f"Since: {incident.opened_at.astimezone():%Y-%m-%d %H:%M}"]
+    if incident.closed_at is None:
         lines.append(f"What helps: {incident.remedy}")
     else:
-        lines.append(f"Until: {incident.closed.astimezone():%Y-%m-%d %H:%M}")
+        lines.append(f"Until: {incident.closed_at.astimezone():%Y-%m-%d %H:%M}")
     lines.append(f"Reason code: {incident.reason}")
-    if incident.number:
-        lines.append(f"More: catchment incidents show {incident.number}")
+    if incident.id:
+        lines.append(f"More: catchment incidents show {incident.id}")
     return "\n".join(lines) + "\n"

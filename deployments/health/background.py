@@ -8,8 +8,8 @@ from __future__ import annotations
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.search.meaning.meaning_status import MeaningStatus
+from catchment.telemetry.incidents import Condition
 from catchment.views import health
-from catchment.views.health import Finding
 from deployments.server.client import Client, api
 from deployments.server.environment import POOL
 from deployments.server.planned import own_queues
@@ -18,7 +18,7 @@ from deployments.server.running import Running
 _ENDED = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
 
 
-def examine(home: Home, state: Running | None = None) -> list[Finding]:
+def examine(home: Home, state: Running | None = None) -> list[Condition]:
     """Check the embeddings, the sinks and, if the server runs, the last runs of `embed` and `upkeep`. Raises TryAgain."""
     embed = upkeep = ""
     if state is not None:
@@ -26,11 +26,11 @@ def examine(home: Home, state: Running | None = None) -> list[Finding]:
             embed, upkeep = _failure(client, home, "embed"), _failure(client, home, "upkeep")
     findings = [health.upkeep(upkeep)] if upkeep else []
 
-    def of_ledger(ledger: Ledger) -> list[Finding]:
+    def of_ledger(ledger: Ledger) -> list[Condition]:
         sinks = [health.sink(sink, ledger.now()) for sink in ledger.outbox.all()]
         return [health.embeddings(MeaningStatus.read(home, ledger), embed), *sinks]
 
-    return findings + Ledger.ask(home, of_ledger, list[Finding]())
+    return findings + Ledger.ask(home, of_ledger, list[Condition]())
 
 
 def _failure(client: Client, home: Home, tag: str) -> str:

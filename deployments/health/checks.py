@@ -19,14 +19,13 @@ from catchment.runtime import secret_references, watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
 from catchment.runtime.server_report import ServerReport
-from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.web_process import WebAddress, is_live, last_start
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.sync.preflight import scopes_of
-from catchment.telemetry.incidents import ReasonCode
+from catchment.telemetry.incidents import OK, WARN, Condition, ReasonCode
 from catchment.views import health
-from catchment.views.health import Finding, SchedulePlan, SourceHealth, Verdict
 from catchment.views.sources import state_of
+from catchment.views.telemetry import conditions
 from deployments.health import background, logins, machine
 from deployments.health.announcing import AlertSettings
 from deployments.server.client import Client, api, everything, read_blocks_of
@@ -40,17 +39,18 @@ _PAGE = 200
 _VARIABLE = "env:"
 
 T = TypeVar("T")
+_Known = tuple[Mapping[str, Source], Mapping[str, Condition], Mapping[str, datetime | None]]
 
 
-def examine(home: Home) -> list[Finding]:
+def examine(home: Home) -> list[Condition]:
     """Run all checks. Takes up to ten seconds if sources do not answer: they are probed in parallel."""
     now = datetime.now(UTC)
-    findings = [*machine.prefect_version(), health.disk(home.path), health.ledger(home, health.last_check(home), now)]
-    findings += health.raw_content(home)
+    ledger = health.ledger(health.opened(home), health.last_check(home), now)
+    findings = [*machine.prefect_version(), health.disk(home.path), ledger, *health.raw_content(home)]
     changes = transition(home)
     state = None if changes else running(home)
     if state and state.is_elsewhere:
-        findings += [Finding("server", Verdict.WARN, ELSEWHERE, "run the command there"), *background.examine(home)]
+        findings += [Condition("server", WARN, ELSEWHERE, "run the command there"), *background.examine(home)]
         state = None
     elif state:
         findings += _served(home, state, now)
@@ -62,25 +62,25 @@ def examine(home: Home) -> list[Finding]:
     try:
         entries = SourcesFile.load(home.sources_file).entries
     except CatchmentError as error:
-        problem, _, remedy = str(error).partition("; ")
-        remedy = remedy or "catchment config validate"
-        return [*findings, Finding("sources", Verdict.FAIL, problem, remedy, ReasonCode.SETTINGS_INVALID)]
+        return [*findings, _invalid("sources", error)]
     try:
         AlertSettings.load(home)
     except CatchmentError as error:
-        problem, _, remedy = str(error).partition("; ")
-        findings.append(Finding("alerts", Verdict.FAIL, problem, remedy, ReasonCode.SETTINGS_INVALID))
-    watched = watch_status.read(home) if state else None
+        findings.append(_invalid("alerts", error))
     if state:
-        findings.append(health.watcher(sum(entry.watch for entry in entries), watched is not None))
+        is_watched = watch_status.read(home) is not None
+        findings.append(health.watcher(sum(entry.watch for entry in entries), is_watched))
         read_blocks_of(state)
-    findings += [each for each in logins.examine(home, entries, state) if each.verdict is not Verdict.OK]
+    findings += [each for each in logins.examine(home, entries, state) if each.verdict is not OK]
     elsewhere = changes is not None or (state is not None and state.pid != os.getpid())
-    standings = _standings(home, entries, watched, latest_report(home), elsewhere=elsewhere)
-    return findings + [health.source(standing, now) for standing in standings]
+    return findings + _sources(home, entries, latest_report(home), now, elsewhere=elsewhere)
 
 
-def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
+def _invalid(probe: str, error: CatchmentError) -> Condition:
+    return Condition.of_error(probe, error, "catchment config validate", ReasonCode.SETTINGS_INVALID)
+
+
+def _served(home: Home, state: Running, now: datetime) -> list[Condition]:
     """The checks that need the server's answers."""
     try:
         with api(state, timeout=5) as client:
@@ -89,10 +89,10 @@ def _served(home: Home, state: Running, now: datetime) -> list[Finding]:
     except TryAgain:
         return [health.server(True, False, at=state.server), *background.examine(home)]
     online = health.worker(heard, WorkerStatus.read(home), now)
-    return [health.server(True, True), health.scheduler(plan, now), online, *behind]
+    return [health.server(True, True), plan, online, *behind]
 
 
-def _plan(client: Client, queues: dict[str, Any], now: datetime) -> SchedulePlan:
+def _plan(client: Client, queues: dict[str, Any], now: datetime) -> Condition:
     deployments = everything(client, "deployments", queues)
     schedules = [s for one in deployments if not one["paused"] for s in one["schedules"] if s["active"]]
     query = {
@@ -105,9 +105,7 @@ def _plan(client: Client, queues: dict[str, Any], now: datetime) -> SchedulePlan
     runs = _filter(client, "flow_runs", query)
     # A second run of a source waits for the first (AwaitingConcurrencySlot). That run is not late.
     due = [_moment(run["next_scheduled_start_time"]) for run in runs if run["state_name"] in ("Scheduled", "Late")]
-    moments = [moment for moment in due if moment is not None]
-    coming = [moment for moment in moments if moment > now]
-    return SchedulePlan(len(schedules), len(runs), min(coming, default=None), tuple(m for m in moments if m <= now))
+    return health.scheduler(len(schedules), len(runs), [moment for moment in due if moment is not None], now)
 
 
 def _heard(client: Client, home: Home) -> datetime | None:
@@ -126,24 +124,42 @@ def _moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _standings(
-    home: Home,
-    entries: tuple[SourceEntry, ...],
-    watched: Mapping[str, WatchState] | None,
-    report: ServerReport | None,
-    *,
-    elsewhere: bool,
-) -> list[SourceHealth]:
+def _sources(
+    home: Home, entries: tuple[SourceEntry, ...], report: ServerReport | None, now: datetime, *, elsewhere: bool
+) -> list[Condition]:
     # A variable that is set for `up` may be unset for this caller, such as a cron job.
     unset = {entry.name: variable for entry in entries if elsewhere and (variable := _unset(entry))}
     probers = {entry.name: _prober(entry) for entry in entries if entry.name not in unset}
     reached = dict[str, CatchmentError | None].fromkeys(unset) | within(PROBE_SECONDS, probers)
+    silent = SourceUnavailable(f"no answer within {PROBE_SECONDS:.0f} s; check that its disk is connected")
+    nothing: _Known = {}, {}, {}
+    known, problems, good = Ledger.ask(home, lambda ledger: _known(home, ledger), nothing)
+    found = []
+    for entry in entries:
+        name = entry.name
+        state, reason = state_of(name, known.get(name), report)
+        found.append(
+            health.source(
+                name,
+                "paused" if name not in known and entry.paused else state,
+                reason,
+                reached.get(name, silent),
+                good.get(name),
+                now,
+                known=problems.get(f"source {name}") or problems.get(f"watch {name}"),
+                unset=unset.get(name),
+                is_read=_is_here(_connector(entry)),
+            )
+        )
+    return found
 
-    def standings(ledger: Ledger | None) -> list[SourceHealth]:
-        known = {source.name: source for source in ledger.sources.all()} if ledger else {}
-        return [_standing(entry, known.get(entry.name), ledger, reached, watched, report, unset) for entry in entries]
 
-    return Ledger.ask(home, standings, None) or standings(None)
+def _known(home: Home, ledger: Ledger) -> _Known:
+    """Return the sources of the ledger, their problems and the ends of their last good syncs, by name or probe."""
+    known = {source.name: source for source in ledger.sources.all()}
+    problems = {one.probe: one for one in conditions.present(ledger, home)}
+    good = {name: last.ended for name, one in known.items() if (last := ledger.syncs.last_good(one.id))}
+    return known, problems, good
 
 
 def _unset(entry: SourceEntry) -> str | None:
@@ -154,39 +170,6 @@ def _unset(entry: SourceEntry) -> str | None:
 
 def _secrets(entry: SourceEntry) -> list[str]:
     return [row.value for row in entry.settings.rows() if row.is_secret and row.value]
-
-
-def _standing(
-    entry: SourceEntry,
-    source: Source | None,
-    ledger: Ledger | None,
-    reached: Mapping[str, CatchmentError | None],
-    watched: Mapping[str, WatchState] | None,
-    report: ServerReport | None,
-    unset: Mapping[str, str],
-) -> SourceHealth:
-    recent = ledger.syncs.recent(source.id, limit=_PAGE) if ledger and source else []
-    syncs = [sync for sync in recent if not sync.is_undo]
-    last_good = next((sync.ended for sync in syncs if sync.outcome == "completed"), None)
-    ended = next((sync for sync in syncs if sync.outcome is not None), None)
-    fine = ended is None or ended.outcome in ("completed", "yielded", "cancelled")
-    failed = None if ended is None or fine else ended.error or ended.outcome
-    watch = watched.get(entry.name) if watched and entry.watch else None
-    badly = watch is not None and watch.state is not Watching.WATCHING
-    standing, reason = state_of(entry.name, source, report)
-    silent = SourceUnavailable(f"no answer within {PROBE_SECONDS:.0f} s; check that its disk is connected")
-    return SourceHealth(
-        entry.name,
-        "paused" if source is None and entry.paused else standing,
-        reason,
-        reached.get(entry.name, silent),
-        last_good,
-        failed,
-        watch.reason if watch and badly else "",
-        watch.remedy if watch and badly else "",
-        unset.get(entry.name),
-        is_read=_is_here(_connector(entry)),
-    )
 
 
 def _prober(entry: SourceEntry) -> Callable[[], CatchmentError | None]:

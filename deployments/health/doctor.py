@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from catchment.content.parsing import CODE
@@ -10,8 +11,8 @@ from catchment.ledger import Ledger
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import SWITCHED_OFF, ServerReport
+from catchment.telemetry.incidents import FAIL, OK, WARN, Condition
 from catchment.views import health
-from catchment.views.health import Finding, Verdict
 from catchment.views.sources import state_of
 from deployments.health import background, leftovers, logins, machine
 from deployments.server.planned import latest_report
@@ -19,15 +20,13 @@ from deployments.server.running import ELSEWHERE, running
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 
 
-def examine(home: Home) -> list[Finding]:
+def examine(home: Home) -> list[Condition]:
     """Check the machine, this home and, if the server is running, its runs and slots. Changes nothing."""
     state = running(home)
     entries, findings = _entries(home)
-    is_readable = not findings
+    written = None if findings else {entry.name: entry.kind for entry in entries}
     findings += [_inotify(home, entries), *machine.disks(home, entries)]
-    findings += Ledger.ask(
-        home, lambda ledger: _of_ledger(home, ledger, entries if is_readable else None), list[Finding]()
-    )
+    findings += Ledger.ask(home, lambda ledger: _of_ledger(home, ledger, written), list[Condition]())
     findings += logins.examine(home, entries, state)
     homes = leftovers.by_home()
     mine = homes.pop(home.path, [])
@@ -35,10 +34,10 @@ def examine(home: Home) -> list[Finding]:
     findings += [machine.clocks(home, state), *machine.growth(home), *machine.versions(home)]
     if state and state.listen:
         text = f"the page listens on {state.listen} for {state.host}; what it sends there is not encrypted"
-        findings.append(Finding("address", Verdict.OK, text))
+        findings.append(Condition("address", OK, text))
     findings += health.raw_content(home, deep=True)
     if state and state.is_elsewhere:
-        findings += [Finding("runs", Verdict.WARN, ELSEWHERE, "run the command there"), *background.examine(home)]
+        findings += [Condition("runs", WARN, ELSEWHERE, "run the command there"), *background.examine(home)]
     elif state is None:
         findings += background.examine(home)
     else:
@@ -46,7 +45,7 @@ def examine(home: Home) -> list[Finding]:
             findings += leftovers.in_prefect(home, state) + background.examine(home, state)
         except TryAgain:
             problem = "the Prefect server does not respond"
-            findings.append(Finding("runs", Verdict.FAIL, problem, "see `catchment health`"))
+            findings.append(Condition("runs", FAIL, problem, "see `catchment health`"))
     return findings
 
 
@@ -57,34 +56,29 @@ def mend(home: Home) -> None:
         leftovers.release_slots(state)
 
 
-def _entries(home: Home) -> tuple[tuple[SourceEntry, ...], list[Finding]]:
+def _entries(home: Home) -> tuple[tuple[SourceEntry, ...], list[Condition]]:
     try:
         return SourcesFile.load(home.sources_file).entries, []
     except CatchmentError as error:
-        problem, _, remedy = str(error).partition("; ")
-        return (), [Finding("sources", Verdict.FAIL, problem, remedy or "catchment config validate")]
+        return (), [Condition.of_error("sources", error, "catchment config validate")]
 
 
-def _of_ledger(home: Home, ledger: Ledger, entries: tuple[SourceEntry, ...] | None) -> list[Finding]:
-    """Check consents, jobs and the state of the sources. `entries`: of sources.yaml, if it can be read."""
+def _of_ledger(home: Home, ledger: Ledger, written: Mapping[str, str] | None) -> list[Condition]:
+    """Check consents and jobs, and compare the library with sources.yaml: the kind of each source; None with errors."""
     found = health.consents(ledger.consents.all(), datetime.now(UTC))
     found += health.released(ledger.queue.released(health.RELEASED_OFTEN)) + health.outdated(ledger, CODE)
-    if entries is None:
-        return found
-    sources = ledger.sources.all()
     if ledger.is_restore_unfinished:
         found.append(health.unfinished_restore())
-    else:
-        # Commands change sources.yaml and the library one after the other.
-        report, written = ServerReport.read(home), {entry.name: entry.kind for entry in entries}
+    elif written is not None:
+        # Commands change one after the other.
+        report, sources, latest = ServerReport.read(home), ledger.sources.all(), latest_report(home)
         others = (report.on.keys() if report else set()) - written.keys()
-        found += health.differences(written, [source for source in sources if source.name not in others])
-    latest = latest_report(home)
-    off = (source.name for source in sources if state_of(source.name, source, latest)[1] == SWITCHED_OFF)
-    return found + health.switched_off(off)
+        found += health.differences(written, [one for one in sources if one.name not in others])
+        found += health.switched_off(one.name for one in sources if state_of(one.name, one, latest)[1] == SWITCHED_OFF)
+    return found
 
 
-def _inotify(home: Home, entries: tuple[SourceEntry, ...]) -> Finding:
+def _inotify(home: Home, entries: tuple[SourceEntry, ...]) -> Condition:
     watched = watch_status.read(home) or {}
     ours = sum(state.folders for state in watched.values())
     used, instances = machine.inotify_used()

@@ -17,7 +17,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership, executes
 from catchment.runtime.watch_status import WatchReport
 from catchment.runtime.worker_status import WorkerStatus
-from catchment.views.health import Finding, Verdict
+from catchment.telemetry.incidents import FAIL, OK, WARN, Condition
 from deployments.server.client import Client, api, everything
 from deployments.server.environment import POOL
 from deployments.server.running import Running, running, starting, state_file
@@ -41,12 +41,12 @@ class Leak:
     used: int
 
 
-def files(home: Home) -> Finding:
+def files(home: Home) -> Condition:
     """Whether `run` has files of processes that no longer exist."""
     if stale := _stale(home):
         problem = f"{', '.join(path.name for path in stale)}: left by a process that has exited; harmless"
-        return Finding("locks", Verdict.WARN, problem, _MEND)
-    return Finding("locks", Verdict.OK, "no locks or files of exited processes")
+        return Condition("locks", WARN, problem, _MEND)
+    return Condition("locks", OK, "no locks or files of exited processes")
 
 
 def remove_files(home: Home) -> None:
@@ -65,16 +65,16 @@ def _stale(home: Home) -> list[Path]:
     return [path for path, state in recorded.items() if state is None and path.exists()]
 
 
-def processes(home: Home, pids: Iterable[int]) -> Finding:
+def processes(home: Home, pids: Iterable[int]) -> Condition:
     """Whether processes of this home remain while Catchment is not running. `pids` are the processes of this home."""
     left = sorted(pids)
     if running(home) is not None or not left:
-        return Finding("processes", Verdict.OK, "none left over")
+        return Condition("processes", OK, "none left over")
     kill = f"kill {' '.join(map(str, left))}"
     if starting(home) is not None:
         problem = "Catchment is starting, or hangs during the start"
-        return Finding("processes", Verdict.WARN, problem, f"wait two minutes; if nothing happens: {kill}")
-    return Finding("processes", Verdict.WARN, f"{len(left)} still running although Catchment is stopped", kill)
+        return Condition("processes", WARN, problem, f"wait two minutes; if nothing happens: {kill}")
+    return Condition("processes", WARN, f"{len(left)} still running although Catchment is stopped", kill)
 
 
 def by_home() -> dict[Path, list[int]]:
@@ -88,7 +88,7 @@ def by_home() -> dict[Path, list[int]]:
     return found
 
 
-def in_prefect(home: Home, state: Running) -> list[Finding]:
+def in_prefect(home: Home, state: Running) -> list[Condition]:
     """Whether the server counts runs without a process, or slots without a run. Raises TryAgain."""
     with api(state) as client:
         active, leaks = _active(client, home), _leaks(client)
@@ -96,9 +96,9 @@ def in_prefect(home: Home, state: Running) -> list[Finding]:
     if leaks:
         slots = "slot is" if len(leaks) == 1 else "slots are"
         problem = f"{len(leaks)} concurrency {slots} held by no run; runs that need them never start"
-        found.append(Finding("slots", Verdict.FAIL, problem, _MEND))
+        found.append(Condition("slots", FAIL, problem, _MEND))
     else:
-        found.append(Finding("slots", Verdict.OK, "no leaked concurrency slots"))
+        found.append(Condition("slots", OK, "no leaked concurrency slots"))
     return found
 
 
@@ -109,12 +109,12 @@ def release_slots(state: Running) -> None:
             client.patch(f"/v2/concurrency_limits/{leak.id}", json={"active_slots": leak.used}).raise_for_status()
 
 
-def _runs(worker: WorkerStatus | None, active: list[dict[str, Any]]) -> Finding:
+def _runs(worker: WorkerStatus | None, active: list[dict[str, Any]]) -> Condition:
     """Whether the worker executes every run that the server has counted as active for a minute."""
     now = datetime.now(UTC)
     if worker is not None and not worker.is_current(now):
         problem = "the worker cannot record which runs it executes, so dead runs are not detected"
-        return Finding("runs", Verdict.WARN, problem, "make room on the disk of the home folder")
+        return Condition("runs", WARN, problem, "make room on the disk of the home folder")
     executing = worker.runs if worker is not None else ()
     lost = Counter(
         run["state_name"]
@@ -122,10 +122,10 @@ def _runs(worker: WorkerStatus | None, active: list[dict[str, Any]]) -> Finding:
         if run["id"] not in executing and now - datetime.fromisoformat(run["state"]["timestamp"]) > _STILL_FOR
     )
     if not lost:
-        return Finding("runs", Verdict.OK, "the worker executes all active runs")
+        return Condition("runs", OK, "the worker executes all active runs")
     problem = f"no worker executes {', '.join(f'{number} {name}' for name, number in lost.items())}"
     restart = "wait a minute for the worker to correct them; otherwise: catchment down && catchment up --detach"
-    return Finding("runs", Verdict.FAIL, problem, restart)
+    return Condition("runs", FAIL, problem, restart)
 
 
 def _active(client: Client, home: Home) -> list[dict[str, Any]]:

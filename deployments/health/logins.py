@@ -9,8 +9,7 @@ from catchment.errors import CatchmentError
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.secret_references import resolve
-from catchment.telemetry.incidents import ReasonCode
-from catchment.views.health import Finding, Verdict
+from catchment.telemetry.incidents import FAIL, OK, WARN, Condition, ReasonCode, Verdict
 from connectors.imap.auth import MARK, TokenExpiry, expiry_of
 from connectors.imap.settings import ImapSettings
 from deployments.server.client import read_blocks_of
@@ -22,7 +21,7 @@ _ANEW = "authorize the access again, and replace the old refresh token by the ne
 _FRESH = "check that the program that renews the token is running"
 
 
-def examine(home: Home, entries: Iterable[SourceEntry], state: Running | None) -> list[Finding]:
+def examine(home: Home, entries: Iterable[SourceEntry], state: Running | None) -> list[Condition]:
     """Report when each OAuth2 login expires, and the remedy. `state`: the server, if it is running; it may hold tokens."""
     accounts = {entry.name: entry.settings for entry in entries if isinstance(entry.settings, ImapSettings)}
     mine = {name: settings for name, settings in accounts.items() if settings.uses_tokens}
@@ -39,41 +38,39 @@ def examine(home: Home, entries: Iterable[SourceEntry], state: Running | None) -
     ]
 
 
-def _of_token(name: str, reference: str) -> Finding:
+def _of_token(name: str, reference: str) -> Condition:
     try:
         ends = expiry_of(resolve(reference))
     except CatchmentError as error:
         problem, _, remedy = str(error).partition("; ")
+        text = f"cannot read the token: {problem}"
         # A variable that is set for `up` may be unset here, and reading a block needs a running server.
-        elsewhere = reference.startswith(("env:", "block:"))
-        verdict = Verdict.OK if elsewhere else Verdict.FAIL
-        text = f"{name}: cannot read the token: {problem}"
-        return Finding("logins", verdict, text, "" if elsewhere else remedy, ReasonCode.LOGIN_EXPIRING, name)
-    return _finding(name, ends, timedelta(), _FRESH)
+        is_elsewhere = reference.startswith(("env:", "block:"))
+        return _login(name, OK, text) if is_elsewhere else _login(name, FAIL, text, remedy)
+    return _until(name, ends, timedelta(), _FRESH)
 
 
-def _of_refresh_token(name: str, standing: TokenExpiry) -> Finding:
+def _of_refresh_token(name: str, standing: TokenExpiry) -> Condition:
     if not standing.kept:
-        problem = f"{name}: the provider issued a new refresh token, which could not be stored in place of the old one"
-        remedy = "store it as file: or keyring:, and make that writable"
-        return Finding("logins", Verdict.WARN, problem, remedy, ReasonCode.LOGIN_EXPIRING, name)
-    return _finding(name, standing.ends, _SOON, _ANEW)
+        text = "the provider issued a new refresh token, which could not be stored in place of the old one"
+        return _login(name, WARN, text, "store it as file: or keyring:, and make that writable")
+    return _until(name, standing.ends, _SOON, _ANEW)
 
 
-def _finding(name: str, ends: datetime | None, soon: timedelta, remedy: str) -> Finding:
+def _until(name: str, ends: datetime | None, soon: timedelta, remedy: str) -> Condition:
     # The first and the last year may have no local time.
     if ends is None or ends.year in (1, 9999):
-        return Finding("logins", Verdict.OK, f"{name}: the expiry of the login is unknown")
+        return _login(name, OK, "the expiry of the login is unknown")
     left = ends - datetime.now(UTC)
     moment = f"{ends.astimezone():%Y-%m-%d %H:%M}"
     if left <= timedelta():
-        remedy = f"{remedy}; then catchment sources resume {name}"
-        text = f"{name}: the login expired on {moment}"
-        return Finding("logins", Verdict.FAIL, text, remedy, ReasonCode.LOGIN_EXPIRING, name)
-    expiry = f"{name}: the login expires on {moment}"
-    if left < soon:
-        return Finding("logins", Verdict.WARN, expiry, remedy, ReasonCode.LOGIN_EXPIRING, name)
-    return Finding("logins", Verdict.OK, expiry)
+        return _login(name, FAIL, f"the login expired on {moment}", f"{remedy}; then catchment sources resume {name}")
+    is_soon = left < soon
+    return _login(name, WARN if is_soon else OK, f"the login expires on {moment}", remedy if is_soon else "")
+
+
+def _login(name: str, verdict: Verdict, text: str, remedy: str = "") -> Condition:
+    return Condition("logins", verdict, f"{name}: {text}", remedy, ReasonCode.LOGIN_EXPIRING, f"source:{name}")
 
 
 def _marks(home: Home, names: Container[str]) -> dict[str, str]:

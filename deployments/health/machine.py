@@ -21,7 +21,7 @@ from catchment.ledger import Ledger, SyncRow
 from catchment.runtime.home import Home
 from catchment.runtime.installation import FILES, REINSTALL
 from catchment.runtime.membership import Membership
-from catchment.views.health import Finding, Verdict
+from catchment.telemetry.incidents import FAIL, OK, WARN, Condition
 from connectors.local_files import FolderSettings
 from deployments.server.client import api
 from deployments.server.environment import TRIED_PREFECT, is_tried
@@ -41,7 +41,7 @@ _RENEW = f"{REINSTALL}; catchment down; catchment up --detach"
 _SET_CLOCK = "sudo timedatectl set-ntp true"
 
 
-def inotify(needed: int, ours: int, used: int, instances: int, limits: Mapping[str, int]) -> Finding:
+def inotify(needed: int, ours: int, used: int, instances: int, limits: Mapping[str, int]) -> Condition:
     """Whether this user may watch every folder of the watched sources.
 
     `needed`: folders of the sources, of which the watcher watches `ours`. `used` and `instances`: the inotify watches and
@@ -49,18 +49,18 @@ def inotify(needed: int, ours: int, used: int, instances: int, limits: Mapping[s
     """
     watches, most = limits.get("max_user_watches"), limits.get("max_user_instances")
     if watches is None or most is None:
-        return Finding("inotify", Verdict.OK, "inotify is not available; only schedules find changes")
+        return Condition("inotify", OK, "inotify is not available; only schedules find changes")
     others = max(0, used - ours)
     if needed + others > watches:
         enough = 1 << (2 * (needed + others)).bit_length()
         problem = (
             f"{needed} folders to watch and {others} watched by other programs, but the limit of this user is {watches}"
         )
-        return Finding("inotify", Verdict.WARN, problem, f"sudo sysctl fs.inotify.max_user_watches={enough}")
+        return Condition("inotify", WARN, problem, f"sudo sysctl fs.inotify.max_user_watches={enough}")
     if instances >= most and not ours:
         problem = f"all {most} inotify instances of this user are in use"
-        return Finding("inotify", Verdict.WARN, problem, f"sudo sysctl fs.inotify.max_user_instances={4 * most}")
-    return Finding("inotify", Verdict.OK, f"{needed} watches needed, {others} used by other programs, limit {watches}")
+        return Condition("inotify", WARN, problem, f"sudo sysctl fs.inotify.max_user_instances={4 * most}")
+    return Condition("inotify", OK, f"{needed} watches needed, {others} used by other programs, limit {watches}")
 
 
 def inotify_limits() -> dict[str, int]:
@@ -112,26 +112,24 @@ def _watched(root: Path, rules: FolderRules) -> Iterator[None]:
         inner[:] = [name for name in inner if rules.watches(above + name)]
 
 
-def disks(home: Home, entries: Iterable[SourceEntry]) -> list[Finding]:
+def disks(home: Home, entries: Iterable[SourceEntry]) -> list[Condition]:
     """Whether the home, or a watched source without a schedule, is on a network disk."""
     found = []
     if kind := network_disk(home.path):
         problem = f"the home folder is on {kind}, where databases get damaged"
         remedy = "catchment down; move the home folder to a local disk and set CATCHMENT_HOME"
-        found.append(Finding("disks", Verdict.FAIL, problem, remedy))
+        found.append(Condition("disks", FAIL, problem, remedy))
     for entry in entries:
         if not isinstance(entry.settings, FolderSettings) or not entry.watch or entry.schedules:
             continue
         if kind := network_disk(entry.settings.root):
             problem = f"{entry.name} is on {kind}, which does not report changes by other computers"
             remedy = f"add a schedule: catchment sources remove {entry.name}, then add it with --every 15m --watch"
-            found.append(Finding("disks", Verdict.WARN, problem, remedy))
-    return found or [
-        Finding("disks", Verdict.OK, "the home folder and the watched sources are on disks that report changes")
-    ]
+            found.append(Condition("disks", WARN, problem, remedy))
+    return found or [Condition("disks", OK, "the home folder and the watched sources are on disks that report changes")]
 
 
-def clocks(home: Home, state: Running | None) -> Finding:
+def clocks(home: Home, state: Running | None) -> Condition:
     """Whether the clocks of this process, the home's disk and the server agree, and the clock was not set back."""
     try:
         with tempfile.NamedTemporaryFile(dir=home.run) as file:
@@ -140,17 +138,17 @@ def clocks(home: Home, state: Running | None) -> Finding:
         skew = 0.0  # The home does not exist yet.
     except OSError as error:
         problem = f"the disk of the home folder cannot be written: {error.strerror}"
-        return Finding("clock", Verdict.FAIL, problem, "make room, or restore write permission")
+        return Condition("clock", FAIL, problem, "make room, or restore write permission")
     if abs(skew) > _SKEW:
         problem = f"the clock of the disk differs by {skew:+.0f} s; changed files may seem unchanged"
-        return Finding("clock", Verdict.WARN, problem, f"{_SET_CLOCK}, here and on the computer with the disk")
+        return Condition("clock", WARN, problem, f"{_SET_CLOCK}, here and on the computer with the disk")
     if state is not None and abs(skew := _server_skew(state)) > _SKEW:
         problem = f"the clock of the server differs by {skew:+.0f} s; runs start at the wrong time"
-        return Finding("clock", Verdict.WARN, problem, f"{_SET_CLOCK}; catchment down; catchment up --detach")
+        return Condition("clock", WARN, problem, f"{_SET_CLOCK}; catchment down; catchment up --detach")
     if (ahead := _ahead(home)) > _SKEW:
         problem = f"the last sync started {ahead:.0f} s in the future: the clock was set back, or is wrong"
-        return Finding("clock", Verdict.WARN, problem, _SET_CLOCK)
-    return Finding("clock", Verdict.OK, "the clocks of this machine, its disk and the server agree")
+        return Condition("clock", WARN, problem, _SET_CLOCK)
+    return Condition("clock", OK, "the clocks of this machine, its disk and the server agree")
 
 
 def _server_skew(state: Running) -> float:
@@ -167,7 +165,7 @@ def _ahead(home: Home) -> float:
     return max(((sync.began - datetime.now(UTC)).total_seconds() for sync in latest), default=0.0)
 
 
-def growth(home: Home) -> list[Finding]:
+def growth(home: Home) -> list[Condition]:
     """Whether the databases, the cache or the logs are too large for their disk."""
     sizes = {
         "ledger": _size(home.path.glob("ledger*.db*")),
@@ -183,17 +181,15 @@ def growth(home: Home) -> list[Finding]:
             problem = (
                 f"the write-ahead log of {name}'s database has {_size([file]) / 1e9:.1f} GB: a reader never finishes"
             )
-            found.append(Finding("growth", Verdict.WARN, problem, "catchment down; catchment up --detach"))
+            found.append(Condition("growth", WARN, problem, "catchment down; catchment up --detach"))
     if sizes["Prefect"] > _LARGE_PREFECT:
         problem = f"Prefect's data has {sizes['Prefect'] / 1e9:.1f} GB; the daily clean-up should keep it smaller"
-        found.append(
-            Finding("growth", Verdict.WARN, problem, "run `upkeep` in the Prefect UI, and check its recent runs")
-        )
+        found.append(Condition("growth", WARN, problem, "run `upkeep` in the Prefect UI, and check its recent runs"))
     if sizes["cache"] > max(free, _LARGE_WAL):
         remedy = f"catchment down; rm {home.cache.name}* in the home folder; catchment up --detach"
-        found.append(Finding("growth", Verdict.WARN, "the cache is larger than the free space", remedy))
+        found.append(Condition("growth", WARN, "the cache is larger than the free space", remedy))
     listed = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items() if size)
-    return found or [Finding("growth", Verdict.OK, f"{listed}; {free / 1e9:.1f} GB free")]
+    return found or [Condition("growth", OK, f"{listed}; {free / 1e9:.1f} GB free")]
 
 
 def _size(files: Iterable[Path]) -> int:
@@ -205,14 +201,13 @@ def _size(files: Iterable[Path]) -> int:
     return size
 
 
-def versions(home: Home) -> list[Finding]:
+def versions(home: Home) -> list[Condition]:
     """Whether the installed packages have the required and tested versions, and the ledger fits this program."""
     found = []
     try:
         Ledger.inspect(home).close()
     except SchemaMismatch as error:
-        problem, _, remedy = str(error).partition("; ")
-        found.append(Finding("versions", Verdict.FAIL, problem, remedy))
+        found.append(Condition.of_error("versions", error))
     except CatchmentError:
         # `catchment health` reports other problems of the ledger.
         pass
@@ -227,19 +222,19 @@ def versions(home: Home) -> list[Finding]:
             installed = "none"
         if installed == "none" or installed not in wanted.specifier:
             problem = f"{name} {installed} is installed, but {wanted.specifier} is required"
-            found.append(Finding("versions", Verdict.FAIL, problem, _RENEW))
+            found.append(Condition("versions", FAIL, problem, _RENEW))
         elif locked.get(name, installed) != installed:
             problem = f"{name} {installed} is installed, but {locked[name]} was tested"
-            found.append(Finding("versions", Verdict.WARN, problem, _RENEW))
-    return found or [Finding("versions", Verdict.OK, f"Prefect {version('prefect')}, and all other requirements")]
+            found.append(Condition("versions", WARN, problem, _RENEW))
+    return found or [Condition("versions", OK, f"Prefect {version('prefect')}, and all other requirements")]
 
 
-def prefect_version() -> list[Finding]:
+def prefect_version() -> list[Condition]:
     """Report a version of Prefect whose internals were not tested: the server and the worker leave them as they are."""
     if is_tried(installed := version("prefect")):
         return []
     problem = f"Prefect {installed} is installed, but {TRIED_PREFECT} was tested: changes are synced seconds later"
-    return [Finding("versions", Verdict.FAIL, problem, _RENEW)]
+    return [Condition("versions", FAIL, problem, _RENEW)]
 
 
 def _needed() -> dict[str, Requirement]:
@@ -256,19 +251,17 @@ def _locked() -> dict[str, str]:
     }
 
 
-def port(home: Home, is_up: bool, others: Mapping[Path, Any]) -> Finding:
+def port(home: Home, is_up: bool, others: Mapping[Path, Any]) -> Condition:
     """Whether another program uses this home's port. `others` are the other homes with running processes."""
     if membership := Membership.of(home):
-        return Finding("port", Verdict.OK, f"none needed: the Prefect server is at {membership.server}")
+        return Condition("port", OK, f"none needed: the Prefect server is at {membership.server}")
     number = kept_port(home)
     if number is None:
-        return Finding("port", Verdict.OK, "none assigned yet; a free port will be used")
+        return Condition("port", OK, "none assigned yet; a free port will be used")
     if is_up or is_free(number):
-        return Finding(
-            "port", Verdict.OK, f"port {number} is in use by this home" if is_up else f"port {number} is free"
-        )
+        return Condition("port", OK, f"port {number} is in use by this home" if is_up else f"port {number} is free")
     if any(kept_port(Home(other)) == number for other in others):
         problem = f"port {number}, last used by this home, is in use by Catchment with another home"
     else:
         problem = f"port {number}, last used by this home, is in use by another program"
-    return Finding("port", Verdict.WARN, problem, "catchment up --detach uses a free port; or choose one with --port")
+    return Condition("port", WARN, problem, "catchment up --detach uses a free port; or choose one with --port")

@@ -18,7 +18,8 @@ from catchment.errors import CatchmentError, LedgerError, NotFound
 from catchment.ledger import Ledger
 from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
-from catchment.views.health import Finding, HealthReport, Verdict, worst
+from catchment.telemetry.incidents import FAIL, OK, WARN, Condition, worst
+from catchment.views.health import HealthReport
 from deployments.health.checks import PROBE_SECONDS, examine, within
 from deployments.runs import sinks
 from deployments.server.client import api, everything, read_blocks_of
@@ -36,7 +37,7 @@ from tasks.artifacts import (
     table,
 )
 
-_MARKS = {Verdict.OK: "✅ ok", Verdict.WARN: "⚠️ warn", Verdict.FAIL: "❌ fail"}
+_MARKS = {OK: "✅ ok", WARN: "⚠️ warn", FAIL: "❌ fail"}
 
 
 def main() -> int:
@@ -52,7 +53,7 @@ def main() -> int:
     except CatchmentError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    return 0 if worst(findings) is Verdict.OK else 1
+    return 0 if worst(findings) is OK else 1
 
 
 def _look_at_sinks(home: Home) -> None:
@@ -69,7 +70,7 @@ def _look_at(home: Home, name: str) -> None:
         sinks.look(home, name)
 
 
-def publish(home: Home, state: Running, findings: Sequence[Finding]) -> None:
+def publish(home: Home, state: Running, findings: Sequence[Condition]) -> None:
     """Bring the artifacts up to date, also the progress of killed syncs. Replaces the latest versions. Raises TryAgain."""
     wanted = {"health": of_health(findings, datetime.now(UTC))}
     over: dict[str, str] = {}
@@ -96,7 +97,7 @@ def publish(home: Home, state: Running, findings: Sequence[Finding]) -> None:
                 client.patch(f"/artifacts/{row['latest_id']}", json={"description": description}).raise_for_status()
 
 
-def of_health(findings: Sequence[Finding], now: datetime) -> MarkdownText:
+def of_health(findings: Sequence[Condition], now: datetime) -> MarkdownText:
     """Return the findings as a table, and when they were made."""
     rows = [[as_text(cell) for cell in (one.probe, _MARKS[one.verdict], one.message, one.remedy)] for one in findings]
     text = table(("probe", "", "finding", "remedy"), rows)

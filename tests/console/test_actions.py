@@ -112,7 +112,7 @@ def an_incident(desk: Desk) -> int:
     incident = Incident(0, "source.unreachable", "source:notes", now, None, text, remedy, moments)
     with desk.writing() as ledger:
         (stored,) = ledger.incidents.save([incident])
-    return stored.number
+    return stored.id
 
 
 def _acknowledge(desk: Desk) -> object:

@@ -142,7 +142,7 @@ def test_a_consent_that_has_ended_shows_everywhere_and_is_given_anew(cli: Cli, m
     assert (source["state"], source["consent"]["state"]) == ("active", "expired")
     shown = cli("status").out
     assert "no consent" in shown
-    assert "mail: consent expired; give it with `catchment consent give mail`" in shown
+    assert "mail: consent expired; catchment consent give mail" in shown
     findings = {row["probe"]: row for row in cli("doctor", "--json").json["findings"]}
     assert findings["consent mail"]["verdict"] == "warn"
     assert findings["consent mail"]["remedy"] == "catchment consent give mail"
@@ -166,9 +166,10 @@ def test_health_asks_no_host(cli: Cli, mail: Path, monkeypatch: pytest.MonkeyPat
 def test_a_consent_that_ends_soon_is_announced(cli: Cli, mail: Path) -> None:
     assert "consent" not in cli("status").out
     set_consent(mail, "mail", datetime.now(UTC) + timedelta(days=3))
-    assert "mail: consent expires in 2 d; renew it" in cli("status").out
+    assert "mail: consent expires on " in cli("status").out
     findings = {row["probe"]: row for row in cli("doctor", "--json").json["findings"]}
-    assert (findings["consent mail"]["verdict"], findings["consent mail"]["said"]) == ("warn", "expires in 2 d")
+    assert findings["consent mail"]["verdict"] == "warn"
+    assert findings["consent mail"]["said"].startswith("consent expires on ")
 
 
 def test_taking_it_back_deletes_everything_and_prints_the_proof(filled: Path, cli: Cli) -> None:
@@ -232,7 +233,7 @@ def test_a_purge_that_was_broken_off_is_told_until_it_is_finished(cli: Cli, mail
     with closing(Ledger.open(Home(mail).database_url)) as ledger:
         source = ledger.sources.put("mail", "imap", Priority.NORMAL)
         ledger.consents.withdraw(source.id, {"messages", "attachments"}, "operator:anna")
-    assert "finish it with `catchment consent revoke mail`" in cli("status").out
+    assert "mail: deletion of revoked data is incomplete; catchment consent revoke mail" in cli("status").out
     doctor = cli("doctor", "--json")
     assert [row["verdict"] for row in doctor.json["findings"] if row["probe"] == "consent mail"] == ["fail"]
     assert cli("consent", "give", "mail").code == 5

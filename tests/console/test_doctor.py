@@ -20,7 +20,7 @@ from catchment.runtime.home import Home
 from catchment.runtime.process import alive, identity
 from catchment.runtime.watch_status import WatchReport
 from catchment.runtime.worker_status import WorkerStatus
-from catchment.views.health import Finding, Verdict
+from catchment.telemetry.incidents import Condition, Verdict
 from deployments.health import doctor, leftovers, machine
 from deployments.server.running import Running, record, running
 from deployments.sources.sources_file import SourcesFile
@@ -41,7 +41,7 @@ def server(filled: Path) -> Iterator[Standin]:
         yield standin
 
 
-def of(probe: str, findings: list[Finding]) -> Finding:
+def of(probe: str, findings: list[Condition]) -> Condition:
     [found] = [finding for finding in findings if finding.probe == probe]
     return found
 

@@ -24,8 +24,9 @@ from catchment.runtime.home import Home
 from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.web_process import WebAddress
 from catchment.sync import supply
+from catchment.telemetry.incidents import Condition, Verdict
 from catchment.views import health as probes
-from catchment.views.health import Finding, HealthReport, Verdict
+from catchment.views.health import HealthReport
 from connectors.imap import Imap
 from connectors.imap.settings import ImapSettings
 from deployments.health import checks, machine, page
@@ -190,7 +191,7 @@ def test_the_artifact_is_made_once_and_then_replaced(server: Standin, filled: Pa
     state = running(Home(filled))
     assert state is not None
     server.answers |= {"/artifacts/latest/filter": [], "/artifacts/": {}, "/artifacts/seven": {}}
-    findings = [Finding("disk", Verdict.WARN, "3 GB | free", "make room")]
+    findings = [Condition("disk", Verdict.WARN, "3 GB | free", "make room")]
     page.publish(Home(filled), state, findings)
     made = [body for _, path, body in server.asked if path == "/artifacts/"]
     assert [body["key"] for body in made] == ["health", "library", "notes-quarantine"]
@@ -213,7 +214,7 @@ def test_the_artifact_is_made_once_and_then_replaced(server: Standin, filled: Pa
 
 def test_names_in_the_health_artifact_are_no_markdown() -> None:
     name = r"*a* _b_ [c](javascript:d) ![e](f) <img src=x> `g` h|i \| &amp; ~~j~~"
-    finding = Finding("source x_y", Verdict.FAIL, f"the folder '{name}'\nis not there", "")
+    finding = Condition("source x_y", Verdict.FAIL, f"the folder '{name}'\nis not there", "")
     shown = page.of_health([finding], datetime.now(UTC)).data
     assert r"| source x\_y | ❌ fail |" in shown
     expected = r"\*a\* \_b\_ \[c\](javascript:d) \!\[e\](f) \<img src=x\> \`g\` h\|i \\\| \&amp; \~\~j\~\~"

@@ -51,7 +51,6 @@ SAMPLES = {
     "/trouble/clusters/{name}": "/trouble/clusters/CLUSTER?source=notes&job=JOB",
     "/trouble/sources/{name}": "/trouble/sources/notes",
     "/trouble/deletions/{name}": "/trouble/deletions/notes?folder=Bees",
-    "/trouble/breakers/{name}": "/trouble/breakers/host:a.org",
     "/incidents": "/incidents",
     "/incidents/{number}": "/incidents/1",
     "/sources": "/sources",

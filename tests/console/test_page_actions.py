@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +23,7 @@ from catchment.runtime.process import operator
 from console import session
 from deployments.actions import backfills, inbox
 from deployments.actions.desk import Desk
+from deployments.health.incident_watch import IncidentWatch
 from tests.console.standin import Standin, answering
 from tests.console.test_actions import (
     _cancel,
@@ -283,13 +284,14 @@ def test_cause_is_shown_beside_the_last_good_version(desk: Desk, client: TestCli
 def test_held_source_says_why_and_can_be_resumed(desk: Desk, client: TestClient) -> None:
     with desk.writing() as ledger:
         ledger.sources.hold("notes", "sync:1", "folder not found")
+        IncidentWatch(desk.home, lambda: ledger, lambda: nullcontext(ledger), dict, lambda _: None, is_up=False).judge()
     assert 'href="/trouble/sources/notes"' in shown(client, "/trouble")
     page = shown(client, "/trouble/sources/notes")
-    assert "notes: folder not found" in page
+    assert "notes: held: folder not found" in page
     assert 'action="/actions/sources.resume"' in page
     at, said = post(client, "sources.resume", name="notes", reason=WHY)
     assert (at, "no sync could be started" in said) == ("/sources/notes", True)
-    assert "no open problem" in shown(client, "/trouble/sources/notes")
+    assert "It is synced as planned." in shown(client, "/trouble/sources/notes")
 
 
 def test_held_deletions_are_reviewed_by_folder(desk: Desk, client: TestClient) -> None:
@@ -303,12 +305,12 @@ def test_held_deletions_are_reviewed_by_folder(desk: Desk, client: TestClient) -
     assert "item=Hive.md" not in inside
 
 
-def test_open_breaker_of_a_host_has_a_page(desk: Desk, client: TestClient) -> None:
+def test_open_breaker_of_a_host_is_reset_beside_the_limits(desk: Desk, client: TestClient) -> None:
     with closing(sqlite3.connect(desk.home.path / "ledger.db")) as ledger, ledger:
         ledger.execute("INSERT INTO breakers (key, failures, opened, locked) VALUES ('host:a.org', 5, 1, 1)")
-    assert 'href="/trouble/breakers/host:a.org"' in shown(client, "/trouble")
-    assert "a.org: login refused" in shown(client, "/trouble/breakers/host:a.org")
-    assert client.get("/trouble/breakers/host:b.org").status_code == 404
+    assert "a.org" not in shown(client, "/trouble")
+    page = shown(client, "/sources/limits")
+    assert "you reset it: the login was refused" in page and 'name="name" value="host:a.org"' in page
 
 
 def test_sync_shows_what_it_changed_by_name_and_its_undo(desk: Desk, client: TestClient) -> None:

@@ -79,7 +79,7 @@ def test_status_says_how_many_runs_the_worker_lets_live(cli: Cli, server: Standi
         "memory": 0.4,
         "problem": None,
     }
-    said = "Worker: 1 running, 3 waiting, at most 1 at once (reduced from 4: processor 91%, memory 40% in use)"
+    said = "Worker: online; 1 running, 3 waiting, at most 1 at once (reduced from 4: processor 91%, memory 40% in use)"
     assert said in cli("status").out
 
 
@@ -166,7 +166,7 @@ def test_an_undo_is_no_sync_that_went_well(cli: Cli, server: Standin, filled: Pa
     assert first is not None
     assert cli("undo", str(first.id)).code == 0
     assert cli("status", "--json").json["sources"][0]["last_sync"]["error"] == "the disk is away"
-    assert "notes: last sync failed: the disk is away" in cli("status").out
+    assert "notes: the disk is away; catchment sources test notes" in cli("status").out
     findings = {finding["probe"]: finding for finding in cli("health", "--json").json["findings"]}
     assert findings["source notes"]["verdict"] != "ok"
 
@@ -189,7 +189,7 @@ def test_held_source_tells_its_reason_once_and_no_next_run(cli: Cli, server: Sta
         ledger.syncs.end(failed.id, "quarantined", {}, "the folder is missing")
     assert cli("status", "--json").json["sources"][0]["next_run"] is None
     assert [line for line in cli("status").out.splitlines() if line.startswith("notes:")] == [
-        "notes: held (the folder is missing); resume with `catchment sources resume notes`",
+        "notes: held: the folder is missing; correct the cause, then: catchment sources resume notes",
         "notes: 1 in quarantine; see `catchment quarantine list --source notes`",
     ]
     assert "no run planned (held)" in cli("sources", "next", "notes").err

@@ -21,7 +21,7 @@ from deployments.health.announcing import AlertSettings, Announcer
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 OPEN = Incident(7, "source.unreachable", "source:mail", NOON, None, "no answer", "check its address", ())
-OVER = replace(OPEN, closed=NOON + timedelta(minutes=5))
+OVER = replace(OPEN, closed_at=NOON + timedelta(minutes=5))
 
 
 class SmtpServer(socketserver.ThreadingTCPServer):
@@ -123,14 +123,14 @@ def test_nobody_is_told_without_settings_but_programs_are(told: Told) -> None:
 
 
 def test_incident_that_returns_soon_is_not_told_again(told: Told) -> None:
-    again = replace(OPEN, number=8, opened=NOON + timedelta(minutes=4))
+    again = replace(OPEN, id=8, opened_at=NOON + timedelta(minutes=4))
     told.tell(OPEN)
     assert len(told.tell(OVER, after=200)) == 2
     told.tell(again)
-    assert len(told.tell(replace(again, closed=NOON + timedelta(minutes=9)))) == 2
+    assert len(told.tell(replace(again, closed_at=NOON + timedelta(minutes=9)))) == 2
     assert len(told.tell(replace(again, subject="source:other"))) == 3
     told.now += 301
-    assert len(told.tell(replace(again, number=9, opened=NOON + timedelta(hours=1)))) == 4
+    assert len(told.tell(replace(again, id=9, opened_at=NOON + timedelta(hours=1)))) == 4
 
 
 def test_only_chosen_reasons_are_told(told: Told) -> None:
@@ -142,7 +142,7 @@ def test_only_chosen_reasons_are_told(told: Told) -> None:
 def test_quiet_hours_delay_what_is_still_open_afterwards(told: Told) -> None:
     told.settings(quiet=["11:00-13:00 UTC"])
     short = replace(OPEN, subject="source:short")
-    assert told.tell(OPEN, short, replace(short, closed=NOON), after=1_800) == []
+    assert told.tell(OPEN, short, replace(short, closed_at=NOON), after=1_800) == []
     assert told.tell(after=1_801) == ["Catchment: mail: no answer"]
 
 

@@ -16,7 +16,7 @@ from catchment.ledger import Ledger
 from catchment.model import Priority
 from catchment.runtime import secret_references
 from catchment.runtime.home import Home
-from catchment.views.health import Finding, Verdict
+from catchment.telemetry.incidents import Condition, Verdict
 from connectors.imap.auth import MARK, TokenExpiry
 from connectors.imap.settings import ImapSettings
 from deployments.health import doctor, logins
@@ -28,7 +28,7 @@ OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
 REFRESHED = {"refresh_token": "env:REFRESH", "client_id": "mine", "token_url": "https://example.org/token"}
 
 
-def examined(home: Home, **login: str) -> list[Finding]:
+def examined(home: Home, **login: str) -> list[Condition]:
     settings = ImapSettings(host="mail.example.org", user="ada", **login)  # type: ignore[arg-type]
     return logins.examine(home, [SourceEntry("mail", "imap", settings)], None)
 

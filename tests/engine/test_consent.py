@@ -12,11 +12,11 @@ import pytest
 
 from catchment.contracts import Guarded, Known, Paced
 from catchment.errors import LoginFailed, NoConsent
-from catchment.ledger import Ledger
+from catchment.ledger import WHOLE, Ledger
 from catchment.model import Change, Item, Priority, RawContent
 from catchment.pacing import HostLimits, Pace
 from catchment.settings import Home, Policy
-from catchment.sync.preflight import WHOLE, consented, scopes_of
+from catchment.sync.preflight import consented, scopes_of
 from catchment.sync.source_sync import open_sync
 from connectors import connector_class, kinds
 from connectors.local_files import LocalFiles, LocalFilesSettings

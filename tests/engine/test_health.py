@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -13,9 +13,9 @@ from catchment.errors import LoginFailed, SourceUnavailable
 from catchment.ledger import Ledger
 from catchment.runtime.home import Home
 from catchment.runtime.worker_status import WorkerStatus
-from catchment.telemetry.incidents import ReasonCode
+from catchment.telemetry.incidents import Condition, ReasonCode, Verdict, worst
 from catchment.views import health
-from catchment.views.health import Finding, LastCheck, SchedulePlan, SourceHealth, Verdict
+from catchment.views.health import LastCheck
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
@@ -65,16 +65,18 @@ def test_missing_home_fails_the_disk_probe(tmp_path: Path) -> None:
 
 
 def test_intact_ledger_passes_and_damaged_ledger_fails_with_remedy(home: Home) -> None:
-    assert health.ledger(home, None, NOW).verdict is OK
+    def checked(last: LastCheck | None = None) -> Condition:
+        return health.ledger(health.opened(home), last, NOW)
+
+    assert checked().verdict is OK
     Ledger.open(home.database_url).close()
-    assert health.ledger(home, None, NOW).message == "OK; integrity check runs daily (none yet)"
-    assert health.ledger(home, LastCheck(ago(hours=3), 0), NOW).message.endswith("integrity check passed 3 h ago")
-    assert health.ledger(home, LastCheck(ago(hours=3), 2), NOW).verdict is FAIL
-    differs = health.ledger(home, LastCheck(ago(hours=3), 0, 1), NOW)
+    assert checked().message == "OK; integrity check runs daily (none yet)"
+    assert checked(LastCheck(ago(hours=3), 0)).message.endswith("integrity check passed 3 h ago")
+    assert checked(LastCheck(ago(hours=3), 2)).verdict is FAIL
+    differs = checked(LastCheck(ago(hours=3), 0, 1))
     assert (differs.verdict, differs.remedy) == (FAIL, "catchment audit verify")
     (home.path / "ledger.db").write_bytes(b"this was a ledger\n" * 1000)
-    found = health.ledger(home, None, NOW)
-    assert (found.verdict, "backup" in found.remedy) == (FAIL, True)
+    assert (checked().verdict, "backup" in checked().remedy) == (FAIL, True)
 
 
 def test_integrity_check_result_is_remembered(home: Home) -> None:
@@ -96,15 +98,15 @@ def test_server_without_a_response_fails(running: bool, answers: bool, verdict: 
 @pytest.mark.parametrize(
     ("plan", "verdict", "message"),
     [
-        (SchedulePlan(0, 0, None, ()), OK, "no run planned"),
-        (SchedulePlan(2, 9, NOW + timedelta(minutes=4), ()), OK, "next run in 4 min"),
-        (SchedulePlan(2, 9, None, (ago(seconds=50),)), OK, "on time"),
-        (SchedulePlan(2, 9, None, (ago(seconds=70), ago(minutes=9))), WARN, "2 runs are late, the oldest by 9 min"),
-        (SchedulePlan(2, 0, None, ()), WARN, "no run is planned"),
+        ((0, 0, []), OK, "no run planned"),
+        ((2, 9, [NOW + timedelta(minutes=4)]), OK, "next run in 4 min"),
+        ((2, 9, [ago(seconds=50)]), OK, "on time"),
+        ((2, 9, [ago(seconds=70), ago(minutes=9)]), WARN, "2 runs are late, the oldest by 9 min"),
+        ((2, 0, []), WARN, "no run is planned"),
     ],
 )
-def test_late_scheduler_is_a_warning(plan: SchedulePlan, verdict: Verdict, message: str) -> None:
-    found = health.scheduler(plan, NOW)
+def test_late_scheduler_is_a_warning(plan: tuple[int, int, list[datetime]], verdict: Verdict, message: str) -> None:
+    found = health.scheduler(*plan, NOW)
     assert (found.verdict, message in found.message) == (verdict, True), found
 
 
@@ -126,24 +128,24 @@ def test_missing_watcher_matters_only_to_watched_sources(wanted: int, alive: boo
     assert health.watcher(wanted, alive).verdict is verdict
 
 
-def standing(**more: object) -> SourceHealth:
+def standing(**more: Any) -> Condition:
     fields = {"name": "notes", "state": "active", "reason": None, "trouble": None, "last_good": ago(minutes=3)}
-    return SourceHealth(**{"failed": None, **fields, **more})  # type: ignore[arg-type]
+    return health.source(**{**fields, **more}, now=NOW)
 
 
 @pytest.mark.parametrize(
     ("one", "expected"),
     [
-        (standing(), Finding("source notes", OK, "can be read; last good sync 3 min ago", source="notes")),
-        (standing(last_good=None), Finding("source notes", OK, "can be read; never synced", source="notes")),
-        (standing(is_read=False), Finding("source notes", OK, "last good sync 3 min ago")),
+        (standing(), Condition("source notes", OK, "can be read; last good sync 3 min ago", subject="source:notes")),
+        (standing(last_good=None), Condition("source notes", OK, "can be read; never synced", subject="source:notes")),
+        (standing(is_read=False), Condition("source notes", OK, "last good sync 3 min ago")),
         (
             standing(state="paused", trouble=SourceUnavailable("Vault is gone")),
-            Finding("source notes", OK, "paused; last good sync 3 min ago", "catchment sources resume notes"),
+            Condition("source notes", OK, "paused; last good sync 3 min ago", "catchment sources resume notes"),
         ),
         (
             standing(state="paused", reason="switched off in Prefect"),
-            Finding(
+            Condition(
                 "source notes",
                 WARN,
                 "paused (switched off in Prefect); last good sync 3 min ago",
@@ -152,56 +154,49 @@ def standing(**more: object) -> SourceHealth:
         ),
         (
             standing(trouble=SourceUnavailable("Vault is gone; mount its disk")),
-            Finding(
+            Condition(
                 "source notes",
                 FAIL,
                 "Vault is gone; last good sync 3 min ago",
                 "mount its disk",
                 ReasonCode.SOURCE_UNREACHABLE,
-                "notes",
+                "source:notes",
             ),
         ),
         (
             standing(trouble=LoginFailed("the login was refused")),
-            Finding(
+            Condition(
                 "source notes",
                 FAIL,
                 "the login was refused; last good sync 3 min ago",
                 "catchment sources test notes",
                 ReasonCode.LOGIN_REFUSED,
-                "notes",
+                "source:notes",
             ),
         ),
         (
-            standing(state="held", reason="five syncs failed"),
-            Finding(
+            standing(state="held", known=Condition("source notes", FAIL, "held: it crashed", "resume it")),
+            Condition(
                 "source notes",
                 FAIL,
-                "held: five syncs failed; last good sync 3 min ago",
-                "catchment sources resume notes",
+                "held: it crashed; last good sync 3 min ago",
+                "resume it",
+                subject="source:notes",
             ),
         ),
         (
-            standing(failed="crashed"),
-            Finding(
-                "source notes",
-                WARN,
-                "last sync failed (crashed); last good sync 3 min ago",
-                "catchment sync notes --wait",
-                source="notes",
+            standing(known=Condition("watch notes", WARN, "on NFS", "add a schedule", ReasonCode.WATCH_LIMITED)),
+            Condition(
+                "source notes", WARN, "on NFS; last good sync 3 min ago", "add a schedule", subject="source:notes"
             ),
-        ),
-        (
-            standing(watch="on NFS", remedy="add a schedule"),
-            Finding("source notes", WARN, "last good sync 3 min ago; on NFS", "add a schedule", source="notes"),
         ),
     ],
 )
-def test_source_verdict_is_its_first_problem(one: SourceHealth, expected: Finding) -> None:
-    assert health.source(one, NOW) == expected
+def test_source_verdict_is_its_first_problem(one: Condition, expected: Condition) -> None:
+    assert one == expected
 
 
 def test_overall_verdict_is_the_worst_finding() -> None:
-    findings = [Finding("one", OK, ""), Finding("two", FAIL, ""), Finding("three", WARN, "")]
-    assert [health.worst(findings[:n]) for n in range(4)] == [OK, OK, FAIL, FAIL]
-    assert health.worst(findings[::2]) is WARN
+    findings = [Condition("one", OK, ""), Condition("two", FAIL, ""), Condition("three", WARN, "")]
+    assert [worst(findings[:n]) for n in range(4)] == [OK, OK, FAIL, FAIL]
+    assert worst(findings[::2]) is WARN

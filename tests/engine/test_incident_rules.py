@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,79 +17,112 @@ from catchment.errors import (
     SourceInvalid,
     SourceUnavailable,
 )
-from catchment.telemetry.incidents import Condition, Judge, ReasonCode, reason_of
+from catchment.telemetry.incidents import FAIL, OK, WARN, Condition, Judge, ReasonCode, Verdict, problems, reason_of
 
 ROOT = Path(__file__).parents[2]
 RUNBOOKS = ROOT / "catchment" / "telemetry" / "runbooks.md"
 PROCEDURES = ROOT / "docs" / "runbooks.md"
-SILENT = Condition(ReasonCode.SERVER_SILENT, "", "no response", "wait")
-HELD = Condition(ReasonCode.DELETIONS_HELD, "source:notes", "12 deletions wait", "decide")
+SILENT = Condition("server", FAIL, "no response", "wait", ReasonCode.SERVER_SILENT)
+HELD = Condition("deletions notes", FAIL, "12 deletions wait", "decide", ReasonCode.DELETIONS_HELD, "source:notes")
 
 
-def opened(judge: Judge, conditions: list[Condition], *moments: float) -> list[float]:
-    """Return the moments at which something opened, while the conditions hold."""
-    return [moment for moment in moments if judge.judge(conditions, moment).opened]
+class Rules:
+    """A judge with the incidents that are open by its judgements."""
+
+    def __init__(self, *opened: Condition) -> None:
+        self._judge, self._open = Judge(), {one.key for one in opened}
+
+    def judge(self, conditions: list[Condition], now: float, *, is_partial: bool = False) -> tuple[bool, bool]:
+        """Return whether anything opened, and whether anything closed."""
+        opened, closed = self._judge.judge(conditions, self._open, now, is_partial=is_partial)
+        self._open = {*self._open, *(one.key for one in opened)} - {*closed}
+        return bool(opened), bool(closed)
+
+    def opened(self, conditions: list[Condition], *moments: float) -> list[float]:
+        """Return the moments at which something opened, while the conditions hold."""
+        return [moment for moment in moments if self.judge(conditions, moment)[0]]
+
+    def closed(self, *moments: float, is_partial: bool = False) -> list[float]:
+        """Return the moments at which something closed, while no condition holds."""
+        return [moment for moment in moments if self.judge([], moment, is_partial=is_partial)[1]]
 
 
 def test_condition_must_hold_for_the_time_of_its_code() -> None:
-    assert opened(Judge([]), [SILENT], 0, 10, 20, 30, 40) == [30]
-    assert opened(Judge([]), [HELD], 5, 15) == [5]
+    assert Rules().opened([SILENT], 0, 10, 20, 30, 40) == [30]
+    assert Rules().opened([HELD], 5, 15) == [5]
 
 
 def test_condition_that_flaps_opens_nothing() -> None:
-    judge = Judge([])
-    assert [judge.judge([SILENT] if n % 3 else [], 10.0 * n).opened for n in range(30)] == [()] * 30
+    rules = Rules()
+    assert not any(rules.judge([SILENT] if n % 3 else [], 10.0 * n)[0] for n in range(30))
 
 
 def test_incident_closes_after_its_condition_is_gone_for_a_while() -> None:
-    judge = Judge([HELD])
-    assert [bool(judge.judge([], at).closed) for at in (0, 10, 20)] == [False, False, True]
-    assert judge.judge([], 30).closed == ()
+    assert Rules(HELD).closed(0, 10, 20, 30) == [20]
 
 
 def test_return_of_the_condition_keeps_an_incident_open() -> None:
-    judge = Judge([HELD])
-    moments = [judge.judge([] if n % 2 else [HELD], 10.0 * n) for n in range(10)]
-    assert not any(moment.closed or moment.opened for moment in moments)
+    rules = Rules(HELD)
+    assert not any(any(rules.judge([] if n % 2 else [HELD], 10.0 * n)) for n in range(10))
 
 
 def test_time_before_an_incident_opened_does_not_count_for_its_end() -> None:
-    judge = Judge([])
-    assert opened(judge, [SILENT], 0, 10, 20, 30) == [30]
-    assert [bool(judge.judge([], at).closed) for at in (40, 50, 60)] == [False, False, True]
-    assert opened(judge, [SILENT], 70, 80, 90, 100) == [100]
-
-
-def test_other_message_changes_an_incident_once() -> None:
-    judge, more = Judge([HELD]), Condition(HELD.reason, HELD.subject, "13 deletions wait", "decide")
-    assert judge.judge([more], 0).changed == (more,)
-    assert judge.judge([more], 10) == judge.judge([more], 20)
-    assert judge.judge([more], 30).changed == ()
+    rules = Rules()
+    assert rules.opened([SILENT], 0, 10, 20, 30) == [30]
+    assert rules.closed(40, 50, 60) == [60]
+    assert rules.opened([SILENT], 70, 80, 90, 100) == [100]
 
 
 def test_sleep_of_the_machine_starts_the_waiting_again() -> None:
-    judge = Judge([])
-    assert opened(judge, [SILENT], 0, 20) == []
-    assert opened(judge, [SILENT], 3_620, 3_630, 3_640) == []
-    assert opened(judge, [SILENT], 3_650) == [3_650]
+    rules = Rules()
+    assert rules.opened([SILENT], 0, 20) == []
+    assert rules.opened([SILENT], 3_620, 3_630, 3_640) == []
+    assert rules.opened([SILENT], 3_650) == [3_650]
 
 
 def test_sleep_of_the_machine_closes_nothing_at_once() -> None:
-    judge = Judge([HELD])
-    judge.judge([], 0)
-    assert judge.judge([], 3_600).closed == ()
-    assert judge.judge([], 3_620).closed == (HELD,)
+    assert Rules(HELD).closed(0, 3_600, 3_620) == [3_620]
 
 
 def test_partial_knowledge_closes_nothing() -> None:
-    judge = Judge([HELD])
-    assert [judge.judge([], 10.0 * n, is_partial=True).closed for n in range(10)] == [()] * 10
-    assert [bool(judge.judge([], 100.0 + 10 * n).closed) for n in range(3)] == [False, False, True]
+    rules = Rules(HELD)
+    assert rules.closed(*range(0, 100, 10), is_partial=True) == []
+    assert rules.closed(100, 110, 120) == [120]
 
 
 def test_condition_with_another_subject_is_another_incident() -> None:
-    judge, other = Judge([HELD]), Condition(HELD.reason, "source:mail", "1 deletion waits", "decide")
-    assert judge.judge([HELD, other], 0).opened == (other,)
+    assert Rules(HELD).opened([HELD, replace(HELD, subject="source:mail")], 0) == [0]
+
+
+def of(code: ReasonCode, subject: str = "", verdict: Verdict = FAIL) -> Condition:
+    return Condition("x", verdict, "bad", "", code, subject)
+
+
+@pytest.mark.parametrize(
+    ("cause", "consequences"),
+    [
+        (
+            of(ReasonCode.LOGIN_REFUSED, "source:mail"),
+            [
+                of(ReasonCode.WATCH_LIMITED, "source:mail", WARN),
+                of(ReasonCode.OBJECTIVE_BURNING, "objective:syncs", WARN),
+            ],
+        ),
+        (
+            of(ReasonCode.DISK_FULL),
+            [of(ReasonCode.LEDGER_UNWRITABLE), of(ReasonCode.SYNC_FAILED, "source:mail"), of(ReasonCode.UPKEEP_FAILED)],
+        ),
+        (of(ReasonCode.SOURCE_HELD, "source:mail"), [of(ReasonCode.SOURCE_UNREACHABLE, "source:mail")]),
+    ],
+)
+def test_consequences_fold_into_their_cause(cause: Condition, consequences: list[Condition]) -> None:
+    assert problems([*consequences, cause]) == [cause]
+    assert {*problems([replace(cause, verdict=OK), *consequences])} <= {*consequences}
+
+
+def test_problems_of_two_sources_are_two_worst_first() -> None:
+    watch, login = of(ReasonCode.WATCH_LIMITED, "source:notes"), of(ReasonCode.LOGIN_REFUSED, "source:mail")
+    assert problems([watch, HELD, login]) == [login, HELD, watch]
 
 
 @pytest.mark.parametrize(

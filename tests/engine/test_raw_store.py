@@ -24,7 +24,8 @@ from catchment.sync.kept_raw import forget_raw
 from catchment.sync.preflight import WHOLE
 from catchment.sync.revoke import Extent, revoke
 from catchment.sync.source_sync import open_sync
-from catchment.views.health import Verdict, raw_content
+from catchment.telemetry.incidents import Verdict
+from catchment.views.health import raw_content
 from connectors.local_files import LocalFiles, LocalFilesSettings
 from tests.documents import raw_contents
 

@@ -702,8 +702,8 @@ def incident_closed(desk: Desk) -> None:
         )
         found, *others = ledger.incidents.open() or ledger.incidents.save([opened])
         same(others, [])
-        ledger.incidents.acknowledge(found.number, "operator", "seen")
-        ledger.incidents.save([replace(found, closed=ledger.now())])
+        ledger.incidents.acknowledge(found.id, "operator", "seen")
+        ledger.incidents.save([replace(found, closed_at=ledger.now())])
         same(ledger.incidents.open(), [])
 
 

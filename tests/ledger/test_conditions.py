@@ -24,10 +24,11 @@ from catchment.runtime.process import identity
 from catchment.runtime.watch_status import Watching, WatchState
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.telemetry.catalogue import JOBS
-from catchment.telemetry.incidents import Condition, ReasonCode, reason_of
-from catchment.views.health import Finding, HealthReport, Verdict
+from catchment.telemetry.incidents import FAIL, OK, WARN, Condition, ReasonCode, Verdict, problems, reason_of
+from catchment.views.health import HealthReport
 from catchment.views.telemetry.conditions import (
     LatestSyncs,
+    of_last_check,
     of_ledger,
     of_ledger_each_minute,
     of_machine,
@@ -52,7 +53,8 @@ def latest(world: World) -> LatestSyncs:
 
 def found(world: World, home: Home) -> dict[tuple[ReasonCode, str], Condition]:
     judged = (of_ledger, of_ledger_each_minute, of_objectives)
-    return {one.key: one for conditions in judged for one in conditions(world.ledger, home, latest(world))}
+    conditions = [one for each in judged for one in each(world.ledger, home, latest(world))]
+    return {one.key: one for one in problems(conditions)}
 
 
 def synced(
@@ -66,7 +68,9 @@ def synced(
 
 
 def of_the_machine(world: World, home: Home, *, is_up: bool = True, **errors: CatchmentError) -> list[Condition]:
-    return [*of_machine(home, errors, world.clock.moment, is_up=is_up)]
+    now = world.clock.moment
+    judged = [*of_machine(home, errors, now, is_up=is_up)]
+    return problems((*judged, *of_last_check(home, judged, now)))
 
 
 def worker(world: World, home: Home, **more: Any) -> None:
@@ -95,7 +99,9 @@ def test_objective_that_burns_is_named_until_its_settings_permit_it(world: World
 def test_failed_sync_is_known_by_the_class_of_its_error(world: World, home: Home) -> None:
     synced(world, "failed", GONE)
     (condition,) = found(world, home).values()
-    assert condition == Condition(ReasonCode.SOURCE_UNREACHABLE, "source:notes", "mail: no answer", "check its address")
+    assert condition == Condition(
+        "source notes", WARN, "mail: no answer", "check its address", ReasonCode.SOURCE_UNREACHABLE, "source:notes"
+    )
     synced(world, "completed", succeeded=1)
     assert found(world, home) == {}
 
@@ -111,10 +117,10 @@ def test_cancelled_or_running_sync_does_not_hide_a_failed_one(world: World, home
 @pytest.mark.parametrize(
     ("verdict", "read", "is_wrong"),
     [
-        (Verdict.FAIL, "notes", True),
-        (Verdict.WARN, "notes", False),
-        (Verdict.OK, "notes", False),
-        (Verdict.OK, "", True),
+        (FAIL, "source:notes", True),
+        (WARN, "source:notes", False),
+        (OK, "source:notes", False),
+        (OK, "", True),
     ],
 )
 def test_later_check_tells_that_a_source_can_be_read_again(
@@ -124,7 +130,7 @@ def test_later_check_tells_that_a_source_can_be_read_again(
     synced(world, "failed", GONE)
     ended = world.clock.moment
     report = HealthReport(
-        ended + timedelta(seconds=1), (Finding("source notes", verdict, "last sync failed", source=read),)
+        ended + timedelta(seconds=1), (Condition("source notes", verdict, "last sync failed", subject=read),)
     )
     report.write(home)
     assert bool(found(world, home)) is is_wrong
@@ -132,9 +138,23 @@ def test_later_check_tells_that_a_source_can_be_read_again(
     assert found(world, home), "an earlier check says nothing"
 
 
+def test_sync_after_a_failed_check_tells_that_a_source_can_be_read(world: World, home: Home) -> None:
+    synced(world, "completed", succeeded=1)
+    gone = Condition("source notes", FAIL, "folder not found", "", ReasonCode.SOURCE_UNREACHABLE, "source:notes")
+    HealthReport(world.clock.moment + timedelta(seconds=1), (gone,)).write(home)
+
+    def present() -> list[Condition]:
+        judged = [*of_ledger(world.ledger, home, latest(world))]
+        return problems((*judged, *of_last_check(home, judged, world.clock.moment)))
+
+    assert present() == [gone]
+    synced(world, "completed", succeeded=1)
+    assert present() == []
+
+
 def test_held_source_names_its_cause_until_it_is_resumed(world: World, home: Home) -> None:
     synced(world, "quarantined", GONE)
-    HealthReport(world.clock.moment + timedelta(1), (Finding("source notes", Verdict.WARN, "is read"),)).write(home)
+    HealthReport(world.clock.moment + timedelta(1), (Condition("source notes", WARN, "is read"),)).write(home)
     (condition,) = found(world, home).values()
     assert condition.reason is ReasonCode.SOURCE_UNREACHABLE
     assert condition.remedy.endswith("catchment sources resume notes")
@@ -281,8 +301,8 @@ def test_slow_host_is_told_while_it_is_asked(world: World, home: Home) -> None:
     ("age", "message"),
     [
         (timedelta(days=20), None),
-        (timedelta(days=25), "the consent to read content expires on 2026-12-20"),
-        (timedelta(days=31), "the consent to read content has expired"),
+        (timedelta(days=25), "consent expires on 2026-12-20"),
+        (timedelta(days=31), "consent expired"),
     ],
 )
 def test_consent_is_told_a_week_before_it_ends(world: World, home: Home, age: timedelta, message: str | None) -> None:
@@ -297,7 +317,7 @@ def test_missing_consent_is_told(world: World, home: Home) -> None:
     synced(world, "completed")
     world.ledger.consents.ask(world.source.id, ["content"])
     (condition,) = found(world, home).values()
-    assert (condition.message, condition.remedy) == ("no consent to read content", "catchment consent give notes")
+    assert (condition.message, condition.remedy) == ("no consent given", "catchment consent give notes")
 
 
 # The machine
@@ -320,7 +340,7 @@ def test_worker_that_does_not_report_is_silent(world: World, home: Home) -> None
     assert reasons(of_the_machine(world, home)) == [ReasonCode.WORKER_SILENT]
     worker(world, home, problem="the runner crashed")
     (condition,) = of_the_machine(world, home)
-    assert condition.message == "the runner crashed several times in a row"
+    assert condition.problem == "the runner crashed several times in a row"
 
 
 @pytest.mark.parametrize("part", ["server", "events"])
@@ -368,7 +388,7 @@ def test_partly_watched_source_is_told(world: World, home: Home) -> None:
     }
     watch_status.write(home, states)
     assert of_the_machine(world, home) == [
-        Condition(ReasonCode.WATCH_LIMITED, "source:notes", "on NFS", "add a schedule")
+        Condition("watch notes", WARN, "on NFS", "add a schedule", ReasonCode.WATCH_LIMITED, "source:notes")
     ]
 
 
@@ -386,9 +406,10 @@ def test_checks_that_are_not_ok_are_conditions_while_they_are_recent(
     world: World, home: Home, code: ReasonCode
 ) -> None:
     worker(world, home)
-    finding = Finding("x", Verdict.WARN, "it is bad; last good 5 min ago", "do this", code, "mail")
-    HealthReport(world.clock.moment, (finding, replace(finding, verdict=Verdict.OK, source="other"))).write(home)
-    assert of_the_machine(world, home) == [Condition(code, "source:mail", "it is bad", "do this")]
+    finding = Condition("x", WARN, "it is bad; last good 5 min ago", "do this", code, "source:mail")
+    HealthReport(world.clock.moment, (finding, replace(finding, verdict=OK, subject="source:other"))).write(home)
+    assert of_the_machine(world, home) == [finding]
+    assert finding.problem == "it is bad"
     world.clock.forward(minutes=7)
     worker(world, home)
     assert of_the_machine(world, home) == []
@@ -396,6 +417,12 @@ def test_checks_that_are_not_ok_are_conditions_while_they_are_recent(
 
 def test_what_is_judged_more_often_is_not_taken_from_the_last_check(world: World, home: Home) -> None:
     worker(world, home)
-    codes = (ReasonCode.DISK_FULL, ReasonCode.SERVER_SILENT, ReasonCode.WORKER_SILENT, ReasonCode.LEDGER_UNWRITABLE)
-    HealthReport(world.clock.moment, tuple(Finding("x", Verdict.FAIL, "bad", "", code) for code in codes)).write(home)
+    codes = {
+        "disk": ReasonCode.DISK_FULL,
+        "server": ReasonCode.SERVER_SILENT,
+        "worker": ReasonCode.WORKER_SILENT,
+        "ledger": ReasonCode.LEDGER_UNWRITABLE,
+    }
+    report = tuple(Condition(probe, FAIL, "bad", "", code) for probe, code in codes.items())
+    HealthReport(world.clock.moment, report).write(home)
     assert of_the_machine(world, home) == []

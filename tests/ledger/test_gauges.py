@@ -72,7 +72,7 @@ def test_machine_worker_and_incidents_are_shown(world: World, home: Home) -> Non
     world.ledger.incidents.save([Incident(0, "disk.full", "", world.clock.moment, None, "", "", ())])
     assert values(world, home, catalogue.INCIDENTS) == {("disk.full",): 1}
     (stored,) = world.ledger.incidents.open()
-    unsaved = [replace(stored, closed=world.clock.moment), replace(stored, number=0, reason="ledger.unwritable")]
+    unsaved = [replace(stored, closed_at=world.clock.moment), replace(stored, id=0, reason="ledger.unwritable")]
     assert values(world, home, catalogue.INCIDENTS, unsaved) == {("ledger.unwritable",): 1}
 
 

@@ -20,7 +20,7 @@ from catchment.views import sources
 from catchment.views.hosts import HostState, hosts
 from catchment.views.library import overview
 from catchment.views.telemetry.gauges import gauges
-from catchment.views.telemetry.incidents import IncidentWatch
+from deployments.health.incident_watch import IncidentWatch
 
 pytestmark = pytest.mark.postgres
 NAMES = ("attic", "barn", "cellar")

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from catchment.errors import CatchmentError, LedgerUnavailable, NotFound, SourceUnavailable, TryAgain
+from catchment.errors import CatchmentError, LedgerUnavailable, LoginFailed, NotFound, SourceUnavailable, TryAgain
 from catchment.ledger import Incident, Ledger
+from catchment.runtime import watch_status
 from catchment.runtime.home import Home
+from catchment.runtime.watch_status import Watching, WatchState
 from catchment.telemetry.catalogue import SYNC_DURATION
-from catchment.telemetry.incidents import ReasonCode, reason_of
+from catchment.telemetry.incidents import Condition, ReasonCode, Verdict, reason_of
 from catchment.views import trouble
-from catchment.views.health import Finding, HealthReport, Verdict
+from catchment.views.health import HealthReport
 from catchment.views.telemetry import incidents
-from catchment.views.telemetry.incidents import IncidentWatch
 from catchment.views.trouble import TroubleKind
+from deployments.health.incident_watch import IncidentWatch
 from tests.ledger.test_quarantine import fail
 from tests.ledger.world import World, notes
 
@@ -95,7 +98,7 @@ def test_failed_sync_opens_an_incident_that_a_good_one_closes(watched: Watched) 
     assert watched.open == []
     assert not watched.home.open_incidents.exists()
     assert watched.events == ["opened", "closed"]
-    assert [(one.number, one.closed is None) for one in watched.told] == [(1, True), (1, False)]
+    assert [(one.id, one.closed_at is None) for one in watched.told] == [(1, True), (1, False)]
 
 
 def test_objectives_are_judged_every_five_minutes(watched: Watched) -> None:
@@ -108,6 +111,32 @@ def test_objectives_are_judged_every_five_minutes(watched: Watched) -> None:
     assert watched.open == []
     watched.pass_(100)
     assert watched.open == [("objective.burning", "objective:syncs")]
+
+
+def test_refused_login_is_one_problem(watched: Watched) -> None:
+    world, refused = watched.world, LoginFailed("mail.example.org: login refused; store the right password")
+    world.ledger.syncs.end(world.sync.id, "quarantined", {}, str(refused), reason_of(refused))
+    watch_status.write(watched.home, {"notes": WatchState(Watching.LIMITED, "login refused", "store it")})
+    for outcome in ("completed", "failed"):
+        world.ledger.measures.tally.add(SYNC_DURATION, 2.0, world.source.id, times=10, outcome=outcome)
+    world.ledger.measures.flush()
+    watched.pass_(360)
+    assert watched.open == [("login.refused", "source:notes")]
+    world.ledger.sources.resume("notes", "anna")
+    world.ledger.syncs.end(world.begin().id, "completed", {})
+    watch_status.write(watched.home, {"notes": WatchState(Watching.WATCHING)})
+    watched.pass_(600)
+    assert watched.open == [], "its failed syncs still count for the objective"
+
+
+def test_objective_is_no_fault_that_is_named_first(watched: Watched) -> None:
+    now = watched.world.clock.moment
+    slow = Incident(0, "objective.burning", "objective:syncs", now, None, "objective missed", "see it", ())
+    found = incidents.opened(None, [slow])
+    assert [one.reason for one in found] == ["objective.burning"]
+    assert incidents.sentence(found, 1) == "Runs well; 1 problem waits for you."
+    worse = incidents.opened(None, [slow, replace(slow, reason="sink.failing", subject="sink:copy")])
+    assert incidents.sentence(worse).startswith("copy: objective missed, since")
 
 
 def test_backlog_opens_after_a_minute_without_a_fall(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,12 +195,12 @@ def test_incidents_live_in_memory_while_the_ledger_cannot_be_written(watched: Wa
     began = watched.world.clock.moment
     assert watched.world.ledger.incidents.open() == []
     assert watched.open == [("source.unreachable", "source:notes")]
-    assert [one.number for one in watched.told] == [0]
+    assert [one.id for one in watched.told] == [0]
     watched.pass_(600)
     watched.is_full = False
     watched.pass_(10)
     (stored,) = watched.world.ledger.incidents.open()
-    assert (stored.number, stored.opened) == (1, began)
+    assert (stored.id, stored.opened_at) == (1, began)
     assert watched.watch.unsaved == ()
 
 
@@ -186,7 +215,7 @@ def test_incident_that_closed_meanwhile_is_stored_with_its_end(watched: Watched)
     watched.pass_(10)
     closed = watched.world.ledger.incidents.closed().rows
     assert "server.silent" in [one.reason for one in closed]
-    assert all(one.closed and one.closed > one.opened for one in closed)
+    assert all(one.closed_at and one.closed_at > one.opened_at for one in closed)
 
 
 def test_unreadable_ledger_is_an_incident_and_closes_no_other(watched: Watched) -> None:
@@ -194,7 +223,7 @@ def test_unreadable_ledger_is_an_incident_and_closes_no_other(watched: Watched) 
     watched.pass_(10)
     watched.is_unreadable = watched.is_full = True
     watched.pass_(60)
-    unsaved = incidents.only(watched.watch.unsaved)
+    unsaved = incidents.opened(None, watched.watch.unsaved)
     assert [one.reason for one in unsaved] == ["ledger.unwritable"]
     assert unsaved[0].message == "ledger: locked"
     watched.is_unreadable = watched.is_full = False
@@ -298,15 +327,15 @@ def test_trouble_that_is_an_incident_is_one_row(watched: Watched) -> None:
     world.settle()
     world.ledger.syncs.end(world.sync.id, "completed", {})
     text = "cannot be reached; last good sync 1 h ago"
-    finding = Finding("source mail", Verdict.FAIL, text, "", ReasonCode.SOURCE_UNREACHABLE, "mail")
+    finding = Condition("source mail", Verdict.FAIL, text, "", ReasonCode.SOURCE_UNREACHABLE, "source:mail")
     HealthReport(world.clock.moment, (finding,)).write(home)
     watched.pass_(10)
     view = trouble.trouble(world.ledger, home)
     assert [(row.kind, row.subject, row.incident, row.reason) for row in view.troubles] == [
-        (TroubleKind.CHECK, "source mail", 1, "source.unreachable"),
-        (TroubleKind.DELETIONS, "notes", 2, "deletions.held"),
+        (TroubleKind.DELETIONS, "notes", 1, "deletions.held"),
+        (TroubleKind.INCIDENT, "2", 2, "source.unreachable"),
     ]
-    assert view.number == trouble.number(world.ledger, home) == 2
+    assert view.number == trouble.number(world.ledger) == 2
 
 
 def test_other_incidents_are_rows_of_their_own(watched: Watched) -> None:
@@ -315,7 +344,7 @@ def test_other_incidents_are_rows_of_their_own(watched: Watched) -> None:
     (row,) = trouble.trouble(watched.world.ledger, watched.home).troubles
     assert (row.kind, row.subject, row.incident) == (TroubleKind.INCIDENT, "1", 1)
     assert row.title == "notes: mail.example.org: no answer"
-    assert trouble.number(watched.world.ledger, watched.home) == 1
+    assert trouble.number(watched.world.ledger) == 1
     watched.world.ledger.syncs.end(watched.world.begin().id, "completed", {})
     watched.pass_(30)
     (over,) = trouble.closed(watched.world.ledger)
@@ -328,9 +357,10 @@ def test_incident_of_items_is_the_row_of_their_cause(watched: Watched) -> None:
     fail(watched.world, *(f"{n}.pdf" for n in range(5)))
     watched.world.ledger.syncs.end(watched.world.sync.id, "completed", {"quarantined": 5})
     watched.pass_(10)
+    assert watched.open == [("parser.broken", "source:notes")]
     (row,) = trouble.trouble(watched.world.ledger, watched.home).troubles
-    assert (row.kind, row.reason) == (TroubleKind.CLUSTER, "parser.broken")
-    assert trouble.number(watched.world.ledger, watched.home) == 1
+    assert (row.kind, row.incident) == (TroubleKind.CLUSTER, None)
+    assert trouble.number(watched.world.ledger) == 1
 
 
 def test_timeline_keeps_its_start_and_its_latest_entries(world: World) -> None:
@@ -338,8 +368,8 @@ def test_timeline_keeps_its_start_and_its_latest_entries(world: World) -> None:
     (first,) = ledger.incidents.save([Incident(0, "disk.full", "", now, None, "full", "make room", ())])
     for n in range(80):
         world.clock.forward(seconds=1)
-        ledger.incidents.acknowledge(first.number, "anna", str(n))
-    timeline = ledger.incidents.get(first.number).timeline
+        ledger.incidents.acknowledge(first.id, "anna", str(n))
+    timeline = ledger.incidents.get(first.id).timeline
     assert len(timeline) == 50
     assert (timeline[0].text, timeline[-1].text) == ("anna: 0", "anna: 79")
     assert timeline[1].at - timeline[0].at > timedelta(seconds=25)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,14 +18,15 @@ from catchment.ledger import HeldFolder, JobFilter
 from catchment.model import JobState, Priority
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import PlannedRun, ServerReport
+from catchment.telemetry.incidents import FAIL, OK, Condition, ReasonCode
 from catchment.views import jobs, library, sources, syncs, throttling, trouble
-from catchment.views.health import Finding, HealthReport, Verdict
+from catchment.views.health import HealthReport
 from catchment.views.trouble import TroubleKind
+from deployments.health.incident_watch import IncidentWatch
 from tests.ledger.test_quarantine import fail
 from tests.ledger.world import PARSE_ERROR, START, TIMEOUT, World, locators, note, notes
 
-FOLDER = Finding("source notes", Verdict.FAIL, "folder not found", "mount its disk")
-DISK = Finding("disk", Verdict.FAIL, "0.1 GB free", "make room")
+DISK = Condition("disk", FAIL, "the disk is full", "make room", ReasonCode.DISK_FULL)
 
 
 @pytest.fixture
@@ -33,9 +35,13 @@ def home(tmp_path: Path) -> Home:
 
 
 def kinds(world: World, home: Home) -> list[tuple[TroubleKind, str]]:
+    """Return the troubles after the conditions were judged."""
+    IncidentWatch(
+        home, lambda: world.ledger, lambda: nullcontext(world.ledger), dict, lambda _: None, is_up=False
+    ).judge()
     view = trouble.trouble(world.ledger, home)
     urgent = [row for row in view.troubles if row.needs_person]
-    assert view.number == len(urgent) == trouble.number(world.ledger, home)
+    assert view.number == len(urgent) == trouble.number(world.ledger)
     return [(row.kind, row.subject) for row in view.troubles]
 
 
@@ -52,61 +58,26 @@ def test_troubles_are_listed_worst_first(world: World, home: Home) -> None:
     world.ledger.sources.hold("mail", "sync:1", "login refused")
     world.ledger.sources.put("plots", "github", Priority.NORMAL)
     world.ledger.sources.pause("plots", "operator:anna", "moving house")
-    HealthReport(world.clock.moment, (DISK, replace(FOLDER, verdict=Verdict.WARN))).write(home)
+    world.ledger.syncs.end(world.sync.id, "completed", {})
     slow, bad = (cluster.id for cluster in world.ledger.quarantine.clusters())
     assert world.ledger.quarantine.show(job).cluster == bad
     assert kinds(world, home) == [
-        (TroubleKind.CHECK, "disk"),
-        (TroubleKind.HELD, "mail"),
         (TroubleKind.DELETIONS, "notes"),
+        (TroubleKind.HELD, "mail"),
         (TroubleKind.CLUSTER, slow),
         (TroubleKind.CLUSTER, bad),
         (TroubleKind.PAUSED, "plots"),
     ]
-    _, held, deletions, cluster, _, paused = trouble.trouble(world.ledger, home).troubles
-    assert (held.title, held.who, held.since) == ("login refused", "sync:1", world.clock.moment)
+    deletions, held, cluster, _, paused = trouble.trouble(world.ledger, home).troubles
+    assert (held.title, held.reason, held.incident) == ("held: login refused", "source.held", 2)
     assert (paused.who, paused.why, paused.needs_person) == ("operator:anna", "moving house", False)
     assert (deletions.count, cluster.count, cluster.title) == (15, 2, TIMEOUT.message)
 
 
 def test_without_trouble_the_time_of_the_last_check_is_known(world: World, home: Home) -> None:
     assert trouble.trouble(world.ledger, home) == trouble.TroubleView((), 0, None)
-    HealthReport(world.clock.moment, (replace(DISK, verdict=Verdict.OK),)).write(home)
+    HealthReport(world.clock.moment, (replace(DISK, verdict=OK),)).write(home)
     assert trouble.trouble(world.ledger, home) == trouble.TroubleView((), 0, world.clock.moment)
-
-
-def test_failed_check_of_long_ago_is_no_trouble(world: World, home: Home) -> None:
-    HealthReport(world.clock.moment, (DISK,)).write(home)
-    assert kinds(world, home) == [(TroubleKind.CHECK, "disk")]
-    world.clock.forward(minutes=7)
-    assert kinds(world, home) == []
-
-
-def test_held_source_explains_its_breaker_and_its_check(world: World, home: Home) -> None:
-    HealthReport(world.clock.moment, (FOLDER,)).write(home)
-    assert kinds(world, home) == [(TroubleKind.CHECK, "source notes")]
-    open_breaker(world, "source:notes")
-    assert kinds(world, home) == [(TroubleKind.BREAKER, "source:notes")]
-    world.ledger.sources.hold("notes", "sync:1", "folder not found")
-    assert kinds(world, home) == [(TroubleKind.HELD, "notes")]
-
-
-def open_breaker(world: World, key: str) -> None:
-    from sqlalchemy import insert
-
-    from catchment.ledger.db.schema import breakers
-
-    with world.ledger._store.write() as writing:
-        opened = world.ledger._monotonic.now(writing)
-        writing.execute(insert(breakers).values(key=key, failures=5, opened=opened, locked=False))
-
-
-def test_open_breaker_of_a_host_has_its_end(world: World, home: Home) -> None:
-    open_breaker(world, "host:example.org")
-    (row,) = trouble.trouble(world.ledger, home).troubles
-    assert (row.subject, row.count) == ("host:example.org", 5)
-    assert row.until == world.clock.moment + timedelta(minutes=1)
-    assert "it is tried again by itself" in row.help
 
 
 def test_paused_scope_and_blackout_are_named_with_their_actor(world: World, home: Home) -> None:
@@ -118,7 +89,7 @@ def test_paused_scope_and_blackout_are_named_with_their_actor(world: World, home
     assert (paused.kind, paused.subject, paused.who) == (TroubleKind.PAUSED, "all", "operator:anna")
     assert paused.why is not None and paused.why.endswith("; on the train")
     assert (blackout.kind, blackout.who, blackout.until is None) == (TroubleKind.BLACKOUT, "operator:ben", False)
-    assert trouble.number(world.ledger, home) == 0
+    assert trouble.number(world.ledger) == 0
 
 
 def test_source_switched_off_in_prefect_is_named_and_has_no_next_run(world: World, home: Home) -> None:

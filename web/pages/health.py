@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from catchment.errors import CatchmentError
 from catchment.ledger import SinkRow
 from catchment.runtime.server_report import ServerReport
+from catchment.telemetry.incidents import OK
 from catchment.views.backups import BackupsView, backups
-from catchment.views.health import HealthReport, Verdict
+from catchment.views.health import HealthReport
 from catchment.views.hosts import HostStanding, hosts
 from web.site import Data, WebPage
 from web.warm_library import WarmLibrary
@@ -40,8 +41,8 @@ def _data(library: WarmLibrary, _parameters: Mapping[str, str]) -> Data:
     return {
         "view": HealthAndBackups(report, joined, sinks, kept),
         "report": report,
-        "failing": [finding for finding in findings if finding.verdict is not Verdict.OK],
-        "fine": [finding for finding in findings if finding.verdict is Verdict.OK],
+        "failing": [finding for finding in findings if finding.verdict is not OK],
+        "fine": [finding for finding in findings if finding.verdict is OK],
         "hosts": joined,
         "sinks": sinks,
         "backups": kept,

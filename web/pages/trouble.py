@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from catchment.errors import LedgerError, NotFound
+from catchment.errors import LedgerError
 from catchment.ledger import Event, ListPage, SyncRow
 from catchment.views import trouble
 from catchment.views.health import HealthReport
@@ -47,7 +47,7 @@ class StoppedSource:
 
 def count(library: WarmLibrary) -> int:
     """Return the number of open problems."""
-    return trouble.number(library.ledger, library.home, library.unsaved())
+    return trouble.number(library.ledger, library.unsaved())
 
 
 def pages(desk: Desk) -> tuple[WebPage, ...]:
@@ -60,7 +60,6 @@ def pages(desk: Desk) -> tuple[WebPage, ...]:
         page("/trouble", _list, TroubleView),
         page("/trouble/clusters/{name}", partial(_cluster, desk), ClusterAndEntry, "source", "job", "after"),
         page("/trouble/sources/{name}", _source, StoppedSource),
-        page("/trouble/breakers/{name:path}", _breaker, TroubleRow),
         page("/trouble/deletions/{name}", _deletions, DeletionsView, "folder", "after"),
         page("/incidents", _incidents, IncidentsView, "after"),
         page("/incidents/{number:number}", _incident, IncidentView),
@@ -69,22 +68,15 @@ def pages(desk: Desk) -> tuple[WebPage, ...]:
 
 def address(row: TroubleRow) -> str:
     """Return the page of a problem."""
-    name, is_source = row.subject, row.kind in (TroubleKind.HELD, TroubleKind.PAUSED)
-    if name.startswith("source:"):
-        name, is_source = name.removeprefix("source:"), True
+    name = quote(row.subject.removeprefix("source:"), safe="")
     match row.kind:
-        case TroubleKind.CHECK:
-            return "/health"
         case TroubleKind.INCIDENT:
             return f"/incidents/{row.incident}" if row.incident else "/incidents"
         case TroubleKind.CLUSTER:
-            return f"/trouble/clusters/{quote(name, safe='')}"
+            return f"/trouble/clusters/{name}"
         case TroubleKind.DELETIONS:
-            return f"/trouble/deletions/{quote(name, safe='')}"
-        case TroubleKind.BREAKER if not is_source:
-            return f"/trouble/breakers/{quote(name, safe=':')}"
-    is_rule = name == "all" or name.startswith("kind:")
-    return "/sources" if is_rule or not is_source else f"/trouble/sources/{quote(name, safe='')}"
+            return f"/trouble/deletions/{name}"
+    return "/sources" if row.subject == "all" or row.subject.startswith("kind:") else f"/trouble/sources/{name}"
 
 
 def _queue(library: WarmLibrary, case: str | None, view: object, own: str, **more: Any) -> Data:
@@ -147,14 +139,6 @@ def _source(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     return _queue(library, "case_source.html", view, own, **more)
 
 
-def _breaker(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
-    own = f"/trouble/breakers/{quote(parameters['name'], safe=':')}"
-    data = _queue(library, "case_breaker.html", None, own)
-    if not data["here"]:
-        raise NotFound(f"{parameters['name']}: no open circuit breaker; it may have closed since")
-    return {**data, "view": data["here"][0], "breaker": parameters["name"]}
-
-
 def _deletions(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
     ledger, name, folder = library.ledger, parameters["name"], parameters.get("folder")
     found = trouble.deletions(ledger, name, folder, after=parameters.get("after"))
@@ -176,7 +160,7 @@ def _incidents(library: WarmLibrary, parameters: Mapping[str, str]) -> Data:
         found = incidents.incidents(library.ledger, library.unsaved(), after=parameters.get("after"))
     except LedgerError:
         # The page cannot be shown without the ledger, but `/api/v1` names the problem.
-        return {"view": IncidentsView(incidents.only(library.unsaved()), ListPage((), 0, None))}
+        return {"view": IncidentsView(incidents.opened(None, library.unsaved()), ListPage((), 0, None))}
     return _queue(library, "case_incidents.html", found, "/incidents", found=found)
 
 

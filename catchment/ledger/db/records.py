@@ -29,6 +29,17 @@ class Source:
     failures: int
     keep_days: int
 
+    @property
+    def resume(self) -> str:
+        """The command that lets it be read again."""
+        return f"catchment sources resume {self.name}"
+
+    @property
+    def refusal(self) -> str:
+        """Why it is not synced, with the remedy; "" if it is active."""
+        details = f" ({self.state_reason})" if self.state_reason else ""
+        return "" if self.state == "active" else f"{self.name}: {self.state}{details}; resume with `{self.resume}`"
+
 
 @dataclass(frozen=True, slots=True)
 class Sync:

@@ -14,6 +14,8 @@ from catchment.errors import Refused
 from catchment.ledger.db.database import AnyRow, Reading, Store, Writing, maybe_micros, maybe_time
 from catchment.ledger.db.schema import consents, host_purges, hosts, marks, sources
 
+WHOLE = "content"
+"""The only scope of a source without scopes of its own."""
 _columns = consents.c
 
 
@@ -26,6 +28,14 @@ class ConsentState(StrEnum):
     WITHDRAWN = "withdrawn"
     PURGING = "purging"
     """Withdrawn, but the data has not been deleted completely, or not on every host."""
+
+
+_PROBLEMS = {
+    ConsentState.ASKED: "no consent given",
+    ConsentState.EXPIRED: "consent expired",
+    ConsentState.WITHDRAWN: "consent withdrawn",
+    ConsentState.PURGING: "deletion of revoked data is incomplete",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,22 @@ class Consent:
     withdrawn: datetime | None
     purged: datetime | None
     hosts: tuple[str, ...]
+
+    @property
+    def suffix(self) -> str:
+        """The scope in parentheses, if its source has several."""
+        return "" if self.scope == WHOLE else f" ({self.scope})"
+
+    @property
+    def problem(self) -> str:
+        """Why the scope is not read, in words; "" if it is."""
+        on = f" on {', '.join(self.hosts)}" if self.hosts else ""
+        return _PROBLEMS.get(self.state, "") + (on if self.state is ConsentState.PURGING else "")
+
+    @property
+    def remedy(self) -> str:
+        """The command that helps."""
+        return f"catchment consent {'revoke' if self.state is ConsentState.PURGING else 'give'} {self.source}"
 
 
 class Consents:

@@ -37,32 +37,37 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """An incident, open while it has no time in `closed`.
+    """A condition with its start and its end: open while it has none.
 
     Attributes:
-        number: 0 if it is not stored yet.
+        id: 0 if it is not stored yet.
         reason: Its reason code ("source.unreachable").
         subject: As of a `Condition`.
         message, remedy: The latest. Neither contains a path.
         timeline: The first entry and the latest 49.
     """
 
-    number: int
+    id: int
     reason: str
     subject: str
-    opened: datetime
-    closed: datetime | None
+    opened_at: datetime
+    closed_at: datetime | None
     message: str
     remedy: str
     timeline: tuple[Moment, ...]
-    acknowledged: datetime | None = None
+    acknowledged_at: datetime | None = None
     acknowledged_by: str | None = None
     note: str | None = None
 
     @property
     def identity(self) -> tuple[str, str, datetime]:
         """The identity, also before it is stored: reason, subject and start."""
-        return self.reason, self.subject, self.opened
+        return self.reason, self.subject, self.opened_at
+
+    @property
+    def about(self) -> str:
+        """The name of the source or host that it is about, or "Catchment"."""
+        return self.subject.partition(":")[2] or "Catchment"
 
 
 class Incidents:
@@ -95,7 +100,7 @@ class Incidents:
         return cut(rows, limit, total, _row, lambda row: key_of(row.id))
 
     def save(self, changed: Sequence[Incident]) -> list[Incident]:
-        """Store incidents as they are now, in one transaction, and return them; those without a number get one.
+        """Store incidents as they are now, in one transaction, and return them; those without an ID get one.
 
         Idempotent for the others: of their timeline, new entries are added.
         """
@@ -108,18 +113,18 @@ class Incidents:
         values = {
             "message": one.message,
             "remedy": one.remedy,
-            "closed_at": maybe_micros(one.closed),
+            "closed_at": maybe_micros(one.closed_at),
             "timeline": _timeline(one.timeline),
         }
-        number = one.number or writing.ids("incidents")[0]
+        number = one.id or writing.ids("incidents")[0]
         mine = incidents.c.id == number
-        if one.number:
+        if one.id:
             known = _row(writing.execute(select(incidents).where(mine)).one()).timeline
             moments = dict.fromkeys((*known, *one.timeline))
             values["timeline"] = _timeline(sorted(moments, key=lambda moment: moment.at))
             writing.execute(update(incidents).where(mine).values(values))
         else:
-            row = {"id": number, "reason": one.reason, "subject": one.subject, "opened_at": to_micros(one.opened)}
+            row = {"id": number, "reason": one.reason, "subject": one.subject, "opened_at": to_micros(one.opened_at)}
             writing.execute(insert(incidents).values(row | values))
         return _row(writing.execute(select(incidents).where(mine)).one())
 

@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate
 
-from catchment.errors import CatchmentError, ConfigError, NotFound, Reason
-from catchment.ledger import FAILED_OUTCOMES, ConsentState, Ledger, SinkState, Source, SyncRow
+from catchment.errors import CatchmentError, ConfigError, Reason
+from catchment.ledger import FAILED_OUTCOMES, Ledger, Source, SyncRow
 from catchment.runtime import watch_status
 from catchment.runtime.home import Home
 from catchment.runtime.server_report import ServerReport
 from catchment.runtime.watch_status import Watching
 from catchment.runtime.worker_status import WorkerStatus
 from catchment.telemetry.catalogue import JOBS
-from catchment.telemetry.incidents import Condition, ReasonCode
+from catchment.telemetry.incidents import FAIL, OK, UNREAD, WARN, Condition, ReasonCode, explains, problems
 from catchment.telemetry.objectives import ObjectiveStatus
 from catchment.views import health, hosts
-from catchment.views.health import DISK_FULL_BYTES, Finding, HealthReport, Verdict, reason_of_ledger
+from catchment.views.health import HealthReport
 from catchment.views.hosts import HostState
 from catchment.views.telemetry.objectives import objectives, settings
 
 _MANY_JOBS = 1_000
 _MINUTE = timedelta(minutes=1)
 _STUCK = timedelta(minutes=30)
+_SYNCS = 12
+"""Syncs of a source that are read to judge it."""
 _FEW = 5
 """Items after which the latest attempts at a source are judged."""
-_SOON = timedelta(days=7)
 _SLOW = 0.25
 """Multiplier of a host's rate after two halvings."""
-_OF_SOURCES = (ReasonCode.LOGIN_REFUSED, ReasonCode.SOURCE_INVALID, ReasonCode.SOURCE_UNREACHABLE)
 _OF_PARSERS = (Reason.PARSE_ERROR, Reason.DEPENDENCY_FAILURE, Reason.PROCESS_KILLED, Reason.RESOURCE_EXHAUSTED)
-_JUDGED_HERE = (
-    ReasonCode.DISK_FULL,
-    ReasonCode.SERVER_SILENT,
-    ReasonCode.WORKER_SILENT,
-    ReasonCode.LEDGER_UNWRITABLE,
-)
-"""Codes of checks that are repeated here more often, so that the last check is not used."""
+_OBJECTIVE = timedelta(hours=2)
+"""Time for which the cause of a burning objective counts after its end: the longest of the short windows."""
 
 LatestSyncs = Mapping[int, Sequence[SyncRow]]
 """The latest syncs of each source, newest first, by its ID."""
+
+
+def of_last_check(home: Home, judged: Iterable[Condition], now: datetime) -> list[Condition]:
+    """Return the conditions of the last check in the background, of the components that are not judged here."""
+    probes, report = {one.probe for one in judged}, HealthReport.read(home)
+    return [one for one in (report.current(now) if report else ()) if one.probe not in probes]
 
 
 def of_machine(home: Home, errors: Mapping[str, CatchmentError], now: datetime, *, is_up: bool) -> Iterator[Condition]:
@@ -52,34 +52,27 @@ def of_machine(home: Home, errors: Mapping[str, CatchmentError], now: datetime, 
         errors: The failed checks of the web process: "ledger", "lease", "server", "events".
         is_up: Whether there should be a server and a worker.
     """
-    full = False
-    with suppress(OSError):
-        full = shutil.disk_usage(home.path).free < DISK_FULL_BYTES
-    if full:
-        remedy = "make room; `catchment doctor` lists large files"
-        yield Condition(ReasonCode.DISK_FULL, "", "the disk of the home folder is full", remedy)
-    if (error := errors.get("ledger") or errors.get("lease")) and not isinstance(error, NotFound):
-        problem, _, remedy = str(error).partition("; ")
-        yield Condition(reason_of_ledger(error), "", problem, remedy or "see `catchment health`")
+    disk = health.disk(home.path)
+    yield disk
+    yield health.ledger(errors.get("ledger") or errors.get("lease"), health.last_check(home), now)
     if is_up:
-        yield from _of_finding(health.server(True, not {"server", "events"} & errors.keys()))
+        yield health.server(True, not {"server", "events"} & errors.keys())
         status = WorkerStatus.read(home)
         # The worker cannot report on a full disk.
-        is_silent = status is None or not (full or status.is_current(now))
-        yield from _of_finding(health.worker(None if is_silent else now, status, now))
-    report = HealthReport.read(home)
-    for finding in report.current(now) if report else ():
-        if finding.reason not in _JUDGED_HERE:
-            yield from _of_finding(finding)
-    for name, state in (watch_status.read(home) or {}).items():
-        if state.state is Watching.LIMITED:
-            yield Condition(ReasonCode.WATCH_LIMITED, f"source:{name}", state.reason, state.remedy)
+        is_silent = status is None or not (disk.reason is ReasonCode.DISK_FULL or status.is_current(now))
+        yield health.worker(None if is_silent else now, status, now)
+    yield from _watched(home)
 
 
-def _of_finding(finding: Finding) -> Iterator[Condition]:
-    if finding.reason and finding.verdict is not Verdict.OK:
-        problem = finding.message.partition("; ")[0]
-        yield Condition(ReasonCode(finding.reason), finding.subject, problem, finding.remedy)
+def present(ledger: Ledger, home: Home) -> list[Condition]:
+    """Return the problems of sources, hosts and sinks, also while nothing runs."""
+    latest = latest_syncs(ledger)
+    return problems((*_watched(home), *of_ledger(ledger, home, latest), *of_ledger_each_minute(ledger, home, latest)))
+
+
+def latest_syncs(ledger: Ledger) -> LatestSyncs:
+    """Return as many of the latest syncs of each source as are needed to judge it."""
+    return {source.id: ledger.syncs.recent(source.id, _SYNCS) for source in ledger.sources.all()}
 
 
 def of_ledger(ledger: Ledger, home: Home, latest: LatestSyncs) -> Iterator[Condition]:
@@ -94,12 +87,13 @@ def of_ledger(ledger: Ledger, home: Home, latest: LatestSyncs) -> Iterator[Condi
     for hold in ledger.intake.holds():
         remedy = f"decide what happens: catchment deletions list {hold.source}"
         text = f"{hold.count} deletions wait for a decision: {hold.reason}"
-        yield Condition(ReasonCode.DELETIONS_HELD, f"source:{hold.source}", text, remedy)
+        yield _of_source("deletions", hold.source, text, remedy, ReasonCode.DELETIONS_HELD)
     yield from _hosts(ledger)
     for host in hosts.hosts(ledger, ServerReport.read(home)):
         if host.state is HostState.SILENT:
             remedy = f"start it, or if it is gone for good: catchment leave {host.name}"
-            yield Condition(ReasonCode.HOST_SILENT, f"machine:{host.name}", host.problem, remedy)
+            machine = f"machine:{host.name}"
+            yield Condition(f"host {host.name}", FAIL, host.problem, remedy, ReasonCode.HOST_SILENT, machine)
 
 
 def waiting_jobs(ledger: Ledger, latest: LatestSyncs) -> int:
@@ -113,34 +107,33 @@ def of_queue(waiting: int, before: int) -> Iterator[Condition]:
     """Judge the number of waiting jobs, and that of the previous judgement: an incident needs several without a fall."""
     if waiting >= max(before, _MANY_JOBS):
         text = f"at least {_MANY_JOBS:,} jobs wait, and their number does not fall"
-        yield Condition(ReasonCode.BACKLOG_GROWING, "", text, "see the load of the worker: `catchment status`")
+        remedy = "see the load of the worker: `catchment status`"
+        yield Condition("queue", WARN, text, remedy, ReasonCode.BACKLOG_GROWING)
 
 
 def of_ledger_each_minute(ledger: Ledger, _home: Home, _latest: LatestSyncs) -> Iterator[Condition]:
     """Yield further conditions that the ledger knows of, which are slower to read, or change slowly."""
     now = ledger.now()
-    yield from _consents(ledger, now)
+    yield from health.consents(ledger.consents.all(), now)
     for sink in ledger.outbox.all():
-        if sink.error and sink.state is not SinkState.PAUSED:
-            problem, _, remedy = sink.error.partition("; ")
-            remedy = remedy or f"correct the cause, then: catchment sinks resume {sink.name}"
-            yield Condition(ReasonCode.SINK_FAILING, f"sink:{sink.name}", problem, remedy)
+        yield health.sink(sink, now)
 
 
 def of_objectives(ledger: Ledger, home: Home, _latest: LatestSyncs) -> Iterator[Condition]:
-    """Yield the objectives that burn. Takes 0.1 s with a large ledger."""
+    """Yield the objectives that burn without a known cause. Takes 0.1 s with a large ledger."""
+    now, key = ledger.now(), (ReasonCode.OBJECTIVE_BURNING, "")
+    ended = (one for one in ledger.incidents.closed().rows if one.closed_at and now - one.closed_at < _OBJECTIVE)
+    if any(explains((one.reason, one.subject), key) for one in ended):
+        return
     try:
         chosen = settings(home)
     except ConfigError:
         return  # The checks report it.
-    for one in objectives(ledger, chosen, ledger.now()):
+    for one in objectives(ledger, chosen, now):
         if one.status is ObjectiveStatus.BURNING:
-            yield Condition(
-                ReasonCode.OBJECTIVE_BURNING,
-                f"objective:{one.objective.name}",
-                f"objective missed: {one.objective}",
-                "see `catchment slo`",
-            )
+            name, text = one.objective.name, f"objective missed: {one.objective}"
+            code = ReasonCode.OBJECTIVE_BURNING
+            yield Condition(f"objective {name}", WARN, text, "see `catchment slo`", code, f"objective:{name}")
 
 
 def _read(ledger: Ledger) -> list[Source]:
@@ -148,30 +141,43 @@ def _read(ledger: Ledger) -> list[Source]:
     return [source for source in ledger.sources.all() if source.state in ("active", "held")]
 
 
+def _watched(home: Home) -> Iterator[Condition]:
+    for name, state in (watch_status.read(home) or {}).items():
+        if state.state is not Watching.WATCHING:
+            code = ReasonCode.SOURCE_UNREACHABLE if state.state is Watching.GONE else ReasonCode.WATCH_LIMITED
+            yield Condition(f"watch {name}", WARN, state.reason, state.remedy, code, f"source:{name}")
+
+
 def _last_sync(source: Source, syncs: Sequence[SyncRow], report: HealthReport | None) -> Iterator[Condition]:
     """Judge the last sync that read the source or failed to. A later check may have reached the source again."""
     last = next((sync for sync in syncs if sync.outcome not in (None, "cancelled")), None)
     if last is None or last.outcome not in FAILED_OUTCOMES:
         if source.state == "held":
-            yield _held(source, ReasonCode.SOURCE_HELD, source.state_reason or "repeated failures")
+            yield _held(source, source.state_reason, ReasonCode.SOURCE_HELD)
+        elif last and report and (last.ended or last.began) > report.at:
+            yield Condition(f"source {source.name}", OK, "read by its last sync")
         return
-    code = next((code for code in _OF_SOURCES if code == last.cause), ReasonCode.SYNC_FAILED)
-    problem, _, remedy = (last.error or "the process of the sync ended").partition("; ")
+    code = ReasonCode(last.cause) if last.cause in UNREAD else ReasonCode.SYNC_FAILED
+    problem = last.error or "the process of the sync ended"
     if source.state == "held":
-        yield _held(source, ReasonCode.SOURCE_HELD if code is ReasonCode.SYNC_FAILED else code, problem)
+        yield _held(source, problem, ReasonCode.SOURCE_HELD if code is ReasonCode.SYNC_FAILED else code)
         return
-    is_read_again = (
-        code in _OF_SOURCES and report and report.at > (last.ended or last.began) and report.reads(source.name)
-    )
+    is_read_again = code in UNREAD and report and report.at > (last.ended or last.began) and report.reads(source.name)
     is_resumed = last.cause is None and syncs[0].outcome is None
     if not is_read_again and not is_resumed:
-        remedy = remedy or f"catchment sources test {source.name}"
-        yield Condition(code, f"source:{source.name}", problem, remedy)
+        remedy = f"catchment sources test {source.name}"
+        found = Condition.of_error(f"source {source.name}", problem, remedy, code, f"source:{source.name}")
+        yield replace(found, verdict=WARN)
 
 
-def _held(source: Source, code: ReasonCode, problem: str) -> Condition:
-    remedy = f"correct the cause, then: catchment sources resume {source.name}"
-    return Condition(code, f"source:{source.name}", f"held: {problem.partition('; ')[0]}", remedy)
+def _held(source: Source, why: str | None, code: ReasonCode) -> Condition:
+    problem, _, remedy = (why or "repeated failures").partition("; ")
+    remedy = f"{remedy or 'correct the cause'}, then: {source.resume}"
+    return _of_source("source", source.name, f"held: {problem}", remedy, code)
+
+
+def _of_source(probe: str, name: str, text: str, remedy: str, code: ReasonCode) -> Condition:
+    return Condition(f"{probe} {name}", FAIL, text, remedy, code, f"source:{name}")
 
 
 def _failing_items(ledger: Ledger, source: Source, syncs: Sequence[SyncRow]) -> Iterator[Condition]:
@@ -185,10 +191,10 @@ def _failing_items(ledger: Ledger, source: Source, syncs: Sequence[SyncRow]) -> 
     reasons = ledger.quarantine.stats().get(source.name, {})
     if not reasons and not ended[0].get("retrying"):
         return  # They were retried or discarded since.
-    worst = max(reasons, key=lambda reason: reasons[reason], default=Reason.UNKNOWN)
-    code = ReasonCode.PARSER_BROKEN if worst in _OF_PARSERS else ReasonCode.FAILURES_RISING
-    text = f"{failed} of the latest {of} items failed" + (f" ({worst})" if reasons else "")
-    yield Condition(code, f"source:{source.name}", text, f"catchment quarantine list --source {source.name}")
+    most = max(reasons, key=lambda reason: reasons[reason], default=Reason.UNKNOWN)
+    code = ReasonCode.PARSER_BROKEN if most in _OF_PARSERS else ReasonCode.FAILURES_RISING
+    text = f"{failed} of the latest {of} items failed" + (f" ({most})" if reasons else "")
+    yield _of_source("items", source.name, text, f"catchment quarantine list --source {source.name}", code)
 
 
 def _stuck(ledger: Ledger, source: Source, sync: SyncRow, now: datetime) -> Iterator[Condition]:
@@ -199,7 +205,7 @@ def _stuck(ledger: Ledger, source: Source, sync: SyncRow, now: datetime) -> Iter
         text = f"no item was finished in {_STUCK // _MINUTE} minutes"
     else:
         return
-    yield Condition(ReasonCode.SYNC_STUCK, f"source:{source.name}", text, "catchment doctor --mend")
+    yield _of_source("sync", source.name, text, "catchment doctor --mend", ReasonCode.SYNC_STUCK)
 
 
 def _worked(ledger: Ledger, source: Source, now: datetime) -> bool:
@@ -220,25 +226,5 @@ def _hosts(ledger: Ledger) -> Iterator[Condition]:
             text = f"{host} answers slowly or with errors, so it is asked less often"
         else:
             continue
-        yield Condition(
-            ReasonCode.HOST_THROTTLED, f"host:{host}", text, "none is needed; see `catchment throttle show`"
-        )
-
-
-def _consents(ledger: Ledger, now: datetime) -> Iterator[Condition]:
-    for consent in ledger.consents.all():
-        match consent.state:
-            case ConsentState.ASKED:
-                text = f"no consent to read {consent.scope}"
-            case ConsentState.EXPIRED:
-                text = f"the consent to read {consent.scope} has expired"
-            case ConsentState.GIVEN if consent.expires and consent.expires - now < _SOON:
-                text = f"the consent to read {consent.scope} expires on {consent.expires:%Y-%m-%d}"
-            case ConsentState.PURGING:
-                text = f"the consent to read {consent.scope} was withdrawn, but not all data is deleted"
-                text += f" on {', '.join(consent.hosts)}" if consent.hosts else ""
-            case _:
-                continue
-        verb = "revoke" if consent.state is ConsentState.PURGING else "give"
-        remedy = f"catchment consent {verb} {consent.source}"
-        yield Condition(ReasonCode.CONSENT_ENDING, f"source:{consent.source}", text, remedy)
+        remedy = "none is needed; see `catchment throttle show`"
+        yield Condition("hosts", WARN, text, remedy, ReasonCode.HOST_THROTTLED, f"host:{host}")

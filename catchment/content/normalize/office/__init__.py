@@ -19,11 +19,10 @@ from catchment.content.normalize.language_detection import declared_language, la
 from catchment.content.normalize.mail.outlook import outlook
 from catchment.content.normalize.office import (
     compound,
-    flat,
     inline,
     iwork,
     mobipocket,
-    notes,
+    note_marks,
     open_document,
     pdf,
     slides,
@@ -32,6 +31,7 @@ from catchment.content.normalize.office import (
     workbooks,
 )
 from catchment.content.normalize.office.extraction import CONTROLS, XLSB, Extracted, Metadata, extracted, tidy
+from catchment.content.normalize.office.open_document import flat
 from catchment.content.normalize.office.rtf import RTF, rtf
 from catchment.content.normalize.packages import LOCKED, Package
 from catchment.errors import ParseError, ResourceExhausted
@@ -170,14 +170,14 @@ def _extraction(data: bytes, media_type: str) -> tuple[str, Metadata, list[str]]
 def _of_package(data: bytes, media_type: str) -> tuple[bytes, Extracted]:
     """Read a file and return it as it was read: with inline elements and marks of notes as text, if it can be read so."""
     plain = inline.with_plain_text(data) if media_type == _DOCX or media_type.startswith(_ODF) else data
-    readable, found = notes.marked(plain) if media_type == _DOCX else (plain, {})
+    readable, found = note_marks.marked(plain) if media_type == _DOCX else (plain, {})
     try:
         result = extracted(_arranged(readable, media_type), media_type)
     except (ParseError, ResourceExhausted):
         if readable is data:
             raise
         return data, extracted(_arranged(data, media_type), media_type)
-    return plain, result._replace(content=notes.numbered(result.content, found))
+    return plain, result._replace(content=note_marks.numbered(result.content, found))
 
 
 def _of_compound(data: bytes, media_type: str) -> Extracted:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from catchment.content.normalize.html import html
 from catchment.content.normalize.office.extraction import Metadata
-from catchment.content.normalize.office.rtf.flow import BREAKS, RtfFlow
 from catchment.content.normalize.office.rtf.fonts import NO_FONT, Fonts
+from catchment.content.normalize.office.rtf.rtf_flow import BREAKS, RtfFlow
 from catchment.errors import ParseError
 
 RTF = "application/rtf"

@@ -1,0 +1,235 @@
+"""The watch that opens and closes incidents, by the conditions that hold."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from catchment.errors import CatchmentError, NotFound
+from catchment.ledger import Incident, Ledger, Moment
+from catchment.pacing.boot_clock import boot_clock
+from catchment.runtime.home import Home
+from catchment.telemetry.incidents import WARN, Condition, Judge, Key, ReasonCode, problems
+from catchment.views.telemetry import conditions
+
+_INTERVALS = {conditions.of_ledger: 0.0, conditions.of_ledger_each_minute: 55.0, conditions.of_objectives: 295.0}
+"""Seconds after which conditions are judged again."""
+_CLOCK_SECONDS = 60.0
+"""Difference from which the clock counts as set."""
+_ACCEPTED_SECONDS = 900.0
+"""Seconds after which the new time is accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What the process of a home judges: everything if it runs alone.
+
+    Of the hosts that share a ledger, each judges its own machine, and one that works judges the rest.
+
+    Attributes:
+        machine: The subject of conditions of this machine; "" if the home runs alone.
+        others: The subjects that other hosts judge.
+        is_first: Whether this host judges the rest.
+    """
+
+    machine: str = ""
+    others: frozenset[str] = frozenset()
+    is_first: bool = True
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Role:
+        """Return the present role: of the hosts that work, the one that joined first judges the rest."""
+        hosts = sorted(ledger.hosts.all(), key=lambda one: (not one.is_alive, one.joined_at, one.id))
+        others = frozenset(f"machine:{one.name}" for one in hosts if not one.is_me)
+        return next((cls(f"machine:{one.name}", others, one is hosts[0]) for one in hosts if one.is_me), cls())
+
+    def judges(self, key: Key) -> bool:
+        """Return whether this process opens and closes incidents with this key."""
+        reason, subject = key
+        if reason is not ReasonCode.HOST_SILENT and subject in {self.machine, *self.others} - {""}:
+            return subject == self.machine
+        return self.is_first
+
+    def named(self, condition: Condition) -> Condition:
+        """Return a condition of this machine with its host as the subject, if there are others."""
+        return condition if condition.subject else replace(condition, subject=self.machine)
+
+
+class IncidentWatch:
+    """Judges the conditions, and stores the incidents that open, change or close. For one thread, except `note`.
+
+    While the ledger cannot be written, incidents live here and are stored later.
+
+    Args:
+        reading: Returns the ledger. Raises NotFound before the first source.
+        writing: Opens it for changes.
+        errors: Returns the failed checks of the process (see `of_machine`).
+        announce: Receives each incident that opened or closed.
+        steady: Seconds of a clock that includes sleep.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        reading: Callable[[], Ledger],
+        writing: Callable[[], AbstractContextManager[Ledger]],
+        errors: Callable[[], Mapping[str, CatchmentError]],
+        announce: Callable[[Incident], None],
+        *,
+        is_up: bool,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        steady: Callable[[], float] = lambda: boot_clock().micros / 1e6,
+    ) -> None:
+        self._home, self._reading, self._writing = home, reading, writing
+        self._errors, self._announce, self._is_up = errors, announce, is_up
+        self._clock, self._steady = clock, steady
+        self._judge: Judge | None = None
+        self._open: dict[Key, Incident] = {}
+        self._unsaved: dict[tuple[str, str, datetime], Incident] = {}
+        self._notes: deque[tuple[Incident, str]] = deque()
+        self._latest: tuple[object, conditions.LatestSyncs] | None = None
+        self._judged: dict[object, tuple[float, list[Condition]]] = {}
+        self._waiting = 0
+        self._offset: tuple[float, float] | None = None
+        self._role = Role()
+
+    @property
+    def unsaved(self) -> tuple[Incident, ...]:
+        """The incidents that could not be stored as they are now."""
+        return tuple(self._unsaved.values())
+
+    def note(self, incident: Incident, text: str) -> None:
+        """Add the result of a message to the timeline of an incident, with the next judgement. Thread-safe."""
+        self._notes.append((incident, text))
+
+    def judge(self) -> None:
+        """Judge once. Raises NotFound before the first source; other errors are conditions themselves."""
+        now, steady = self._clock(), self._steady()
+        errors = dict(self._errors())
+        of_records: list[Condition] = []
+        is_partial = False
+        try:
+            ledger = self._reading()
+            if (role := Role.of(ledger)) != self._role:
+                # Others may have judged the incidents of the new role.
+                self._role, self._judge = role, None
+            if self._judge is None:
+                self._start(ledger.incidents.open())
+            latest = self._latest_syncs(ledger)
+            for judged, seconds in _INTERVALS.items():
+                if judged not in self._judged or steady - self._judged[judged][0] >= seconds:
+                    self._judged[judged] = steady, [*judged(ledger, self._home, latest)]
+                of_records += self._judged[judged][1]
+            before, self._waiting = self._waiting, conditions.waiting_jobs(ledger, latest)
+            of_records += conditions.of_queue(self._waiting, before)
+        except NotFound:
+            raise
+        except CatchmentError as error:
+            errors["ledger"], is_partial = error, True
+        of_machine = [
+            *conditions.of_machine(self._home, errors, now, is_up=self._is_up),
+            *self._clock_moved(now, steady),
+        ]
+        of_machine += conditions.of_last_check(self._home, [*of_machine, *of_records], now)
+        found = problems((*map(self._role.named, of_machine), *of_records))
+        changed = self._compared([one for one in found if self._role.judges(one.key)], now, steady, is_partial)
+        while self._notes:
+            self._add_note(*self._notes.popleft(), now)
+        stored = self._save()
+        self._mark()
+        for one in changed:
+            if one.timeline[-1].event != "changed":
+                self._announce(stored.get(one.identity, one))
+
+    def _compared(self, found: Sequence[Condition], now: datetime, steady: float, is_partial: bool) -> list[Incident]:
+        """Open, change and close incidents by the problems that hold. Return them."""
+        if self._judge is None:
+            self._start(())
+        assert self._judge is not None
+        opened, closed = self._judge.judge(found, self._open, steady, is_partial=is_partial)
+        texts = {one.key: {"message": one.problem, "remedy": one.remedy} for one in found}
+        changed = []
+        for key, one in self._open.items():
+            if key in closed:
+                changed.append(_continued(one, now, "closed", closed_at=now))
+            elif key in texts and texts[key] != {"message": one.message, "remedy": one.remedy}:
+                changed.append(_continued(one, now, "changed", texts[key]["message"], **texts[key]))
+        for new in opened:
+            moment = Moment(now, "opened", new.problem)
+            code = new.key[0].value
+            changed.append(Incident(0, code, new.subject, now, None, new.problem, new.remedy, (moment,)))
+        for one in changed:
+            self._keep(one)
+        return changed
+
+    def _keep(self, one: Incident) -> None:
+        key = ReasonCode(one.reason), one.subject
+        self._unsaved[one.identity] = one
+        if one.closed_at is None:
+            self._open[key] = one
+        elif one.timeline[-1].event == "closed":
+            del self._open[key]
+
+    def _start(self, known: Sequence[Incident]) -> None:
+        keyed = {(ReasonCode(one.reason), one.subject): one for one in known if one.reason in [*ReasonCode]}
+        self._open = {key: one for key, one in keyed.items() if self._role.judges(key)}
+        self._judge = Judge()
+
+    def _latest_syncs(self, ledger: Ledger) -> conditions.LatestSyncs:
+        moment = ledger.syncs.moment()
+        if self._latest is None or self._latest[0] != moment:
+            self._latest = moment, conditions.latest_syncs(ledger)
+        return self._latest[1]
+
+    def _clock_moved(self, now: datetime, steady: float) -> list[Condition]:
+        """Compare the wall clock with a monotonic one. After a while, the new time is accepted."""
+        offset = now.timestamp() - steady
+        if self._offset is None or abs(offset - self._offset[0]) < _CLOCK_SECONDS:
+            self._offset = offset if self._offset is None else self._offset[0], steady
+        elif steady - self._offset[1] > _ACCEPTED_SECONDS:
+            self._offset = offset, steady
+        else:
+            way = "forward" if offset > self._offset[0] else "back"
+            text = f"the clock was set {way} by {abs(offset - self._offset[0]) / 60:.0f} min"
+            remedy = "none if it is right now; else correct it"
+            return [Condition("clock", WARN, text, remedy, ReasonCode.CLOCK_JUMPED)]
+        return []
+
+    def _add_note(self, incident: Incident, text: str, now: datetime) -> None:
+        key = incident.identity
+        latest = self._unsaved.get(key) or next((one for one in self._open.values() if one.identity == key), incident)
+        if latest is incident and not incident.id:
+            return  # It was closed and stored since.
+        self._keep(_continued(latest, now, "notified", text))
+
+    def _save(self) -> Mapping[tuple[str, str, datetime], Incident]:
+        """Store the changes that are not stored yet, if possible now."""
+        if not self._unsaved:
+            return {}
+        try:
+            with self._writing() as ledger:
+                stored = {one.identity: one for one in ledger.incidents.save([*self._unsaved.values()])}
+        except CatchmentError:
+            return {}  # It is tried again with the next judgement, and the failure is a condition.
+        self._unsaved.clear()
+        for one in stored.values():
+            if one.closed_at is None:
+                self._open[ReasonCode(one.reason), one.subject] = one
+        return stored
+
+    def _mark(self) -> None:
+        """Let the supervisor check more often while an incident is open. A full disk is ignored."""
+        mark = self._home.open_incidents
+        with suppress(OSError):
+            if self._open:
+                mark.touch(mode=0o600)
+            else:
+                mark.unlink(missing_ok=True)
+
+
+def _continued(one: Incident, now: datetime, event: str, text: str = "", **changes: Any) -> Incident:
+    return replace(one, timeline=(*one.timeline, Moment(now, event, text)), **changes)
