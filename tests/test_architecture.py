@@ -40,6 +40,7 @@ MAY_IMPORT = {
         "catchment.runtime.atomic_files",
         "catchment.runtime.secret_references",
         "catchment.runtime.files_below",
+        "catchment.runtime.system",
         "catchment.charsets",
         "catchment.content.foreign_json",
         "catchment.content.normalize.decode",
@@ -81,6 +82,21 @@ COMPOSITION = {
     ("web/__main__.py", "deployments.server.running.running"),
 }
 """Imports of the modules that start a process."""
+LINUX_MODULES = {
+    "catchment/runtime/system/linux.py": "all that is in no other module of this list",
+    "catchment/parser_pool/parser_process.py": "private parts of multiprocessing's fork server",
+    "catchment/parser_pool/child.py": "limits of a process that may die, and imports little",
+    "catchment/parser_pool/pool.py": "the processors that this process may use",
+    "deployments/watch/inotify.py": "the instance, its limits, and how many are used",
+    "deployments/watch/tree.py": "watches and their events",
+    "deployments/watch/watcher.py": "the instance, which all sources share",
+}
+"""Modules with calls that only Linux has, and which."""
+_ONLY_LINUX = re.compile(
+    r"""['"]/proc\b|['"]linux|\binotify_c\b|\bprctl\b|\boom_score|\bsched_\w+|\bmalloc_trim\b|\bstatx\b|\bstatfs\b"""
+    r"""|CLOCK_BOOTTIME|O_PATH|O_TMPFILE|F_SETLEASE|SOCK_DIAG|PR_SET_\w+|pidfd_open|memfd_create|epoll|signalfd|socket\.AF_NETLINK"""
+    r"""|_forkserver_pid|forkserver\.(?:ForkServer|read_signed|get_inherited_fds)"""
+)
 ONE_HOME = {
     "sqlalchemy": ("catchment/ledger/",),
     "alembic": ("catchment/ledger/",),
@@ -355,6 +371,17 @@ def test_a_library_has_one_home(library: str) -> None:
         if name.split(".")[0] == library and not str(path.relative_to(ROOT)).startswith(ONE_HOME[library])
     ]
     assert wrong == []
+
+
+def test_calls_that_only_linux_has_are_in_few_modules() -> None:
+    """A port to another system replaces these modules."""
+    found = {
+        str(path.relative_to(ROOT)): calls
+        for folder in MAY_IMPORT
+        for path in _modules(folder)
+        if (calls := set(_ONLY_LINUX.findall(ast.unparse(_tree(path)))))
+    }
+    assert found.keys() == LINUX_MODULES.keys(), found
 
 
 def test_jobs_that_may_still_deliver_end_in_one_module() -> None:

@@ -6,6 +6,7 @@ import time
 from typing import NamedTuple
 
 from catchment.runtime import process
+from catchment.runtime.system.linux import BOOT_CLOCK
 
 _CURRENT = 60_000_000
 """Microseconds after which a server is asked again."""
@@ -20,8 +21,7 @@ class ClockReading(NamedTuple):
 
 def boot_clock() -> ClockReading:
     """Return the current reading. Readings of all processes since the same boot are comparable."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return ClockReading(process.boot(), time.clock_gettime_ns(clock) // 1_000)
+    return ClockReading(process.boot(), time.clock_gettime_ns(BOOT_CLOCK) // 1_000)
 
 
 class ServerClock:

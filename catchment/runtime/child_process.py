@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
 
+from catchment.runtime.system.linux import die_with_parent, name_process
+
 PARENT_VARIABLE = "CATCHMENT_SUPERVISOR"
 """Environment variable with the supervisor's pid, set for its children."""
-_PR_SET_PDEATHSIG = 1
-_PR_SET_NAME = 15
 _FIRST_SECONDS, _LAST_SECONDS = 1.0, 60.0
 _HEALTHY_SECONDS = 60.0
 """Duration of a life after which the next death is the first again."""
@@ -33,18 +30,10 @@ def end_with_parent(parent: int) -> None:
     If the parent died before this call, the process has another parent, and exits at once. In a container the parent may be
     pid 1.
     """
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    else:
+    if not die_with_parent():
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
     if os.getppid() != parent:
         os._exit(1)
-
-
-def name_process(name: str) -> None:
-    """Set the name of this process in `top` and `ps -o comm`. Linux only; at most 15 characters."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
 
 
 def _watch(parent: int) -> None:

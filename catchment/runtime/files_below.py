@@ -10,7 +10,9 @@ import os
 import stat
 from pathlib import Path
 
-_WAY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+from catchment.runtime.system.linux import PATH_ONLY
+
+_WAY = PATH_ONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """A FIFO that took the place of the file must not block the open."""
 

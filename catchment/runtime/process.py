@@ -6,17 +6,15 @@ import fcntl
 import getpass
 import os
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_NAMESPACE = Path("/proc/self/ns/pid")
+from catchment.runtime.system import linux
 
 
 def identity(pid: int | None = None) -> str:
     """Return a name that no later process will have: boot ID, PID namespace, pid, start time. Raises ProcessLookupError."""
     pid = os.getpid() if pid is None else pid
-    return f"{boot()}-{_namespace()}:{pid}:{_started(pid)}"
+    return f"{boot()}-{linux.pid_namespace()}:{pid}:{_started(pid)}"
 
 
 def alive(name: str) -> bool:
@@ -64,7 +62,7 @@ def place_of(name: str) -> str:
 def is_local(name: str) -> bool:
     """Return whether the process was started in this container, or this machine, since its last boot."""
     # Earlier versions recorded no namespace.
-    return name.partition(":")[0] in (f"{boot()}-{_namespace()}", boot())
+    return name.partition(":")[0] in (f"{boot()}-{linux.pid_namespace()}", boot())
 
 
 class _Census:
@@ -86,7 +84,7 @@ def announce_in(folder: Path) -> None:
         return
     # A disk without locks, or one that is full, hides this container, and nothing else fails.
     with suppress(OSError):
-        file = os.open(_census_file(_namespace()), os.O_RDONLY | os.O_CREAT, 0o600)
+        file = os.open(_census_file(linux.pid_namespace()), os.O_RDONLY | os.O_CREAT, 0o600)
         fcntl.flock(file, fcntl.LOCK_SH)
         if _Census.announced is not None:
             os.close(_Census.announced[1])
@@ -109,38 +107,16 @@ def _census_file(namespace: str) -> Path:
     return (_Census.folder or Path()) / f"alive-{namespace}.lock"
 
 
-@cache
-def _namespace() -> str:
-    with suppress(OSError):
-        return str(_NAMESPACE.readlink()).strip("pid:[]")
-    return ""
-
-
-@cache
 def boot() -> str:
     """Return the ID of the machine's boot."""
-    try:
-        return _BOOT_ID.read_text(encoding="ascii").strip()[:8]
-    except FileNotFoundError:
-        return "-"
+    return (linux.boot_id() or "-")[:8]
 
 
 def _started(pid: int) -> str:
-    """Return the start time in the system's unit. A zombie counts as ended."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        if Path("/proc/self").exists():
-            raise ProcessLookupError(pid) from None
-        return _started_elsewhere(pid)
-    fields = stat.rpartition(")")[2].split()
-    if fields[0] in "ZX":
-        raise ProcessLookupError(pid)
-    return fields[19]
-
-
-def _started_elsewhere(pid: int) -> str:
-    import psutil  # no /proc on this system
+    """Return the start time in the system's unit. A zombie counts as ended. Raises ProcessLookupError."""
+    if (started := linux.start_time(pid)) is not None:
+        return started
+    import psutil
 
     try:
         return f"{psutil.Process(pid).create_time():.3f}"

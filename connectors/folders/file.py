@@ -5,14 +5,10 @@ Comparing whole trees is in `connectors.folders.diff`.
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import fcntl
 import hashlib
 import os
 import re
-import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +18,7 @@ from typing import NamedTuple
 
 from catchment.errors import AccessDenied, FetchFailed, ItemError, SourceUnavailable, StillChanging, Vanished
 from catchment.runtime.files_below import open_below, open_folder
+from catchment.runtime.system.linux import birth_time, file_system, is_open_for_writing
 from connectors.folders.ignore import NO_FILE, UnknownRules
 
 _READ_SIZE = 1 << 20
@@ -212,60 +209,12 @@ def _is_being_written(handle: int, entry: FileEntry) -> bool:
 
     An idle log file that is open does not count.
     """
-    if not hasattr(fcntl, "F_SETLEASE") or abs(time.time_ns() - entry.mtime_ns) > _STILL_WRITING:
-        return False
-    try:
-        # The system grants a read lease only if no process has the file open for writing. A process that opens the file
-        # during
-        # the lease waits for its release; the signal about it, which would kill us by default, becomes SIGURG.
-        fcntl.fcntl(handle, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    except OSError as error:
-        # Other errors mean that leases do not work here: a file of another user, or a file system without leases.
-        return error.errno == errno.EAGAIN
-    return False
+    return abs(time.time_ns() - entry.mtime_ns) <= _STILL_WRITING and is_open_for_writing(handle)
 
 
-_STATX_SIZE = 256
-_STATX_BTIME = 0x800
-_AT_FDCWD = -100
-_AT_SYMLINK_NOFOLLOW = 0x100
-_libc = ctypes.CDLL(None)
-_statx = getattr(_libc, "statx", None)
-_STATFS_SIZE = 512
 _FAT, _EXFAT = 0x4D44, 0x2011BAB0
-
-
-def file_system(path: str | Path) -> int | None:
-    """Return the Linux magic number of the file system of a path (statfs(2)); None if unknown."""
-    if not sys.platform.startswith("linux"):
-        return None
-    answer = ctypes.create_string_buffer(_STATFS_SIZE)
-    if _libc.statfs(os.fsencode(path), answer):
-        return None
-    # `f_type` is the first field, a long on every common Linux.
-    return ctypes.c_long.from_buffer(answer).value & 0xFFFFFFFF
 
 
 def has_change_times(path: str | Path) -> bool:
     """Return whether the file system of a path records change times (ctime), which programs cannot set back."""
     return file_system(path) not in (_FAT, _EXFAT)
-
-
-def birth_time(path: str, inode: int) -> int:
-    """Return the creation time of a file in nanoseconds; 0 if unknown. On Linux, `os.stat` does not provide it."""
-    if _statx is None:
-        try:
-            return int(getattr(os.lstat(path), "st_birthtime", 0) * 1_000_000_000)
-        except OSError:
-            return 0
-    answer = ctypes.create_string_buffer(_STATX_SIZE)
-    if _statx(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, answer):
-        return 0
-    raw = memoryview(answer).cast("B")
-    mask, found = int.from_bytes(raw[0:4], "little"), int.from_bytes(raw[32:40], "little")
-    if not mask & _STATX_BTIME or found != inode:
-        return 0
-    seconds, nanoseconds = int.from_bytes(raw[80:88], "little", signed=True), int.from_bytes(raw[88:92], "little")
-    return seconds * 1_000_000_000 + nanoseconds

@@ -20,7 +20,8 @@ from catchment.errors import (
     SourceUnavailable,
 )
 from catchment.model import Item, fingerprint
-from connectors.folders.file import FileEntry, birth_time, is_at, missing_root, opened, read_all, to_locator, to_path
+from catchment.runtime.system.linux import birth_time
+from connectors.folders.file import FileEntry, is_at, missing_root, opened, read_all, to_locator, to_path
 from connectors.folders.ignore import IgnoreRules, UnknownRules
 
 

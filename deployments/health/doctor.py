@@ -18,6 +18,7 @@ from deployments.health import background, leftovers, logins, machine
 from deployments.server.planned import latest_report
 from deployments.server.running import ELSEWHERE, running
 from deployments.sources.sources_file import SourceEntry, SourcesFile
+from deployments.watch.inotify import inotify_limits, inotify_used
 
 
 def examine(home: Home) -> list[Condition]:
@@ -81,5 +82,5 @@ def _of_ledger(home: Home, ledger: Ledger, written: Mapping[str, str] | None) ->
 def _inotify(home: Home, entries: tuple[SourceEntry, ...]) -> Condition:
     watched = watch_status.read(home) or {}
     ours = sum(state.folders for state in watched.values())
-    used, instances = machine.inotify_used()
-    return machine.inotify(machine.folders(home, entries), ours, used, instances, machine.inotify_limits())
+    used, instances = inotify_used()
+    return machine.inotify(machine.folders(home, entries), ours, used, instances, inotify_limits())

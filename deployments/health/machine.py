@@ -31,7 +31,6 @@ from deployments.sources.sources_file import SourceEntry
 from deployments.watch.disks import network_disk
 from deployments.watch.rules import FolderRules
 
-_INOTIFY = Path("/proc/sys/fs/inotify")
 _COUNTED_SECONDS = 5.0
 _SKEW = 2.0
 """Seconds that two clocks may differ: some file systems store whole seconds."""
@@ -61,32 +60,6 @@ def inotify(needed: int, ours: int, used: int, instances: int, limits: Mapping[s
         problem = f"all {most} inotify instances of this user are in use"
         return Condition("inotify", WARN, problem, f"sudo sysctl fs.inotify.max_user_instances={4 * most}")
     return Condition("inotify", OK, f"{needed} watches needed, {others} used by other programs, limit {watches}")
-
-
-def inotify_limits() -> dict[str, int]:
-    """The inotify limits for each user; empty if the system has no inotify."""
-    limits = {}
-    for name in ("max_user_watches", "max_user_instances"):
-        with contextlib.suppress(OSError, ValueError):
-            limits[name] = int((_INOTIFY / name).read_text())
-    return limits
-
-
-def inotify_used() -> tuple[int, int]:
-    """The numbers of inotify watches and instances of this user's processes."""
-    watches = instances = 0
-    for process in Path("/proc").glob("[0-9]*"):
-        # A process may exit meanwhile, and those of other users are not readable.
-        with contextlib.suppress(OSError):
-            if process.stat().st_uid != os.getuid():
-                continue
-            for link in (process / "fd").iterdir():
-                with contextlib.suppress(OSError):
-                    if str(link.readlink()) == "anon_inode:inotify":
-                        instances += 1
-                        info = (process / "fdinfo" / link.name).read_text()
-                        watches += sum(line.startswith("inotify wd:") for line in info.splitlines())
-    return watches, instances
 
 
 def folders(home: Home, entries: Iterable[SourceEntry]) -> int:

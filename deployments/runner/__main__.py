@@ -10,7 +10,7 @@ import threading
 from multiprocessing.connection import Connection
 
 from catchment.parser_pool import ParserPool
-from catchment.runtime.child_process import name_process
+from catchment.runtime.system.linux import name_process
 from catchment.sync.shared import configure_gc, use_pool
 from deployments.runner.preload import (
     PARSERS,

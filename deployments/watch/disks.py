@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from connectors.folders.file import file_system
+from catchment.runtime.system.linux import file_system
 
 # Magic numbers of statfs(2), for file systems on which another computer can change files without an inotify event.
 _NETWORK = {

@@ -12,11 +12,13 @@ from watchdog.observers.inotify_c import InotifyFD
 
 from catchment.errors import CatchmentError, TryAgain
 from catchment.runtime.home import Home
+from catchment.runtime.system.linux import BOOT_CLOCK
 from catchment.runtime.watch_status import Watching, WatchState, read, write
 from connectors.local_files import FolderSettings
 from deployments.sources.sources_file import SourceEntry, SourcesFile
 from deployments.watch.changes import ChangedPaths
 from deployments.watch.debounce import Debounce
+from deployments.watch.inotify import open_inotify
 from deployments.watch.rules import CloneRules, FolderRules
 from deployments.watch.source import WatchedSource
 from deployments.watch.sync_requests import Server
@@ -68,7 +70,7 @@ class Watcher:
         self._home = home
         self._changes = changes
         self._announce = announce
-        self._open = open_descriptor or _inotify
+        self._open = open_descriptor or open_inotify
         self._descriptor: Descriptor | None = None
         self._server = Server(home)
         self._events: SimpleQueue[tuple[str, str | WatchEvent] | None] = SimpleQueue()
@@ -256,16 +258,9 @@ def _no_folder(entry: SourceEntry) -> WatchState:
     return WatchState(Watching.LIMITED, f"{entry.kind} sources have no folder to watch", "add a schedule")
 
 
-def _inotify() -> Descriptor:
-    descriptor = InotifyFD()
-    descriptor.start()
-    return descriptor
-
-
 def _asleep() -> float:
     """Seconds that this machine has slept since its start; 0 if the system does not report it."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return 0.0 if clock is None else time.clock_gettime(clock) - time.clock_gettime(time.CLOCK_MONOTONIC)
+    return time.clock_gettime(BOOT_CLOCK) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def _signature(home: Home) -> tuple[int, int, int] | None:

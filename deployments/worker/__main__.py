@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import sys
 
 from prefect.logging import get_logger
 
 from catchment.runtime.child_process import become_child
 from catchment.runtime.home import Home
 from catchment.runtime.membership import Membership
+from catchment.runtime.system.linux import IS_LINUX
 from deployments.server.environment import POOL
 from deployments.worker.worker import WarmWorker
 
@@ -35,7 +35,7 @@ async def _serve() -> None:
         create_pool_if_not_found=False,
     )
     worker.home, worker.membership = home, host
-    if sys.platform.startswith("linux"):
+    if IS_LINUX:
         # The watcher uses inotify. Elsewhere the schedules find the changes.
         from deployments.watch.thread import WatcherThread
 

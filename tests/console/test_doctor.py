@@ -24,6 +24,7 @@ from catchment.telemetry.incidents import Condition, Verdict
 from deployments.health import doctor, leftovers, machine
 from deployments.server.running import Running, record, running
 from deployments.sources.sources_file import SourcesFile
+from deployments.watch.inotify import inotify_used
 from tests.console.standin import Standin, moment, run, serving
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def test_the_folders_that_are_to_be_watched_are_counted(cli: Cli, home: Home, va
 def test_what_this_user_watches_is_counted_from_the_kernel() -> None:
     import ctypes
 
-    before, instances = machine.inotify_used()
+    before, instances = inotify_used()
     library = ctypes.CDLL(None)
     descriptor = library.inotify_init1(os.O_CLOEXEC)
     try:
@@ -86,7 +87,7 @@ def test_what_this_user_watches_is_counted_from_the_kernel() -> None:
         # Other programs may add watches at the same time, but hardly between these two lines.
         lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines()
         assert sum(line.startswith("inotify wd:") for line in lines) == 1
-        assert machine.inotify_used()[1] >= 1
+        assert inotify_used()[1] >= 1
     finally:
         os.close(descriptor)
     assert before >= 0 <= instances

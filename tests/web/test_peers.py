@@ -64,9 +64,9 @@ def test_system_that_names_no_users_has_one(monkeypatch: pytest.MonkeyPatch) -> 
         raise OSError
 
     with connection() as (accepted, _):
-        monkeypatch.setattr(peers, "_user", refuse)
+        monkeypatch.setattr(peers, "user_of_socket", refuse)
         assert peers.peer_of(accepted) == "this machine"
-        monkeypatch.setattr(peers, "_user", lambda *_: None)
+        monkeypatch.setattr(peers, "user_of_socket", lambda *_: None)
         assert peers.peer_of(accepted) == "this machine"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 from datetime import datetime
 from typing import Any
@@ -14,6 +13,7 @@ from catchment.content.normalize.html.nesting import flattened, readable
 from catchment.content.normalize.html.page_titles import title_of
 from catchment.content.normalize.language_detection import declared_language, language
 from catchment.model import Document, time_of
+from catchment.runtime.system.linux import trim_memory
 
 _RAISED = frozenset({"sup", "sub", *READINGS})
 _SPACE = re.compile(r"[ \t\n\r\f\xa0]+")
@@ -50,7 +50,7 @@ def html(data: bytes, media_type: str = "text/html", encoding: str | None = None
     named = named_language(tree)
     del tree
     if is_large:
-        release_memory()
+        trim_memory()
     body = writer.text()
     return Document(
         text=body,
@@ -98,13 +98,6 @@ def _without_spans(page: bytes) -> bytes:
     title = _TITLE_END.search(page)
     start = title.end() if title else 0
     return page[:start] + _SPANS.sub(b"", page[start:])
-
-
-def release_memory() -> None:
-    """Return the memory of a large tree to the system; the glibc allocator would keep it for reuse."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 class _Writer:

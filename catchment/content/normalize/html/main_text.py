@@ -22,13 +22,13 @@ from catchment.content.normalize.html import (
     meta,
     named_language,
     page_of,
-    release_memory,
     tree_of,
 )
 from catchment.content.normalize.html.elements import BLOCKS, HEADINGS, READINGS, is_content, walk
 from catchment.content.normalize.html.facts import facts_of
 from catchment.content.normalize.language_detection import language
 from catchment.model import Document
+from catchment.runtime.system.linux import trim_memory
 
 _WHOLE = re.compile(rb"<(?:!doctype|html|head|body|title)\b", re.IGNORECASE)
 """A page has one of these tags. Markup without them, such as the content of a feed entry, has no navigation."""
@@ -86,7 +86,7 @@ def web_page(data: bytes, address: str, media_type: str = "text/html", encoding:
     asks_for_login = len(body) < _LOGIN_CHARACTERS and tree.css_first("input[type=password]") is not None
     del tree
     if is_large:
-        release_memory()
+        trim_memory()
     return Document(
         text=body,
         media_type=media_type,
