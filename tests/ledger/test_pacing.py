@@ -437,14 +437,12 @@ def test_host_is_never_asked_sooner_than_it_wants(pacing: Pacing, scattered: Met
     assert pacing.places() == []
 
 
-def test_hosts_that_were_not_asked_for_a_day_are_forgotten_unless_they_demand_a_pause(
-    pacing: Pacing, uptime: Uptime
-) -> None:
+def test_hosts_not_asked_for_two_days_are_forgotten_unless_they_pause(pacing: Pacing, uptime: Uptime) -> None:
     for host in ("old", "busy", "asked"):
         pacing.failed(HostLimits(host), None, login=False)
         take(pacing, limits=HostLimits(host, "ada"))
-    pacing.report(HostLimits("busy", "ada"), Report(rates=[RateReport(retry_after=90_000)]))
-    uptime.seconds += 86_399
+    pacing.report(HostLimits("busy", "ada"), Report(rates=[RateReport(retry_after=180_000)]))
+    uptime.seconds += 2 * 86_400 - 1
     take(pacing, limits=HostLimits("asked", "ada"))
     assert pacing.purge() == 0
     uptime.seconds += 2

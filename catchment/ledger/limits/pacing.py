@@ -160,10 +160,13 @@ class Pacing:
             return breakers.reset(writing, key, actor, reason)
 
     def purge(self) -> int:
-        """Forget the hosts that were not asked for a day and demand no pause, with their breakers. Returns their number."""
+        """Forget the hosts that were not asked for two days and demand no pause, with their breakers. Returns their number.
+
+        A breaker rests for a day at most, so one that is still probed is kept.
+        """
         with self._store.write() as writing:
             now = self._monotonic.now(writing)
-            rested = (buckets.c.at < now - 24 * HOUR) & (buckets.c.not_before < now)
+            rested = (buckets.c.at < now - 48 * HOUR) & (buckets.c.not_before < now)
             keys = list(writing.execute(delete(buckets).where(rested).returning(buckets.c.key)).scalars())
             breakers.forget(writing, {key.partition("#")[0] for key in keys})
             return len(keys)

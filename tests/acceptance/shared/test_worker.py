@@ -28,7 +28,7 @@ pull: []
 deployments:
   - name: by-stock
     entrypoint: flows.local_files.sync_local_files
-    work_pool: {{name: stock, job_variables: {{memory_mb: 512, cores: 0.3, at_once: 4}}}}
+    work_pool: {{name: stock, job_variables: {{at_once: 4}}}}
     parameters: {{name: by-stock, settings: {{root: {root}}}}}
     concurrency_limit: {{limit: 1, collision_strategy: ENQUEUE}}
 """
