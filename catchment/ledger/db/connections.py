@@ -17,8 +17,9 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.util import LRUCache
 
-from catchment.errors import BadInput
+from catchment.errors import BadInput, TookTooLong
 from catchment.ledger.db.checkpoints import LONG_PAGES, log_of
+from catchment.ledger.db.driver_errors import TOO_LONG
 from catchment.ledger.db.folding import fold
 from catchment.runtime import addresses, atomic_files
 
@@ -188,12 +189,17 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def limit_time(engine: Engine, seconds: float) -> None:
-    """Have the database stop a statement that is running when its transaction exceeds this time, or at the deadline."""
+    """Have the database stop a statement that is running when its transaction exceeds this time, or at the deadline.
+
+    No transaction begins after the deadline. SQLite cannot be stopped while it prepares a statement.
+    """
     is_sqlite = engine.dialect.name == "sqlite"
 
     @event.listens_for(engine, "begin")
     def _set(connection: Connection) -> None:
         left = min(seconds, _deadline.get() - time.monotonic())
+        if left <= 0:
+            raise TookTooLong(TOO_LONG)
         if is_sqlite:
             end = time.monotonic() + left
             # Without a limit there is no handler: it would wait for the lock of the interpreter every millisecond.

@@ -16,7 +16,7 @@ _SQLITE_FULL = 13
 _SQLITE_UNWRITABLE = (8, 10, 14)
 _SQLITE_INTERRUPTED = 9
 _POSTGRES_CANCELED = "57014"
-_TOO_LONG = "ledger: the query took too long and was stopped; use fewer words or add a filter"
+TOO_LONG = "ledger: the query took too long and was stopped; use fewer words or add a filter"
 DAMAGED = "ledger: the file is damaged; restore a backup with `catchment restore FILE`"
 
 
@@ -52,7 +52,7 @@ def _sqlite_meaning(error: sqlite3.Error) -> CatchmentError:
     if kind in _SQLITE_BUSY:
         return LedgerUnavailable("ledger: locked by another process; try again, or stop that process")
     if kind == _SQLITE_INTERRUPTED:
-        return TookTooLong(_TOO_LONG)
+        return TookTooLong(TOO_LONG)
     if kind == _SQLITE_FULL:
         return LedgerUnavailable("ledger: the disk is full; make room and try again")
     if kind in _SQLITE_UNWRITABLE:
@@ -65,7 +65,7 @@ def _sqlite_meaning(error: sqlite3.Error) -> CatchmentError:
 def _postgres_meaning(error: BaseException | None) -> CatchmentError:
     state = getattr(error, "sqlstate", None) or ""
     if state == _POSTGRES_CANCELED:
-        return TookTooLong(_TOO_LONG)
+        return TookTooLong(TOO_LONG)
     if state.startswith("53"):
         return LedgerUnavailable("database server: out of space or connections; free some and try again")
     if not state or state.startswith(("08", "57")):

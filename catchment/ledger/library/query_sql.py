@@ -29,6 +29,9 @@ _FEW = 2_000
 _ENOUGH = 30_000
 """Passages that are counted. From a quarter of them, and from `_MOST`, a word is common in any library."""
 
+_TOGETHER = 6
+"""Groups of terms that are searched in one statement. SQLite takes seconds to prepare one with twenty."""
+
 _IN_TEXT, _IN_NAME = "3.0, 1.0", "10.0, 8.0, 2.0, 1.0"
 """Weights of matches in the columns of the chunks, and of the names of documents."""
 _ASIDE_WEIGHT = 0.5
@@ -112,6 +115,7 @@ _OWNERS = """SELECT content_id FROM (
         SELECT owner.content_id FROM ({}) AS match CROSS JOIN chunks AS owner WHERE owner.id = match.id
         UNION ALL SELECT owner.content_id FROM ({}) AS match CROSS JOIN documents AS owner WHERE owner.id = match.id
     ) AS owners"""
+_CONTENTS = "SELECT content_id FROM (SELECT id AS content_id FROM contents) AS owner WHERE {}"
 _LATEST = """SELECT content_id, moment FROM {table} WHERE {conditions}
     ORDER BY moment DESC NULLS LAST, content_id DESC LIMIT :enough"""
 _WITH_THREADS = """SELECT latest.*, mails.thread FROM ({}) AS latest LEFT JOIN mails ON mails.content_id = latest.content_id
@@ -151,12 +155,10 @@ def rank(
     of_content = "SELECT 1 FROM documents WHERE documents.content_id = owner.content_id"
     conditions.append(f"EXISTS ({of_content} AND {' AND '.join(passes)})")
     tables = []
-    if reading.is_limited and len(wanted) > 1:
-        # One by one: SQLite takes seconds to prepare twenty of these queries together.
+    if len(wanted) > (1 if reading.is_limited else _TOGETHER):
         conditions.append(_listed(reading, _in_all(reading, wanted, parameters), parameters, "each"))
-        among = f"SELECT content_id FROM contents_of AS owner WHERE {' AND '.join(conditions)}"
-        tables.append("contents_of AS (SELECT id AS content_id FROM contents)")
-        tables.append(f"eligible AS MATERIALIZED ({among})")
+        in_all = reading.execute(text(_CONTENTS.format(" AND ".join(conditions))), parameters).scalars().all()
+        tables.append(f"eligible AS MATERIALIZED ({_CONTENTS.format(_listed(reading, in_all, parameters, 'each'))})")
         conditions = ["content_id IN (SELECT content_id FROM eligible)"]
     elif len(wanted) > 1 or query.unwanted:
         tables.append(f"eligible AS MATERIALIZED ({_matching(wanted, conditions)})")
