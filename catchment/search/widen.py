@@ -60,7 +60,7 @@ def widen(
         for term, word in islice(each, len(group)):
             others += [Term(form, prefix=False, weight=_FORM_WEIGHT) for form in word.forms]
             if word.parts and len(term.pieces) > 1:
-                others.append(Term(" ".join(term.pieces), prefix=False, weight=_FORM_WEIGHT, is_quoted=True))
+                others.append(Term(" ".join(term.pieces), prefix=False, weight=_FORM_WEIGHT))
             others += [Term(other, prefix=False, weight=_CORRECTION_WEIGHT) for other in word.corrections]
         wanted.append((*group, *others))
     return replace(query, wanted=(*wanted, *query.wanted[_WIDENED:])), [*words, *rest], counts

@@ -157,6 +157,28 @@ def test_date_before_1970_is_listed(world: World) -> None:
     assert found(world, "source:notes") == ["new.md", "old.md"]
 
 
+@pytest.mark.parametrize(
+    "unknown",
+    ["Xqkana", "XK99", "XK-99", "HttpQkanaFactory", "qkana_factory", "2019", "q7.11", "a@qkana.example", "qk*"],
+)
+def test_no_word_is_required_if_no_document_has_it(world: World, unknown: str) -> None:
+    put(world, "a.md", "the faulty thermostat valve; the radiator in the nursery stays cold")
+    put(world, "b.md", "a valve")
+    for query in ("thermostat valve {}", "{} thermostat valve", "thermostat valve {} nursery cold", "valve 2018 {}"):
+        results = ask(world, query.format(unknown))
+        first = results.hits[0].item
+        assert first in {"a.md", "b.md"} if "2018" in query else first == "a.md", query
+        assert results.is_partial
+    assert ask(world, f'thermostat "no valve" {unknown}').total == 0, "a phrase is required"
+
+
+def test_a_document_with_the_identifier_precedes_one_with_a_common_word(world: World) -> None:
+    put(world, "a.md", "invoice for a valve and a pump")
+    put(world, "b.md", "invoice for a pump")
+    put(world, "c.md", "XK-99 is on the boiler")
+    assert found(world, "invoice XK99 lacquer")[0] == "c.md"
+
+
 def test_common_words_do_not_count_in_partial_matches(world: World) -> None:
 
     for n in range(25):
@@ -504,11 +526,15 @@ def test_a_query_of_many_words_takes_little_time(world: World, word: str) -> Non
     """The time to prepare a statement grows with the square of its words."""
     put(world, "a.md", "rust and paint")
     query = " ".join(word.format(n) for n in range(50 // word.count("{0}") // (1 + word.count("OR"))))
-    for ledger in (world.ledger, Ledger.inspect(world.url, only=["notes"])):
+
+    def seconds(ledger: Ledger) -> float:
         begun = time.process_time()
         search(ledger, query, NOW)
-        assert time.process_time() - begun < 0.6
-    ledger.close()
+        return time.process_time() - begun
+
+    with closing(Ledger.inspect(world.url, only=["notes"])) as limited:
+        for ledger in (world.ledger, limited):
+            assert min(seconds(ledger) for _ in range(3)) < 0.7
 
 
 def test_search_ends_at_its_deadline(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

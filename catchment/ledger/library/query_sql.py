@@ -30,7 +30,7 @@ _ENOUGH = 30_000
 """Passages that are counted. From a quarter of them, and from `_MOST`, a word is common in any library."""
 
 _TOGETHER = 6
-"""Groups of terms that are searched in one statement. SQLite takes seconds to prepare one with twenty."""
+"""Groups of terms and exclusions that are searched in one statement. SQLite takes seconds to prepare one with twenty."""
 
 _IN_TEXT, _IN_NAME = "3.0, 1.0", "10.0, 8.0, 2.0, 1.0"
 """Weights of matches in the columns of the chunks, and of the names of documents."""
@@ -155,7 +155,7 @@ def rank(
     of_content = "SELECT 1 FROM documents WHERE documents.content_id = owner.content_id"
     conditions.append(f"EXISTS ({of_content} AND {' AND '.join(passes)})")
     tables = []
-    if len(wanted) > (1 if reading.is_limited else _TOGETHER):
+    if len(wanted) + len(query.unwanted) > (1 if reading.is_limited else _TOGETHER):
         conditions.append(_listed(reading, _in_all(reading, wanted, parameters), parameters, "each"))
         in_all = reading.execute(text(_CONTENTS.format(" AND ".join(conditions))), parameters).scalars().all()
         tables.append(f"eligible AS MATERIALIZED ({_CONTENTS.format(_listed(reading, in_all, parameters, 'each'))})")
